@@ -1,0 +1,25 @@
+"""Progress on a terminal, silence elsewhere. Talk goes to stderr; stdout is data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Report = Callable[[str, float], None]
+
+
+@contextmanager
+def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
+    """Yields report(what, share): what is being done, and how much of it, from 0 to 1."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if is_quiet or not console.is_terminal:
+        yield lambda what, share: None  # noqa: ARG005 - the signature of a report
+        return
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)

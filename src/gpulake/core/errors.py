@@ -1,0 +1,60 @@
+"""The error tree.
+
+GpulakeError            exit 1   the root: a message that carries the value, a hint that is the way out
+├── UsageError          exit 2   the user asked for something that does not exist or does not parse
+│   └── ConfigError     exit 2   gpulake.toml, an environment variable or a flag is wrong
+├── InputError          exit 3   a file that was given cannot be landed
+├── LakeError           exit 4   the lake is missing, busy, full or damaged
+├── BuildError          exit 5   a model failed, broke its contract or failed its tests
+├── FetchError          exit 6   a download failed or does not match its checksum
+└── StepError           exit 7   a step of a refresh failed; names the step
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GpulakeError(Exception):
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(GpulakeError):
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class InputError(GpulakeError):
+    exit_code = 3
+
+
+class LakeError(GpulakeError):
+    exit_code = 4
+
+
+class BuildError(GpulakeError):
+    exit_code = 5
+
+
+class FetchError(GpulakeError):
+    exit_code = 6
+
+
+class StepError(GpulakeError):
+    exit_code = 7
+
+
+def choice_hint(given: str, known: Iterable[str]) -> str:
+    """The nearest known word, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(given, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"choose from: {', '.join(names)}"
