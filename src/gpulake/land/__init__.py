@@ -1,0 +1,1 @@
+"""Raw files and streams become bronze tables."""
