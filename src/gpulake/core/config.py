@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -89,11 +89,10 @@ def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
 
 
 def _convert(name: str, value: object, kind: type, where: str) -> object:
-    if issubclass(kind, Path):
-        kind = Path
+    convert: Callable[[object], object] = Path if issubclass(kind, Path) else kind
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float | Path):
             raise TypeError
-        return kind(value)
+        return convert(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{name} is {value!r} {where}", f"give a {kind.__name__}") from error

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from gpulake.core.errors import UsageError, choice_hint
 
 Plug = TypeVar("Plug")
+Given = TypeVar("Given")
 
 
 class Registry(Generic[Plug]):
@@ -22,11 +23,11 @@ class Registry(Generic[Plug]):
         self._plugs: dict[str, Plug] = {}
         self._is_loaded = False
 
-    def register(self, name: str) -> Callable[[Plug], Plug]:
-        def keep(plug: Plug) -> Plug:
+    def register(self, name: str) -> Callable[[Given], Given]:
+        def keep(plug: Given) -> Given:
             if name in self._plugs:
                 raise UsageError(f"two {self.kind}s are named {name!r}", "rename one of them")
-            self._plugs[name] = plug
+            self._plugs[name] = plug  # type: ignore[assignment]
             return plug
 
         return keep
@@ -40,9 +41,6 @@ class Registry(Generic[Plug]):
     def __iter__(self) -> Iterator[str]:
         self._load()
         return iter(sorted(self._plugs))
-
-    def items(self) -> list[tuple[str, Plug]]:
-        return [(name, self._plugs[name]) for name in self]
 
     def _load(self) -> None:
         if self._is_loaded:

@@ -1,0 +1,97 @@
+"""The nouns that rooms exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from gpulake.core.tables import BronzeTable
+
+
+@dataclass(frozen=True)
+class CsvLayout:
+    """How the text of one file maps onto a bronze table."""
+
+    table: BronzeTable
+    file_columns: tuple[str, ...]  # in the file's order
+    has_header: bool
+    quote: str = ""  # empty: a line is a row, whatever it holds
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A plain text file that is ready to land, and what it was made from."""
+
+    source: str  # the path as given, and the member of an archive after '!'
+    path: Path
+    layout: CsvLayout
+
+
+@dataclass(frozen=True)
+class BadRow:
+    line_number: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Landing:
+    """One version of one source, landed whole. rows_read = rows_landed + rows_quarantined."""
+
+    source: str
+    table: str
+    sha256: str
+    size_bytes: int
+    rows_read: int
+    rows_landed: int
+    rows_quarantined: int
+    version: int
+    landed_at: datetime
+    file: str  # the Parquet file in the table's folder
+    is_new: bool = True
+
+
+@dataclass(frozen=True)
+class Run:
+    """One step that was run: our own health is telemetry too."""
+
+    run_id: str
+    step: str
+    status: Literal["succeeded", "failed", "skipped"]
+    started_at: datetime
+    seconds: float
+    detail: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """What one data test of a build found."""
+
+    name: str
+    table: str
+    column: str
+    severity: Literal["error", "warn"]
+    failures: int
+    seconds: float
+    description: str = ""
+
+    @property
+    def status(self) -> Literal["pass", "warn", "fail"]:
+        if self.failures == 0:
+            return "pass"
+        return "warn" if self.severity == "warn" else "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a person should know, answer first."""
+
+    kind: str
+    subject: str
+    headline: str
+    detail: str
+    value: float
+    unit: str
+    day: str = ""

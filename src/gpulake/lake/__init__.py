@@ -1,0 +1,16 @@
+"""The lakehouse on disk: Delta tables in bronze and gold, one immutable database file a build, and the journal.
+
+bronze/<table>/      Delta, append-only: what landed
+quarantine/          Delta: rows that did not parse
+builds/<id>.duckdb   silver and gold of one build, never changed once published
+builds/CURRENT       the name of the build that readers use
+gold/<table>/        Delta: gold, for other engines
+models/              fitted models, as JSON
+runs.jsonl           one line a step
+tests.json           what the data tests of the last build found
+staging/             work in progress; emptied by the next writer
+"""
+
+from gpulake.lake.store import Lake, Reader, Staging
+
+__all__ = ["Lake", "Reader", "Staging"]

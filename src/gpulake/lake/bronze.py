@@ -1,0 +1,127 @@
+"""Text files → bronze: typed, compressed Parquet, committed to Delta, each content once.
+
+The fast way reads a file with every core while another thread hashes it and counts its lines. Its answer is believed
+only if nothing is missing: rows landed + rows rejected = lines. Otherwise the careful way goes over the file line by
+line first.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from gpulake.core.clock import Clock
+from gpulake.core.errors import InputError
+from gpulake.core.types import CsvLayout, Landing, Payload
+from gpulake.lake import delta
+from gpulake.lake.engine import Connection, first_line, lake_errors
+from gpulake.lake.quarantine import Quarantine
+from gpulake.lake.sanitise import sanitise
+from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
+
+
+@dataclass(frozen=True)
+class Bronze:
+    folder: Path
+    staging: Path
+    quarantine: Quarantine
+
+    def landings(self, table: str) -> list[Landing]:
+        """Every version of every source, oldest first."""
+        return [
+            Landing(**{**entry, "landed_at": datetime.fromisoformat(entry["landed_at"])})
+            for entry in delta.history(self.folder / table)
+        ]
+
+    def live_landings(self, table: str) -> dict[str, Landing]:
+        """The newest version of each source."""
+        return {landing.source: landing for landing in self.landings(table)}
+
+    def files(self, table: str) -> list[Path]:
+        return delta.live_files(self.folder / table)
+
+    def land(self, connection: Connection, payload: Payload, clock: Clock) -> Landing:
+        table = payload.layout.table
+        live = self.live_landings(table.name)
+        size = payload.path.stat().st_size
+        # A content that has landed has the size of a landed file; only then must its hash be known beforehand.
+        content = read_content(payload.path) if any(landing.size_bytes == size for landing in live.values()) else None
+        for landing in live.values():
+            if content and landing.sha256 == content.sha256:
+                return replace(landing, is_new=False)
+        parquet = self.staging / f"{uuid.uuid4().hex}.parquet"
+        with lake_errors(f"landing {payload.source}"):
+            copied, content, rows_read = self._copy(connection, payload, parquet, content)
+            before = live.get(payload.source)
+            landing = Landing(
+                source=payload.source,
+                table=table.name,
+                sha256=content.sha256,
+                size_bytes=content.size_bytes,
+                rows_read=rows_read,
+                rows_landed=copied.rows,
+                rows_quarantined=len(copied.bad),
+                version=before.version + 1 if before else 1,
+                landed_at=clock.now(),
+                file=parquet.name,
+            )
+            self.quarantine.add(landing, copied.bad)
+            self._commit(parquet, copied, payload.layout, landing, before)
+        return landing
+
+    def _copy(
+        self, connection: Connection, payload: Payload, parquet: Path, content: Content | None
+    ) -> tuple[Copied, Content, int]:
+        layout = payload.layout
+        copied, content = copy_and_read(connection, payload.path, layout, parquet, content)
+        rows_read = content.lines - layout.has_header
+        if copied is None or not _is_whole(copied, layout, rows_read):
+            copied, rows_read = self._copy_carefully(connection, payload, parquet)
+        if not copied.rows:
+            reason = copied.bad[0].reason if copied.bad else "it has no rows"
+            raise InputError(
+                f"no row of {payload.source} parses as {layout.table.name}: {reason}",
+                f"expected comma-separated columns: {', '.join(layout.table.column_names)}",
+            )
+        return copied, content, rows_read
+
+    def _copy_carefully(self, connection: Connection, payload: Payload, parquet: Path) -> tuple[Copied, int]:
+        clean = parquet.with_suffix(".csv")
+        try:
+            rows_read, bad = sanitise(payload.path, payload.layout, clean)
+            copied = copy_csv(connection, clean, payload.layout, parquet)
+        except duckdb.InvalidInputException as error:
+            raise InputError(f"cannot read {payload.source}: {first_line(error)}", "check the file's format") from error
+        finally:
+            clean.unlink(missing_ok=True)
+        if copied.rows + len(copied.bad) + len(bad) != rows_read:
+            raise InputError(
+                f"{payload.source} has {rows_read} rows; {copied.rows} parse and {len(copied.bad) + len(bad)} do not",
+                "nothing was landed; the file may be changing while it is read",
+            )
+        return replace(copied, bad=sorted([*bad, *copied.bad], key=lambda row: row.line_number)), rows_read
+
+    def _commit(
+        self, parquet: Path, copied: Copied, layout: CsvLayout, landing: Landing, before: Landing | None
+    ) -> None:
+        folder = self.folder / landing.table
+        folder.mkdir(parents=True, exist_ok=True)
+        delta.sync_file(parquet)
+        parquet.replace(folder / landing.file)
+        delta.commit(
+            folder,
+            delta.schema_of({column.name: column.type for column in layout.table.columns}),
+            [delta.DataFile(landing.file, copied.rows, copied.null_counts)],
+            transaction=f"{landing.source}#{landing.version}",
+            metadata={**asdict(landing), "landed_at": landing.landed_at.isoformat()},
+            supersedes=[before.file] if before else [],
+        )
+
+
+def _is_whole(copied: Copied, layout: CsvLayout, rows_read: int) -> bool:
+    has_gap = any(copied.null_counts.get(name, 0) for name in layout.table.required)
+    return not layout.quote and not has_gap and copied.rows + len(copied.bad) == rows_read

@@ -1,0 +1,72 @@
+"""The embedded engine behind a few verbs. Nothing outside `lake` and `model` opens it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from gpulake.core.errors import LakeError, UsageError
+
+Connection = duckdb.DuckDBPyConnection
+
+
+def connect(memory_limit: str, threads: int, spill: Path) -> Connection:
+    try:
+        connection = duckdb.connect(
+            config={
+                "memory_limit": memory_limit,
+                "threads": threads or os.cpu_count() or 1,
+                "temp_directory": str(spill),
+                # Rows of a table have no order; keeping one costs memory.
+                "preserve_insertion_order": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+        )
+    except (duckdb.ParserException, duckdb.InvalidInputException) as error:
+        raise UsageError(f"memory_limit {memory_limit!r}: {first_line(error)}", "write it like 400MB or 2GB") from error
+    # A day must not depend on where the operator's laptop stands.
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def name(value: str) -> str:
+    """A quoted identifier."""
+    return '"' + value.replace('"', '""') + '"'
+
+
+def first_line(error: Exception) -> str:
+    return re.sub(r"^\w+ Error: ", "", str(error).splitlines()[0])
+
+
+@contextmanager
+def lake_errors(doing: str) -> Iterator[None]:
+    """Turns what the engine or the disk says into an error that names the way out."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise LakeError(
+            f"{doing}: {first_line(error)}", "raise memory_limit or free disk space for spilling"
+        ) from error
+    except (duckdb.IOException, OSError) as error:
+        raise LakeError(f"{doing}: {first_line(error)}", _io_hint(error)) from error
+
+
+def _io_hint(error: Exception) -> str:
+    words = str(error)
+    if "No space left" in words or "ENOSPC" in words:
+        return "free disk space and run the command again; nothing was half-written"
+    if "ermission denied" in words:
+        return "give this user write access to the lake's folder"
+    return "check the disk and run the command again; nothing was half-written"

@@ -1,0 +1,65 @@
+"""Rows that do not parse, kept with file, line and reason. Nothing is ever dropped silently."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulake.core.types import BadRow, Landing
+from gpulake.lake import delta
+
+COLUMNS = {
+    "source": "text",
+    "sha256": "text",
+    "table_name": "text",
+    "line_number": "integer",
+    "reason": "text",
+    "row_text": "text",
+    "quarantined_at": "time",
+}
+SCHEMA = pa.schema(
+    [
+        (column, {"text": pa.string(), "integer": pa.int64(), "time": pa.timestamp("us", "UTC")}[kind])
+        for column, kind in COLUMNS.items()
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Committed before the rows that landed: a crash in between leaves rows of a content that readers do not see."""
+
+    folder: Path
+
+    def add(self, landing: Landing, bad: Sequence[BadRow]) -> None:
+        transaction = f"{landing.table}/{landing.source}#{landing.version}#{landing.sha256}"
+        if not bad or delta.is_committed(self.folder, transaction):
+            return
+        rows = [
+            {
+                "source": landing.source,
+                "sha256": landing.sha256,
+                "table_name": landing.table,
+                "line_number": row.line_number,
+                "reason": row.reason,
+                "row_text": row.text,
+                "quarantined_at": landing.landed_at,
+            }
+            for row in bad
+        ]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, compression="zstd")
+        delta.sync_file(path)
+        delta.commit(
+            self.folder,
+            delta.schema_of(COLUMNS),
+            [delta.DataFile(path.name, len(rows), {})],
+            transaction,
+            {"source": landing.source, "rows": len(rows)},
+        )

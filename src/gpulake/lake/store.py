@@ -1,0 +1,209 @@
+"""Lake: the verbs that rooms use. Writers take turns; readers never wait and are never waited for."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from gpulake.core.clock import Clock
+from gpulake.core.config import Config
+from gpulake.core.errors import LakeError, UsageError
+from gpulake.core.tables import bronze_tables
+from gpulake.core.types import Landing, Payload, Run, TestResult
+from gpulake.lake import delta, views
+from gpulake.lake.bronze import Bronze
+from gpulake.lake.builds import SUFFIX, Builds, replace_text
+from gpulake.lake.engine import Connection, connect, lake_errors, name, text
+from gpulake.lake.quarantine import Quarantine
+from gpulake.lake.textfile import PARQUET_OPTIONS
+
+MARKER = "gpulake.json"
+FORMAT_VERSION = 1
+EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(ANALY[SZ]E\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
+
+
+class Lake:
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.root = config.lake.absolute()
+        self.staging = self.root / "staging"
+        self.models = self.root / "models"
+        self.gold = self.root / "gold"
+        self.builds = Builds(self.root / "builds")
+        self.quarantine = Quarantine(self.root / "quarantine")
+        self.bronze = Bronze(self.root / "bronze", self.staging, self.quarantine)
+
+    # The lake itself
+
+    def open(self) -> Lake:
+        """For readers: the lake must be there."""
+        if not (self.root / MARKER).is_file():
+            raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
+        version = json.loads((self.root / MARKER).read_text(encoding="utf-8"))["format"]
+        if version != FORMAT_VERSION:
+            raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
+        return self
+
+    def create(self) -> Lake:
+        """For writers: the lake is made if there is none. A folder of something else is left alone."""
+        if not (self.root / MARKER).is_file():
+            with lake_errors(f"creating the lake at {self.root}"):
+                if self.root.is_dir() and any(self.root.iterdir()):
+                    raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
+                for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
+                    folder.mkdir(parents=True, exist_ok=True)
+                replace_text(self.root / MARKER, json.dumps({"format": FORMAT_VERSION}))
+        return self.open()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One writer at a time. The lock goes with the process, so a crash never leaves it behind."""
+        with lake_errors(f"locking the lake at {self.root}"), (self.root / ".lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise LakeError(
+                    f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
+                ) from error
+            shutil.rmtree(self.staging, ignore_errors=True)
+            self.staging.mkdir(parents=True, exist_ok=True)
+            yield
+
+    def connect(self) -> Connection:
+        return connect(self.config.memory_limit, self.config.threads, self.staging / "spill")
+
+    # Bronze
+
+    def land(self, connection: Connection, payload: Payload, clock: Clock) -> Landing:
+        return self.bronze.land(connection, payload, clock)
+
+    def landings(self) -> list[Landing]:
+        every = (landing for table in bronze_tables() for landing in self.bronze.landings(table))
+        return sorted(every, key=lambda landing: landing.landed_at)
+
+    def attach_landed(self, connection: Connection) -> None:
+        """Bronze and the journal, as views of a catalogue of their own: builds hold no path."""
+        connection.execute(f"ATTACH ':memory:' AS {views.LANDED}")
+        views.landings_view(connection, self.landings())
+        for table in bronze_tables().values():
+            views.bronze_view(connection, table, self.bronze.files(table.name))
+        views.quarantine_view(connection, delta.live_files(self.quarantine.folder))
+        views.json_view(connection, "runs", views.RUN_COLUMNS, self.root / "runs.jsonl")
+        views.json_view(connection, "test_results", views.TEST_COLUMNS, self.root / "tests.jsonl")
+
+    # Builds
+
+    @contextmanager
+    def stage(self, build_id: str) -> Iterator[Staging]:
+        """A build in the making: nobody sees it before it is published."""
+        path = self.staging / f"{build_id}{SUFFIX}"
+        with lake_errors("building"), self.connect() as connection:
+            self.attach_landed(connection)
+            connection.execute(f"ATTACH {text(str(path))} AS lake")
+            connection.execute("USE lake.main")
+            yield Staging(self, build_id, path, connection)
+
+    # The journal
+
+    def record(self, run: Run) -> None:
+        line = json.dumps({**asdict(run), "started_at": run.started_at.isoformat()}, default=str)
+        with (self.root / "runs.jsonl").open("a", encoding="utf-8") as journal:
+            journal.write(line + "\n")
+
+    def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
+        lines = [json.dumps({"build_id": build_id, "status": result.status, **asdict(result)}) for result in results]
+        replace_text(self.root / "tests.jsonl", "\n".join([*lines, ""]))
+
+    # Reading
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """The last complete build, bronze and the journal, read-only."""
+        with self.connect() as connection:
+            with lake_errors(f"opening the lake at {self.root}"):
+                self.attach_landed(connection)
+                self._attach_build(connection)
+                connection.execute(f"SET allowed_directories = [{text(str(self.root))}]")
+                connection.execute("SET enable_external_access = false")
+                connection.execute("SET lock_configuration = true")
+            yield Reader(connection)
+
+    def _attach_build(self, connection: Connection) -> None:
+        for _ in range(3):
+            current = self.builds.current()
+            if current is None:
+                connection.execute("ATTACH ':memory:' AS lake")
+                break
+            try:
+                connection.execute(f"ATTACH {text(str(current))} AS lake (READ_ONLY)")
+            except duckdb.IOException:
+                # It was replaced, and pruned, between the look at the pointer and the opening.
+                if current != self.builds.current():
+                    continue
+                raise
+            break
+        connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
+
+
+@dataclass(frozen=True)
+class Staging:
+    lake: Lake
+    build_id: str
+    path: Path
+    connection: Connection
+
+    def read(self, query: str) -> pa.Table:
+        return self.connection.execute(query).to_arrow_table()
+
+    def write(self, table: str, rows: pa.Table) -> None:
+        self.connection.register("arrow_rows", rows)
+        self.connection.execute(f"CREATE OR REPLACE TABLE lake.main.{name(table)} AS SELECT * FROM arrow_rows")
+        self.connection.unregister("arrow_rows")
+
+    def tables(self) -> list[str]:
+        rows = self.connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
+        return sorted(row[0] for row in rows)
+
+    def publish(self) -> None:
+        """Readers see the whole build from now on; other engines find its gold as Delta tables."""
+        for table in self.tables():
+            if table.startswith("gold_"):
+                self._export(table)
+        self.connection.execute("USE memory")
+        self.connection.execute("DETACH lake")
+        self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
+
+    def _export(self, table: str) -> None:
+        folder = self.lake.gold / table
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.build_id}.parquet"
+        self.connection.execute(f"COPY lake.main.{name(table)} TO {text(str(file))} ({PARQUET_OPTIONS})")
+        delta.sync_file(file)
+        delta.replace(folder, file, {"build_id": self.build_id})
+
+
+@dataclass(frozen=True)
+class Reader:
+    connection: Connection
+
+    def query(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
+        try:
+            # EXPLAIN ANALYZE runs what it explains, so the rule holds for that too.
+            statements = self.connection.extract_statements(EXPLAIN.sub("", query))
+            if len(statements) != 1:
+                raise UsageError(f"{len(statements)} statements given", "give one query at a time")
+            if statements[0].type != duckdb.StatementType.SELECT:
+                raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
+            return self.connection.execute(query, parameters or None).to_arrow_table()
+        except duckdb.Error as error:
+            raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error

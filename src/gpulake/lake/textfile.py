@@ -1,0 +1,95 @@
+"""One text file: what it holds, and its copy as Parquet."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from gpulake.core.types import BadRow, CsvLayout
+from gpulake.lake.engine import Connection, name, text
+from gpulake.lake.sanitise import bad_row
+
+BLOCK_BYTES = 1 << 20
+ENGINE_TYPES = {"text": "VARCHAR", "number": "DOUBLE"}
+# Ids are random hex: the first level is both faster and smaller here than the default one.
+PARQUET_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
+
+
+@dataclass(frozen=True)
+class Content:
+    sha256: str
+    size_bytes: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class Copied:
+    rows: int
+    null_counts: dict[str, int]
+    bad: list[BadRow]
+
+
+def read_content(path: Path) -> Content:
+    digest = hashlib.sha256()
+    size = lines = 0
+    last = b"\n"
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return Content(digest.hexdigest(), size, lines + (last != b"\n"))
+
+
+def copy_and_read(
+    connection: Connection, path: Path, layout: CsvLayout, parquet: Path, content: Content | None
+) -> tuple[Copied | None, Content]:
+    """Both at once. No copy where the engine's reader gives up: the careful way is still to be tried."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        reading = None if content else pool.submit(read_content, path)
+        try:
+            copied = copy_csv(connection, path, layout, parquet)
+        except duckdb.InvalidInputException:
+            copied = None
+        return copied, content or reading.result()  # type: ignore[union-attr]
+
+
+def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path) -> Copied:
+    types = {column.name: ENGINE_TYPES[column.type] for column in layout.table.columns}
+    columns = ", ".join(f"{text(column)}: {text(types[column])}" for column in layout.file_columns)
+    selected = ", ".join(name(column) for column in layout.table.column_names)
+    connection.execute("DROP TABLE IF EXISTS reject_errors")
+    connection.execute("DROP TABLE IF EXISTS reject_scans")
+    counted = connection.execute(
+        f"""
+        COPY (
+            SELECT {selected}
+            FROM read_csv(
+                {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
+                delim = ',', quote = {text(layout.quote)}, escape = {text(layout.quote)},
+                store_rejects = true, rejects_limit = 0
+            )
+        ) TO {text(str(parquet))} ({PARQUET_OPTIONS}, RETURN_STATS)
+        """
+    ).fetchone()
+    if counted is None:
+        return Copied(0, {}, _rejects(connection))
+    statistics = {column.strip('"'): values for column, values in counted[4].items()}
+    null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
+    return Copied(counted[1], null_counts, _rejects(connection))
+
+
+def _rejects(connection: Connection) -> list[BadRow]:
+    # A row has an error for each bad column; the first of them is reason enough.
+    rows = connection.execute(
+        """
+        SELECT line, arg_min(error_type || ': ' || error_message, error_message), any_value(csv_line)
+        FROM reject_errors GROUP BY line ORDER BY line
+        """
+    ).fetchall()
+    return [bad_row(line, reason.replace("\n", " "), row or "") for line, reason, row in rows]

@@ -1,0 +1,187 @@
+"""From what the user names to plain text files: folders, split parts, gzip, zstd and tar, in any mixture."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import shutil
+import tarfile
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from gpulake.core.errors import InputError
+
+PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
+FOLDER_SUFFIXES = (".csv", ".gz", ".tgz", ".zst", ".tar")
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+TAR_MAGIC_AT = 257
+HEAD_BYTES = 64 * 1024
+Buffered: TypeAlias = "io.BufferedReader[Any]"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file as its owner thinks of it, though it may lie in several parts."""
+
+    label: str
+    parts: tuple[Path, ...]
+    is_named: bool  # by the user, rather than found in a folder
+
+
+@dataclass(frozen=True)
+class PlainFile:
+    source: str
+    name: str
+    path: Path
+
+
+def find_inputs(paths: Sequence[Path]) -> list[Input]:
+    found: list[tuple[Path, bool]] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file))
+            if not inside:
+                raise InputError(f"nothing to land in {path}", "expected .csv files, archives or their parts")
+            found.extend((file, False) for file in inside)
+        elif path.is_file():
+            found.append((path, True))
+        else:
+            raise InputError(f"no file or folder at {path}", "check the path")
+    return list(_join_parts(found))
+
+
+def unpack(item: Input, staging: Path) -> list[PlainFile]:
+    """The plain files of an input. Compressed ones are unpacked whole before anything of them lands."""
+    with ExitStack() as stack:
+        raw = stack.enter_context(io.BufferedReader(_Joined(item.parts), HEAD_BYTES))
+        head = raw.peek(HEAD_BYTES)
+        if not head:
+            raise InputError(f"{item.label} is empty", "nothing was landed from it")
+        is_plain = not head.startswith((GZIP, ZSTD)) and not _is_tar(head)
+        if is_plain and len(item.parts) == 1:
+            return [PlainFile(item.label, item.parts[0].name, item.parts[0])]
+        try:
+            stream = _decompressed(raw, head)
+            plain = _write_members(item, stream, staging)
+            # The checksum of the compression stands at its very end, behind the end of the archive.
+            while stream.read(HEAD_BYTES):
+                pass
+        except (EOFError, gzip.BadGzipFile, tarfile.TarError, zlib.error, _TruncatedError) as error:
+            raise InputError(
+                f"{item.label} is truncated or damaged: {error}", "fetch it again; nothing was landed"
+            ) from error
+    return plain
+
+
+def _is_data(file: Path) -> bool:
+    return file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name) is not None
+
+
+def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:
+    def whole(entry: tuple[Path, bool]) -> str:
+        part = PART.match(str(entry[0]))
+        return part["whole"] if part else str(entry[0])
+
+    for label, group in groupby(sorted(found, key=lambda entry: (whole(entry), str(entry[0]))), key=whole):
+        entries = list(group)
+        numbers = [_part_number(path) for path, _ in entries if PART.match(path.name)]
+        if numbers and (numbers[0] > 1 or any(after - before != 1 for before, after in pairwise(numbers))):
+            raise InputError(f"a part of {label} is missing", f"found: {', '.join(path.name for path, _ in entries)}")
+        source = str(Path(label).absolute())
+        yield Input(source, tuple(path for path, _ in entries), any(is_named for _, is_named in entries))
+
+
+def _part_number(path: Path) -> int:
+    part = PART.match(path.name)
+    number = part["number"] if part else "0"
+    return int(number) if number.isdigit() else (ord(number[0]) - ord("a")) * 26 + ord(number[1]) - ord("a")
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[TAR_MAGIC_AT : TAR_MAGIC_AT + 5] == b"ustar"
+
+
+class _TruncatedError(Exception):
+    """The zstd reader's plain OSError, told apart from a disk's."""
+
+
+class _Joined(io.RawIOBase):
+    """The parts of a file, read as one."""
+
+    def __init__(self, parts: Sequence[Path]) -> None:
+        self._rest = list(parts)
+        self._open = self._rest.pop(0).open("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._open.readinto(buffer)
+        while not count and self._rest:
+            self._open.close()
+            self._open = self._rest.pop(0).open("rb", buffering=0)
+            count = self._open.readinto(buffer)
+        return int(count or 0)
+
+    def close(self) -> None:
+        self._open.close()
+        super().close()
+
+
+class _Zstd(io.RawIOBase):
+    def __init__(self, raw: Buffered) -> None:
+        import pyarrow as pa
+
+        self._stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            block = self._stream.read(len(buffer))
+        except OSError as error:
+            raise _TruncatedError(str(error)) from error
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def _decompressed(raw: Buffered, head: bytes) -> Buffered:
+    if head.startswith(GZIP):
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), HEAD_BYTES)
+    if head.startswith(ZSTD):
+        return io.BufferedReader(_Zstd(raw), HEAD_BYTES)
+    return raw
+
+
+def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFile]:
+    if not _is_tar(stream.peek(HEAD_BYTES)):
+        return [PlainFile(item.label, _bare_name(item.label), _write(stream, staging))]
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        plain = [
+            PlainFile(f"{item.label}!{member.name}", Path(member.name).name, _write(content, staging))
+            for member in archive
+            if member.name.endswith(".csv") and (content := archive.extractfile(member)) is not None
+        ]
+    if not plain:
+        raise InputError(f"{item.label} holds no .csv file", "nothing was landed from it")
+    return plain
+
+
+def _write(content: IO[bytes], staging: Path) -> Path:
+    path = staging / f"{uuid.uuid4().hex}.txt"
+    with path.open("wb") as out:
+        shutil.copyfileobj(content, out, 1 << 20)
+    return path
+
+
+def _bare_name(label: str) -> str:
+    return Path(label).name.removesuffix(".gz").removesuffix(".zst")

@@ -1,0 +1,67 @@
+"""Land what the user names: find it, unpack it, recognise it, hand it to the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpulake.core.clock import Clock
+from gpulake.core.errors import InputError
+from gpulake.core.types import CsvLayout, Landing, Payload
+from gpulake.lake import Lake
+from gpulake.land.inputs import HEAD_BYTES, Input, PlainFile, find_inputs, unpack
+from gpulake.land.readers import READERS, Sample
+
+Report = Callable[[str, float], None]
+SAMPLE_LINES = 20
+
+
+@dataclass(frozen=True)
+class LandResult:
+    landings: tuple[Landing, ...]
+    unknown: tuple[str, ...]  # files of a folder that no reader recognises
+
+
+def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> LandResult:
+    """Each file lands whole or not at all; those before a bad one have landed, those after it have not."""
+    inputs = find_inputs(paths)
+    landings: list[Landing] = []
+    unknown: list[str] = []
+    with lake.connect() as connection:
+        for position, item in enumerate(inputs):
+            report(f"landing {Path(item.label).name}", position / len(inputs))
+            for plain in unpack(item, lake.staging):
+                layout = recognise(plain)
+                if layout is None:
+                    _refuse(item, plain)
+                    unknown.append(plain.source)
+                    continue
+                landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock))
+                if plain.path not in item.parts:
+                    plain.path.unlink()
+    if not landings:
+        raise InputError(f"none of the files is recognised: {', '.join(unknown)}", _known())
+    return LandResult(tuple(landings), tuple(unknown))
+
+
+def recognise(plain: PlainFile) -> CsvLayout | None:
+    with plain.path.open("rb") as file:
+        head = file.read(HEAD_BYTES).decode("utf-8-sig", "replace")
+    lines = tuple(head.splitlines()[:SAMPLE_LINES])
+    if not any(lines):
+        raise InputError(f"{plain.source} is empty", "nothing was landed from it")
+    sample = Sample(plain.name, tuple(line for line in lines if line))
+    for name in READERS:
+        if layout := READERS.get(name)().recognise(sample):
+            return layout
+    return None
+
+
+def _refuse(item: Input, plain: PlainFile) -> None:
+    if item.is_named:
+        raise InputError(f"no reader recognises {plain.source}", _known())
+
+
+def _known() -> str:
+    return f"readers: {', '.join(READERS)}; keep the published file names, or add the header row"

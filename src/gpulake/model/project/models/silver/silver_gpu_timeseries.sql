@@ -1,0 +1,36 @@
+with metrics as (
+
+    select * from {{ source('landed', 'bronze_machine_metrics') }}
+
+),
+
+machines as (
+
+    select * from {{ ref('silver_machines') }}
+
+),
+
+final as (
+
+    select
+        {{ surrogate_key(['metrics.machine']) }} as machine_key,
+        metrics.machine as machine_id,
+        metrics.worker_name as worker_id,
+        {{ trace_instant('metrics.start_time') }} as window_started_at,
+        {{ trace_instant('metrics.end_time') }} as window_ended_at,
+        {{ finite('metrics.machine_gpu') }} / 100 as busy_gpus,
+        {{ finite('metrics.machine_gpu') }} / 100 / nullif(machines.gpus, 0) as gpu_util_ratio,
+        {{ finite('metrics.machine_cpu') }} / 100 as cpu_util_ratio,
+        {{ finite('metrics.machine_cpu_usr') }} / 100 as cpu_user_ratio,
+        {{ finite('metrics.machine_cpu_kernel') }} / 100 as cpu_kernel_ratio,
+        {{ finite('metrics.machine_cpu_iowait') }} / 100 as cpu_iowait_ratio,
+        {{ finite('metrics.machine_load_1') }} as load_1,
+        {{ finite('metrics.machine_net_receive') }} as network_received_bytes,
+        {{ finite('metrics.machine_num_worker') }} as mean_workers
+    from metrics
+    left join machines on metrics.machine = machines.machine_id
+    where metrics.end_time is not null
+
+)
+
+select * from final
