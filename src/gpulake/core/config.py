@@ -26,7 +26,7 @@ class Config:
     memory_limit: str = "400MB"  # what the engine may buffer before it spills to disk
     keep_builds: int = 2  # finished builds kept on disk, the current one included
     reference_time_zone: str = "UTC"  # day boundaries of gold_cluster_util_daily_reference
-    poor_coverage_ratio: float = 0.5  # a day whose machines were observed for less than this share is poorly covered
+    poor_coverage_ratio: float = 0.5  # a day with less than this share of the usual coverage is poorly covered
 
     def __post_init__(self) -> None:
         if self.threads < 0:

@@ -1,4 +1,4 @@
-"""What the bronze tables are: the one place that names their columns and types."""
+"""What the tables are that no model defines: the one place that names their columns and types."""
 
 from __future__ import annotations
 
@@ -6,39 +6,51 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
-
-ColumnType = Literal["text", "number"]
 
 
 @dataclass(frozen=True)
 class Column:
     name: str
-    type: ColumnType
+    type: str  # text, number, integer, flag, date, time or json
     description: str
 
 
 @dataclass(frozen=True)
-class BronzeTable:
+class Table:
     name: str
     grain: str
     columns: tuple[Column, ...]
-    required: tuple[str, ...]
+    required: tuple[str, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    @property
+    def column_types(self) -> dict[str, str]:
+        return {column.name: column.type for column in self.columns}
+
 
 @cache
-def bronze_tables() -> dict[str, BronzeTable]:
-    text = files("gpulake.core").joinpath("bronze.toml").read_text(encoding="utf-8")
+def bronze_tables() -> dict[str, Table]:
+    """What lands, in the source's own words."""
+    return _read("bronze.toml")
+
+
+@cache
+def written_tables() -> dict[str, Table]:
+    """What rooms write beside the models."""
+    return _read("written.toml")
+
+
+def _read(file: str) -> dict[str, Table]:
+    entries = tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8"))
     return {
-        name: BronzeTable(
+        name: Table(
             name=name,
             grain=entry["grain"],
             columns=tuple(Column(column, kind, words) for column, (kind, words) in entry["columns"].items()),
-            required=tuple(entry["required"]),
+            required=tuple(entry.get("required", ())),
         )
-        for name, entry in tomllib.loads(text).items()
+        for name, entry in entries.items()
     }

@@ -7,14 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from gpulake.core.tables import BronzeTable
+from gpulake.core.tables import Table
 
 
 @dataclass(frozen=True)
 class CsvLayout:
     """How the text of one file maps onto a bronze table."""
 
-    table: BronzeTable
+    table: Table
     file_columns: tuple[str, ...]  # in the file's order
     has_header: bool
     quote: str = ""  # empty: a line is a row, whatever it holds
@@ -75,7 +75,6 @@ class TestResult:
     severity: Literal["error", "warn"]
     failures: int
     seconds: float
-    description: str = ""
 
     @property
     def status(self) -> Literal["pass", "warn", "fail"]:

@@ -22,6 +22,7 @@ from gpulake.lake.engine import Connection, first_line, lake_errors
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.sanitise import sanitise
 from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
+from gpulake.lake.types import delta_schema
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Bronze:
         parquet.replace(folder / landing.file)
         delta.commit(
             folder,
-            delta.schema_of({column.name: column.type for column in layout.table.columns}),
+            delta_schema(layout.table),
             [delta.DataFile(landing.file, copied.rows, copied.null_counts)],
             transaction=f"{landing.source}#{landing.version}",
             metadata={**asdict(landing), "landed_at": landing.landed_at.isoformat()},

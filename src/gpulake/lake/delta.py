@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Field, Schema
-from deltalake.schema import PrimitiveType
+from deltalake import DeltaTable, Schema
 from deltalake.transaction import (
     AddAction,
     CommitProperties,
@@ -24,7 +23,6 @@ from deltalake.transaction import (
 METADATA_KEY = "gpulake"
 # The history of commits is the manifest, so it never expires.
 CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
-DELTA_TYPES = {"text": "string", "number": "double", "integer": "long", "time": "timestamp"}
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,6 @@ class DataFile:
     name: str
     rows: int
     null_counts: Mapping[str, int]
-
-
-def schema_of(columns: Mapping[str, str]) -> Schema:
-    return Schema([Field(name, PrimitiveType(DELTA_TYPES[kind]), nullable=True) for name, kind in columns.items()])
 
 
 def exists(folder: Path) -> bool:

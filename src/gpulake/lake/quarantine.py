@@ -10,24 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gpulake.core.tables import written_tables
 from gpulake.core.types import BadRow, Landing
 from gpulake.lake import delta
-
-COLUMNS = {
-    "source": "text",
-    "sha256": "text",
-    "table_name": "text",
-    "line_number": "integer",
-    "reason": "text",
-    "row_text": "text",
-    "quarantined_at": "time",
-}
-SCHEMA = pa.schema(
-    [
-        (column, {"text": pa.string(), "integer": pa.int64(), "time": pa.timestamp("us", "UTC")}[kind])
-        for column, kind in COLUMNS.items()
-    ]
-)
+from gpulake.lake.types import arrow_schema, delta_schema
 
 
 @dataclass(frozen=True)
@@ -40,6 +26,7 @@ class Quarantine:
         transaction = f"{landing.table}/{landing.source}#{landing.version}#{landing.sha256}"
         if not bad or delta.is_committed(self.folder, transaction):
             return
+        table = written_tables()["quarantine"]
         rows = [
             {
                 "source": landing.source,
@@ -54,11 +41,11 @@ class Quarantine:
         ]
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{uuid.uuid4().hex}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(table)), path, compression="zstd")
         delta.sync_file(path)
         delta.commit(
             self.folder,
-            delta.schema_of(COLUMNS),
+            delta_schema(table),
             [delta.DataFile(path.name, len(rows), {})],
             transaction,
             {"source": landing.source, "rows": len(rows)},

@@ -18,7 +18,7 @@ import pyarrow as pa
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import LakeError, UsageError
-from gpulake.core.tables import bronze_tables
+from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.bronze import Bronze
@@ -26,6 +26,7 @@ from gpulake.lake.builds import SUFFIX, Builds, replace_text
 from gpulake.lake.engine import Connection, connect, lake_errors, name, text
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
+from gpulake.lake.types import arrow_schema
 
 MARKER = "gpulake.json"
 FORMAT_VERSION = 1
@@ -91,22 +92,32 @@ class Lake:
         every = (landing for table in bronze_tables() for landing in self.bronze.landings(table))
         return sorted(every, key=lambda landing: landing.landed_at)
 
-    def attach_landed(self, connection: Connection) -> None:
+    def live_landings(self) -> list[Landing]:
+        """The newest version of each source: what the tables hold now."""
+        return [landing for table in bronze_tables() for landing in self.bronze.live_landings(table).values()]
+
+    def attach_landed(self, connection: Connection, path: Path | str = ":memory:") -> None:
         """Bronze and the journal, as views of a catalogue of their own: builds hold no path."""
-        connection.execute(f"ATTACH ':memory:' AS {views.LANDED}")
-        views.landings_view(connection, self.landings())
+        connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
+        written = written_tables()
+        views.landings_table(connection, written["landings"], self.landings())
         for table in bronze_tables().values():
-            views.bronze_view(connection, table, self.bronze.files(table.name))
-        views.quarantine_view(connection, delta.live_files(self.quarantine.folder))
-        views.json_view(connection, "runs", views.RUN_COLUMNS, self.root / "runs.jsonl")
-        views.json_view(connection, "test_results", views.TEST_COLUMNS, self.root / "tests.jsonl")
+            views.parquet_view(connection, table, self.bronze.files(table.name))
+        # Rows of a content whose landing was cut short are not there yet.
+        only = f"SEMI JOIN {views.LANDED}.landings USING (source, sha256)"
+        views.parquet_view(connection, written["quarantine"], delta.live_files(self.quarantine.folder), only)
+        views.json_view(connection, written["runs"], self.root / "runs.jsonl")
+        views.json_view(connection, written["test_results"], self.root / "tests.jsonl")
 
     # Builds
+
+    def staged_path(self, build_id: str) -> Path:
+        return self.staging / f"{build_id}{SUFFIX}"
 
     @contextmanager
     def stage(self, build_id: str) -> Iterator[Staging]:
         """A build in the making: nobody sees it before it is published."""
-        path = self.staging / f"{build_id}{SUFFIX}"
+        path = self.staged_path(build_id)
         with lake_errors("building"), self.connect() as connection:
             self.attach_landed(connection)
             connection.execute(f"ATTACH {text(str(path))} AS lake")
@@ -165,14 +176,29 @@ class Staging:
     def read(self, query: str) -> pa.Table:
         return self.connection.execute(query).to_arrow_table()
 
-    def write(self, table: str, rows: pa.Table) -> None:
-        self.connection.register("arrow_rows", rows)
-        self.connection.execute(f"CREATE OR REPLACE TABLE lake.main.{name(table)} AS SELECT * FROM arrow_rows")
+    def write(self, table: str, rows: list[dict[str, Any]]) -> None:
+        """Writes a table of written.toml, in the types that it promises."""
+        schema = arrow_schema(written_tables()[table])
+        self.connection.register("arrow_rows", pa.Table.from_pylist(rows, schema=schema))
+        self.connection.execute(f"CREATE OR REPLACE TABLE lake.main.{name(table)} AS FROM arrow_rows")
         self.connection.unregister("arrow_rows")
 
     def tables(self) -> list[str]:
         rows = self.connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
         return sorted(row[0] for row in rows)
+
+    def carry_over(self) -> None:
+        """Takes from the current build what this one did not build."""
+        current = self.lake.builds.current()
+        if current is None:
+            return
+        self.connection.execute(f"ATTACH {text(str(current))} AS previous (READ_ONLY)")
+        query = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'previous'"
+        for (table,) in self.connection.execute(query).fetchall():
+            if table not in self.tables():
+                source = f"previous.main.{name(table)}"
+                self.connection.execute(f"CREATE TABLE lake.main.{name(table)} AS FROM {source}")
+        self.connection.execute("DETACH previous")
 
     def publish(self) -> None:
         """Readers see the whole build from now on; other engines find its gold as Delta tables."""

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import duckdb
 
+from gpulake.core.errors import InputError
 from gpulake.core.types import BadRow, CsvLayout
 from gpulake.lake.engine import Connection, name, text
 from gpulake.lake.sanitise import bad_row
+from gpulake.lake.types import engine_types
 
 BLOCK_BYTES = 1 << 20
-ENGINE_TYPES = {"text": "VARCHAR", "number": "DOUBLE"}
+# A file with more is not the file that it is taken for; quarantining it whole would only fill memory.
+MOST_BAD_ROWS = 1_000_000
 # Ids are random hex: the first level is both faster and smaller here than the default one.
 PARQUET_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
 
@@ -60,7 +63,7 @@ def copy_and_read(
 
 
 def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path) -> Copied:
-    types = {column.name: ENGINE_TYPES[column.type] for column in layout.table.columns}
+    types = engine_types(layout.table)
     columns = ", ".join(f"{text(column)}: {text(types[column])}" for column in layout.file_columns)
     selected = ", ".join(name(column) for column in layout.table.column_names)
     connection.execute("DROP TABLE IF EXISTS reject_errors")
@@ -85,6 +88,9 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
 
 
 def _rejects(connection: Connection) -> list[BadRow]:
+    count, reason = connection.execute("SELECT count(*), any_value(error_message) FROM reject_errors").fetchall()[0]
+    if count > MOST_BAD_ROWS:
+        raise InputError(f"more than {MOST_BAD_ROWS} errors, such as: {reason}", "is this file what its name says?")
     # A row has an error for each bad column; the first of them is reason enough.
     rows = connection.execute(
         """
@@ -92,4 +98,4 @@ def _rejects(connection: Connection) -> list[BadRow]:
         FROM reject_errors GROUP BY line ORDER BY line
         """
     ).fetchall()
-    return [bad_row(line, reason.replace("\n", " "), row or "") for line, reason, row in rows]
+    return [bad_row(line, reason.replace("\n", " "), (row or "").strip("\r\n")) for line, reason, row in rows]

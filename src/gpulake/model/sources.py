@@ -7,6 +7,7 @@ from gpulake.core.tables import bronze_tables
 TYPES = {"text": "varchar", "number": "double"}
 PARAMETERS = {
     "reference_time_zone": ("varchar", "Time zone of the days of gold_cluster_util_daily_reference"),
+    "poor_coverage_ratio": ("double", "Share of the usual coverage below which a day is poorly covered"),
 }
 
 
@@ -26,10 +27,14 @@ def sources_yaml() -> str:
     for name, (kind, words) in PARAMETERS.items():
         lines += _column(name, kind, words)
     for table in bronze_tables().values():
-        lines += [f"      - name: {table.name}", f"        description: {table.grain.capitalize()}.", "        columns:"]
+        lines += [f"      - name: {table.name}", f'        description: "{_sentence(table.grain)}"', "        columns:"]
         for column in table.columns:
             lines += _column(column.name, TYPES[column.type], column.description)
     return "\n".join(lines) + "\n"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _column(name: str, kind: str, words: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpulake.core.errors import InputError
-from gpulake.core.tables import BronzeTable, bronze_tables
+from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import CsvLayout
 from gpulake.land.readers import READERS, Sample
 
@@ -50,7 +50,7 @@ class PaiReader:
         return None
 
 
-def _check_width(sample: Sample, fields: tuple[str, ...], table: BronzeTable) -> None:
+def _check_width(sample: Sample, fields: tuple[str, ...], table: Table) -> None:
     """A first row of the wrong width, or a header of other names, is the whole file's fault and not that row's."""
     expected = ", ".join(table.column_names)
     if len(fields) != len(table.columns) and all(len(line.split(",")) != len(table.columns) for line in sample.lines):

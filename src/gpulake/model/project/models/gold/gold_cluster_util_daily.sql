@@ -62,6 +62,12 @@ capacity as (
 
 ),
 
+parameters as (
+
+    select * from {{ source('landed', 'parameters') }}
+
+),
+
 days as (
 
     select
@@ -76,7 +82,7 @@ days as (
 
 ),
 
-final as (
+daily as (
 
     select
         days.dt,
@@ -93,10 +99,35 @@ final as (
     from days
     cross join capacity
 
+),
+
+covered as (
+
+    select
+        *,
+        observed_gpu_hours / nullif(capacity_gpu_hours, 0) as coverage_ratio
+    from daily
+
+),
+
+-- Most workers leave no window, so coverage is low even on a good day; a poor day is one far below the usual.
+usual as (
+
+    select {{ quantile('coverage_ratio', 0.5) }} as coverage_ratio from covered
+
+),
+
+final as (
+
+    select
+        covered.*,
+        coalesce(covered.coverage_ratio < parameters.poor_coverage_ratio * usual.coverage_ratio, false)
+            as is_poorly_covered
+    from covered
+    cross join usual
+    cross join parameters
+
 )
 
-select
-    *,
-    observed_gpu_hours / nullif(capacity_gpu_hours, 0) as coverage_ratio
-from final
+select * from final
 order by dt

@@ -1,0 +1,59 @@
+"""Tables and findings on a terminal; the same as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from gpulake.core.types import Finding
+
+
+def print_json(document: object) -> None:
+    click.echo(json.dumps(document, indent=2, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Numbers to the right, everything in full: a cut-off id is of no use."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    kept = [list(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, column in enumerate(columns):
+        is_number = any(isinstance(row[position], int | float) for row in kept)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=not position)
+    for row in kept:
+        # Text, not markup: a label of the data may hold square brackets.
+        table.add_row(*(Text(_cell(value)) for value in row))
+    console = Console()
+    # A file or a pipe has no width to wrap at.
+    width = console.width if console.is_terminal else 10_000
+    Console(width=width).print(table)
+
+
+def print_findings(findings: Sequence[Finding], most: int = 8) -> None:
+    click.secho("What was found", bold=True)
+    if not findings:
+        click.echo("  nothing stands out")
+    for finding in findings[:most]:
+        click.echo(f"  • {finding.headline}")
+        click.secho(f"    {finding.detail}", dim=True)
+    if len(findings) > most:
+        click.secho(f"  and {len(findings) - most} more: gpulake sql 'from findings'", dim=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+    return str(value)

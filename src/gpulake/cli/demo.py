@@ -1,0 +1,45 @@
+"""gpulake demo: from nothing to a lake, a finding and plots."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, settings
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Where it all goes."
+)
+@click.option("--jobs", type=int, default=20_000, show_default=True, help="Jobs of the generated trace.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same trace.")
+@json_option
+def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
+    """Generate a cluster trace, build a lake from it, and say what is in it. Needs no data and no network.
+
+    \b
+    Example:  gpulake demo --out demo
+    """
+    from gpulake.cli._output import print_findings, print_json
+    from gpulake.cli._progress import progress_bar
+    from gpulake.flow import Flow
+
+    config = settings(lake=out / "lake")
+    page = out / "report.html"
+    with progress_bar(is_quiet=as_json) as report:
+        landings, result = Flow(config, report=report).demo(out / "trace", page, jobs, seed)
+    if as_json:
+        document = {"landings": [asdict(landing) for landing in landings], "build": asdict(result)}
+        print_json({**document, "lake": str(config.lake), "report": str(page)})
+        return
+    print_findings(result.findings)
+    rows = sum(landing.rows_landed for landing in landings)
+    click.echo(f"\nLake    {config.lake}  ({rows:,} rows landed, {len(result.tests)} data tests)")
+    click.echo(f"Report  {page}")
+    click.secho("\nWhat next", bold=True)
+    click.echo(f"  gpulake tables --lake {config.lake}")
+    click.echo(f"  gpulake sql --lake {config.lake} 'from gold_cluster_util_daily limit 5'")
+    click.echo("  gpulake refresh YOUR_FILES...   the same with your own data")

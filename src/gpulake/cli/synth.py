@@ -1,0 +1,80 @@
+"""gpulake synth: write a synthetic PAI v2020 trace, or compare one with the published figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option
+from gpulake.core.errors import UsageError
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), help="The folder to write the trace to.")
+@click.option("--jobs", type=int, default=20_000, show_default=True, help="Jobs, from 1,000 to 1,055,501 (all).")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same jobs and seed give the same bytes.")
+@click.option("--tar", "is_tar", is_flag=True, help="Write <table>.tar.gz archives, as published, instead of CSV.")
+@click.option("--no-incidents", is_flag=True, help="Inject nothing; truth.json is an empty list.")
+@click.option("--check", type=click.Path(path_type=Path), help="Compare the trace in this folder with the figures.")
+@json_option
+def command(
+    out: Path | None, jobs: int, seed: int, is_tar: bool, no_incidents: bool, check: Path | None, as_json: bool
+) -> None:
+    """Write a synthetic trace in the format of the Alibaba PAI trace v2020.
+
+    Seven tables without header rows and their .header files, a table of GPU models, and truth.json, which says what
+    was made to go wrong, when and where.
+
+    \b
+    Example:  gpulake synth --out data_raw
+    All of it: gpulake synth --out data_raw --jobs 1055501
+    How close: gpulake synth --check data_raw
+    """
+    if check is not None:
+        _compare(check, as_json)
+    elif out is not None:
+        _write(out, jobs, seed, is_tar, not no_incidents, as_json)
+    else:
+        raise UsageError("neither --out nor --check was given", "try: gpulake synth --out data_raw")
+
+
+def _write(out: Path, jobs: int, seed: int, is_tar: bool, has_incidents: bool, as_json: bool) -> None:
+    from gpulake.cli._progress import progress_bar
+    from gpulake.synth import write_trace
+
+    with progress_bar(is_quiet=as_json) as report:
+        made = write_trace(out, jobs=jobs, seed=seed, is_tar=is_tar, has_incidents=has_incidents, report=report)
+    if as_json:
+        record = {
+            "out": str(out),
+            "jobs": made.jobs,
+            "seed": made.seed,
+            "rows": made.rows,
+            "files": [path.name for path in made.files],
+            "incidents": [incident.as_record() for incident in made.incidents],
+        }
+        click.echo(json.dumps(record, indent=2))
+        return
+    for table, rows in made.rows.items():
+        click.echo(f"{table:<22}{rows:>12,} rows")
+    for incident in made.incidents:
+        record = incident.as_record()
+        click.echo(f"{incident.kind:<22}{record['first_local']} to {record['last_local']}")
+
+
+def _compare(directory: Path, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from gpulake.synth.calibration import measure
+
+    checks = measure(directory)
+    if as_json:
+        click.echo(json.dumps([asdict(check) for check in checks], indent=2))
+        return
+    click.echo(f"{'figure':<44}{'published':>12}{'ours':>12}{'distance':>10}{'bound':>8}")
+    for check in checks:
+        mark = "" if check.passed else "  off"
+        published, ours = f"{check.published:.4g}", f"{check.measured:.4g}"
+        click.echo(f"{check.name:<44}{published:>12}{ours:>12}{check.distance:>10.3f}{check.bound:>8.2f}{mark}")

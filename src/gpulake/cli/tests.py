@@ -1,0 +1,44 @@
+"""gpulake tests: what the data tests of the last build found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+
+QUERY = """
+SELECT status, name, "table", "column", failures, seconds, build_id FROM test_results
+ORDER BY CASE status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, "table", name
+"""
+
+
+@click.command()
+@click.option("--all", "is_all", is_flag=True, help="List the tests that pass, too.")
+@lake_option
+@json_option
+def command(is_all: bool, lake: Path | None, as_json: bool) -> None:
+    """Show the data tests of the last build, published or not. Exits 1 if one failed.
+
+    \b
+    Example:  gpulake tests --all
+    """
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.lake import Lake
+
+    with Lake(settings(lake=lake)).open().reading() as reader:
+        results = reader.query(QUERY).to_pylist()
+    counts = {status: sum(row["status"] == status for row in results) for status in ("pass", "warn", "fail")}
+    if as_json:
+        print_json({"counts": counts, "results": results})
+    elif not results:
+        click.echo("no build has been tested yet; start one with: gpulake build", err=True)
+    else:
+        shown = [row for row in results if is_all or row["status"] != "pass"]
+        click.echo(", ".join(f"{count} {status}" for status, count in counts.items()))
+        if shown:
+            columns = ("status", "name", "table", "failures")
+            print_table(columns, [tuple(row[column] for column in columns) for row in shown])
+    if counts["fail"]:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,1 @@
+"""Tables → what is abnormal, and why."""

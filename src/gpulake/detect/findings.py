@@ -1,0 +1,139 @@
+"""What a person should know first: who held idle GPUs, which days were abnormal and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from gpulake.core.types import Finding
+from gpulake.lake import Staging
+
+TABLE = "findings"
+MOST_HOLDERS = 3
+LEAST_IDLE_GPU_HOURS = 1.0
+# Robust z-score from which a day stands out; 1.4826 makes the MAD of a normal distribution its deviation.
+OUTSTANDING = 5.0
+NORMAL_MAD = 1.4826
+FEWEST_DAYS = 7
+LEAST_FAILED_JOBS = 10
+
+HOLDERS = """
+SELECT
+    user_id, sum(held_gpu_hours) AS held, sum(idle_gpu_hours) AS idle,
+    sum(used_gpu_hours + idle_gpu_hours) AS seen, sum(sum(idle_gpu_hours)) OVER () AS all_idle
+FROM gold_user_gpu_usage_daily
+GROUP BY user_id
+ORDER BY idle DESC, user_id
+"""
+DAYS = """
+SELECT daily.*, dayname(daily.dt) AS weekday, scored.anomaly_flag, scored.anomaly_score
+FROM gold_cluster_util_daily AS daily
+LEFT JOIN gold_cluster_util_daily_scored AS scored USING (dt)
+ORDER BY dt
+"""
+JOBS = "SELECT *, dayname(dt) AS weekday FROM gold_jobs_daily ORDER BY dt"
+Row = dict[str, Any]
+
+
+def find(staging: Staging) -> list[Finding]:
+    """Writes the findings, most important first."""
+    days = staging.read(DAYS).to_pylist()
+    found = [
+        *_idle_holders(staging.read(HOLDERS).to_pylist()),
+        *_failure_bursts(staging.read(JOBS).to_pylist()),
+        *_unusual_days(days),
+        *_flagged_days(days),
+    ]
+    staging.write(TABLE, [{"rank": rank, **asdict(finding)} for rank, finding in enumerate(found, start=1)])
+    return found
+
+
+def _idle_holders(users: list[Row]) -> Iterator[Finding]:
+    for user in users[:MOST_HOLDERS]:
+        if user["idle"] < LEAST_IDLE_GPU_HOURS:
+            return
+        share = user["idle"] / user["all_idle"]
+        yield Finding(
+            kind="idle_gpus",
+            subject=user["user_id"],
+            headline=f"user {user['user_id']} held {user['idle']:,.0f} idle GPU-hours",
+            detail=(
+                f"{user['idle'] / user['seen']:.0%} of the {user['seen']:,.0f} GPU-hours that sensors saw; "
+                f"{share:.0%} of all idle GPU-hours of the cluster"
+            ),
+            value=user["idle"],
+            unit="GPU-hours",
+        )
+
+
+def _failure_bursts(days: list[Row]) -> Iterator[Finding]:
+    usual, deviation = _usual([day["failed_ratio"] for day in days])
+    for day in days:
+        strength = (day["failed_ratio"] - usual) / deviation
+        if day["failed_jobs"] >= LEAST_FAILED_JOBS and strength > OUTSTANDING:
+            yield Finding(
+                kind="failure_burst",
+                subject=str(day["dt"]),
+                headline=f"{day['failed_ratio']:.0%} of the jobs that ended on {_name(day)} failed",
+                detail=f"{day['failed_jobs']:,} of {day['ended_jobs']:,} jobs; on a usual day {usual:.0%}",
+                value=day["failed_ratio"],
+                unit="ratio",
+                day=str(day["dt"]),
+            )
+
+
+def _unusual_days(days: list[Row]) -> Iterator[Finding]:
+    """Days of good coverage whose corrected utilisation, or whose count of machines, is far from the usual."""
+    covered = [day for day in days if not day["is_poorly_covered"] and day["gpu_util_ratio"] is not None]
+    for measure, words, form in (
+        ("gpu_util_ratio", "GPU utilisation", ".1%"),
+        ("observed_machines", "the count of machines at work", ",.0f"),
+    ):
+        usual, deviation = _usual([day[measure] for day in covered])
+        for day in covered:
+            strength = (day[measure] - usual) / deviation
+            if abs(strength) > OUTSTANDING:
+                side = "above" if strength > 0 else "below"
+                yield Finding(
+                    kind="unusual_day",
+                    subject=str(day["dt"]),
+                    headline=f"on {_name(day)} {words} was {day[measure]:{form}}, far {side} the usual {usual:{form}}",
+                    detail=f"{abs(strength):.1f} robust deviations; {day['coverage_ratio']:.0%} of capacity observed",
+                    value=float(day[measure]),
+                    unit="ratio" if measure.endswith("_ratio") else "machines",
+                    day=str(day["dt"]),
+                )
+
+
+def _flagged_days(days: list[Row]) -> Iterator[Finding]:
+    flagged = [day for day in days if day["anomaly_flag"]]
+    for day in sorted(flagged, key=lambda day: day["anomaly_score"]):
+        if day["is_poorly_covered"]:
+            why = f"only {day['coverage_ratio']:.1%} of capacity was observed: an edge of the data, not an incident"
+        else:
+            why = "the forest is told to flag 5 % of the days, whatever they are; look at the plot before you act"
+        yield Finding(
+            kind="flagged_day",
+            subject=str(day["dt"]),
+            headline=f"{_name(day)} is flagged by the reference's forest (score {day['anomaly_score']:.3f})",
+            detail=f"corrected GPU utilisation {day['gpu_util_ratio'] or 0:.1%}; {why}",
+            value=day["anomaly_score"],
+            unit="score",
+            day=str(day["dt"]),
+        )
+
+
+def _usual(values: list[float]) -> tuple[float, float]:
+    """Median and robust deviation; with too few days, nothing stands out."""
+    if len(values) < FEWEST_DAYS:
+        return 0.0, float("inf")
+    median = float(np.median(values))
+    deviation = NORMAL_MAD * float(np.median(np.abs(np.array(values) - median)))
+    return median, deviation or float("inf")
+
+
+def _name(day: Row) -> str:
+    return f"{day['weekday']}, {day['dt']}"

@@ -1,0 +1,148 @@
+"""The reference's isolation forest, in a model file of plain numbers.
+
+scikit-learn fits it; the file is JSON, so loading one can run nothing; our own few lines score with it, and give what
+scikit-learn's decision_function gives.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulake.core.errors import InputError
+
+FORMAT = "gpulake isolation forest 1"
+TREES = 100
+CONTAMINATION = 0.05
+SEED = 42
+LEAF = -1
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Arrays by node: a leaf has child -1; others send value <= threshold of their feature to the left."""
+
+    left: list[int]
+    right: list[int]
+    feature: list[int]
+    threshold: list[float]
+    samples: list[int]
+
+
+@dataclass(frozen=True)
+class Forest:
+    features: list[str]
+    mean: list[float]
+    scale: list[float]
+    offset: float
+    samples_per_tree: int
+    trees: list[Tree]
+
+    def decide(self, rows: Floats) -> Floats:
+        """Below 0 is an anomaly; the lower, the stranger."""
+        # Trees were grown on single precision; comparing in double would send a row at a threshold the other way.
+        scaled = ((rows - np.asarray(self.mean)) / np.asarray(self.scale)).astype(np.float32)
+        depth = sum((_depths(tree, scaled) for tree in self.trees), np.zeros(len(rows)))
+        usual = len(self.trees) * _mean_path(np.array([self.samples_per_tree]))[0]
+        return np.asarray(-(2.0 ** (-depth / usual)) - self.offset)
+
+    def to_json(self) -> str:
+        document = {"format": FORMAT, **{name: getattr(self, name) for name in _FIELDS}}
+        document["trees"] = [vars(tree) for tree in self.trees]
+        return json.dumps(document)
+
+
+_FIELDS = ("features", "mean", "scale", "offset", "samples_per_tree")
+
+
+def warm_up() -> None:
+    """Imports what fitting needs, ahead of time."""
+    import sklearn.ensemble
+    import sklearn.preprocessing  # noqa: F401
+
+
+def fit(rows: Floats, features: list[str]) -> Forest:
+    from sklearn.ensemble import IsolationForest
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler().fit(rows)
+    forest = IsolationForest(n_estimators=TREES, contamination=CONTAMINATION, random_state=SEED)
+    forest.fit(scaler.transform(rows))
+    return Forest(
+        features=features,
+        mean=scaler.mean_.tolist(),
+        scale=scaler.scale_.tolist(),
+        offset=float(forest.offset_),
+        samples_per_tree=int(forest.max_samples_),
+        trees=[_tree(estimator.tree_) for estimator in forest.estimators_],
+    )
+
+
+def load(path: Path) -> Forest:
+    hint = "remove it; the next build fits a new one"
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise InputError(f"{path} has format {document['format']!r}", hint)
+        forest = Forest(
+            **{name: document[name] for name in _FIELDS}, trees=[Tree(**tree) for tree in document["trees"]]
+        )
+        _check(forest)
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is no model file: {error}", hint) from error
+    except OSError as error:
+        raise InputError(f"cannot read the model {path}: {error}", "check the path") from error
+    return forest
+
+
+def _check(forest: Forest) -> None:
+    """A model file comes from a disk: it must not be able to loop or to reach outside its arrays."""
+    for tree in forest.trees:
+        size = len(tree.left)
+        if {len(tree.right), len(tree.feature), len(tree.threshold), len(tree.samples)} != {size} or not size:
+            raise ValueError("a tree whose arrays differ in length")
+        for node in range(size):
+            children = (tree.left[node], tree.right[node])
+            is_leaf = children == (LEAF, LEAF)
+            if not is_leaf and not all(node < child < size for child in children):
+                raise ValueError("a tree whose children do not follow their parent")
+            if not is_leaf and not 0 <= tree.feature[node] < len(forest.features):
+                raise ValueError("a tree that asks for a feature that is not there")
+
+
+def _tree(tree: Any) -> Tree:
+    return Tree(
+        left=tree.children_left.tolist(),
+        right=tree.children_right.tolist(),
+        feature=tree.feature.tolist(),
+        threshold=tree.threshold.tolist(),
+        samples=tree.n_node_samples.tolist(),
+    )
+
+
+def _depths(tree: Tree, rows: NDArray[np.float32]) -> Floats:
+    """How deep each row falls, and how much deeper it would fall if its leaf were split on."""
+    left, right = np.array(tree.left), np.array(tree.right)
+    feature, threshold = np.array(tree.feature), np.array(tree.threshold)
+    node = np.zeros(len(rows), dtype=np.int64)
+    depth = np.zeros(len(rows))
+    every = np.arange(len(rows))
+    while (inner := left[node] != LEAF).any():
+        goes_left = rows[every, np.where(inner, feature[node], 0)] <= threshold[node]
+        node = np.where(inner, np.where(goes_left, left[node], right[node]), node)
+        depth += inner
+    return np.asarray(depth + _mean_path(np.array(tree.samples)[node]))
+
+
+def _mean_path(samples: NDArray[np.int64]) -> Floats:
+    """Mean depth of an unsuccessful search in a binary tree of that many rows (Liu et al., 2008)."""
+    count = samples.astype(np.float64)
+    long = np.maximum(count, 3)
+    path = 2.0 * (np.log(long - 1.0) + np.euler_gamma) - 2.0 * (long - 1.0) / long
+    return np.where(count <= 1, 0.0, np.where(count == 2, 1.0, path))

@@ -1,0 +1,84 @@
+"""Run the plan: tables in order, contracts held, then the data tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import duckdb
+
+from gpulake.core.config import Config
+from gpulake.core.errors import BuildError, LakeError
+from gpulake.core.types import TestResult
+from gpulake.lake import Staging
+from gpulake.model.plan import Plan, PlannedModel
+
+Report = Callable[[str, float], None]
+
+
+def build(staging: Staging, plan: Plan, config: Config, report: Report) -> None:
+    """Every model of the plan as a table of the staged build."""
+    _need_rows(staging)
+    write_parameters(staging.connection, config)
+    for position, model in enumerate(plan.models):
+        report(f"building {model.name}", position / len(plan.models))
+        try:
+            staging.connection.execute(f'CREATE OR REPLACE TABLE "lake"."main"."{model.name}" AS {model.sql}')
+        except (duckdb.IOException, duckdb.OutOfMemoryException):
+            raise
+        except duckdb.Error as error:
+            raise BuildError(f"model {model.name} failed: {error}", "see what landed with: gpulake tables") from error
+        _hold_contract(staging, model)
+
+
+def write_parameters(connection: duckdb.DuckDBPyConnection, config: Config) -> None:
+    connection.execute(
+        "CREATE OR REPLACE TABLE landed.parameters AS"
+        " SELECT ? AS reference_time_zone, ?::DOUBLE AS poor_coverage_ratio",
+        [config.reference_time_zone, config.poor_coverage_ratio],
+    )
+
+
+def test(staging: Staging, plan: Plan, report: Report) -> list[TestResult]:
+    """What each data test finds. A test that cannot run is an error of the build, not a failure of the data."""
+    results = []
+    for position, planned in enumerate(plan.tests):
+        report(f"testing {planned.table}", position / len(plan.tests))
+        begin = time.perf_counter()
+        row = staging.connection.execute(f"SELECT count(*) FROM ({planned.sql})").fetchone()
+        results.append(
+            TestResult(
+                name=planned.name,
+                table=planned.table,
+                column=planned.column,
+                severity=planned.severity,
+                failures=int(row[0]) if row else 0,
+                seconds=time.perf_counter() - begin,
+            )
+        )
+    return results
+
+
+def refuse_failures(results: list[TestResult]) -> None:
+    failed = [result for result in results if result.status == "fail"]
+    if failed:
+        names = ", ".join(f"{result.name} ({result.failures} rows)" for result in failed[:5])
+        raise BuildError(
+            f"{len(failed)} of {len(results)} data tests failed: {names}",
+            "readers still see the last good build; see all with: gpulake tests",
+        )
+
+
+def _need_rows(staging: Staging) -> None:
+    row = staging.connection.execute("SELECT count(*) FROM landed.landings").fetchone()
+    if not row or not row[0]:
+        raise LakeError("nothing has landed yet", "land something first: gpulake land PATH...")
+
+
+def _hold_contract(staging: Staging, model: PlannedModel) -> None:
+    rows = staging.connection.execute(f'DESCRIBE "lake"."main"."{model.name}"').fetchall()
+    got = [(row[0], str(row[1]).lower()) for row in rows]
+    promised = [(column.name, column.type) for column in model.columns]
+    if got != promised:
+        wrong = sorted(set(got) ^ set(promised))
+        raise BuildError(f"model {model.name} breaks its contract: {wrong}", "make its .sql and its .yml agree")

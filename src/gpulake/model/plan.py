@@ -1,0 +1,140 @@
+"""The plan: what dbt compiled from the project, in the order in which it runs. Plain SQL, so a build needs no dbt."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.tables import Column, Table
+
+FILE_NAME = "plan.json"
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    name: str
+    description: str
+    columns: tuple[Column, ...]
+    depends_on: tuple[str, ...]
+    sql: str
+
+    def as_table(self) -> Table:
+        return Table(self.name, self.description, self.columns)
+
+
+@dataclass(frozen=True)
+class PlannedTest:
+    name: str
+    table: str
+    column: str
+    severity: Literal["error", "warn"]
+    depends_on: tuple[str, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    models: tuple[PlannedModel, ...]
+    tests: tuple[PlannedTest, ...]
+
+    def select(self, names: Sequence[str]) -> Plan:
+        """The named models with all that they need, and the tests that these can answer."""
+        if not names:
+            return self
+        by_name = {model.name: model for model in self.models}
+        wanted: set[str] = set()
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name not in by_name:
+                raise UsageError(f"no model named {name!r}", choice_hint(name, by_name))
+            if name not in wanted:
+                wanted.add(name)
+                pending += by_name[name].depends_on
+        return Plan(
+            tuple(model for model in self.models if model.name in wanted),
+            tuple(test for test in self.tests if wanted.issuperset(test.depends_on)),
+        )
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(to_json(self).encode()).hexdigest()
+
+
+def to_json(plan: Plan) -> str:
+    return json.dumps(asdict(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(content: str) -> Plan:
+    document = json.loads(content)
+    models = tuple(
+        PlannedModel(
+            **{
+                **model,
+                "columns": tuple(Column(**column) for column in model["columns"]),
+                "depends_on": tuple(model["depends_on"]),
+            }
+        )
+        for model in document["models"]
+    )
+    tests = tuple(PlannedTest(**{**test, "depends_on": tuple(test["depends_on"])}) for test in document["tests"])
+    return Plan(models, tests)
+
+
+@cache
+def shipped_plan() -> Plan:
+    return from_json(files("gpulake.model").joinpath(FILE_NAME).read_text(encoding="utf-8"))
+
+
+def from_manifest(manifest: dict[str, Any]) -> Plan:
+    """What of dbt's manifest a build needs."""
+    nodes = manifest["nodes"]
+    models = {key: node for key, node in nodes.items() if node["resource_type"] == "model"}
+    tests = [node for node in nodes.values() if node["resource_type"] == "test"]
+    planned = [
+        PlannedModel(
+            name=models[key]["name"],
+            description=models[key]["description"],
+            columns=tuple(
+                Column(column["name"], column["data_type"], column["description"])
+                for column in models[key]["columns"].values()
+            ),
+            depends_on=_names(models[key], models),
+            sql=models[key]["compiled_code"].strip() + "\n",
+        )
+        for key in _in_order(models)
+    ]
+    tested = [
+        PlannedTest(
+            name=node["name"],
+            table=models[node["attached_node"]]["name"],
+            column=node["column_name"] or "",
+            severity=node["config"]["severity"].lower(),
+            depends_on=_names(node, models),
+            sql=node["compiled_code"].strip() + "\n",
+        )
+        for node in sorted(tests, key=lambda node: (node["attached_node"], node["name"]))
+    ]
+    return Plan(tuple(planned), tuple(tested))
+
+
+def _names(node: dict[str, Any], models: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(key.rsplit(".", 1)[-1] for key in node["depends_on"]["nodes"] if key in models))
+
+
+def _in_order(models: dict[str, Any]) -> list[str]:
+    ordered: list[str] = []
+    while len(ordered) < len(models):
+        ready = [
+            key
+            for key in sorted(models)
+            if key not in ordered
+            and all(needed in ordered for needed in models[key]["depends_on"]["nodes"] if needed in models)
+        ]
+        ordered += ready
+    return ordered

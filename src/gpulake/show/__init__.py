@@ -1,0 +1,1 @@
+"""Read-only: reports and plots from the tables of a build."""

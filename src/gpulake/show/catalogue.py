@@ -1,0 +1,48 @@
+"""What tables there are: grain, columns, units, rows and freshness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpulake.core.tables import Table
+from gpulake.lake import Reader
+
+LAYERS = ("bronze", "silver", "gold")
+COUNTS = """
+SELECT table_name AS name, estimated_size AS rows FROM duckdb_tables() WHERE database_name = 'lake'
+"""
+BRONZE = """
+SELECT "table" AS name, sum(rows_landed) AS rows, max(landed_at) AS fresh_at
+FROM (SELECT * FROM landings QUALIFY row_number() OVER (PARTITION BY "table", source ORDER BY version DESC) = 1)
+GROUP BY "table"
+"""
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    table: Table
+    rows: int | None = None  # None: not there yet
+    fresh_at: datetime | None = None
+
+    @property
+    def layer(self) -> str:
+        return next((layer for layer in LAYERS if self.table.name.startswith(f"{layer}_")), "journal")
+
+
+def table_infos(reader: Reader, tables: Iterable[Table]) -> list[TableInfo]:
+    """The known tables as they are in this lake: bronze first, the journal last."""
+    infos = {table.name: TableInfo(table) for table in tables}
+    built = reader.query(COUNTS).to_pylist()
+    built_at = reader.query("SELECT built_at FROM build_info").to_pylist()[0]["built_at"] if built else None
+    for row in built:
+        if row["name"] in infos:
+            infos[row["name"]] = replace(infos[row["name"]], rows=row["rows"], fresh_at=built_at)
+    for row in reader.query(BRONZE).to_pylist():
+        infos[row["name"]] = replace(infos[row["name"]], rows=int(row["rows"]), fresh_at=row["fresh_at"])
+    for name in ("landings", "quarantine", "runs", "test_results"):
+        count = reader.query(f"SELECT count(*) AS rows FROM {name}").to_pylist()[0]["rows"]  # noqa: S608 - our names
+        infos[name] = replace(infos[name], rows=count)
+    order = (*LAYERS, "journal")
+    return sorted(infos.values(), key=lambda info: (order.index(info.layer), info.table.name))

@@ -1,0 +1,112 @@
+"""Plots as plain Plotly figures: dictionaries of data and layout, drawn by the library's own script in the page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+Figure = dict[str, Any]
+Row = dict[str, Any]
+# Okabe and Ito's palette: told apart by colour-blind readers too.
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
+MOST_USERS = 15
+
+
+def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
+    """Corrected utilisation by day; poorly covered days are hollow, flagged days are marked."""
+    flagged = {row["dt"] for row in scored if row["anomaly_flag"]}
+    marked = [day for day in days if day["dt"] in flagged]
+    line = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "GPU utilisation",
+        "x": _dates(days),
+        "y": _column(days, "gpu_util_ratio"),
+        "marker": {
+            "color": ["white" if day["is_poorly_covered"] else BLUE for day in days],
+            "line": {"color": BLUE, "width": 1.5},
+        },
+        "line": {"color": BLUE},
+        "customdata": _column(days, "coverage_ratio"),
+        "hovertemplate": "%{x|%a %Y-%m-%d}<br>%{y:.1%} of GPU-hours<br>%{customdata:.0%} observed<extra></extra>",
+    }
+    marks = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "flagged by the reference's forest",
+        "x": _dates(marked),
+        "y": _column(marked, "gpu_util_ratio"),
+        "marker": {"symbol": "circle-open", "size": 15, "color": RED, "line": {"width": 2}},
+        "hoverinfo": "skip",
+    }
+    cpu = _line("CPU utilisation", _dates(days), _column(days, "cpu_util_ratio"), GREY)
+    return _figure([cpu, line, marks], "share of observed time", tickformat=".0%")
+
+
+def coverage(days: Sequence[Row]) -> Figure:
+    """GPU-hours of each day: busy, observed but not busy, and not observed."""
+    dates = _dates(days)
+    parts = [
+        ("busy", [day["busy_gpu_hours"] for day in days], BLUE),
+        ("observed, not busy", [max(day["observed_gpu_hours"] - day["busy_gpu_hours"], 0) for day in days], ORANGE),
+        ("not observed", [max(day["capacity_gpu_hours"] - day["observed_gpu_hours"], 0) for day in days], "#dddddd"),
+    ]
+    return _figure([_bar(name, dates, values, colour) for name, values, colour in parts], "GPU-hours", barmode="stack")
+
+
+def holders(users: Sequence[Row]) -> Figure:
+    """The users who left most GPU-hours idle, and what became of all that they held."""
+    top = list(users[:MOST_USERS])[::-1]
+    names = [html.escape(str(user["user_id"])) for user in top]
+    parts = [
+        ("used", _column(top, "used"), BLUE),
+        ("idle", _column(top, "idle"), ORANGE),
+        ("no sensor", _column(top, "unobserved"), "#dddddd"),
+    ]
+    bars = [{**_bar(name, values, names, colour), "orientation": "h"} for name, values, colour in parts]
+    figure = _figure(bars, "", barmode="stack")
+    figure["layout"]["xaxis"]["title"] = {"text": "GPU-hours held"}
+    figure["layout"]["yaxis"].update(type="category", automargin=True)
+    return figure
+
+
+def jobs(days: Sequence[Row]) -> Figure:
+    dates = _dates(days)
+    other = [day["ended_jobs"] - day["succeeded_jobs"] - day["failed_jobs"] for day in days]
+    parts = [
+        ("succeeded", _column(days, "succeeded_jobs"), GREEN),
+        ("failed", _column(days, "failed_jobs"), RED),
+        ("other", other, GREY),
+    ]
+    return _figure([_bar(name, dates, values, colour) for name, values, colour in parts], "jobs ended", barmode="stack")
+
+
+def _line(name: str, x: list[Any], y: list[Any], colour: str) -> Figure:
+    return {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": {"color": colour, "width": 1}}
+
+
+def _bar(name: str, x: list[Any], y: list[Any], colour: str) -> Figure:
+    return {"type": "bar", "name": name, "x": x, "y": y, "marker": {"color": colour}}
+
+
+def _figure(traces: list[Figure], y_title: str, barmode: str = "group", tickformat: str = "") -> Figure:
+    layout = {
+        "barmode": barmode,
+        "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
+        "legend": {"orientation": "h", "y": 1.12},
+        "xaxis": {},
+        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "color": "#888"},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _dates(rows: Sequence[Row]) -> list[str]:
+    return [str(row["dt"]) for row in rows]
+
+
+def _column(rows: Sequence[Row], name: str) -> list[Any]:
+    return [row[name] for row in rows]

@@ -1,0 +1,75 @@
+"""The overview as one HTML file: findings first, then the plots, then what the numbers rest on. Works offline."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gpulake import __version__
+from gpulake.core.errors import LakeError
+from gpulake.lake import Reader
+from gpulake.show import plots
+
+HOLDERS = """
+SELECT
+    user_id, sum(used_gpu_hours) AS used, sum(idle_gpu_hours) AS idle, sum(unobserved_gpu_hours) AS unobserved
+FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id
+"""
+LANDED = """
+SELECT "table", sum(rows_landed) AS rows_landed, sum(rows_quarantined) AS rows_quarantined, max(landed_at) AS landed_at
+FROM landings GROUP BY "table" ORDER BY "table"
+"""
+TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDER BY status"
+
+
+def write_report(reader: Reader, path: Path) -> None:
+    """Needs a whole build; writes the file in one step."""
+    from jinja2 import Environment, PackageLoader
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
+    page = environment.get_template("report.html").render(
+        **_content(reader),
+        version=__version__,
+        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+    )
+    fresh = path.with_name(f".{path.name}.fresh")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(page, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise LakeError(f"cannot write the report {path}: {error}", "name another file with --report") from error
+
+
+def _content(reader: Reader) -> dict[str, Any]:
+    def rows(query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = reader.query(query).to_pylist()
+        return found
+
+    days = rows("SELECT * FROM gold_cluster_util_daily ORDER BY dt")
+    scored = rows("SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
+    figures = [
+        ("Utilisation", "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days.", "utilisation"),
+        ("Where the GPU-hours went", "Capacity of each day.", "coverage"),
+        ("Who holds idle GPUs", "GPU-hours held by attempts with a known begin and end.", "holders"),
+        ("How jobs end", "By the day of their end, in the trace's own time zone.", "jobs"),
+    ]
+    drawn = {
+        "utilisation": plots.utilisation(days, scored),
+        "coverage": plots.coverage([day for day in days if day["capacity_gpu_hours"]]),
+        "holders": plots.holders(rows(HOLDERS)),
+        "jobs": plots.jobs(rows("SELECT * FROM gold_jobs_daily ORDER BY dt")),
+    }
+    return {
+        "findings": rows("SELECT * FROM findings ORDER BY rank"),
+        "figures": figures,
+        # A label in the data must not be able to close the script element.
+        "drawn": json.dumps(drawn, default=str).replace("<", "\\u003c"),
+        "landed": rows(LANDED),
+        "tests": rows(TESTS),
+        "build": rows("SELECT * FROM build_info")[0],
+    }
