@@ -155,18 +155,21 @@ class Flow:
     def _build(self, order: BuildOrder, fingerprint: str) -> BuildResult:
         from gpulake.detect.days import score_days
         from gpulake.detect.findings import find
-        from gpulake.model.build import refuse_failures
+        from gpulake.model import build as room
 
         at = self.clock.now()
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
         tests = self._build_with_dbt(build_id) if order.is_dbt else []
         with self.lake.stage(build_id) as staging:
             if not order.is_dbt:
-                tests = self._build_plan(staging, order.plan)
+                with self._step("build") as detail:
+                    room.build(staging, order.plan, self.config, self.report)
+                    detail["models"] = len(order.plan.models)
             with self._step("test") as detail:
-                self.lake.record_tests(build_id, tests)
+                tests = tests or room.test(staging, order.plan, self.report)
                 detail["tests"] = len(tests)
-                refuse_failures(tests)
+                self.lake.record_tests(build_id, tests)
+                room.refuse_failures(tests)
             with self._step("score"):
                 flagged = score_days(staging, order.model) if SCORED in order.written else 0
                 findings = find(staging) if FINDINGS in order.written else []
@@ -177,14 +180,6 @@ class Flow:
                 staging.write("build_info", [{**info, "gpulake_version": __version__}])
                 staging.publish()
         return BuildResult(build_id, True, tuple(tests), tuple(findings), flagged)
-
-    def _build_plan(self, staging: Staging, plan: Plan) -> list[TestResult]:
-        from gpulake.model import build as room
-
-        with self._step("build") as detail:
-            room.build(staging, plan, self.config, self.report)
-            detail["models"] = len(plan.models)
-            return room.test(staging, plan, self.report)
 
     def _build_with_dbt(self, build_id: str) -> list[TestResult]:
         from gpulake.model.dbt import build_with_dbt

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -48,6 +50,17 @@ def name(value: str) -> str:
 
 def first_line(error: Exception) -> str:
     return re.sub(r"^\w+ Error: ", "", str(error).splitlines()[0])
+
+
+def create_table(
+    connection: Connection, target: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """A small table from Python's rows. As text, since binding values would import pandas wherever it is installed."""
+    document = text(json.dumps(list(rows), default=str, allow_nan=False))
+    connection.execute(
+        f"CREATE OR REPLACE TABLE {target} AS"
+        f" SELECT unnest(from_json({document}::JSON, {text(json.dumps([dict(columns)]))}), recursive := true)"
+    )
 
 
 @contextmanager

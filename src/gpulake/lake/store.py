@@ -23,10 +23,10 @@ from gpulake.core.types import Landing, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.bronze import Bronze
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
-from gpulake.lake.engine import Connection, connect, lake_errors, name, text
+from gpulake.lake.engine import Connection, connect, create_table, lake_errors, name, text
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
-from gpulake.lake.types import arrow_schema
+from gpulake.lake.types import engine_types
 
 MARKER = "gpulake.json"
 FORMAT_VERSION = 1
@@ -124,6 +124,11 @@ class Lake:
             connection.execute("USE lake.main")
             yield Staging(self, build_id, path, connection)
 
+    def gold_build(self, table: str) -> str:
+        """The build whose rows other engines find in a gold table."""
+        commits = delta.history(self.gold / table)
+        return str(commits[-1]["build_id"]) if commits else ""
+
     # The journal
 
     def record(self, run: Run) -> None:
@@ -178,10 +183,7 @@ class Staging:
 
     def write(self, table: str, rows: list[dict[str, Any]]) -> None:
         """Writes a table of written.toml, in the types that it promises."""
-        schema = arrow_schema(written_tables()[table])
-        self.connection.register("arrow_rows", pa.Table.from_pylist(rows, schema=schema))
-        self.connection.execute(f"CREATE OR REPLACE TABLE lake.main.{name(table)} AS FROM arrow_rows")
-        self.connection.unregister("arrow_rows")
+        create_table(self.connection, f"lake.main.{name(table)}", engine_types(written_tables()[table]), rows)
 
     def tables(self) -> list[str]:
         rows = self.connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
 from gpulake.core.tables import Table
 from gpulake.core.types import Landing
-from gpulake.lake.engine import Connection, name, text
-from gpulake.lake.types import arrow_schema, engine_types
+from gpulake.lake.engine import Connection, create_table, name, text
+from gpulake.lake.types import engine_types
 
 # The catalogue that the dbt project calls `landed`.
 LANDED = "landed"
@@ -36,9 +34,7 @@ def json_view(connection: Connection, table: Table, path: Path) -> None:
 
 def landings_table(connection: Connection, table: Table, landings: Sequence[Landing]) -> None:
     rows = [{column: getattr(landing, column) for column in table.column_names} for landing in landings]
-    connection.register("arrow_landings", pa.Table.from_pylist(rows, schema=arrow_schema(table)))
-    connection.execute(f"CREATE TABLE {LANDED}.{name(table.name)} AS FROM arrow_landings")
-    connection.unregister("arrow_landings")
+    create_table(connection, f"{LANDED}.main.{name(table.name)}", engine_types(table), rows)
 
 
 def _view(connection: Connection, view: str, body: str) -> None:

@@ -11,7 +11,9 @@ from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, LakeError
 from gpulake.core.types import TestResult
 from gpulake.lake import Staging
+from gpulake.lake.engine import Connection, create_table
 from gpulake.model.plan import Plan, PlannedModel
+from gpulake.model.sources import PARAMETERS
 
 Report = Callable[[str, float], None]
 
@@ -31,12 +33,10 @@ def build(staging: Staging, plan: Plan, config: Config, report: Report) -> None:
         _hold_contract(staging, model)
 
 
-def write_parameters(connection: duckdb.DuckDBPyConnection, config: Config) -> None:
-    connection.execute(
-        "CREATE OR REPLACE TABLE landed.parameters AS"
-        " SELECT ? AS reference_time_zone, ?::DOUBLE AS poor_coverage_ratio",
-        [config.reference_time_zone, config.poor_coverage_ratio],
-    )
+def write_parameters(connection: Connection, config: Config) -> None:
+    """The settings that models read, as a table of one row."""
+    types = {name: kind for name, (kind, _) in PARAMETERS.items()}
+    create_table(connection, "landed.main.parameters", types, [{name: getattr(config, name) for name in PARAMETERS}])
 
 
 def test(staging: Staging, plan: Plan, report: Report) -> list[TestResult]:

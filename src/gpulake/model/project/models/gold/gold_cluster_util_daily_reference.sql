@@ -23,7 +23,7 @@ final as (
     from windows
     cross join parameters
     where windows.busy_gpus is not null
-    group by 1
+    group by dt
 
 )
 

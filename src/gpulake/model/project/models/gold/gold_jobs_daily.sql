@@ -15,7 +15,7 @@ final as (
         {{ quantile('turnaround_seconds', 0.5) }} as median_turnaround_seconds
     from jobs
     where ended_at is not null
-    group by 1
+    group by dt
 
 )
 

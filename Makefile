@@ -1,0 +1,43 @@
+# Everything from nothing but Python 3.11+, make and git.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install demo test check bench docs clean
+
+help:
+	@echo "make demo      a lake, a finding and plots, from nothing"
+	@echo "make test      all checks and tests"
+	@echo "make bench     speed and memory, side by side with the reference"
+	@echo "make install   the command alone, in $(VENV)"
+	@echo "make check     format, lint, types, walls, SQL, generated files"
+	@echo "make docs      write the generated files anew"
+
+# What the command itself needs.
+$(VENV)/.core: requirements.lock pyproject.toml
+	PYTHON=$(PYTHON) scripts/install core
+
+# What tests, checks and benchmarks need on top.
+$(VENV)/.dev: requirements-dev.lock pyproject.toml
+	PYTHON=$(PYTHON) scripts/install dev
+
+install: $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/gpulake demo --out demo
+
+test: $(VENV)/.dev
+	scripts/check
+	scripts/test
+
+check: $(VENV)/.dev
+	scripts/check
+
+bench: $(VENV)/.dev
+	scripts/bench
+
+docs: $(VENV)/.dev
+	scripts/docs
+
+clean:
+	rm -rf $(VENV) demo bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,118 @@
+"""Is the installation sound, and is the lake? Each check says what it saw and, if something is wrong, the way out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from gpulake.core.config import Config
+from gpulake.core.errors import GpulakeError, LakeError
+from gpulake.core.tables import bronze_tables
+from gpulake.lake import Lake
+
+NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "scikit-learn", "plotly", "click", "rich", "jinja2")
+OPTIONAL = ("dbt-core", "dbt-duckdb", "prefect")
+LEAST_FREE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    hint: str = ""
+
+
+def check_all(config: Config) -> list[Check]:
+    return [*_installation(), *_lake(config)]
+
+
+def _installation() -> Iterator[Check]:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    yield Check("python", "ok" if sys.version_info >= (3, 11) else "fail", found, "gpulake needs 3.11 or newer")
+    for package in NEEDED:
+        installed = _version(package)
+        yield Check(package, "ok" if installed else "fail", installed or "missing", f"pip install {package}")
+    for package in OPTIONAL:
+        yield Check(package, "ok", _version(package) or "not installed (optional)")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _lake(config: Config) -> Iterator[Check]:
+    lake = Lake(config)
+    try:
+        lake.open()
+    except LakeError as error:
+        yield Check("lake", "warn", error.message, error.hint)
+        return
+    yield Check("lake", "ok", str(lake.root))
+    yield _free_space(lake.root)
+    for name, look in (("bronze", _bronze), ("build", _build), ("tests", _tests), ("runs", _runs)):
+        yield _guarded(name, lambda look=look: look(lake))  # type: ignore[misc]
+
+
+def _guarded(name: str, look: Callable[[], Check]) -> Check:
+    try:
+        return look()
+    except GpulakeError as error:
+        return Check(name, "fail", error.message, error.hint)
+
+
+def _free_space(root: Path) -> Check:
+    free = shutil.disk_usage(root).free
+    status: Literal["ok", "warn"] = "ok" if free >= LEAST_FREE_BYTES else "warn"
+    return Check("disk", status, f"{free / (1 << 30):,.1f} GiB free", "free some space before the next build")
+
+
+def _bronze(lake: Lake) -> Check:
+    files = [file for table in bronze_tables() for file in lake.bronze.files(table)]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        return Check(
+            "bronze", "fail", f"{len(missing)} data files are missing, such as {missing[0]}", "restore a backup"
+        )
+    quarantined = sum(landing.rows_quarantined for landing in lake.live_landings())
+    if not files:
+        return Check("bronze", "warn", "nothing has landed", "land something: gpulake land PATH...")
+    return Check("bronze", "ok", f"{len(files)} files; {quarantined:,} rows quarantined")
+
+
+def _build(lake: Lake) -> Check:
+    if lake.builds.current() is None:
+        return Check("build", "warn", "no build yet", "start one: gpulake build")
+    with lake.reading() as reader:
+        info = reader.query("SELECT * FROM build_info").to_pylist()[0]
+    stale = [table.name for table in lake.gold.iterdir() if lake.gold_build(table.name) != info["build_id"]]
+    if stale:
+        hint = "publish again: gpulake build --force"
+        return Check("build", "warn", f"{info['build_id']}; Delta tables of another build: {', '.join(stale)}", hint)
+    return Check("build", "ok", f"{info['build_id']} of {info['built_at']:%Y-%m-%d %H:%M} UTC")
+
+
+def _tests(lake: Lake) -> Check:
+    with lake.reading() as reader:
+        query = "SELECT count(*) AS tests, count(*) FILTER (WHERE status = 'fail') AS failed FROM test_results"
+        counts = reader.query(query).to_pylist()[0]
+    status: Literal["ok", "fail"] = "fail" if counts["failed"] else "ok"
+    return Check("tests", status, f"{counts['tests']} data tests, {counts['failed']} failed", "see: gpulake tests")
+
+
+def _runs(lake: Lake) -> Check:
+    with lake.reading() as reader:
+        last = reader.query("SELECT * FROM runs ORDER BY started_at DESC LIMIT 1").to_pylist()
+    if not last:
+        return Check("runs", "ok", "no step has run")
+    status: Literal["ok", "warn"] = "warn" if last[0]["status"] == "failed" else "ok"
+    detail = f"last step {last[0]['step']} {last[0]['status']}"
+    return Check("runs", status, detail, "see: gpulake sql 'from runs order by started_at desc'")
