@@ -90,8 +90,13 @@ def cli_page() -> str:
     context = click.Context(root, info_name="gpulake")
     lines = [NOTE, "# Commands\n"]
     for path, command in commands(root, context, "gpulake"):
-        lines += [f"## {path}\n", "```text", command.get_help(click.Context(command, info_name=path)).rstrip(), "```\n"]
+        lines += [f"## {path}\n", "```text", help_text(path, command), "```\n"]
     return "\n".join(lines)
+
+
+def help_text(path: str, command: click.Command) -> str:
+    # A width of our own: the page must not depend on the terminal it was made in.
+    return command.get_help(click.Context(command, info_name=path, terminal_width=100)).rstrip()
 
 
 def commands(group: click.Group, context: click.Context, path: str) -> Iterator[tuple[str, click.Command]]:

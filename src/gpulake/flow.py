@@ -18,7 +18,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError, StepError
 from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import Finding, Landing, Run, TestResult
-from gpulake.lake import Lake, Staging
+from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from gpulake.model.plan import Plan

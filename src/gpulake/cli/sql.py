@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def command(query: str, form: str | None, out: Path | None, lake: Path | None) -
         return
     if form == "parquet" and out is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal; name a file with --out")
-    with out.open("wb") if out else click.get_binary_stream("stdout") as stream:
+    with out.open("wb") if out else nullcontext(click.get_binary_stream("stdout")) as stream:
         _write(rows, form, stream)
 
 

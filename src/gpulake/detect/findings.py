@@ -15,7 +15,7 @@ TABLE = "findings"
 MOST_HOLDERS = 3
 LEAST_IDLE_GPU_HOURS = 1.0
 # Robust z-score from which a day stands out; 1.4826 makes the MAD of a normal distribution its deviation.
-OUTSTANDING = 5.0
+OUTSTANDING = 8.0
 NORMAL_MAD = 1.4826
 FEWEST_DAYS = 7
 LEAST_FAILED_JOBS = 10
@@ -25,6 +25,19 @@ SELECT
     user_id, sum(held_gpu_hours) AS held, sum(idle_gpu_hours) AS idle,
     sum(used_gpu_hours + idle_gpu_hours) AS seen, sum(sum(idle_gpu_hours)) OVER () AS all_idle
 FROM gold_user_gpu_usage_daily
+GROUP BY user_id
+ORDER BY idle DESC, user_id
+"""
+# A crowd of jobs that hold GPUs and use next to none of them, in days that it fills.
+EMPTY_HANDS = """
+WITH days AS (
+    SELECT *, idle_gpu_hours / sum(idle_gpu_hours) OVER (PARTITION BY dt) AS day_ratio
+    FROM gold_user_gpu_usage_daily
+    WHERE used_gpu_hours + idle_gpu_hours > 0
+)
+SELECT user_id, min(dt) AS first_dt, count(*) AS days, sum(jobs) AS jobs, sum(idle_gpu_hours) AS idle
+FROM days
+WHERE used_gpu_hours < 0.01 * (used_gpu_hours + idle_gpu_hours) AND day_ratio >= 0.1 AND jobs >= 20
 GROUP BY user_id
 ORDER BY idle DESC, user_id
 """
@@ -42,6 +55,7 @@ def find(staging: Staging) -> list[Finding]:
     """Writes the findings, most important first."""
     days = staging.read(DAYS).to_pylist()
     found = [
+        *_empty_hands(staging.read(EMPTY_HANDS).to_pylist()),
         *_idle_holders(staging.read(HOLDERS).to_pylist()),
         *_failure_bursts(staging.read(JOBS).to_pylist()),
         *_unusual_days(days),
@@ -49,6 +63,22 @@ def find(staging: Staging) -> list[Finding]:
     ]
     staging.write(TABLE, [{"rank": rank, **asdict(finding)} for rank, finding in enumerate(found, start=1)])
     return found
+
+
+def _empty_hands(users: list[Row]) -> Iterator[Finding]:
+    for user in users:
+        yield Finding(
+            kind="empty_gpus",
+            subject=user["user_id"],
+            headline=f"user {user['user_id']} held {user['idle']:,.0f} GPU-hours empty from {user['first_dt']}",
+            detail=(
+                f"{user['jobs']:,.0f} jobs on {user['days']} days used less than 1 % of the GPUs that they held, "
+                "and were at least a tenth of the cluster's idle time on each"
+            ),
+            value=user["idle"],
+            unit="GPU-hours",
+            day=str(user["first_dt"]),
+        )
 
 
 def _idle_holders(users: list[Row]) -> Iterator[Finding]:
@@ -86,26 +116,23 @@ def _failure_bursts(days: list[Row]) -> Iterator[Finding]:
 
 
 def _unusual_days(days: list[Row]) -> Iterator[Finding]:
-    """Days of good coverage whose corrected utilisation, or whose count of machines, is far from the usual."""
+    """Days of good coverage whose corrected utilisation is far from the usual."""
     covered = [day for day in days if not day["is_poorly_covered"] and day["gpu_util_ratio"] is not None]
-    for measure, words, form in (
-        ("gpu_util_ratio", "GPU utilisation", ".1%"),
-        ("observed_machines", "the count of machines at work", ",.0f"),
-    ):
-        usual, deviation = _usual([day[measure] for day in covered])
-        for day in covered:
-            strength = (day[measure] - usual) / deviation
-            if abs(strength) > OUTSTANDING:
-                side = "above" if strength > 0 else "below"
-                yield Finding(
-                    kind="unusual_day",
-                    subject=str(day["dt"]),
-                    headline=f"on {_name(day)} {words} was {day[measure]:{form}}, far {side} the usual {usual:{form}}",
-                    detail=f"{abs(strength):.1f} robust deviations; {day['coverage_ratio']:.0%} of capacity observed",
-                    value=float(day[measure]),
-                    unit="ratio" if measure.endswith("_ratio") else "machines",
-                    day=str(day["dt"]),
-                )
+    usual, deviation = _usual([day["gpu_util_ratio"] for day in covered])
+    for day in covered:
+        strength = (day["gpu_util_ratio"] - usual) / deviation
+        if abs(strength) > OUTSTANDING:
+            side = "above" if strength > 0 else "below"
+            ratio = day["gpu_util_ratio"]
+            yield Finding(
+                kind="unusual_day",
+                subject=str(day["dt"]),
+                headline=f"on {_name(day)} GPU utilisation was {ratio:.1%}, far {side} the usual {usual:.1%}",
+                detail=f"{abs(strength):.1f} robust deviations; {day['coverage_ratio']:.0%} of capacity observed",
+                value=ratio,
+                unit="ratio",
+                day=str(day["dt"]),
+            )
 
 
 def _flagged_days(days: list[Row]) -> Iterator[Finding]:

@@ -1,12 +1,16 @@
-"""The dbt project itself: compiled into the plan for everyone, run as it is by those who write models."""
+"""The dbt project itself: compiled into the plan for everyone, run as it is by those who write models.
+
+dbt gets a process of its own: it keeps databases open, and settings in the environment, for as long as it lives.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
 from importlib.resources import as_file, files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +21,36 @@ from gpulake.lake import Lake
 from gpulake.model.build import write_parameters
 from gpulake.model.plan import Plan, from_manifest
 
+# dbt calls a database by the name of its file.
+DATABASE = "lake.duckdb"
+LANDED = "landed.duckdb"
+
 
 def compile_plan(folder: Path, config: Config) -> Plan:
     """Lets dbt compile the project against an empty lake in the folder."""
-    lake = Lake(config).create()
-    build = folder / "lake.duckdb"
-    _write_landed(lake, folder / "landed.duckdb")
-    _run(["compile"], build, folder)
-    return from_manifest(json.loads((folder / "target" / "manifest.json").read_text(encoding="utf-8")))
+    _write_landed(Lake(config).create(), folder / LANDED)
+    _run("compile", folder)
+    return from_manifest(_document(folder, "manifest"))
 
 
 def build_with_dbt(lake: Lake, build: Path) -> list[TestResult]:
     """Runs `dbt build`, unit tests and all, on what landed; leaves the tables in the build's file."""
-    _write_landed(lake, lake.staging / "landed.duckdb")
-    results = _run(["build"], build, lake.staging)
+    _write_landed(lake, lake.staging / LANDED)
+    _run("build", lake.staging)
+    (lake.staging / DATABASE).replace(build)
+    nodes = _document(lake.staging, "manifest")["nodes"]
+    results = [(nodes.get(result["unique_id"]), result) for result in _document(lake.staging, "run_results")["results"]]
     return [
         TestResult(
-            name=result.node.name,
-            table=result.node.attached_node.rsplit(".", 1)[-1] if result.node.attached_node else "",
-            column=result.node.column_name or "",
-            severity=result.node.config.severity.lower(),
-            failures=result.failures or 0,
-            seconds=result.execution_time,
+            name=node["name"],
+            table=node["attached_node"].rsplit(".", 1)[-1],
+            column=node["column_name"] or "",
+            severity=node["config"]["severity"].lower(),
+            failures=result["failures"] or 0,
+            seconds=result["execution_time"],
         )
-        for result in results
-        if result.node.resource_type == "test"
+        for node, result in results
+        if node and node["resource_type"] == "test"
     ]
 
 
@@ -52,39 +61,36 @@ def _write_landed(lake: Lake, path: Path) -> None:
         write_parameters(connection, lake.config)
 
 
-def _run(arguments: list[str], build: Path, folder: Path) -> list[Any]:
-    try:
-        from dbt.cli.main import dbtRunner
-    except ImportError as error:
-        raise UsageError("dbt is not installed", "install it with: pip install 'gpulake[dbt]'") from error
-    with _project() as project, _environment(build, folder / "landed.duckdb"):
-        places = ["--project-dir", project, "--profiles-dir", project]
-        outputs = ["--target-path", str(folder / "target"), "--log-path", str(folder / "logs"), "--quiet"]
-        answer = dbtRunner().invoke([*arguments, *places, *outputs, "--no-partial-parse"])
-    if answer.exception:
-        raise BuildError(f"dbt failed: {answer.exception}", "run dbt in the project's folder to see more")
-    results = list(getattr(answer.result, "results", []))
-    broken = [result.node.name for result in results if result.status in ("error", "skipped")]
-    broken += [result.node.name for result in results if result.node.resource_type == "unit_test" and result.failures]
-    if broken:
-        raise BuildError(f"dbt could not build {', '.join(broken[:5])}", "run dbt in the project's folder to see more")
-    return results
+def _run(verb: str, folder: Path) -> None:
+    if find_spec("dbt") is None:
+        raise UsageError("dbt is not installed", "install it with: pip install 'gpulake[dbt]'")
+    places = {"GPULAKE_DBT_BUILD": str(folder / DATABASE), "GPULAKE_DBT_LANDED": str(folder / LANDED)}
+    with as_file(files("gpulake.model").joinpath("project")) as project:
+        command = [sys.executable, "-m", "dbt.cli.main", "--quiet", "--no-use-colors", verb, "--no-partial-parse"]
+        command += ["--project-dir", str(project), "--profiles-dir", str(project)]
+        command += ["--target-path", str(folder / "target"), "--log-path", str(folder / "logs")]
+        environment = {**os.environ, **places, "DO_NOT_TRACK": "1"}
+        answer = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
+    # dbt answers 1 for data tests that fail as well; those are the build's to judge.
+    broken = [] if verb == "compile" else _broken(folder)
+    if answer.returncode > 1 or broken or (verb == "compile" and answer.returncode):
+        said = (answer.stdout + answer.stderr).strip()[-2000:]
+        raise BuildError(f"dbt could not {verb} {', '.join(broken[:5])}: {said}", "mend the model that it names")
 
 
-@contextmanager
-def _project() -> Iterator[str]:
-    with as_file(files("gpulake.model").joinpath("project")) as path:
-        yield str(path)
+def _broken(folder: Path) -> list[str]:
+    """Models and unit tests that did not come out right."""
+    if not (folder / "target" / "run_results.json").exists():
+        return ["the project"]
+    results = _document(folder, "run_results")["results"]
+    bad = ("error", "skipped", "fail")
+    return [
+        result["unique_id"]
+        for result in results
+        if result["status"] in bad and not result["unique_id"].startswith("test.")
+    ]
 
 
-@contextmanager
-def _environment(build: Path, landed: Path) -> Iterator[None]:
-    """dbt reads the places from the environment, and must not call home."""
-    ours = {"GPULAKE_DBT_BUILD": str(build), "GPULAKE_DBT_LANDED": str(landed), "DO_NOT_TRACK": "1"}
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+def _document(folder: Path, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / "target" / f"{name}.json").read_text(encoding="utf-8"))
+    return document

@@ -1,0 +1,99 @@
+"""What many tests share: a frozen clock, a small generated trace, a lake built from it, and the public data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gpulake.core.clock import FrozenClock
+from gpulake.core.config import Config
+from gpulake.core.tables import bronze_tables
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from gpulake.synth import TraceSummary, write_trace
+
+JOBS = 1_000
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("GPULAKE_") and name != "GPULAKE_REAL_DATA"]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(lake=tmp_path / "lake", threads=1)
+
+
+@pytest.fixture
+def lake(config: Config) -> Lake:
+    return Lake(config).create()
+
+
+@pytest.fixture(scope="session")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSummary]:
+    """A generated trace, shared and never changed."""
+    folder = tmp_path_factory.mktemp("trace")
+    return folder, write_trace(folder, jobs=JOBS, seed=7)
+
+
+@pytest.fixture(scope="session")
+def shared_lake(trace: tuple[Path, TraceSummary], tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """A lake built from the trace, for tests that only read."""
+    config = Config(lake=tmp_path_factory.mktemp("shared") / "lake", threads=1)
+    Flow(config).refresh([trace[0]], config.lake / "report.html")
+    return config
+
+
+@pytest.fixture
+def built_lake(shared_lake: Config, config: Config) -> Config:
+    """A copy of it, for tests that write."""
+    shutil.copytree(shared_lake.lake, config.lake)
+    return config
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of the public data sets."""
+    folder = os.environ.get("GPULAKE_REAL_DATA")
+    if not folder:
+        pytest.skip("the public data sets are not here: set GPULAKE_REAL_DATA to their folder")
+    return Path(folder)
+
+
+@pytest.fixture
+def write_csv(tmp_path: Path) -> Callable[..., Path]:
+    """Writes rows as a PAI table: write_csv('pai_job_table', rows)."""
+
+    def write(name: str, lines: list[str] | bytes, folder: str = "raw") -> Path:
+        path = tmp_path / folder / f"{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(lines if isinstance(lines, bytes) else "".join(f"{line}\n" for line in lines).encode())
+        return path
+
+    return write
+
+
+def rows_of(lake: Lake, query: str) -> list[dict[str, object]]:
+    with lake.open().reading() as reader:
+        found: list[dict[str, object]] = reader.query(query).to_pylist()
+        return found
+
+
+def count_of(lake: Lake, table: str) -> int:
+    return int(str(rows_of(lake, f"SELECT count(*) AS n FROM {table}")[0]["n"]))
+
+
+def bronze_counts(lake: Lake) -> dict[str, int]:
+    return {table: count_of(lake, table) for table in bronze_tables()}

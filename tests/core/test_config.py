@@ -1,0 +1,70 @@
+"""Settings: flag over environment over file over default; a mistake names the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpulake.core.config import Config, load
+from gpulake.core.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_any_word_the_defaults_hold() -> None:
+    assert load({}, {}) == Config()
+
+
+def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
+    (tmp_path / "gpulake.toml").write_text('lake = "from_file"\nthreads = 1\nkeep_builds = 5\n')
+    environment = {"GPULAKE_THREADS": "2", "GPULAKE_LAKE": "from_environment"}
+    assert load({"lake": Path("from_flag")}, environment) == Config(lake=Path("from_flag"), threads=2, keep_builds=5)
+
+
+def test_a_flag_that_was_not_given_changes_nothing() -> None:
+    assert load({"lake": None}, {"GPULAKE_LAKE": "there"}) == Config(lake=Path("there"))
+
+
+def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "mine.toml").write_text('lake = "data"\n')
+    assert load({}, {"GPULAKE_CONFIG": str(tmp_path / "etc" / "mine.toml")}).lake == tmp_path / "etc" / "data"
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "hint"),
+    [
+        ("lak = 1\n", "unknown setting 'lak' in the configuration file", "did you mean 'lake'?"),
+        ('threads = "many"\n', "threads is 'many' in the configuration file", "give a int"),
+        ("threads = true\n", "threads is True in the configuration file", "give a int"),
+        ("threads = -1\n", "threads is -1", "use 0 for every core, or a positive number"),
+        ("keep_builds = 0\n", "keep_builds is 0", "keep at least 1: the build that readers use"),
+        ("poor_coverage_ratio = 2.0\n", "poor_coverage_ratio is 2.0", "use a share from 0 to 1"),
+        (
+            'reference_time_zone = "Mars/Base"\n',
+            "no time zone named 'Mars/Base'",
+            "use a name such as UTC or Asia/Shanghai",
+        ),
+    ],
+    ids=["unknown", "text", "flag", "negative", "no builds", "share", "zone"],
+)
+def test_a_wrong_setting_says_the_way_out(tmp_path: Path, content: str, message: str, hint: str) -> None:
+    (tmp_path / "gpulake.toml").write_text(content)
+    with pytest.raises(ConfigError) as raised:
+        load({}, {})
+    assert (raised.value.message, raised.value.hint) == (message, hint)
+
+
+def test_a_file_that_is_not_toml_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "gpulake.toml").write_text("lake = \n")
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load({}, {})
+
+
+def test_a_named_file_must_be_there() -> None:
+    with pytest.raises(ConfigError, match=r"no configuration file at nowhere\.toml"):
+        load({}, {"GPULAKE_CONFIG": "nowhere.toml"})

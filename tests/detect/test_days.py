@@ -1,0 +1,89 @@
+"""Scored days and findings, on a generated trace whose incidents are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import IsolationForest
+from sklearn.preprocessing import StandardScaler
+
+from conftest import count_of, rows_of
+from gpulake.core.config import Config
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from gpulake.synth import write_trace
+
+FEATURES = ["avg_gpu_util", "p95_gpu_util", "avg_cpu_util"]
+
+
+def test_flags_and_scores_are_those_of_the_reference(shared_lake: Config) -> None:
+    scored = rows_of(Lake(shared_lake), "FROM gold_cluster_util_daily_scored ORDER BY dt")
+    days = rows_of(Lake(shared_lake), "FROM gold_cluster_util_daily_reference ORDER BY dt")
+    assert [{name: row[name] for name in ("dt", *FEATURES)} for row in scored] == days
+    rows = np.array([[row[name] for name in FEATURES] for row in days], dtype=float)
+    scaled = StandardScaler().fit(rows).transform(rows)
+    forest = IsolationForest(n_estimators=100, contamination=0.05, random_state=42).fit(scaled)
+    assert [row["anomaly_score"] for row in scored] == pytest.approx(
+        forest.decision_function(scaled).tolist(), abs=1e-12
+    )
+    assert [row["anomaly_flag"] for row in scored] == (forest.predict(scaled) == -1).astype(int).tolist()
+
+
+def test_days_at_the_edge_of_the_data_are_said_to_be_poorly_covered(shared_lake: Config) -> None:
+    days = rows_of(Lake(shared_lake), "SELECT dt, coverage_ratio, is_poorly_covered FROM gold_cluster_util_daily")
+    usual = float(np.median([float(str(row["coverage_ratio"])) for row in days]))
+    poor = {row["dt"] for row in days if row["is_poorly_covered"]}
+    assert poor == {row["dt"] for row in days if float(str(row["coverage_ratio"])) < 0.5 * usual}
+    assert min(str(row["dt"]) for row in days) in {str(day) for day in poor}
+
+
+def test_a_given_model_scores_without_being_fitted_again(built_lake: Config, tmp_path: Path) -> None:
+    lake = Lake(built_lake)
+    before = rows_of(lake, "SELECT dt, anomaly_score FROM gold_cluster_util_daily_scored ORDER BY dt")
+    kept = tmp_path / "kept.json"
+    kept.write_bytes((built_lake.lake / "models" / "cluster_anomaly_iforest.json").read_bytes())
+    (built_lake.lake / "models" / "cluster_anomaly_iforest.json").unlink()
+    Flow(built_lake).build(is_forced=True, model=kept)
+    assert rows_of(lake, "SELECT dt, anomaly_score FROM gold_cluster_util_daily_scored ORDER BY dt") == before
+    assert not (built_lake.lake / "models" / "cluster_anomaly_iforest.json").exists()
+
+
+def test_too_few_days_are_not_scored(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "pai_machine_metric.csv").write_text("w,m,100000.0,200000.0,0,0,0,50.0,1,1,1,20.0\n")
+    flow = Flow(config)
+    flow.land([tmp_path / "pai_machine_metric.csv"])
+    flow.build()
+    scored = rows_of(
+        Lake(config), "SELECT anomaly_flag, anomaly_score, coverage_ratio FROM gold_cluster_util_daily_scored"
+    )
+    assert scored == [{"anomaly_flag": 0, "anomaly_score": None, "coverage_ratio": None}]
+    assert count_of(Lake(config), "findings") == 0
+
+
+@pytest.mark.slow
+def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace", jobs=20_000, seed=0)
+    truth = {entry["kind"]: entry for entry in json.loads((tmp_path / "trace" / "truth.json").read_text())}
+    config = Config(lake=tmp_path / "lake", threads=2)
+    _, result = Flow(config).refresh([tmp_path / "trace"], None)
+    days = {(finding.kind, finding.day) for finding in result.findings}
+
+    def day_of(kind: str, which: str) -> str:
+        return str(truth[kind][which])[:10]
+
+    hot = [day for kind, day in days if kind == "unusual_day"]
+    assert any(day_of("hot_weekend", "first_local") <= day <= day_of("hot_weekend", "last_local") for day in hot)
+    assert ("failure_burst", day_of("failure_burst", "first_local")) in days
+    empty = [(finding.subject, finding.day) for finding in result.findings if finding.kind == "empty_gpus"]
+    assert empty[0] == (truth["runaway_user"]["subject_ids"][0], day_of("runaway_user", "first_local"))
+
+
+@pytest.mark.slow
+def test_a_healthy_trace_has_no_unusual_day_and_no_failure_burst(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace", jobs=20_000, seed=3, has_incidents=False)
+    _, result = Flow(Config(lake=tmp_path / "lake", threads=2)).refresh([tmp_path / "trace"], None)
+    kinds = {finding.kind for finding in result.findings}
+    assert kinds <= {"idle_gpus", "flagged_day"}, [finding.headline for finding in result.findings]

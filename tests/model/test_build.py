@@ -1,0 +1,156 @@
+"""Builds: whole or not at all, tested before they are seen, the same from dbt and from the plan."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conftest import count_of, rows_of
+from gpulake.core.config import Config
+from gpulake.core.errors import BuildError, LakeError, UsageError
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from gpulake.model import plan as plans
+from gpulake.model.plan import Plan, from_json, shipped_plan, to_json
+
+
+def with_model(plan: Plan, name: str, sql: str) -> Plan:
+    models = tuple(replace(model, sql=sql) if model.name == name else model for model in plan.models)
+    return replace(plan, models=models)
+
+
+@pytest.fixture
+def change_plan(monkeypatch: pytest.MonkeyPatch) -> object:
+    def change(plan: Plan) -> None:
+        monkeypatch.setattr(plans, "shipped_plan", lambda: plan)
+
+    return change
+
+
+def build_names(config: Config) -> list[str]:
+    return sorted(path.name for path in (config.lake / "builds").glob("*.duckdb"))
+
+
+def test_a_plan_survives_being_written_and_read() -> None:
+    assert from_json(to_json(shipped_plan())) == shipped_plan()
+
+
+def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:
+    names = [model.name for model in shipped_plan().select(["gold_cluster_util_daily"]).models]
+    assert sorted(names) == [
+        "gold_cluster_util_daily",
+        "silver_gpu_timeseries",
+        "silver_machine_stretches",
+        "silver_machines",
+    ]
+    assert names.index("silver_machines") < names.index("silver_gpu_timeseries")
+    assert names.index("silver_gpu_timeseries") < names.index("silver_machine_stretches")
+    assert names[-1] == "gold_cluster_util_daily"
+
+
+def test_an_unknown_table_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="no model named 'silver_job'") as raised:
+        shipped_plan().select(["silver_job"])
+    assert raised.value.hint == "did you mean 'silver_jobs'?"
+
+
+def test_every_model_says_its_grain_and_has_a_tested_key() -> None:
+    tested = {test.table for test in shipped_plan().tests if test.name.startswith("unique_")}
+    keyed = tested | {test.table for test in shipped_plan().tests if "group by" in test.sql}
+    for model in shipped_plan().models:
+        assert model.description.startswith("One row per "), model.name
+        assert model.name in keyed, model.name
+        assert all(column.description for column in model.columns), model.name
+
+
+def test_a_build_that_breaks_a_contract_is_not_seen(built_lake: Config, change_plan: object) -> None:
+    before = build_names(built_lake)
+    change_plan(with_model(shipped_plan(), "gold_jobs_daily", "SELECT 1 AS dt"))  # type: ignore[operator]
+    with pytest.raises(BuildError, match="model gold_jobs_daily breaks its contract"):
+        Flow(built_lake).build()
+    assert build_names(built_lake) == before
+    assert count_of(Lake(built_lake), "gold_jobs_daily") > 1
+
+
+def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lake: Config, change_plan: object) -> None:
+    before = build_names(built_lake)
+    sql = next(model.sql for model in shipped_plan().models if model.name == "silver_machines")
+    twice = f"SELECT * FROM ({sql}) UNION ALL SELECT * FROM ({sql})"
+    change_plan(with_model(shipped_plan(), "silver_machines", twice))  # type: ignore[operator]
+    with pytest.raises(BuildError, match=r"\d+ of \d+ data tests failed: .*unique_silver_machines") as raised:
+        Flow(built_lake).build()
+    assert "gpulake tests" in raised.value.hint
+    assert build_names(built_lake) == before
+    failed = rows_of(Lake(built_lake), "SELECT name FROM test_results WHERE status = 'fail'")
+    assert {"name": "unique_silver_machines_machine_key"} in failed
+
+
+def test_a_model_that_cannot_run_is_named(built_lake: Config, change_plan: object) -> None:
+    change_plan(with_model(shipped_plan(), "silver_jobs", "SELECT nothing FROM nowhere"))  # type: ignore[operator]
+    with pytest.raises(BuildError, match="model silver_jobs failed"):
+        Flow(built_lake).build()
+
+
+def test_a_lake_without_rows_says_what_to_do(config: Config) -> None:
+    Lake(config).create()
+    with pytest.raises(LakeError, match="nothing has landed yet"):
+        Flow(config).build()
+
+
+def test_building_a_part_keeps_the_rest(built_lake: Config) -> None:
+    lake = Lake(built_lake)
+    before = rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL")
+    result = Flow(built_lake).build(["gold_jobs_daily"], is_forced=True)
+    assert rows_of(lake, "SELECT build_id FROM build_info") == [{"build_id": result.build_id}]
+    assert rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL") == before
+
+
+def test_a_reader_keeps_its_build_while_others_are_swapped_in(built_lake: Config) -> None:
+    lake = Lake(built_lake)
+    with lake.reading() as reader:
+        before = reader.query("SELECT build_id FROM build_info").to_pylist()
+        for _ in range(3):
+            Flow(built_lake).build(["gold_jobs_daily"], is_forced=True)
+        assert reader.query("SELECT build_id FROM build_info").to_pylist() == before
+        assert reader.query("SELECT count(*) AS n FROM gold_jobs_daily").to_pylist()[0]["n"] > 1
+    assert rows_of(lake, "SELECT build_id FROM build_info") != before
+    assert len(build_names(built_lake)) == built_lake.keep_builds
+
+
+def test_a_moved_lake_still_answers(built_lake: Config, tmp_path: Path) -> None:
+    shutil.move(built_lake.lake, tmp_path / "elsewhere")
+    moved = Lake(replace(built_lake, lake=tmp_path / "elsewhere"))
+    assert count_of(moved, "bronze_job_events") == count_of(moved, "silver_jobs") > 0
+
+
+def test_other_engines_find_gold_as_delta_tables(built_lake: Config) -> None:
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(built_lake.lake / "gold" / "gold_jobs_daily")).to_pyarrow_table()
+    expected = rows_of(Lake(built_lake), "FROM gold_jobs_daily ORDER BY dt")
+    assert table.sort_by("dt").to_pylist() == expected
+
+
+@pytest.mark.slow
+def test_dbt_itself_builds_the_same_tables_and_its_unit_tests_pass(built_lake: Config) -> None:
+    lake = Lake(built_lake)
+    tables = [model.name for model in shipped_plan().models]
+    before = {table: rows_of(lake, f"FROM {table} ORDER BY ALL") for table in tables}
+    planned = {row["name"] for row in rows_of(lake, "SELECT name FROM test_results")}
+    Flow(built_lake).build(is_forced=True, is_dbt=True)
+    for table in tables:
+        after = rows_of(lake, f"FROM {table} ORDER BY ALL")
+        assert len(after) == len(before[table]), table
+        for row, expected in zip(after, before[table], strict=True):
+            assert _close(row, expected), table
+    assert {row["name"] for row in rows_of(lake, "SELECT name FROM test_results")} == planned
+
+
+def _close(row: dict[str, object], expected: dict[str, object]) -> bool:
+    return row.keys() == expected.keys() and all(
+        value == pytest.approx(expected[name], rel=1e-9) if isinstance(value, float) else value == expected[name]
+        for name, value in row.items()
+    )

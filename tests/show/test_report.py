@@ -1,0 +1,50 @@
+"""The page: findings first, everything inside the file, hostile labels harmless."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpulake.core.config import Config
+from gpulake.core.errors import LakeError
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from gpulake.show.report import write_report
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, tmp_path: Path) -> None:
+    with Lake(shared_lake).reading() as reader:
+        write_report(reader, tmp_path / "report.html")
+        headlines = [row["headline"] for row in reader.query("SELECT headline FROM findings").to_pylist()]
+    page = (tmp_path / "report.html").read_text()
+    body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert headlines
+    assert all(headline.replace("'", "&#39;") in body for headline in headlines)
+    assert [name for name in ("utilisation", "coverage", "holders", "jobs") if f'id="{name}"' not in body] == []
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
+
+
+def test_a_hostile_user_name_is_shown_and_does_nothing(config: Config, tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "pai_job_table.csv").write_text(f"j,i,{HOSTILE},Terminated,1.0,900000.0\n")
+    (raw / "pai_task_table.csv").write_text("j,worker,1.0,Terminated,1.0,2.0,600.0,29.3,100.0,T4\n")
+    (raw / "pai_instance_table.csv").write_text("j,worker,n,w,i,Terminated,1.0,900000.0,m\n")
+    (raw / "pai_sensor_table.csv").write_text("j,worker,w,i,m,/dev/nvidia0,1,0,1,1,1,1,0,0,0,0\n")
+    (raw / "pai_machine_spec.csv").write_text("m,T4,96,512,2\n")
+    Flow(config).refresh([raw], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "alert(1)" in page
+    assert HOSTILE not in page
+    assert "<img src=x" not in page
+    assert page.count("</script>") == page.count("<script>") == 2
+
+
+def test_a_place_that_cannot_be_written_is_an_error(shared_lake: Config, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Lake(shared_lake).reading() as reader, pytest.raises(LakeError, match="cannot write the report"):
+        write_report(reader, tmp_path / "file" / "report.html")
