@@ -52,7 +52,7 @@ def test_days_that_are_all_alike_have_no_anomaly() -> None:
     assert not (fit(rows, NAMES).decide(rows) < 0).any()
 
 
-def test_a_model_file_holds_numbers_and_words_and_nothing_else(tmp_path: Path) -> None:
+def test_a_model_file_holds_numbers_and_words_and_nothing_else() -> None:
     document = json.loads(fit(days(1, 10), NAMES).to_json())
     assert sorted(document) == ["features", "format", "mean", "offset", "samples_per_tree", "scale", "trees"]
     assert len(document["trees"]) == 100

@@ -78,7 +78,7 @@ def test_a_lake_that_becomes_free_is_used(trace: tuple[Path, TraceSummary], conf
     holding = lake.writing()
     holding.__enter__()
 
-    def free_it(seconds: float) -> None:
+    def free_it(_: float) -> None:
         holding.__exit__(None, None, None)
 
     landings, _ = Flow(config, wait=free_it).refresh([trace[0]], None)
