@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpulake import __version__
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.config import Config
-from gpulake.core.errors import GpulakeError, LakeError, StepError
+from gpulake.core.errors import GpulakeError, LakeError, StepError, UsageError
 from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import Finding, Landing, Run, TestResult
 from gpulake.lake import Lake
@@ -105,6 +105,10 @@ class Flow:
         """Silver and gold from what landed, tested, scored, and swapped in whole."""
         from gpulake.model.plan import shipped_plan
 
+        if select and is_dbt:
+            raise UsageError(
+                "--select and --dbt were both given", "dbt builds the whole project; leave one of them out"
+            )
         self.lake.open()
         written = tuple(name for name in WRITTEN if not select or name in select)
         needed = [model for name in written for model in WRITTEN[name]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -153,6 +154,12 @@ def test_a_bad_file_is_a_clear_error_and_nothing_lands(
 def test_a_path_that_is_not_there_is_an_error(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file or folder at"):
         try_landing(lake, clock, tmp_path / "nothing")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file that opens and cannot be read")
+def test_a_file_that_cannot_be_read_is_an_error(lake: Lake, clock: FrozenClock) -> None:
+    with pytest.raises(InputError, match="cannot read /proc/self/mem"):
+        try_landing(lake, clock, Path("/proc/self/mem"))
 
 
 def test_a_strange_file_in_a_folder_is_left_alone_and_named(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ tests.json           what the data tests of the last build found
 staging/             work in progress; emptied by the next writer
 """
 
+from gpulake.lake.engine import lake_errors
 from gpulake.lake.store import Lake, Reader, Staging
 
-__all__ = ["Lake", "Reader", "Staging"]
+__all__ = ["Lake", "Reader", "Staging", "lake_errors"]

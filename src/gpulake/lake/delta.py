@@ -70,6 +70,8 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
         commit_properties=CommitProperties(custom_metadata={METADATA_KEY: json.dumps(metadata)}),
     )
     sync_folder(folder / "_delta_log")
+    # Files that no version of the last week needs.
+    DeltaTable(str(folder)).vacuum(dry_run=False)
 
 
 def commit(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -59,10 +61,10 @@ class Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
         if not (self.root / MARKER).is_file():
             with lake_errors(f"creating the lake at {self.root}"):
-                if self.root.is_dir() and any(self.root.iterdir()):
+                self.root.mkdir(parents=True, exist_ok=True)
+                # A marker that a crash left half-written is ours.
+                if not all(path.name.startswith(f".{MARKER}") for path in self.root.iterdir()):
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
-                for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
-                    folder.mkdir(parents=True, exist_ok=True)
                 replace_text(self.root / MARKER, json.dumps({"format": FORMAT_VERSION}))
         return self.open()
 
@@ -77,11 +79,12 @@ class Lake:
                     f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
                 ) from error
             shutil.rmtree(self.staging, ignore_errors=True)
-            self.staging.mkdir(parents=True, exist_ok=True)
+            for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
+                folder.mkdir(exist_ok=True)
             yield
 
-    def connect(self) -> Connection:
-        return connect(self.config.memory_limit, self.config.threads, self.staging / "spill")
+    def connect(self, spill: Path | None = None) -> Connection:
+        return connect(self.config.memory_limit, self.config.threads, spill or self.staging / "spill")
 
     # Bronze
 
@@ -145,7 +148,8 @@ class Lake:
     @contextmanager
     def reading(self) -> Iterator[Reader]:
         """The last complete build, bronze and the journal, read-only."""
-        with self.connect() as connection:
+        # Not in the lake: a reader may not be able to write there, and a writer empties its staging.
+        with self.connect(Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}") as connection:
             with lake_errors(f"opening the lake at {self.root}"):
                 self.attach_landed(connection)
                 self._attach_build(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import re
@@ -10,7 +11,7 @@ import tarfile
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -60,7 +61,7 @@ def find_inputs(paths: Sequence[Path]) -> list[Input]:
 
 def unpack(item: Input, staging: Path) -> list[PlainFile]:
     """The plain files of an input. Compressed ones are unpacked whole before anything of them lands."""
-    with ExitStack() as stack:
+    with _readable(item), ExitStack() as stack:
         raw = stack.enter_context(io.BufferedReader(_Joined(item.parts), HEAD_BYTES))
         head = raw.peek(HEAD_BYTES)
         if not head:
@@ -79,6 +80,17 @@ def unpack(item: Input, staging: Path) -> list[PlainFile]:
                 f"{item.label} is truncated or damaged: {error}", "fetch it again; nothing was landed"
             ) from error
     return plain
+
+
+@contextmanager
+def _readable(item: Input) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        # A full disk is the lake's trouble, not the file's.
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise InputError(f"cannot read {item.label}: {error.strerror}", "check the file and its permissions") from error
 
 
 def _is_data(file: Path) -> bool:

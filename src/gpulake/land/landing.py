@@ -9,7 +9,7 @@ from pathlib import Path
 from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError
 from gpulake.core.types import CsvLayout, Landing, Payload
-from gpulake.lake import Lake
+from gpulake.lake import Lake, lake_errors
 from gpulake.land.inputs import HEAD_BYTES, Input, PlainFile, find_inputs, unpack
 from gpulake.land.readers import READERS, Sample
 
@@ -31,7 +31,9 @@ def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> Lan
     with lake.connect() as connection:
         for position, item in enumerate(inputs):
             report(f"landing {Path(item.label).name}", position / len(inputs))
-            for plain in unpack(item, lake.staging):
+            with lake_errors(f"unpacking {item.label}"):
+                unpacked = unpack(item, lake.staging)
+            for plain in unpacked:
                 layout = recognise(plain)
                 if layout is None:
                     _refuse(item, plain)

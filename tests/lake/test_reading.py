@@ -1,0 +1,71 @@
+"""Readers: bounded memory, no traces in the lake, and never in a writer's way."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from conftest import rows_of
+from gpulake.core.config import Config
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+
+
+def test_a_query_larger_than_its_memory_spills_and_answers(shared_lake: Config) -> None:
+    small = replace(shared_lake, memory_limit="60MB")
+    query = """
+    SELECT count(*) AS n, sum(r) AS s
+    FROM (SELECT row_number() OVER (ORDER BY hash(a.range, b.range)) AS r FROM range(1500) AS a, range(1500) AS b)
+    """
+    assert rows_of(Lake(small), query) == [{"n": 2_250_000, "s": 2_250_000 * 2_250_001 // 2}]
+
+
+def test_a_lake_that_may_only_be_read_can_be_read(built_lake: Config) -> None:
+    folders = [built_lake.lake, *(path for path in built_lake.lake.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    before = sorted(built_lake.lake.rglob("*"))
+    assert rows_of(Lake(built_lake), "SELECT count(*) AS n FROM bronze_job_events") == [{"n": 1000}]
+    assert rows_of(Lake(built_lake), "SELECT count(*) AS n FROM silver_jobs") == [{"n": 1000}]
+    assert sorted(built_lake.lake.rglob("*")) == before
+    for folder in folders:
+        folder.chmod(stat.S_IRWXU)
+
+
+def test_another_process_reads_while_a_build_runs_and_it_builds_while_they_read(built_lake: Config) -> None:
+    program = (
+        "import sys; from pathlib import Path; from gpulake.core.config import Config; from gpulake.lake import Lake;"
+        "lake = Lake(Config(lake=Path(sys.argv[1]), threads=1)).open();\n"
+        "with lake.reading() as reader:\n"
+        "    print(reader.query('SELECT build_id FROM build_info').to_pylist()[0]['build_id'], flush=True)\n"
+        "    sys.stdin.readline()\n"
+        "    print(reader.query('SELECT build_id FROM build_info').to_pylist()[0]['build_id'], flush=True)\n"
+    )
+    command = [sys.executable, "-c", program, str(built_lake.lake)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout
+        first = reader.stdout.readline()
+        result = Flow(built_lake).build(is_forced=True)
+        rest, _ = reader.communicate("go on\n")
+    assert rest == first
+    assert first.strip() != result.build_id
+    assert rows_of(Lake(built_lake), "SELECT build_id FROM build_info") == [{"build_id": result.build_id}]
+
+
+def test_a_cut_off_line_of_the_journal_costs_only_itself(built_lake: Config) -> None:
+    count = rows_of(Lake(built_lake), "SELECT count(*) AS n FROM runs")
+    with (built_lake.lake / "runs.jsonl").open("a") as journal:
+        journal.write('{"run_id": "x", "st')
+    assert rows_of(Lake(built_lake), "SELECT count(*) AS n FROM runs") == count
+
+
+def test_a_crash_while_the_lake_is_made_does_not_lock_its_owner_out(config: Config, tmp_path: Path) -> None:
+    config.lake.mkdir()
+    (config.lake / f".gpulake.json.{os.getpid()}").write_text("")
+    (tmp_path / "pai_job_table.csv").write_text("j,i,u,Failed,1.0,2.0\n")
+    landings, _ = Flow(config).land([tmp_path / "pai_job_table.csv"])
+    assert [landing.rows_landed for landing in landings] == [1]
