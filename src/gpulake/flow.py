@@ -37,6 +37,10 @@ WRITTEN = {
         "gold_user_gpu_usage_daily",
     ),
 }
+TEST_RESULTS = """
+SELECT status, name, "table", "column", failures, seconds, build_id FROM test_results
+ORDER BY CASE status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, "table", name
+"""
 RETRY_WAITS_SECONDS = (1.0, 5.0)
 
 
@@ -122,10 +126,17 @@ class Flow:
                 return self._current_result()
             return self._build(order, fingerprint)
 
+    def test_results(self) -> list[dict[str, Any]]:
+        """The data tests of the last build, published or not, failures first."""
+        with self.lake.open().reading() as reader:
+            found: list[dict[str, Any]] = reader.query(TEST_RESULTS).to_pylist()
+        return found
+
     def write_report(self, path: Path) -> None:
         from gpulake.show.report import write_report
 
-        with self._step("report") as detail, self.lake.open().reading() as reader:
+        self.lake.open()
+        with self._step("report") as detail, self.lake.reading() as reader:
             self.report("writing the report", 0.9)
             write_report(reader, path)
             detail["path"] = str(path)

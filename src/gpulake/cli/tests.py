@@ -8,11 +8,6 @@ import click
 
 from gpulake.cli._options import json_option, lake_option, settings
 
-QUERY = """
-SELECT status, name, "table", "column", failures, seconds, build_id FROM test_results
-ORDER BY CASE status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, "table", name
-"""
-
 
 @click.command()
 @click.option("--all", "is_all", is_flag=True, help="List the tests that pass, too.")
@@ -25,10 +20,9 @@ def command(is_all: bool, lake: Path | None, as_json: bool) -> None:
     Example:  gpulake tests --all
     """
     from gpulake.cli._output import print_json, print_table
-    from gpulake.lake import Lake
+    from gpulake.flow import Flow
 
-    with Lake(settings(lake=lake)).open().reading() as reader:
-        results = reader.query(QUERY).to_pylist()
+    results = Flow(settings(lake=lake)).test_results()
     counts = {status: sum(row["status"] == status for row in results) for status in ("pass", "warn", "fail")}
     if as_json:
         print_json({"counts": counts, "results": results})

@@ -1,0 +1,88 @@
+"""gpulake prefect: the refresh as a Prefect flow."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import lake_option, settings
+from gpulake.core.errors import UsageError
+
+
+@click.group()
+def command() -> None:
+    """Run the refresh under Prefect, on the server that PREFECT_API_URL names."""
+
+
+@command.command()
+@click.option(
+    "--path", "paths", multiple=True, required=True, type=click.Path(path_type=Path), help="What to land; repeatable."
+)
+@click.option("--cron", metavar="EXPRESSION", help='When to run, in UTC, such as "0 6 * * *".')
+@click.option("--every", "every_seconds", type=click.IntRange(min=1), metavar="SECONDS", help="Run this often.")
+@click.option("--name", default="gpulake", show_default=True, help="The deployment's name.")
+@lake_option
+def serve(paths: tuple[Path, ...], cron: str | None, every_seconds: int | None, name: str, lake: Path | None) -> None:
+    """Create the deployment and run it when it is due, until Ctrl-C.
+
+    Without a schedule it runs when somebody asks for it. A path may be a folder that is filled from elsewhere: what
+    has landed does not land again.
+
+    \b
+    Example:  gpulake prefect serve --path data_raw/ --cron "0 6 * * *"
+    """
+    if cron is not None and every_seconds is not None:
+        raise UsageError("--cron and --every were both given", "give one of them")
+    if not name.strip() or set(name) & set("/%&<>"):
+        raise UsageError(f"{name!r} cannot name a deployment", "leave out / % & < and >")
+    _need_prefect()
+    from gpulake.schedule import refresh
+
+    config = settings(lake=lake)
+    refresh.serve(
+        name,
+        [_whole(path) for path in paths],
+        _whole(config.lake),
+        _whole(refresh.default_report(config)),
+        cron,
+        every_seconds,
+    )
+
+
+@command.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--report", "report_path", type=click.Path(path_type=Path), help="The report. [default: LAKE/report.html]"
+)
+@lake_option
+def run(paths: tuple[Path, ...], report_path: Path | None, lake: Path | None) -> None:
+    """Run the flow once, here and now, and record it on the server.
+
+    \b
+    Example:  gpulake prefect run data_raw/
+    """
+    _need_prefect()
+    from gpulake.cli._output import print_findings
+    from gpulake.schedule import refresh
+
+    config = settings(lake=lake)
+    target = _whole(report_path or refresh.default_report(config))
+    result = refresh.run_once([_whole(path) for path in paths], _whole(config.lake), target)
+    print_findings(result.findings)
+    click.echo(f"Report: {target}", err=True)
+
+
+def _whole(path: Path) -> Path:
+    """A run may start in another folder than this command, and its parameters travel as JSON."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{str(path)!r} is not UTF-8", "rename it: Prefect keeps names as text") from error
+    return path.absolute()
+
+
+def _need_prefect() -> None:
+    if find_spec("prefect") is None:
+        raise UsageError("Prefect is not installed", "pip install 'gpulake[prefect]'")

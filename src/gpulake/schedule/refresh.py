@@ -1,0 +1,198 @@
+"""The refresh as a Prefect flow. Each step runs in this process; what it did goes to Prefect's logs and artefacts."""
+
+# No `from __future__ import annotations` here: a served run is handed to its process by value, without this module's
+# names, and Prefect could not tell there what a parameter of type 'Path' is.
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prefect import Task, flow, get_run_logger, runtime, task
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.schedules import Cron, Interval, Schedule
+from prefect.settings import get_current_settings
+from prefect.types.entrypoint import EntrypointType
+
+from gpulake import __version__
+from gpulake.core.config import Config, load
+from gpulake.core.errors import BuildError, GpulakeError, LakeError, StepError, UsageError
+from gpulake.flow import RETRY_WAITS_SECONDS, BuildResult, Flow
+from gpulake.schedule.markdown import escape, findings_page, plain
+
+START_A_SERVER = (
+    "start one with: DO_NOT_TRACK=1 prefect server start --analytics-off; "
+    "then: export PREFECT_API_URL=http://127.0.0.1:4200/api"
+)
+
+
+class ScheduledStepError(StepError):
+    """Prefect shows an error's text and nothing else, so the way out is part of it."""
+
+    def __str__(self) -> str:
+        return f"{self.message}; hint: {self.hint}" if self.hint else self.message
+
+
+def is_safe_to_retry(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
+    """A lake that is busy may be free later; a bad file or a failed test stays what it is."""
+    return isinstance(state.data, ScheduledStepError) and isinstance(state.data.__context__, LakeError)
+
+
+# A step looks at the lake itself to see what is done already: a result kept by Prefect would hide what is new.
+step = task(
+    retries=len(RETRY_WAITS_SECONDS),
+    retry_delay_seconds=list(RETRY_WAITS_SECONDS),
+    retry_condition_fn=is_safe_to_retry,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+
+
+@step
+def land(paths: Sequence[Path], lake: Path | None) -> None:
+    with _named("land"):
+        landings, unknown = _steps(lake).land(paths)
+    new = [landing for landing in landings if landing.is_new]
+    logger = get_run_logger()
+    logger.info(
+        "landed files=%d new_files=%d rows_landed=%d rows_quarantined=%d",
+        len(landings),
+        len(new),
+        sum(landing.rows_landed for landing in new),
+        sum(landing.rows_quarantined for landing in new),
+    )
+    for source in unknown:
+        logger.warning("not recognised file=%s", plain(source))
+
+
+@step
+def build(lake: Path | None) -> BuildResult:
+    """Builds, tests, scores and publishes: one step, since nobody may see the half of it."""
+    with _named("build"):
+        steps = _steps(lake)
+        try:
+            result = steps.build()
+        except BuildError:
+            # Which test failed is what one opens the run for.
+            _show_tests(steps)
+            raise
+        _show_tests(steps)
+    get_run_logger().info(
+        "built build_id=%s is_new=%s findings=%d", result.build_id, result.is_new, len(result.findings)
+    )
+    create_markdown_artifact(
+        key="gpulake-findings",
+        markdown=findings_page(result.findings),
+        description=f"What build {result.build_id} found, most important first.",
+    )
+    return result
+
+
+@step
+def report(path: Path | None, lake: Path | None) -> None:
+    with _named("report"):
+        steps = _steps(lake)
+        target = (path or default_report(steps.config)).absolute()
+        steps.write_report(target)
+    get_run_logger().info("reported path=%s", plain(str(target)))
+    # Text, not a link: no browser follows one from a server's page to a file.
+    create_markdown_artifact(
+        key="gpulake-report",
+        markdown=f"The report is at {escape(str(target))}\n",
+        description="One HTML file on the machine that ran the flow.",
+    )
+
+
+@flow(name="gpu_telemetry_full_refresh", version=__version__, persist_result=False)
+def gpu_telemetry_full_refresh(
+    paths: list[Path], lake: Path | None = None, report_path: Path | None = None
+) -> BuildResult:
+    """Land, build, test, score and report. What is done already is not done again.
+
+    Args:
+        paths: Files and folders to land; none builds from what landed before.
+        lake: The lake's folder; without it, as gpulake.toml or GPULAKE_LAKE says.
+        report_path: The report's file; without it, report.html in the lake.
+    """
+    if paths:
+        land(paths, lake)
+    result = build(lake)
+    report(report_path, lake)
+    return result
+
+
+def default_report(config: Config) -> Path:
+    return config.lake / "report.html"
+
+
+def run_once(paths: Sequence[Path], lake: Path, report_path: Path) -> BuildResult:
+    """One run on the configured server."""
+    _need_server()
+    return gpu_telemetry_full_refresh(list(paths), lake, report_path)
+
+
+def serve(
+    name: str, paths: Sequence[Path], lake: Path, report_path: Path, cron: str | None, every_seconds: int | None
+) -> None:
+    """Makes the deployment and runs what its schedule, or a person, asks for, until it is stopped."""
+    schedule = _schedule(cron, every_seconds)
+    _need_server()
+    gpu_telemetry_full_refresh.serve(
+        name,
+        schedule=schedule,
+        parameters={"paths": [str(path) for path in paths], "lake": str(lake), "report_path": str(report_path)},
+        tags=["gpulake"],
+        # A lake has one writer at a time.
+        limit=1,
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+
+
+def _steps(lake: Path | None) -> Flow:
+    """The steps of one run share its id, so that a row of `runs` leads to its page in Prefect."""
+    return Flow(load({"lake": lake}), run_id=str(runtime.flow_run.id))
+
+
+def _show_tests(steps: Flow) -> None:
+    rows = steps.test_results()
+    counts = {status: sum(row["status"] == status for row in rows) for status in ("pass", "warn", "fail")}
+    get_run_logger().info("tested tests=%d pass=%d warn=%d fail=%d", len(rows), *counts.values())
+    if rows:
+        create_table_artifact(
+            key="gpulake-data-tests",
+            table=[{key: value for key, value in row.items() if key != "build_id"} for row in rows],
+            description=f"The data tests of build {rows[0]['build_id']}, failures first.",
+        )
+
+
+@contextmanager
+def _named(step_name: str) -> Iterator[None]:
+    try:
+        yield
+    except GpulakeError as error:
+        # The message says it all: a page of traceback would bury it.
+        raise ScheduledStepError(f"step {step_name} failed: {plain(error.message)}", plain(error.hint)) from None
+
+
+def _schedule(cron: str | None, every_seconds: int | None) -> Schedule | None:
+    if every_seconds is not None:
+        return Interval(every_seconds)
+    if cron is None:
+        return None
+    try:
+        return Cron(cron)
+    except ValueError as error:
+        raise UsageError(f"{cron!r} is no cron schedule", 'write it like "0 6 * * *": at six every day, UTC') from error
+
+
+def _need_server() -> None:
+    url = get_current_settings().api.url
+    if url is None:
+        raise UsageError("no Prefect server is configured", START_A_SERVER)
+    with get_client(sync_client=True) as client:
+        problem = client.api_healthcheck()
+    if problem is not None:
+        raise UsageError(f"no Prefect server answers at {url}: {plain(str(problem))}", START_A_SERVER)
