@@ -23,6 +23,7 @@ from gpulake.core.errors import BuildError, GpulakeError, LakeError, StepError, 
 from gpulake.flow import RETRY_WAITS_SECONDS, BuildResult, Flow
 from gpulake.schedule.markdown import escape, findings_page, plain
 
+TEST_COLUMNS = ("status", "name", "table", "column", "failures")
 START_A_SERVER = (
     "start one with: DO_NOT_TRACK=1 prefect server start --analytics-off; "
     "then: export PREFECT_API_URL=http://127.0.0.1:4200/api"
@@ -163,7 +164,7 @@ def _show_tests(steps: Flow) -> None:
     if rows:
         create_table_artifact(
             key="gpulake-data-tests",
-            table=[{key: value for key, value in row.items() if key != "build_id"} for row in rows],
+            table=[{column: row[column] for column in TEST_COLUMNS} for row in rows],
             description=f"The data tests of build {rows[0]['build_id']}, failures first.",
         )
 
