@@ -1,0 +1,80 @@
+"""A generator of traces: PAI v2020 raw tables at any scale, close to what is public, with known incidents inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpulake.core.errors import UsageError
+from gpulake.synth import tables, trace, truth
+from gpulake.synth.facts import HEADERS, gpu_models, published
+from gpulake.synth.ids import Ids
+from gpulake.synth.incidents import Incident
+from gpulake.synth.metrics import observed
+from gpulake.synth.usage import measured
+from gpulake.synth.writer import Folder
+
+__all__ = ["Incident", "TraceSummary", "write_trace"]
+
+LEAST_JOBS = 1_000
+MOST_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """What was written: rows per table, files, and what was injected."""
+
+    jobs: int
+    seed: int
+    rows: dict[str, int]
+    files: tuple[Path, ...]
+    incidents: tuple[Incident, ...]
+
+
+def write_trace(
+    out: Path,
+    *,
+    jobs: int = 20_000,
+    seed: int = 0,
+    is_tar: bool = False,
+    has_incidents: bool = True,
+    report: Callable[[str, float], None] = lambda what, share: None,  # noqa: ARG005 - the signature of a report
+) -> TraceSummary:
+    """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs and seed, same bytes."""
+    _check(out, jobs, seed)
+    made = trace.make(jobs, seed, has_incidents=has_incidents, report=report)
+    report("measuring usage", 0.45)
+    usage = measured(made)
+    source = tables.Source(made, usage, observed(made, usage), Ids(seed))
+    found = truth.injected(made, source.ids)
+    rows: dict[str, int] = {}
+    with Folder(out) as folder:
+        # Two writers: Arrow formats text outside the interpreter's lock.
+        pool = ThreadPoolExecutor(max_workers=2)
+        try:
+            pending = {
+                pool.submit(folder.write_table, table, make(source), is_tar=is_tar): table
+                for table, make in tables.MAKERS.items()
+            }
+            for done in as_completed(pending):
+                rows[pending[done]] = done.result()
+                report(f"wrote {pending[done]}", 0.5 + 0.5 * len(rows) / len(pending))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for table, header in HEADERS.items():
+            folder.write(f"{table}.header", f"{header}\n".encode())
+        folder.write("tpu_gpus.csv", gpu_models())
+        folder.write("truth.json", truth.as_json(found))
+    return TraceSummary(jobs, seed, {table: rows[table] for table in HEADERS}, folder.files, found)
+
+
+def _check(out: Path, jobs: int, seed: int) -> None:
+    most = published()["counts"]["jobs"]
+    if not LEAST_JOBS <= jobs <= most:
+        raise UsageError(f"cannot make a trace of {jobs:,} jobs", f"choose from {LEAST_JOBS:,} to {most:,}")
+    if not 0 <= seed <= MOST_SEED:
+        raise UsageError(f"cannot use seed {seed}", f"choose from 0 to {MOST_SEED}")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file", "name a folder")

@@ -1,0 +1,142 @@
+"""Placement: which machine an attempt runs on.
+
+Time is cut into slots of two minutes. Attempts that start in a slot go, largest request first, to machines of their
+type with room; room comes back in the slot after an attempt ends, so a machine never holds more than it has, unless no
+machine of the type has room. Then the least loaded one is over-committed, because the starts are given: they carry the
+published waits. A few machines of the 8-GPU types are kept for requests of half a machine and more.
+
+Measured (seed 0): at the published scale instances ask for 24 % (T4), 47 % (MISC), 24 % (P100), 38 % (V100) and 30 %
+(V100M32) of a type's GPU time; its machines hold more than they have for at most 0.2 % of the time. A small trace has
+gangs larger than a whole type; still, over seeds 0 to 2 of 20,000 jobs, no type was over-committed for more than 0.7 %.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulake.synth.clock import FIRST_SECOND
+
+SLOT_SECONDS = 120
+LARGE_PLAN = 400
+KEPT_SHARE = 0.2
+MOST_AT_ONCE = 4
+CLOSED = 10**6
+
+
+@dataclass(frozen=True)
+class Closure:
+    """Machines of a pool, by their place in it, that take nothing between two seconds."""
+
+    machines: NDArray[np.int64]
+    first_second: int
+    last_second: int
+
+
+@dataclass(frozen=True)
+class Drag:
+    """A machine of a pool on which everything that starts between two seconds takes longer."""
+
+    machine: int
+    first_second: int
+    last_second: int
+    factor: float
+
+
+def slot_of(second: int) -> int:
+    return (second - FIRST_SECOND) // SLOT_SECONDS
+
+
+@dataclass
+class Pool:
+    """The machines of one GPU type, while they are being filled."""
+
+    cap_percent: NDArray[np.int64]
+    release: NDArray[np.int32]
+    free: NDArray[np.int64] = field(init=False)
+    slot: int = 0
+    turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.free = self.cap_percent.copy()
+        has_kept = self.cap_percent.max() > LARGE_PLAN and len(self.free) > 1
+        kept = max(1, int(len(self.free) * KEPT_SHARE)) if has_kept else 0
+        self.common = len(self.free) - kept
+
+    def advance(self, slot: int) -> None:
+        if slot > self.slot:
+            self.free += self.release[self.slot + 1 : slot + 1].sum(axis=0)
+            self.slot = slot
+
+    def take(self, plan: int, count: int) -> NDArray[np.int64]:
+        """Machines for so many attempts of one plan; their room is taken."""
+        self.turn += 1
+        machines = self._with_room(plan, count)
+        if len(machines) < count:
+            taken = np.bincount(machines, minlength=len(self.free)) * plan
+            left = self.free - taken
+            is_open = left > -CLOSED // 2
+            least_loaded = np.argsort(-left, kind="stable")[: np.count_nonzero(is_open)]
+            machines = np.concatenate([machines, np.resize(least_loaded, count - len(machines))])
+        if count == 1:
+            self.free[machines[0]] -= plan
+        else:
+            np.subtract.at(self.free, machines, plan)
+        return machines
+
+    def _with_room(self, plan: int, count: int) -> NDArray[np.int64]:
+        fitting = np.flatnonzero(self.free >= plan)
+        if plan >= LARGE_PLAN:
+            return fitting[::-1][:count]
+        common = fitting[: np.searchsorted(fitting, self.common)]
+        if count == 1:
+            choice = common if len(common) else fitting
+            return choice[self.turn % len(choice) :][:1] if len(choice) else choice
+        for choice, limit in ((common, MOST_AT_ONCE), (common, CLOSED), (fitting, CLOSED)):
+            room = np.minimum(self.free[choice] // plan, limit)
+            if room.sum() >= count:
+                start = self.turn % len(choice)
+                turned = np.concatenate([choice[start:], choice[:start]])
+                return np.repeat(turned, np.minimum(self.free[turned] // plan, limit))[:count]
+        return np.repeat(fitting, self.free[fitting] // plan)[:count]
+
+
+def place(
+    started_at: NDArray[np.int32],
+    ended_at: NDArray[np.int32],
+    plan: NDArray[np.int32],
+    cap_percent: NDArray[np.int64],
+    *,
+    closure: Closure | None = None,
+    drag: Drag | None = None,
+) -> NDArray[np.int16]:
+    """The place in the pool of every attempt. With a drag, ended_at is moved for the attempts on that machine."""
+    latest = ended_at if drag is None else started_at + (ended_at - started_at) * np.maximum(drag.factor, 1.0)
+    slots = slot_of(int(latest.max(initial=FIRST_SECOND))) + 2
+    pool = Pool(cap_percent, np.zeros((slots, len(cap_percent)), dtype=np.int32))
+    if closure is not None:
+        for second, sign in ((closure.first_second, -1), (closure.last_second, 1)):
+            pool.release[min(slot_of(second), len(pool.release) - 1), closure.machines] += sign * CLOSED
+    slot = (started_at - FIRST_SECOND) // SLOT_SECONDS
+    key = slot.astype(np.int64) * 1024 + (1000 - plan)
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
+    chosen = np.empty(len(order), dtype=np.int16)
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        rows = order[low:high]
+        pool.advance(int(slot[rows[0]]))
+        wanted = int(plan[rows[0]])
+        machines = pool.take(wanted, high - low)
+        chosen[rows] = machines
+        if drag is not None:
+            _slow_down(rows[machines == drag.machine], started_at, ended_at, drag)
+        back = -((FIRST_SECOND - ended_at[rows]) // SLOT_SECONDS)
+        np.add.at(pool.release, (back, machines), wanted)
+    return chosen
+
+
+def _slow_down(rows: NDArray[np.int64], started_at: NDArray[np.int32], ended_at: NDArray[np.int32], drag: Drag) -> None:
+    late = rows[(started_at[rows] >= drag.first_second) & (started_at[rows] < drag.last_second)]
+    ended_at[late] = started_at[late] + ((ended_at[late] - started_at[late]) * drag.factor).astype(np.int32)
