@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ SCORED = "gold_cluster_util_daily_scored"
 FINDINGS = "findings"
 # What rooms write beside the models, and the models that they read.
 WRITTEN = {
-    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_util_daily"),
+    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily"),
     FINDINGS: (
         "gold_cluster_util_daily_reference",
         "gold_cluster_util_daily",
@@ -145,10 +144,6 @@ class Flow:
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False
     ) -> tuple[tuple[Landing, ...], BuildResult]:
         """Everything, in order. What is done already is not done again, so a cut-off run is resumed by another."""
-        from gpulake.detect.forest import warm_up
-
-        # The forest's library takes a second to import; the engine does not need Python meanwhile.
-        threading.Thread(target=warm_up, daemon=True).start()
         landings: tuple[Landing, ...] = ()
         if paths:
             landings, _ = self._retried("land", lambda: self.land(paths))

@@ -28,7 +28,7 @@ def kept(forest: Forest, path: Path) -> Forest:
     return load(path)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), count=st.integers(3, 400))
 def test_a_kept_forest_scores_as_scikit_learn_does(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int
@@ -40,6 +40,28 @@ def test_a_kept_forest_scores_as_scikit_learn_does(
     expected = theirs.decision_function(scaler.transform(rows))
     np.testing.assert_allclose(ours.decide(rows), expected, rtol=0, atol=1e-12)
     assert ((ours.decide(rows) < 0) == (theirs.predict(scaler.transform(rows)) == -1)).all()
+
+
+@pytest.mark.parametrize("count", [3, 49, 255, 257, 300, 30_000], ids=str)
+@pytest.mark.parametrize("kind", ["plain", "ties", "constant column"])
+def test_every_tree_is_the_one_that_scikit_learn_grows(count: int, kind: str) -> None:
+    rows = days(count, count)
+    if kind == "ties":
+        rows = (rows / 20).round() * 20
+    if kind == "constant column":
+        rows[:, 1] = 7.0
+    scaler = StandardScaler().fit(rows)
+    theirs = IsolationForest(n_estimators=100, contamination=0.05, random_state=42).fit(scaler.transform(rows))
+    ours = fit(rows, NAMES)
+    assert (ours.mean, ours.scale) == (scaler.mean_.tolist(), scaler.scale_.tolist())
+    assert ours.offset == pytest.approx(theirs.offset_, abs=1e-12)
+    for tree, estimator in zip(ours.trees, theirs.estimators_, strict=True):
+        grown = estimator.tree_
+        assert tree.left == grown.children_left.tolist()
+        assert tree.right == grown.children_right.tolist()
+        assert tree.feature == grown.feature.tolist()
+        assert tree.threshold == grown.threshold.tolist()
+        assert tree.samples == grown.n_node_samples.tolist()
 
 
 def test_the_same_days_give_the_same_scores() -> None:

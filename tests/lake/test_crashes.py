@@ -48,7 +48,6 @@ from pathlib import Path
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 import gpulake.land.landing, gpulake.model.build, gpulake.detect.days, gpulake.detect.findings, gpulake.synth
-import gpulake.detect.forest; gpulake.detect.forest.warm_up()
 trace, lake = map(Path, sys.argv[1:])
 for line in sys.stdin:
     begin = time.monotonic()

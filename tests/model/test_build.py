@@ -41,7 +41,9 @@ def test_a_plan_survives_being_written_and_read() -> None:
 def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:
     names = [model.name for model in shipped_plan().select(["gold_cluster_util_daily"]).models]
     assert sorted(names) == [
+        "gold_cluster_coverage_daily",
         "gold_cluster_util_daily",
+        "silver_days",
         "silver_gpu_timeseries",
         "silver_machine_stretches",
         "silver_machines",

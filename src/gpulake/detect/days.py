@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpulake.detect.forest import Floats, Forest, fit, load
+from gpulake.detect.forest import Forest, fit, load
+from gpulake.detect.grow import Floats
 from gpulake.lake import Staging
 
 TABLE = "gold_cluster_util_daily_scored"
@@ -17,7 +18,7 @@ MODEL_NAME = "cluster_anomaly_iforest.json"
 QUERY = """
 SELECT reference.*, daily.coverage_ratio, coalesce(daily.is_poorly_covered, true) AS is_poorly_covered
 FROM gold_cluster_util_daily_reference AS reference
-LEFT JOIN gold_cluster_util_daily AS daily USING (dt)
+LEFT JOIN gold_cluster_coverage_daily AS daily USING (dt)
 ORDER BY dt
 """
 

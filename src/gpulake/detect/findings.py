@@ -15,7 +15,8 @@ TABLE = "findings"
 MOST_HOLDERS = 3
 LEAST_IDLE_GPU_HOURS = 1.0
 # Robust z-score from which a day stands out; 1.4826 makes the MAD of a normal distribution its deviation.
-OUTSTANDING = 8.0
+UNUSUAL_UTILISATION = 8.0
+UNUSUAL_FAILURES = 5.0
 NORMAL_MAD = 1.4826
 FEWEST_DAYS = 7
 LEAST_FAILED_JOBS = 10
@@ -103,7 +104,7 @@ def _failure_bursts(days: list[Row]) -> Iterator[Finding]:
     usual, deviation = _usual([day["failed_ratio"] for day in days])
     for day in days:
         strength = (day["failed_ratio"] - usual) / deviation
-        if day["failed_jobs"] >= LEAST_FAILED_JOBS and strength > OUTSTANDING:
+        if day["failed_jobs"] >= LEAST_FAILED_JOBS and strength > UNUSUAL_FAILURES:
             yield Finding(
                 kind="failure_burst",
                 subject=str(day["dt"]),
@@ -121,7 +122,7 @@ def _unusual_days(days: list[Row]) -> Iterator[Finding]:
     usual, deviation = _usual([day["gpu_util_ratio"] for day in covered])
     for day in covered:
         strength = (day["gpu_util_ratio"] - usual) / deviation
-        if abs(strength) > OUTSTANDING:
+        if abs(strength) > UNUSUAL_UTILISATION:
             side = "above" if strength > 0 else "below"
             ratio = day["gpu_util_ratio"]
             yield Finding(

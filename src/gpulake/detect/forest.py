@@ -1,13 +1,12 @@
 """The reference's isolation forest, in a model file of plain numbers.
 
-scikit-learn fits it; the file is JSON, so loading one can run nothing; our own few lines score with it, and give what
-scikit-learn's decision_function gives.
+The file is JSON, so loading one can run nothing. Scores are those of scikit-learn's decision_function.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.errors import InputError
+from gpulake.detect.grow import LEAF, MOST_SAMPLES, Floats, Tree, grow, standardise
 
 FORMAT = "gpulake isolation forest 1"
 TREES = 100
 CONTAMINATION = 0.05
 SEED = 42
-LEAF = -1
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Tree:
-    """Arrays by node: a leaf has child -1; others send value <= threshold of their feature to the left."""
-
-    left: list[int]
-    right: list[int]
-    feature: list[int]
-    threshold: list[float]
-    samples: list[int]
 
 
 @dataclass(frozen=True)
@@ -61,27 +48,13 @@ class Forest:
 _FIELDS = ("features", "mean", "scale", "offset", "samples_per_tree")
 
 
-def warm_up() -> None:
-    """Imports what fitting needs, ahead of time."""
-    import sklearn.ensemble
-    import sklearn.preprocessing  # noqa: F401
-
-
 def fit(rows: Floats, features: list[str]) -> Forest:
-    from sklearn.ensemble import IsolationForest
-    from sklearn.preprocessing import StandardScaler
-
-    scaler = StandardScaler().fit(rows)
-    forest = IsolationForest(n_estimators=TREES, contamination=CONTAMINATION, random_state=SEED)
-    forest.fit(scaler.transform(rows))
-    return Forest(
-        features=features,
-        mean=scaler.mean_.tolist(),
-        scale=scaler.scale_.tolist(),
-        offset=float(forest.offset_),
-        samples_per_tree=int(forest.max_samples_),
-        trees=[_tree(estimator.tree_) for estimator in forest.estimators_],
-    )
+    mean, scale = standardise(rows)
+    scaled = ((rows - mean) / scale).astype(np.float32)
+    trees = grow(scaled, TREES, SEED)
+    unset = Forest(features, mean.tolist(), scale.tolist(), 0.0, min(MOST_SAMPLES, len(rows)), trees)
+    # The threshold that flags a twentieth of the days it was fitted on, whatever they are.
+    return replace(unset, offset=float(np.percentile(unset.decide(rows), 100 * CONTAMINATION)))
 
 
 def load(path: Path) -> Forest:
@@ -114,16 +87,6 @@ def _check(forest: Forest) -> None:
                 raise ValueError("a tree whose children do not follow their parent")
             if not is_leaf and not 0 <= tree.feature[node] < len(forest.features):
                 raise ValueError("a tree that asks for a feature that is not there")
-
-
-def _tree(tree: Any) -> Tree:
-    return Tree(
-        left=tree.children_left.tolist(),
-        right=tree.children_right.tolist(),
-        feature=tree.feature.tolist(),
-        threshold=tree.threshold.tolist(),
-        samples=tree.n_node_samples.tolist(),
-    )
 
 
 def _depths(tree: Tree, rows: NDArray[np.float32]) -> Floats:

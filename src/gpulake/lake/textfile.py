@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
 from gpulake.core.errors import InputError
 from gpulake.core.types import BadRow, CsvLayout
@@ -15,11 +16,17 @@ from gpulake.lake.engine import Connection, name, text
 from gpulake.lake.sanitise import bad_row
 from gpulake.lake.types import engine_types
 
-BLOCK_BYTES = 1 << 20
+# Small enough to stay in the processor's cache between hashing and counting.
+BLOCK_BYTES = 1 << 18
+NEWLINE = ord("\n")
 # A file with more is not the file that it is taken for; quarantining it whole would only fill memory.
 MOST_BAD_ROWS = 1_000_000
 # Ids are random hex: the first level is both faster and smaller here than the default one.
-PARQUET_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1"
+# To look for a dictionary in such a column, and to write a filter over it, costs a quarter of the time for nothing.
+PARQUET_OPTIONS = (
+    "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 1,"
+    " DICTIONARY_SIZE_LIMIT 100, WRITE_BLOOM_FILTER false, ROW_GROUP_SIZE 61440"
+)
 
 
 @dataclass(frozen=True)
@@ -39,14 +46,16 @@ class Copied:
 def read_content(path: Path) -> Content:
     digest = hashlib.sha256()
     size = lines = 0
-    last = b"\n"
+    last = NEWLINE
+    buffer = bytearray(BLOCK_BYTES)
+    block = np.frombuffer(buffer, dtype=np.uint8)
     with path.open("rb", buffering=0) as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-            lines += block.count(b"\n")
-            last = block[-1:]
-    return Content(digest.hexdigest(), size, lines + (last != b"\n"))
+        while count := file.readinto(buffer):
+            digest.update(memoryview(buffer)[:count])
+            size += count
+            lines += int(np.count_nonzero(block[:count] == NEWLINE))
+            last = block[count - 1]
+    return Content(digest.hexdigest(), size, lines + int(last != NEWLINE))
 
 
 def copy_and_read(

@@ -94,7 +94,10 @@ def shipped_plan() -> Plan:
 def from_manifest(manifest: dict[str, Any]) -> Plan:
     """What of dbt's manifest a build needs."""
     nodes = manifest["nodes"]
-    models = {key: node for key, node in nodes.items() if node["resource_type"] == "model"}
+    every = {key: node for key, node in nodes.items() if node["resource_type"] == "model"}
+    # dbt has put the SQL of an ephemeral model into that of the models that read it.
+    inlined = {key: node for key, node in every.items() if node["config"]["materialized"] == "ephemeral"}
+    models = {key: {**node, "needs": _needs(node, inlined)} for key, node in every.items() if key not in inlined}
     tests = [node for node in nodes.values() if node["resource_type"] == "test"]
     planned = [
         PlannedModel(
@@ -104,7 +107,7 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
                 Column(column["name"], column["data_type"], column["description"])
                 for column in models[key]["columns"].values()
             ),
-            depends_on=_names(models[key], models),
+            depends_on=_names(models[key]["needs"], models),
             sql=models[key]["compiled_code"].strip() + "\n",
         )
         for key in _in_order(models)
@@ -115,7 +118,7 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
             table=models[node["attached_node"]]["name"],
             column=node["column_name"] or "",
             severity=node["config"]["severity"].lower(),
-            depends_on=_names(node, models),
+            depends_on=_names(_needs(node, inlined), models),
             sql=node["compiled_code"].strip() + "\n",
         )
         for node in sorted(tests, key=lambda node: (node["attached_node"], node["name"]))
@@ -123,8 +126,14 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
     return Plan(tuple(planned), tuple(tested))
 
 
-def _names(node: dict[str, Any], models: Collection[str]) -> tuple[str, ...]:
-    return tuple(sorted(key.rsplit(".", 1)[-1] for key in node["depends_on"]["nodes"] if key in models))
+def _needs(node: dict[str, Any], inlined: dict[str, Any]) -> set[str]:
+    """What a node reads, through the models that are inlined into it."""
+    direct = set(node["depends_on"]["nodes"])
+    return (direct - inlined.keys()).union(*(_needs(inlined[key], inlined) for key in direct & inlined.keys()))
+
+
+def _names(needs: Collection[str], models: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(key.rsplit(".", 1)[-1] for key in needs if key in models))
 
 
 def _in_order(models: dict[str, Any]) -> list[str]:
@@ -133,8 +142,7 @@ def _in_order(models: dict[str, Any]) -> list[str]:
         ready = [
             key
             for key in sorted(models)
-            if key not in ordered
-            and all(needed in ordered for needed in models[key]["depends_on"]["nodes"] if needed in models)
+            if key not in ordered and all(needed in ordered for needed in models[key]["needs"] if needed in models)
         ]
         ordered += ready
     return ordered

@@ -15,7 +15,7 @@ from gpulake.core.errors import GpulakeError, LakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.lake import Lake
 
-NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "scikit-learn", "plotly", "click", "rich", "jinja2")
+NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "plotly", "click", "rich", "jinja2")
 OPTIONAL = ("dbt-core", "dbt-duckdb", "prefect")
 LEAST_FREE_BYTES = 1 << 30
 

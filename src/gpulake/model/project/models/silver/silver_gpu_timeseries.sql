@@ -14,8 +14,6 @@ final as (
 
     select
         {{ surrogate_key(['metrics.machine']) }} as machine_key,
-        metrics.machine as machine_id,
-        metrics.worker_name as worker_id,
         case when metrics.worker_name is not null then {{ surrogate_key(['metrics.worker_name']) }} end as worker_key,
         {{ trace_instant('metrics.start_time') }} as window_started_at,
         {{ trace_instant('metrics.end_time') }} as window_ended_at,

@@ -1,15 +1,8 @@
--- An interval sweep: +1 where a window begins, -1 where it ends, and running sums in between.
+-- An interval sweep over each machine's day: +1 where a window begins, -1 where it ends, running sums in between.
 
 with windows as (
 
-    select
-        machine_key,
-        {{ seconds_of('window_started_at') }} as begin_seconds,
-        {{ seconds_of('window_ended_at') }} as end_seconds,
-        busy_gpus,
-        cpu_util_ratio
-    from {{ ref('silver_gpu_timeseries') }}
-    where window_started_at < window_ended_at
+    select * from {{ ref('machine_windows') }}
 
 ),
 
@@ -17,10 +10,11 @@ edges as (
 
     select
         machine_key,
+        dt,
         begin_seconds as at_seconds,
-        case when busy_gpus is not null then 1 else 0 end as gpu_windows,
+        case when busy_gpus is null then 0e0 else 1e0 end as gpu_windows,
         coalesce(busy_gpus, 0) as busy_gpus,
-        case when cpu_util_ratio is not null then 1 else 0 end as cpu_windows,
+        case when cpu_util_ratio is null then 0e0 else 1e0 end as cpu_windows,
         coalesce(cpu_util_ratio, 0) as cpu_util_ratio
     from windows
 
@@ -28,41 +22,32 @@ edges as (
 
     select
         machine_key,
+        dt,
         end_seconds as at_seconds,
-        case when busy_gpus is not null then -1 else 0 end as gpu_windows,
+        case when busy_gpus is null then 0e0 else -1e0 end as gpu_windows,
         -coalesce(busy_gpus, 0) as busy_gpus,
-        case when cpu_util_ratio is not null then -1 else 0 end as cpu_windows,
+        case when cpu_util_ratio is null then 0e0 else -1e0 end as cpu_windows,
         -coalesce(cpu_util_ratio, 0) as cpu_util_ratio
     from windows
 
 ),
 
-steps as (
-
-    select
-        machine_key,
-        at_seconds,
-        sum(gpu_windows) as gpu_windows,
-        sum(busy_gpus) as busy_gpus,
-        sum(cpu_windows) as cpu_windows,
-        sum(cpu_util_ratio) as cpu_util_ratio
-    from edges
-    group by machine_key, at_seconds
-
-),
-
+-- Edges at the same second leave stretches of no length, which fall away.
 running as (
 
     select
         machine_key,
+        dt,
         at_seconds as begin_seconds,
         lead(at_seconds) over by_time as end_seconds,
         sum(gpu_windows) over by_time as gpu_windows,
         sum(busy_gpus) over by_time as busy_gpus,
         sum(cpu_windows) over by_time as cpu_windows,
         sum(cpu_util_ratio) over by_time as cpu_util_ratio
-    from steps
-    window by_time as (partition by machine_key order by at_seconds)
+    from edges
+    window by_time as (
+        partition by machine_key, dt order by at_seconds rows between unbounded preceding and current row
+    )
 
 ),
 
@@ -71,14 +56,14 @@ final as (
 
     select
         machine_key,
+        dt,
         {{ instant('begin_seconds') }} as started_at,
         {{ instant('end_seconds') }} as ended_at,
         end_seconds - begin_seconds as seconds,
-        cast(greatest(gpu_windows, cpu_windows) as bigint) as windows,
-        case when gpu_windows > 0 then greatest(busy_gpus / gpu_windows, 0) end as busy_gpus,
-        case when cpu_windows > 0 then greatest(cpu_util_ratio / cpu_windows, 0) end as cpu_util_ratio
+        case when gpu_windows > 0.5 then greatest(busy_gpus / gpu_windows, 0) end as busy_gpus,
+        case when cpu_windows > 0.5 then greatest(cpu_util_ratio / cpu_windows, 0) end as cpu_util_ratio
     from running
-    where end_seconds is not null and (gpu_windows > 0 or cpu_windows > 0)
+    where end_seconds > begin_seconds and (gpu_windows > 0.5 or cpu_windows > 0.5)
 
 )
 

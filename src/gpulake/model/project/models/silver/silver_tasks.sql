@@ -1,37 +1,29 @@
 with tasks as (
 
-    select * from {{ source('landed', 'bronze_task_table') }}
-
-),
-
-newest as (
-
-    select *
-    from tasks
-    qualify row_number() over (
-        partition by {{ surrogate_key(['job_name', 'task_name']) }}
-        order by end_time desc nulls last, start_time desc nulls last
-    ) = 1
+    {{ newest(
+        source('landed', 'bronze_task_table'),
+        surrogate_key(['job_name', 'task_name']),
+        'end_time desc nulls last, start_time desc nulls last'
+    ) }}
 
 ),
 
 final as (
 
     select
-        {{ surrogate_key(['job_name', 'task_name']) }} as task_key,
+        row_key as task_key,
         {{ surrogate_key(['job_name']) }} as job_key,
         job_name as job_id,
         task_name,
         cast({{ finite('inst_num') }} as bigint) as planned_instances,
         {{ canonical_status('status') }} as status,
-        status as source_status,
         {{ trace_instant('start_time') }} as launched_at,
         {{ trace_instant('end_time') }} as ended_at,
         {{ finite('plan_cpu') }} / 100 as requested_cores,
         {{ gibibytes('plan_mem') }} as requested_memory_bytes,
         coalesce({{ finite('plan_gpu') }} / 100, 0) as requested_gpus,
         nullif(gpu_type, 'CPU') as gpu_type
-    from newest
+    from tasks
 
 )
 

@@ -1,0 +1,50 @@
+"""Runs the benchmark, prints what it found beside the bars, and writes bench/out/results.json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.lines import as_text
+from bench.measure import BenchError
+from bench.suite import Suite
+
+OUT = Path(__file__).parent / "out"
+SCALES = [0.01, 0.1, 1.0]
+
+
+def main() -> int:
+    options = _options()
+    suite = Suite(OUT, options.seed, options.fresh)
+    scales = SCALES[:1] if options.quick else sorted(set(options.scale or SCALES))
+    try:
+        suite.compare(scales)
+        suite.start_up(scales[0])
+        if not options.quick:
+            suite.whole(scales[-1])
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    lines = suite.lines()
+    document = {"lines": [asdict(line) for line in lines], "runs": suite.runs}
+    (OUT / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(as_text(lines))
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument(
+        "--scale", type=float, nargs="+", metavar="SHARE", help="shares of the published trace [default: 0.01 0.1 1]"
+    )
+    parser.add_argument("--quick", action="store_true", help="only 1 %% of the trace, and the start-up times")
+    parser.add_argument("--seed", type=int, default=0, help="of the generated trace")
+    parser.add_argument("--fresh", action="store_true", help="generate the traces again")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The two sides: the reference's steps, each a process of its own, and our one command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.data import Data
+from bench.measure import PROGRAMS, Cost, run, together
+
+REFERENCE = Path(__file__).parent / "reference"
+TABLES = ("silver_jobs", "silver_gpu_timeseries", "gold_cluster_util_daily_scored")
+
+
+@dataclass(frozen=True)
+class Run:
+    cost: Cost
+    steps: dict[str, float]  # seconds
+    place: Path
+
+
+def reference(data: Data, work: Path) -> Run:
+    """pandas, `dbt run`, `dbt test`, fit, score. Prefect, which starts them in the original, is left out."""
+    place = _empty(work / "reference")
+    project = place / "dbt"
+    shutil.copytree(REFERENCE / "dbt", project)
+    for folder in ("data_lake/bronze", "ml"):
+        (place / folder).mkdir(parents=True)
+    settings = {"DUCKDB_PATH": str(place / "telemetry.db"), "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    dbt = PROGRAMS / "dbt"
+    where: list[str | Path] = ["--project-dir", project, "--profiles-dir", project]
+    # A refresh is not the first one: dbt has parsed its project before.
+    run([dbt, "parse", *where], project, settings)
+    costs = {
+        "ingest": run([sys.executable, REFERENCE / "ingest.py", place, data.with_headers], place, settings),
+        "dbt run": run([dbt, "run", *where], project, settings),
+        "dbt test": run([dbt, "test", *where], project, settings),
+        "fit": run([sys.executable, REFERENCE / "fit.py", place], place, settings),
+        "score": run([sys.executable, REFERENCE / "score.py", place], place, settings),
+    }
+    return Run(together(list(costs.values())), {name: cost.seconds for name, cost in costs.items()}, place)
+
+
+def ours(data: Data, work: Path) -> Run:
+    """One command for the same tables, into a lake that is not there yet."""
+    select = [word for table in TABLES for word in ("--select", table)]
+    return _gpulake(work / "ours", ["refresh", *data.files, "--no-report", *select])
+
+
+def everything(data: Data, work: Path) -> Run:
+    """All of our tables, from all seven files and the GPU models."""
+    return _gpulake(work / "everything", ["refresh", data.trace, "--no-report"])
+
+
+def landing(data: Data, work: Path, memory_limit: str) -> Run:
+    return _gpulake(work / "landing", ["land", data.trace], {"GPULAKE_MEMORY_LIMIT": memory_limit})
+
+
+def _gpulake(place: Path, arguments: list[str | Path], settings: dict[str, str] | None = None) -> Run:
+    _empty(place)
+    lake = place / "lake"
+    cost = run([PROGRAMS / "gpulake", *arguments, "--lake", lake], place, settings)
+    steps: dict[str, float] = {}
+    for line in (lake / "runs.jsonl").read_text(encoding="utf-8").splitlines():
+        step = json.loads(line)
+        steps[step["step"]] = steps.get(step["step"], 0.0) + step["seconds"]
+    return Run(cost, steps, lake)
+
+
+def _empty(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

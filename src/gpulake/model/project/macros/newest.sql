@@ -1,0 +1,29 @@
+{# One row for each key: the same thing may stand in several landed files. Only what is repeated is sorted: nearly nothing. #}
+{% macro newest(relation, key, order_by) %}
+    with keyed as not materialized (
+
+        select
+            *,
+            {{ key }} as row_key
+        from {{ relation }}
+
+    ),
+
+    repeated as (
+
+        select row_key
+        from keyed
+        group by row_key
+        having count(*) > 1
+
+    )
+
+    select * from keyed
+    where row_key not in (select row_key from repeated)
+
+    union all
+
+    select * from keyed
+    where row_key in (select row_key from repeated)
+    qualify row_number() over (partition by row_key order by {{ order_by }}) = 1
+{% endmacro %}

@@ -1,0 +1,119 @@
+with windows as (
+
+    select * from {{ ref('machine_windows') }}
+
+),
+
+days as (
+
+    select * from {{ ref('silver_days') }}
+
+),
+
+machines as (
+
+    select * from {{ ref('silver_machines') }}
+
+),
+
+parameters as (
+
+    select * from {{ source('landed', 'parameters') }}
+
+),
+
+-- What a window adds to those that began before it: the part behind the latest end so far.
+added as (
+
+    select
+        machine_key,
+        dt,
+        end_seconds - greatest(
+            begin_seconds,
+            coalesce(
+                max(end_seconds) over (
+                    partition by machine_key, dt order by begin_seconds
+                    rows between unbounded preceding and 1 preceding
+                ),
+                0
+            )
+        ) as seconds
+    from windows
+    where busy_gpus is not null
+
+),
+
+machine_days as (
+
+    select
+        machine_key,
+        dt,
+        sum(greatest(seconds, 0)) as seconds
+    from added
+    group by machine_key, dt
+
+),
+
+observed as (
+
+    select
+        machine_days.dt,
+        cast(count(*) as bigint) as observed_machines,
+        sum(machine_days.seconds * machines.gpus) / 3600 as observed_gpu_hours
+    from machine_days
+    inner join machines on machine_days.machine_key = machines.machine_key
+    where machines.gpus > 0
+    group by machine_days.dt
+
+),
+
+capacity as (
+
+    select sum(gpus) as gpus from machines
+
+),
+
+covered as (
+
+    select
+        days.dt,
+        coalesce(observed.observed_machines, 0) as observed_machines,
+        coalesce(observed.observed_gpu_hours, 0) as observed_gpu_hours,
+        capacity.gpus * ({{ seconds_of('days.ended_at') }} - {{ seconds_of('days.started_at') }}) / 3600
+            as capacity_gpu_hours
+    from days
+    cross join capacity
+    left join observed on days.dt = observed.dt
+
+),
+
+ratios as (
+
+    select
+        *,
+        observed_gpu_hours / nullif(capacity_gpu_hours, 0) as coverage_ratio
+    from covered
+
+),
+
+-- Most workers leave no window, so coverage is low even on a good day; a poor day is one far below the usual.
+usual as (
+
+    select {{ quantile('coverage_ratio', 0.5) }} as coverage_ratio from ratios
+
+),
+
+final as (
+
+    select
+        ratios.*,
+        coalesce(ratios.coverage_ratio < parameters.poor_coverage_ratio * usual.coverage_ratio, false)
+            as is_poorly_covered
+    from ratios
+    cross join usual
+    cross join parameters
+
+)
+
+select * from final
+order by dt
