@@ -204,7 +204,7 @@ def test_demo_goes_from_nothing_to_findings_first(tmp_path: Path) -> None:
     assert lines[1].startswith("  • ")
     assert (tmp_path / "demo" / "report.html").is_file()
     assert (tmp_path / "demo" / "lake" / "builds" / "CURRENT").is_file()
-    assert f"gpulake tables --lake {tmp_path / 'demo' / 'lake'}" in answer.stdout
+    assert f" tables --lake {tmp_path / 'demo' / 'lake'}" in answer.stdout
     assert answer.stderr == ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -40,6 +42,8 @@ def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
     click.echo(f"\nLake    {config.lake}  ({rows:,} rows landed, {len(result.tests)} data tests)")
     click.echo(f"Report  {page}")
     click.secho("\nWhat next", bold=True)
-    click.echo(f"  gpulake tables --lake {config.lake}")
-    click.echo(f"  gpulake sql --lake {config.lake} 'from gold_cluster_util_daily limit 5'")
-    click.echo("  gpulake refresh YOUR_FILES...   the same with your own data")
+    # What was typed, so that it can be typed again: in a fresh checkout the command is not on the path.
+    program = "gpulake" if shutil.which("gpulake") else sys.argv[0]
+    click.echo(f"  {program} tables --lake {config.lake}")
+    click.echo(f"  {program} sql --lake {config.lake} 'from gold_cluster_util_daily limit 5'")
+    click.echo(f"  {program} refresh YOUR_FILES...   the same with your own data")
