@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpulake import __version__
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.config import Config
-from gpulake.core.errors import GpulakeError, LakeError, StepError, UsageError
+from gpulake.core.errors import GpulakeError, LakeBusyError, StepError, UsageError
 from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import Finding, Landing, Run, TestResult
 from gpulake.lake import Lake
@@ -72,8 +72,16 @@ class BuildResult:
     build_id: str
     is_new: bool
     tests: tuple[TestResult, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] | None = None  # None: nobody looked
     flagged_days: int = 0
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    landings: tuple[Landing, ...]
+    unknown: tuple[str, ...]  # files of a folder that nobody recognises
+    build: BuildResult
+    report: Path | None
 
 
 @dataclass
@@ -119,7 +127,7 @@ class Flow:
         order = BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, model=model)
         with self.lake.writing():
             fingerprint = self._fingerprint(order)
-            if not is_forced and self._is_current(fingerprint):
+            if not is_forced and not is_dbt and self._is_current(fingerprint):
                 with self._step("build") as detail:
                     detail["skipped"] = "the current build was made from the same rows, models and settings"
                 return self._current_result()
@@ -142,24 +150,22 @@ class Flow:
 
     def refresh(
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False
-    ) -> tuple[tuple[Landing, ...], BuildResult]:
+    ) -> RefreshResult:
         """Everything, in order. What is done already is not done again, so a cut-off run is resumed by another."""
         landings: tuple[Landing, ...] = ()
+        unknown: tuple[str, ...] = ()
         if paths:
-            landings, _ = self._retried("land", lambda: self.land(paths))
+            landings, unknown = self._retried("land", lambda: self.land(paths))
         result = self._retried("build", lambda: self.build(select, is_forced))
         if report_path:
             self._retried("report", lambda: self.write_report(report_path))
-        return landings, result
+        return RefreshResult(landings, unknown, result, report_path)
 
-    def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> tuple[tuple[Landing, ...], BuildResult]:
+    def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:
         """A refresh of a generated trace."""
         from gpulake.synth import write_trace
 
-        self.lake.create()
-        with self._step("synth") as detail:
-            made = write_trace(trace, jobs=jobs, seed=seed, report=self.report)
-            detail["rows"] = sum(made.rows.values())
+        write_trace(trace, jobs=jobs, seed=seed, report=self.report)
         return self.refresh([trace], report_path)
 
     def _build(self, order: BuildOrder, fingerprint: str) -> BuildResult:
@@ -182,14 +188,15 @@ class Flow:
                 room.refuse_failures(tests)
             with self._step("score"):
                 flagged = score_days(staging, order.model) if SCORED in order.written else 0
-                findings = find(staging) if FINDINGS in order.written else []
+                findings = find(staging) if FINDINGS in order.written else None
             with self._step("publish"):
+                staging.record_tables(at)
                 if order.is_partial:
                     staging.carry_over()
                 info = {"build_id": build_id, "built_at": at, "fingerprint": fingerprint}
                 staging.write("build_info", [{**info, "gpulake_version": __version__}])
                 staging.publish()
-        return BuildResult(build_id, True, tuple(tests), tuple(findings), flagged)
+        return BuildResult(build_id, True, tuple(tests), None if findings is None else tuple(findings), flagged)
 
     def _build_with_dbt(self, build_id: str) -> list[TestResult]:
         from gpulake.model.dbt import build_with_dbt
@@ -199,28 +206,29 @@ class Flow:
             return build_with_dbt(self.lake, self.lake.staged_path(build_id))
 
     def _fingerprint(self, order: BuildOrder) -> str:
-        landed = sorted(f"{landing.table} {landing.source} {landing.sha256}" for landing in self.lake.live_landings())
-        settings = [
-            self.config.reference_time_zone,
-            str(self.config.poor_coverage_ratio),
-            str(order.model),
-            __version__,
-        ]
-        parts = [order.plan.fingerprint(), *order.written, *settings, *landed]
+        landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
+        model = hashlib.sha256(order.model.read_bytes()).hexdigest() if order.model and order.model.is_file() else None
+        settings = (self.config.reference_time_zone, self.config.poor_coverage_ratio, model, __version__)
+        parts = [order.plan.fingerprint(), *order.written, *map(str, settings), *landed]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _is_current(self, fingerprint: str) -> bool:
         if self.lake.builds.current() is None:
             return False
-        with self.lake.reading() as reader:
-            return bool(reader.query("SELECT fingerprint FROM build_info").to_pylist()[0]["fingerprint"] == fingerprint)
+        try:
+            with self.lake.reading() as reader:
+                rows = reader.query("SELECT fingerprint FROM build_info").to_pylist()
+        except GpulakeError:
+            # A build that cannot be read is one to replace.
+            return False
+        return bool(rows[0]["fingerprint"] == fingerprint)
 
     def _current_result(self) -> BuildResult:
         with self.lake.reading() as reader:
             build_id = reader.query("SELECT build_id FROM build_info").to_pylist()[0]["build_id"]
             names = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
             found = reader.query("SELECT * EXCLUDE (rank) FROM findings ORDER BY rank") if FINDINGS in names else None
-            findings = tuple(Finding(**row) for row in found.to_pylist()) if found else ()
+            findings = tuple(Finding(**row) for row in found.to_pylist()) if found else None
         return BuildResult(build_id, False, findings=findings)
 
     @contextmanager
@@ -234,8 +242,8 @@ class Flow:
 
         try:
             yield detail
-        except GpulakeError as error:
-            detail["error"] = error.message
+        except BaseException as error:
+            detail["error"] = str(error)
             record("failed")
             raise
         record("skipped" if "skipped" in detail else "succeeded")
@@ -245,7 +253,7 @@ class Flow:
         for seconds in (*RETRY_WAITS_SECONDS, None):
             try:
                 return act()
-            except LakeError as error:
+            except LakeBusyError as error:
                 if seconds is None:
                     raise StepError(f"step {name} failed: {error.message}", error.hint) from error
                 self.wait(seconds)

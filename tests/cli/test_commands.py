@@ -124,6 +124,7 @@ def test_sql_knows_every_layer_by_its_name(shared_lake: Config, table: str) -> N
         "INSERT INTO silver_jobs SELECT * FROM silver_jobs",
         "COPY (SELECT 1) TO 'stolen.csv'",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO 'stolen.csv'",
+        "EXPLAIN (ANALYZE /*) SELECT 1 --*/ ) COPY (SELECT 1) TO 'stolen.csv'",
         "ATTACH 'other.duckdb'",
         "SET enable_external_access = true",
         "INSTALL httpfs",
@@ -139,6 +140,47 @@ def test_sql_only_reads_the_lake(shared_lake: Config, statement: str) -> None:
     assert isinstance(answer.exception, GpulakeError)
     assert answer.exception.exit_code == 2
     assert answer.exception.hint
+
+
+def test_sql_keeps_columns_of_the_same_name_apart(shared_lake: Config) -> None:
+    twice = "SELECT 1 AS a, 2 AS a, 3 AS b"
+    assert json.loads(query(shared_lake, twice, "--format", "json").output) == [{"a": 1, "a_2": 2, "b": 3}]
+    assert query(shared_lake, twice, "--format", "csv").output == "a,a,b\n1,2,3\n"
+    assert query(shared_lake, twice, "--format", "table").exit_code == 0
+
+
+def test_sql_writes_valid_json_for_what_json_does_not_know(shared_lake: Config) -> None:
+    odd = "SELECT 'nan'::DOUBLE AS n, 'inf'::DOUBLE AS i, '\\xAB'::BLOB AS b, DATE '2020-01-02' AS d"
+    answer = query(shared_lake, odd, "--format", "json").output
+    assert json.loads(answer) == [{"n": None, "i": None, "b": "ab", "d": "2020-01-02"}]
+
+
+def test_sql_says_when_it_cannot_write(shared_lake: Config, tmp_path: Path) -> None:
+    answer = query(shared_lake, "SELECT 1", "--out", str(tmp_path / "no" / "x.csv"))
+    assert isinstance(answer.exception, GpulakeError)
+
+
+def test_a_partial_build_says_which_tables_are_older(built_lake: Config) -> None:
+    lake = ["--lake", str(built_lake.lake)]
+    assert gpulake("build", "--select", "gold_jobs_daily", "--force", *lake).exit_code == 0
+    listed = {row["name"]: row for row in json.loads(gpulake("tables", "--json", *lake).output)}
+    assert listed["gold_jobs_daily"]["fresh_at"] > listed["gold_user_gpu_usage_daily"]["fresh_at"]
+
+
+def test_a_report_needs_a_whole_build(config: Config, trace: tuple[Path, object]) -> None:
+    lake = ["--lake", str(config.lake)]
+    gpulake("refresh", str(trace[0]), "--select", "silver_jobs", *lake)
+    answer = gpulake("report", "overview", *lake)
+    assert isinstance(answer.exception, GpulakeError)
+    assert (answer.exception.exit_code, answer.exception.hint) == (4, "run: gpulake build")
+
+
+def test_refresh_names_files_that_nobody_recognises(config: Config, trace: tuple[Path, object], tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "notes.csv").write_text("hello\n")
+    (tmp_path / "raw" / "pai_job_table.csv").write_bytes((trace[0] / "pai_job_table.csv").read_bytes())
+    answer = gpulake("refresh", str(tmp_path / "raw"), "--json", "--lake", str(config.lake))
+    assert json.loads(answer.output)["unknown"] == [str(tmp_path / "raw" / "notes.csv")]
 
 
 def test_tables_lists_every_table_with_rows_and_grain(shared_lake: Config) -> None:

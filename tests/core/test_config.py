@@ -41,7 +41,7 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
         ("lak = 1\n", "unknown setting 'lak' in the configuration file", "did you mean 'lake'?"),
         ('threads = "many"\n', "threads is 'many' in the configuration file", "give a int"),
         ("threads = true\n", "threads is True in the configuration file", "give a int"),
-        ("threads = -1\n", "threads is -1", "use 0 for every core, or a positive number"),
+        ("threads = -1\n", "threads is -1", "use 0 for every core, or a number up to 1024"),
         ("keep_builds = 0\n", "keep_builds is 0", "keep at least 1: the build that readers use"),
         ("poor_coverage_ratio = 2.0\n", "poor_coverage_ratio is 2.0", "use a share from 0 to 1"),
         (

@@ -49,6 +49,9 @@ def test_a_given_model_scores_without_being_fitted_again(built_lake: Config, tmp
     Flow(built_lake).build(is_forced=True, model=kept)
     assert rows_of(lake, "SELECT dt, anomaly_score FROM gold_cluster_util_daily_scored ORDER BY dt") == before
     assert not (built_lake.lake / "models" / "cluster_anomaly_iforest.json").exists()
+    stricter = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**stricter, "offset": 0.0}))
+    assert Flow(built_lake).build(model=kept).is_new, "a model of other content is another model"
 
 
 def test_too_few_days_are_not_scored(config: Config, tmp_path: Path) -> None:
@@ -68,8 +71,8 @@ def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
     write_trace(tmp_path / "trace", jobs=20_000, seed=0)
     truth = {entry["kind"]: entry for entry in json.loads((tmp_path / "trace" / "truth.json").read_text())}
     config = Config(lake=tmp_path / "lake", threads=2)
-    _, result = Flow(config).refresh([tmp_path / "trace"], None)
-    days = {(finding.kind, finding.day) for finding in result.findings}
+    found = Flow(config).refresh([tmp_path / "trace"], None).build.findings or ()
+    days = {(finding.kind, finding.day) for finding in found}
 
     def day_of(kind: str, which: str) -> str:
         return str(truth[kind][which])[:10]
@@ -77,13 +80,12 @@ def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
     hot = [day for kind, day in days if kind == "unusual_day"]
     assert any(day_of("hot_weekend", "first_local") <= day <= day_of("hot_weekend", "last_local") for day in hot)
     assert ("failure_burst", day_of("failure_burst", "first_local")) in days
-    empty = [(finding.subject, finding.day) for finding in result.findings if finding.kind == "empty_gpus"]
+    empty = [(finding.subject, finding.day) for finding in found if finding.kind == "empty_gpus"]
     assert empty[0] == (truth["runaway_user"]["subject_ids"][0], day_of("runaway_user", "first_local"))
 
 
 @pytest.mark.slow
 def test_a_healthy_trace_has_no_unusual_day_and_no_failure_burst(tmp_path: Path) -> None:
     write_trace(tmp_path / "trace", jobs=20_000, seed=3, has_incidents=False)
-    _, result = Flow(Config(lake=tmp_path / "lake", threads=2)).refresh([tmp_path / "trace"], None)
-    kinds = {finding.kind for finding in result.findings}
-    assert kinds <= {"idle_gpus", "flagged_day"}, [finding.headline for finding in result.findings]
+    found = Flow(Config(lake=tmp_path / "lake", threads=2)).refresh([tmp_path / "trace"], None).build.findings or ()
+    assert {finding.kind for finding in found} <= {"idle_gpus", "flagged_day"}, [finding.headline for finding in found]

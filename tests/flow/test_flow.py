@@ -38,10 +38,10 @@ def test_a_second_refresh_of_the_same_files_does_nothing_again(
     trace: tuple[Path, TraceSummary], built_lake: Config
 ) -> None:
     before = rows_of(Lake(built_lake), "FROM build_info")
-    landings, result = Flow(built_lake).refresh([trace[0]], None)
-    assert not any(landing.is_new for landing in landings)
-    assert not result.is_new
-    assert result.findings
+    result = Flow(built_lake).refresh([trace[0]], None)
+    assert not any(landing.is_new for landing in result.landings)
+    assert not result.build.is_new
+    assert result.build.findings
     assert rows_of(Lake(built_lake), "FROM build_info") == before
     assert steps(built_lake)[-2:] == [("land", "succeeded"), ("build", "skipped")]
 
@@ -81,8 +81,16 @@ def test_a_lake_that_becomes_free_is_used(trace: tuple[Path, TraceSummary], conf
     def free_it(_: float) -> None:
         holding.__exit__(None, None, None)
 
-    landings, _ = Flow(config, wait=free_it).refresh([trace[0]], None)
-    assert len(landings) == 8
+    assert len(Flow(config, wait=free_it).refresh([trace[0]], None).landings) == 8
+
+
+def test_a_build_that_is_damaged_is_built_again(built_lake: Config) -> None:
+    lake = Lake(built_lake)
+    current = lake.builds.current()
+    assert current
+    current.write_bytes(b"not a database")
+    assert Flow(built_lake).build().is_new
+    assert rows_of(lake, "SELECT count(*) AS n FROM silver_jobs") == [{"n": 1000}]
 
 
 def test_a_folder_of_something_else_is_never_taken_for_a_lake(config: Config) -> None:

@@ -17,18 +17,10 @@ from gpulake.core.config import Config
 from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
 from gpulake.lake import Lake
+from gpulake.land.readers.pai import TABLES
 from gpulake.synth import TraceSummary
 
 KILLS = 40
-TABLES = {
-    "pai_job_table": "bronze_job_events",
-    "pai_task_table": "bronze_task_table",
-    "pai_instance_table": "bronze_instance_table",
-    "pai_sensor_table": "bronze_sensor_table",
-    "pai_group_tag_table": "bronze_group_tag_table",
-    "pai_machine_spec": "bronze_machine_spec",
-    "pai_machine_metric": "bronze_machine_metrics",
-}
 
 
 def gpulake(*arguments: str) -> list[str]:

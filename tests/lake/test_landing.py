@@ -134,6 +134,56 @@ def test_two_days_of_one_table_add_up(lake: Lake, clock: FrozenClock, write_csv:
     assert count_of(lake, "bronze_job_events") == 2
 
 
+def test_a_moved_file_and_a_new_one_in_its_place_both_count(
+    lake: Lake, clock: FrozenClock, write_csv: WriteCsv
+) -> None:
+    land_one(lake, write_csv("pai_job_table", [JOB, JOB]), clock)
+    moved = write_csv("pai_job_table", [JOB, JOB], folder="archive")
+    fresh = write_csv("pai_job_table", [JOB.replace("4b3f", "ffff")])
+    with lake.writing():
+        landings = land(lake, [moved, fresh], clock, silent).landings
+    assert [landing.is_new for landing in landings] == [False, True]
+    assert count_of(lake, "bronze_job_events") == 3
+
+
+def test_a_file_that_becomes_a_copy_of_another_gives_up_its_old_rows(
+    lake: Lake, clock: FrozenClock, write_csv: WriteCsv
+) -> None:
+    land_one(lake, write_csv("pai_job_table", [JOB], folder="a"), clock)
+    land_one(lake, write_csv("pai_job_table", [JOB.replace("4b3f", "ffff")], folder="b"), clock)
+    land_one(lake, write_csv("pai_job_table", [JOB], folder="b"), clock)
+    assert rows_of(lake, "SELECT job_name FROM bronze_job_events") == [{"job_name": "4b3f04b66a525d2df903eb16"}]
+    land_one(lake, write_csv("pai_job_table", [JOB.replace("4b3f", "eeee")], folder="a"), clock)
+    assert count_of(lake, "bronze_job_events") == 2
+
+
+def test_a_path_that_now_holds_another_table_gives_up_its_old_rows(
+    lake: Lake, clock: FrozenClock, tmp_path: Path
+) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm,T4,96,512,2\n")
+    land_one(lake, path, clock)
+    path.write_text("job_name,inst_id,user,status,start_time,end_time\nj,i,u,Failed,1.0,2.0\n")
+    land_one(lake, path, clock)
+    assert (count_of(lake, "bronze_machine_spec"), count_of(lake, "bronze_job_events")) == (0, 1)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e308", "-1e12", "-1.0", "1e18"])
+def test_a_time_that_cannot_be_is_quarantined(lake: Lake, clock: FrozenClock, write_csv: WriteCsv, value: str) -> None:
+    landing = land_one(lake, write_csv("pai_job_table", [JOB, f"j,i,u,Failed,{value},2.0"]), clock)
+    assert (landing.rows_landed, landing.rows_quarantined) == (1, 1)
+    reason = f"start_time is {value}, which is out of range"
+    assert rows_of(lake, "SELECT line_number, reason FROM quarantine") == [{"line_number": 2, "reason": reason}]
+
+
+def test_quarantined_rows_go_with_the_version_that_held_them(
+    lake: Lake, clock: FrozenClock, write_csv: WriteCsv
+) -> None:
+    land_one(lake, write_csv("pai_job_table", [JOB, "too,few"]), clock)
+    land_one(lake, write_csv("pai_job_table", [JOB]), clock)
+    assert count_of(lake, "quarantine") == 0
+
+
 def test_a_file_of_which_nothing_parses_lands_nothing(lake: Lake, clock: FrozenClock, write_csv: WriteCsv) -> None:
     with pytest.raises(InputError, match=r"no row of .* parses as bronze_job_events") as raised:
         land_one(lake, write_csv("pai_job_table", ["j,i,u,Failed,noon,2.0"]), clock)

@@ -99,6 +99,51 @@ def test_split_parts_are_joined_in_their_order(lake: Lake, clock: FrozenClock, t
     assert (landing.rows_landed, landing.source) == (3000, f"{tmp_path}/pai_job_table.tar.gz!pai_job_table.csv")
 
 
+@pytest.mark.parametrize(
+    "suffixes", [[str(n) for n in range(1, 12)], [f"{n:02d}" for n in range(11)]], ids=["1-11", "00-10"]
+)
+def test_numbered_parts_are_joined_in_the_order_of_their_numbers(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, suffixes: list[str]
+) -> None:
+    size = -(-len(TEXT) // len(suffixes))
+    for position, suffix in enumerate(suffixes):
+        part = tmp_path / f"pai_job_table.csv.part{suffix}"
+        part.write_bytes(TEXT[position * size : (position + 1) * size])
+    (landing,) = try_landing(lake, clock, tmp_path).landings
+    assert (landing.rows_landed, landing.rows_quarantined) == (3000, 0)
+
+
+def test_a_file_beside_its_own_parts_lands_once(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    (tmp_path / "pai_job_table.csv").write_bytes(TEXT)
+    (tmp_path / "pai_job_table.csv.partaa").write_bytes(TEXT[:1000])
+    (tmp_path / "pai_job_table.csv.partab").write_bytes(TEXT[1000:])
+    (landing,) = try_landing(lake, clock, tmp_path).landings
+    assert landing.rows_landed == 3000
+
+
+def test_a_path_that_is_named_twice_lands_once(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = tmp_path / "pai_job_table.csv"
+    path.write_bytes(TEXT)
+    (landing,) = try_landing(lake, clock, path, path, tmp_path).landings
+    assert (landing.rows_landed, count_of(lake, "bronze_job_events")) == (3000, 3000)
+
+
+def test_a_header_is_known_by_its_names_whatever_their_letters(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = tmp_path / "pai_group_tag_table.csv"
+    path.write_text("INST_ID, User,GPU_TYPE_SPEC,Group,WORKLOAD\ni,u,T4,g,bert\n")
+    try_landing(lake, clock, path)
+    row = {"inst_id": "i", "user": "u", "gpu_type_spec": "T4", "group": "g", "workload": "bert"}
+    assert rows_of(lake, "FROM bronze_group_tag_table") == [row]
+
+
+@pytest.mark.parametrize("missing", ["aa", "00"])
+def test_the_first_part_may_not_be_missing(lake: Lake, clock: FrozenClock, tmp_path: Path, missing: str) -> None:
+    following = {"aa": "ab", "00": "01"}[missing]
+    (tmp_path / f"pai_job_table.csv.part{following}").write_bytes(TEXT)
+    with pytest.raises(InputError, match="is missing"):
+        try_landing(lake, clock, tmp_path)
+
+
 def test_a_missing_part_is_named(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
     for suffix in ("aa", "ac"):
         (tmp_path / f"pai_job_table.tar.gz.part{suffix}").write_bytes(b"x")

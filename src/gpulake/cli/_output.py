@@ -36,7 +36,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     Console(width=width).print(table)
 
 
-def print_findings(findings: Sequence[Finding], most: int = 8) -> None:
+def print_findings(findings: Sequence[Finding] | None, most: int = 8) -> None:
+    if findings is None:
+        return
     click.secho("What was found", bold=True)
     if not findings:
         click.echo("  nothing stands out")

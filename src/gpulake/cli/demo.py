@@ -32,14 +32,13 @@ def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
     config = settings(lake=out / "lake")
     page = out / "report.html"
     with progress_bar(is_quiet=as_json) as report:
-        landings, result = Flow(config, report=report).demo(out / "trace", page, jobs, seed)
+        result = Flow(config, report=report).demo(out / "trace", page, jobs, seed)
     if as_json:
-        document = {"landings": [asdict(landing) for landing in landings], "build": asdict(result)}
-        print_json({**document, "lake": str(config.lake), "report": str(page)})
+        print_json({**asdict(result), "lake": str(config.lake)})
         return
-    print_findings(result.findings)
-    rows = sum(landing.rows_landed for landing in landings)
-    click.echo(f"\nLake    {config.lake}  ({rows:,} rows landed, {len(result.tests)} data tests)")
+    print_findings(result.build.findings)
+    rows = sum(landing.rows_landed for landing in result.landings)
+    click.echo(f"\nLake    {config.lake}  ({rows:,} rows landed, {len(result.build.tests)} data tests)")
     click.echo(f"Report  {page}")
     click.secho("\nWhat next", bold=True)
     # What was typed, so that it can be typed again: in a fresh checkout the command is not on the path.

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.core.errors import UsageError
 
 
 @click.command()
@@ -40,14 +41,17 @@ def command(
     from gpulake.cli._progress import progress_bar
     from gpulake.flow import Flow
 
+    if select and report_path:
+        raise UsageError("--select and --report were both given", "a report needs the whole build; leave one out")
     config = settings(lake=lake)
     target = None if has_no_report or select else (report_path or config.lake / "report.html")
     with progress_bar(is_quiet=as_json) as report:
-        landings, result = Flow(config, report=report).refresh(paths, target, select, is_forced)
+        result = Flow(config, report=report).refresh(paths, target, select, is_forced)
     if as_json:
-        document = {"landings": [asdict(landing) for landing in landings], "build": asdict(result)}
-        print_json({**document, "report": str(target) if target else None})
+        print_json(asdict(result))
         return
-    print_findings(result.findings)
+    print_findings(result.build.findings)
+    for source in result.unknown:
+        click.echo(f"not recognised, left alone: {source}", err=True)
     if target:
         click.echo(f"Report: {target}", err=True)

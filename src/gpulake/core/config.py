@@ -7,10 +7,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import available_timezones
 
 from gpulake.core.errors import ConfigError, choice_hint
 
+MOST_THREADS = 1024
 FILE_NAME = "gpulake.toml"
 ENVIRONMENT_PREFIX = "GPULAKE_"
 # Variables with our prefix that are not settings of Config.
@@ -29,18 +30,15 @@ class Config:
     poor_coverage_ratio: float = 0.5  # a day with less than this share of the usual coverage is poorly covered
 
     def __post_init__(self) -> None:
-        if self.threads < 0:
-            raise ConfigError(f"threads is {self.threads}", "use 0 for every core, or a positive number")
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise ConfigError(f"threads is {self.threads}", f"use 0 for every core, or a number up to {MOST_THREADS}")
         if self.keep_builds < 1:
             raise ConfigError(f"keep_builds is {self.keep_builds}", "keep at least 1: the build that readers use")
         if not 0 <= self.poor_coverage_ratio <= 1:
             raise ConfigError(f"poor_coverage_ratio is {self.poor_coverage_ratio}", "use a share from 0 to 1")
-        try:
-            ZoneInfo(self.reference_time_zone)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ConfigError(
-                f"no time zone named {self.reference_time_zone!r}", "use a name such as UTC or Asia/Shanghai"
-            ) from error
+        if self.reference_time_zone not in available_timezones():
+            hint = "use a name such as UTC or Asia/Shanghai"
+            raise ConfigError(f"no time zone named {self.reference_time_zone!r}", hint)
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Config:

@@ -4,7 +4,8 @@ GpulakeError            exit 1   the root: a message that carries the value, a h
 ├── UsageError          exit 2   the user asked for something that does not exist or does not parse
 │   └── ConfigError     exit 2   gpulake.toml, an environment variable or a flag is wrong
 ├── InputError          exit 3   a file that was given cannot be landed
-├── LakeError           exit 4   the lake is missing, busy, full or damaged
+├── LakeError           exit 4   the lake is missing or damaged
+│   └── LakeBusyError   exit 4   the lake is busy or its disk is full or failing: the same again may go well later
 ├── BuildError          exit 5   a model failed, broke its contract or failed its tests
 ├── FetchError          exit 6   a download failed or does not match its checksum
 └── StepError           exit 7   a step of a refresh failed; names the step
@@ -39,6 +40,10 @@ class InputError(GpulakeError):
 
 class LakeError(GpulakeError):
     exit_code = 4
+
+
+class LakeBusyError(LakeError):
+    pass
 
 
 class BuildError(GpulakeError):

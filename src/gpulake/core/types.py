@@ -49,7 +49,7 @@ class Landing:
     rows_quarantined: int
     version: int
     landed_at: datetime
-    file: str  # the Parquet file in the table's folder
+    file: str  # the Parquet file in the table's folder; empty: the source went to another table
     is_new: bool = True
 
 

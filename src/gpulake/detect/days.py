@@ -27,7 +27,8 @@ def score_days(staging: Staging, given_model: Path | None = None) -> int:
     """Writes the scored days; fits a forest unless a model is given. Returns the number of flagged days."""
     days: list[dict[str, Any]] = staging.read(QUERY).to_pylist()
     complete = [day for day in days if all(day[feature] is not None for feature in FEATURES)]
-    rows = np.array([[day[feature] for feature in FEATURES] for day in complete], dtype=np.float64)
+    values = [[day[feature] for feature in FEATURES] for day in complete]
+    rows = np.array(values, dtype=np.float64).reshape(-1, len(FEATURES))
     scores: dict[Any, float] = {}
     if given_model or len(complete) >= FEWEST_DAYS:
         forest = load(given_model) if given_model else _fit_and_keep(rows, staging.lake.models / MODEL_NAME)

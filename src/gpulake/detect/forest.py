@@ -76,6 +76,10 @@ def load(path: Path) -> Forest:
 
 def _check(forest: Forest) -> None:
     """A model file comes from a disk: it must not be able to loop or to reach outside its arrays."""
+    if not {len(forest.features), len(forest.mean), len(forest.scale)} == {len(forest.features)} or not forest.trees:
+        raise ValueError("features, means and scales that do not fit, or no trees")
+    if not isinstance(forest.offset, float) or not isinstance(forest.samples_per_tree, int):
+        raise ValueError("an offset or a number of samples that is no number")
     for tree in forest.trees:
         size = len(tree.left)
         if {len(tree.right), len(tree.feature), len(tree.threshold), len(tree.samples)} != {size} or not size:

@@ -16,6 +16,7 @@ import duckdb
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError
+from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import delta
 from gpulake.lake.engine import Connection, first_line, lake_errors
@@ -23,6 +24,9 @@ from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.sanitise import sanitise
 from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
 from gpulake.lake.types import delta_schema
+
+# By table and source, the landing that holds now.
+Live = dict[str, dict[str, Landing]]
 
 
 @dataclass(frozen=True)
@@ -39,40 +43,75 @@ class Bronze:
         ]
 
     def live_landings(self, table: str) -> dict[str, Landing]:
-        """The newest version of each source."""
-        return {landing.source: landing for landing in self.landings(table)}
+        """The newest version of each source; a source that went to another table has none here."""
+        newest = {landing.source: landing for landing in self.landings(table)}
+        return {source: landing for source, landing in newest.items() if landing.file}
 
     def files(self, table: str) -> list[Path]:
         return delta.live_files(self.folder / table)
 
-    def land(self, connection: Connection, payload: Payload, clock: Clock) -> Landing:
-        table = payload.layout.table
-        live = self.live_landings(table.name)
+    def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live) -> Landing:
+        """Lands a source unless its content is there; `live` is what all tables hold, and is kept up to date."""
+        table = payload.layout.table.name
         size = payload.path.stat().st_size
+        here = live.setdefault(table, {})
         # A content that has landed has the size of a landed file; only then must its hash be known beforehand.
-        content = read_content(payload.path) if any(landing.size_bytes == size for landing in live.values()) else None
-        for landing in live.values():
-            if content and landing.sha256 == content.sha256:
-                return replace(landing, is_new=False)
-        parquet = self.staging / f"{uuid.uuid4().hex}.parquet"
+        content = read_content(payload.path) if any(landing.size_bytes == size for landing in here.values()) else None
+        twin = next((landing for landing in here.values() if content and landing.sha256 == content.sha256), None)
+        before = here.get(payload.source)
+        if twin and before and before.sha256 == twin.sha256:
+            return replace(before, is_new=False)
         with lake_errors(f"landing {payload.source}"):
-            copied, content, rows_read = self._copy(connection, payload, parquet, content)
-            before = live.get(payload.source)
-            landing = Landing(
-                source=payload.source,
-                table=table.name,
-                sha256=content.sha256,
-                size_bytes=content.size_bytes,
-                rows_read=rows_read,
-                rows_landed=copied.rows,
-                rows_quarantined=len(copied.bad),
-                version=before.version + 1 if before else 1,
-                landed_at=clock.now(),
-                file=parquet.name,
-            )
-            self.quarantine.add(landing, copied.bad)
-            self._commit(parquet, copied, payload.layout, landing, before)
+            if twin:
+                version = before.version + 1 if before else 1
+                landing = replace(twin, source=payload.source, version=version, landed_at=clock.now(), is_new=False)
+                self._commit(payload.layout.table, landing, before, here, [])
+            else:
+                landing = self._land_new(connection, payload, clock, content, here)
+            here[payload.source] = landing
+            self._leave_other_tables(payload, landing, live)
         return landing
+
+    def _land_new(
+        self,
+        connection: Connection,
+        payload: Payload,
+        clock: Clock,
+        content: Content | None,
+        here: dict[str, Landing],
+    ) -> Landing:
+        parquet = self.staging / f"{uuid.uuid4().hex}.parquet"
+        copied, content, rows_read = self._copy(connection, payload, parquet, content)
+        before = here.get(payload.source)
+        landing = Landing(
+            source=payload.source,
+            table=payload.layout.table.name,
+            sha256=content.sha256,
+            size_bytes=content.size_bytes,
+            rows_read=rows_read,
+            rows_landed=copied.rows,
+            rows_quarantined=len(copied.bad),
+            version=before.version + 1 if before else 1,
+            landed_at=clock.now(),
+            file=parquet.name,
+        )
+        self.quarantine.add(landing, copied.bad)
+        folder = self.folder / landing.table
+        folder.mkdir(parents=True, exist_ok=True)
+        delta.sync_file(parquet)
+        parquet.replace(folder / landing.file)
+        added = [delta.DataFile(landing.file, copied.rows, copied.null_counts)]
+        self._commit(payload.layout.table, landing, before, here, added)
+        return landing
+
+    def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live) -> None:
+        """A path that now holds another kind of table no longer stands for its old rows."""
+        for table, sources in live.items():
+            before = sources.get(payload.source)
+            if before and table != landing.table:
+                gone = replace(landing, table=table, version=before.version + 1, rows_landed=0, file="")
+                self._commit(bronze_tables()[table], gone, before, sources, [])
+                del sources[payload.source]
 
     def _copy(
         self, connection: Connection, payload: Payload, parquet: Path, content: Content | None
@@ -107,22 +146,28 @@ class Bronze:
         return replace(copied, bad=sorted([*bad, *copied.bad], key=lambda row: row.line_number)), rows_read
 
     def _commit(
-        self, parquet: Path, copied: Copied, layout: CsvLayout, landing: Landing, before: Landing | None
+        self,
+        table: Table,
+        landing: Landing,
+        before: Landing | None,
+        here: dict[str, Landing],
+        added: list[delta.DataFile],
     ) -> None:
-        folder = self.folder / landing.table
-        folder.mkdir(parents=True, exist_ok=True)
-        delta.sync_file(parquet)
-        parquet.replace(folder / landing.file)
+        """One commit adds the new file and takes away the old one, unless another source still holds its content."""
+        others = {other.file for source, other in here.items() if source != landing.source}
+        is_spent = before is not None and before.file not in {landing.file, *others}
+        entry = asdict(replace(landing, is_new=True))
         delta.commit(
-            folder,
-            delta_schema(layout.table),
-            [delta.DataFile(landing.file, copied.rows, copied.null_counts)],
+            self.folder / landing.table,
+            delta_schema(table),
+            added,
             transaction=f"{landing.source}#{landing.version}",
-            metadata={**asdict(landing), "landed_at": landing.landed_at.isoformat()},
-            supersedes=[before.file] if before else [],
+            metadata={**entry, "landed_at": landing.landed_at.isoformat()},
+            supersedes=[before.file] if before and is_spent else [],
         )
 
 
 def _is_whole(copied: Copied, layout: CsvLayout, rows_read: int) -> bool:
     has_gap = any(copied.null_counts.get(name, 0) for name in layout.table.required)
-    return not layout.quote and not has_gap and copied.rows + len(copied.bad) == rows_read
+    is_sound = copied.is_in_range and not has_gap
+    return not layout.quote and is_sound and copied.rows + len(copied.bad) == rows_read

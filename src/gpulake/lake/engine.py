@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from gpulake.core.errors import LakeError, UsageError
+from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -75,7 +75,7 @@ def lake_errors(doing: str) -> Iterator[None]:
             f"{doing}: {first_line(error)}", "raise memory_limit or free disk space for spilling"
         ) from error
     except (duckdb.IOException, OSError) as error:
-        raise LakeError(f"{doing}: {first_line(error)}", _io_hint(error)) from error
+        raise LakeBusyError(f"{doing}: {first_line(error)}", _io_hint(error)) from error
 
 
 def _io_hint(error: Exception) -> str:

@@ -13,6 +13,8 @@ from gpulake.core.types import BadRow, CsvLayout
 
 LONGEST_ROW_BYTES = 1 << 20
 KEPT_TEXT_CHARACTERS = 4096
+LATEST_SECOND = 95_617_584_000
+LARGEST_NUMBER = 1e15
 
 
 def sanitise(path: Path, layout: CsvLayout, clean: Path) -> tuple[int, list[BadRow]]:
@@ -38,13 +40,18 @@ def bad_row(line_number: int, reason: str, text: str) -> BadRow:
 def _plain_rows(path: Path, layout: CsvLayout) -> Iterator[tuple[int, bytes | BadRow]]:
     commas = len(layout.file_columns) - 1
     required = [layout.file_columns.index(name) for name in layout.table.required]
+    types = layout.table.column_types
+    numbers = [position for position, name in enumerate(layout.file_columns) if types[name] == "number"]
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             row = line.rstrip(b"\r\n")
             if not row or (layout.has_header and number == 1):
                 yield number, row
                 continue
-            reason = _structure(row, commas) or _missing(row.split(b","), required, layout)
+            reason = _structure(row, commas)
+            if not reason:
+                fields = row.split(b",")
+                reason = _missing(fields, required, layout) or _out_of_range(fields, numbers, layout)
             yield number, (bad_row(number, reason, row.decode("utf-8", "replace")) if reason else row)
 
 
@@ -66,6 +73,27 @@ def _structure(row: bytes, commas: int) -> str:
 def _missing(fields: list[bytes], required: list[int], layout: CsvLayout) -> str:
     empty = [layout.file_columns[position] for position in required if not fields[position].strip()]
     return f"{empty[0]} is empty" if empty else ""
+
+
+def _out_of_range(fields: list[bytes], numbers: list[int], layout: CsvLayout) -> str:
+    for position in numbers:
+        field = fields[position].strip()
+        name = layout.file_columns[position]
+        try:
+            is_sound = not field or is_in_range(name, float(field))
+        except ValueError:
+            # The engine says better what is wrong with it.
+            continue
+        if not is_sound:
+            return f"{name} is {field.decode()}, which is out of range"
+    return ""
+
+
+def is_in_range(column: str, value: float) -> bool:
+    """Finite and not absurd; a time lies between the epoch and the year 5000."""
+    if column.endswith("_time"):
+        return 0 <= value <= LATEST_SECOND
+    return abs(value) <= LARGEST_NUMBER
 
 
 def _quoted_rows(path: Path, layout: CsvLayout) -> Iterator[tuple[int, bytes | BadRow]]:

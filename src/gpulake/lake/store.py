@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
-from gpulake.core.errors import LakeError, UsageError
+from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, Payload, Run, TestResult
 from gpulake.lake import delta, views
-from gpulake.lake.bronze import Bronze
+from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
 from gpulake.lake.engine import Connection, connect, create_table, lake_errors, name, text
 from gpulake.lake.quarantine import Quarantine
@@ -32,7 +32,6 @@ from gpulake.lake.types import engine_types
 
 MARKER = "gpulake.json"
 FORMAT_VERSION = 1
-EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(ANALY[SZ]E\s+)?(\([^)]*\)\s*)?", re.IGNORECASE)
 
 
 class Lake:
@@ -52,7 +51,10 @@ class Lake:
         """For readers: the lake must be there."""
         if not (self.root / MARKER).is_file():
             raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
-        version = json.loads((self.root / MARKER).read_text(encoding="utf-8"))["format"]
+        try:
+            version = json.loads((self.root / MARKER).read_text(encoding="utf-8"))["format"]
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise LakeError(f"the lake at {self.root} has no readable {MARKER}: {error}", "restore it") from error
         if version != FORMAT_VERSION:
             raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
         return self
@@ -75,7 +77,7 @@ class Lake:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise LakeError(
+                raise LakeBusyError(
                     f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
                 ) from error
             shutil.rmtree(self.staging, ignore_errors=True)
@@ -88,16 +90,21 @@ class Lake:
 
     # Bronze
 
-    def land(self, connection: Connection, payload: Payload, clock: Clock) -> Landing:
-        return self.bronze.land(connection, payload, clock)
+    def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live) -> Landing:
+        return self.bronze.land(connection, payload, clock, live)
 
     def landings(self) -> list[Landing]:
         every = (landing for table in bronze_tables() for landing in self.bronze.landings(table))
         return sorted(every, key=lambda landing: landing.landed_at)
 
+    def live(self) -> Live:
+        """What each source stands for now, by table."""
+        return {table: self.bronze.live_landings(table) for table in bronze_tables()}
+
     def live_landings(self) -> list[Landing]:
-        """The newest version of each source: what the tables hold now."""
-        return [landing for table in bronze_tables() for landing in self.bronze.live_landings(table).values()]
+        """Each content that the tables hold now, once, though several sources may have it."""
+        every = (landing for sources in self.live().values() for landing in sources.values())
+        return list({landing.file: landing for landing in every}.values())
 
     def attach_landed(self, connection: Connection, path: Path | str = ":memory:") -> None:
         """Bronze and the journal, as views of a catalogue of their own: builds hold no path."""
@@ -106,8 +113,9 @@ class Lake:
         views.landings_table(connection, written["landings"], self.landings())
         for table in bronze_tables().values():
             views.parquet_view(connection, table, self.bronze.files(table.name))
-        # Rows of a content whose landing was cut short are not there yet.
-        only = f"SEMI JOIN {views.LANDED}.landings USING (source, sha256)"
+        # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
+        live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
+        only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
         views.parquet_view(connection, written["quarantine"], delta.live_files(self.quarantine.folder), only)
         views.json_view(connection, written["runs"], self.root / "runs.jsonl")
         views.json_view(connection, written["test_results"], self.root / "tests.jsonl")
@@ -136,7 +144,7 @@ class Lake:
 
     def record(self, run: Run) -> None:
         line = json.dumps({**asdict(run), "started_at": run.started_at.isoformat()}, default=str)
-        with (self.root / "runs.jsonl").open("a", encoding="utf-8") as journal:
+        with lake_errors("writing the journal"), (self.root / "runs.jsonl").open("a", encoding="utf-8") as journal:
             journal.write(line + "\n")
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
@@ -153,10 +161,16 @@ class Lake:
             with lake_errors(f"opening the lake at {self.root}"):
                 self.attach_landed(connection)
                 self._attach_build(connection)
-                connection.execute(f"SET allowed_directories = [{text(str(self.root))}]")
+                # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.
+                paths = ", ".join(text(str(path)) for path in self._readable_files())
+                connection.execute(f"SET allowed_paths = [{paths}]")
                 connection.execute("SET enable_external_access = false")
                 connection.execute("SET lock_configuration = true")
             yield Reader(connection)
+
+    def _readable_files(self) -> list[Path]:
+        bronze = [file for table in bronze_tables() for file in self.bronze.files(table)]
+        return [*bronze, *delta.live_files(self.quarantine.folder), self.root / "runs.jsonl", self.root / "tests.jsonl"]
 
     def _attach_build(self, connection: Connection) -> None:
         for _ in range(3):
@@ -193,6 +207,11 @@ class Staging:
         rows = self.connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
         return sorted(row[0] for row in rows)
 
+    def record_tables(self, built_at: datetime) -> None:
+        """When each table was made; those that are carried over keep their own time."""
+        own = [{"table": table, "build_id": self.build_id, "built_at": built_at} for table in self.tables()]
+        self.write("table_builds", own)
+
     def carry_over(self) -> None:
         """Takes from the current build what this one did not build."""
         current = self.lake.builds.current()
@@ -204,6 +223,10 @@ class Staging:
             if table not in self.tables():
                 source = f"previous.main.{name(table)}"
                 self.connection.execute(f"CREATE TABLE lake.main.{name(table)} AS FROM {source}")
+        self.connection.execute(
+            "INSERT INTO lake.main.table_builds FROM previous.main.table_builds"
+            ' ANTI JOIN lake.main.table_builds USING ("table")'
+        )
         self.connection.execute("DETACH previous")
 
     def publish(self) -> None:
@@ -230,8 +253,7 @@ class Reader:
 
     def query(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
         try:
-            # EXPLAIN ANALYZE runs what it explains, so the rule holds for that too.
-            statements = self.connection.extract_statements(EXPLAIN.sub("", query))
+            statements = self.connection.extract_statements(query)
             if len(statements) != 1:
                 raise UsageError(f"{len(statements)} statements given", "give one query at a time")
             if statements[0].type != duckdb.StatementType.SELECT:

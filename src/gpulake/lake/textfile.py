@@ -13,7 +13,7 @@ import numpy as np
 from gpulake.core.errors import InputError
 from gpulake.core.types import BadRow, CsvLayout
 from gpulake.lake.engine import Connection, name, text
-from gpulake.lake.sanitise import bad_row
+from gpulake.lake.sanitise import bad_row, is_in_range
 from gpulake.lake.types import engine_types
 
 # Small enough to stay in the processor's cache between hashing and counting.
@@ -41,6 +41,7 @@ class Copied:
     rows: int
     null_counts: dict[str, int]
     bad: list[BadRow]
+    is_in_range: bool = True  # every number
 
 
 def read_content(path: Path) -> Content:
@@ -93,7 +94,15 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
         return Copied(0, {}, _rejects(connection))
     statistics = {column.strip('"'): values for column, values in counted[4].items()}
     null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
-    return Copied(counted[1], null_counts, _rejects(connection))
+    numbers = [
+        (column, values) for column, values in statistics.items() if layout.table.column_types[column] == "number"
+    ]
+    sound = all(
+        values.get("has_nan") != "true"
+        and all(is_in_range(column, float(values[side])) for side in ("min", "max") if side in values)
+        for column, values in numbers
+    )
+    return Copied(counted[1], null_counts, _rejects(connection), sound)
 
 
 def _rejects(connection: Connection) -> list[BadRow]:

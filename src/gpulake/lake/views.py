@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from gpulake.core.tables import Table
@@ -33,7 +34,12 @@ def json_view(connection: Connection, table: Table, path: Path) -> None:
 
 
 def landings_table(connection: Connection, table: Table, landings: Sequence[Landing]) -> None:
-    rows = [{column: getattr(landing, column) for column in table.column_names} for landing in landings]
+    newest = {(landing.table, landing.source): landing.version for landing in landings}
+    rows = [
+        {**asdict(landing), "is_live": newest[landing.table, landing.source] == landing.version}
+        for landing in landings
+        if landing.file
+    ]
     create_table(connection, f"{LANDED}.main.{name(table.name)}", engine_types(table), rows)
 
 

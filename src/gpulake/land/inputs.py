@@ -98,23 +98,36 @@ def _is_data(file: Path) -> bool:
 
 
 def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:
-    def whole(entry: tuple[Path, bool]) -> str:
-        part = PART.match(str(entry[0]))
-        return part["whole"] if part else str(entry[0])
+    # A path that is named twice, or named and found in a folder, is one file.
+    once = {path.absolute(): is_named for path, is_named in sorted(found, key=lambda entry: entry[1])}
+    for label, group in groupby(sorted(once, key=lambda path: (_whole(path), _part_number(path))), key=_whole):
+        paths = list(group)
+        # A file that lies beside the parts that it was joined from is read once.
+        parts = paths if PART.match(paths[0].name) else paths[:1]
+        if not _is_complete(parts):
+            raise InputError(f"a part of {label} is missing", f"found: {', '.join(path.name for path in parts)}")
+        yield Input(label, tuple(parts), any(once[path] for path in paths))
 
-    for label, group in groupby(sorted(found, key=lambda entry: (whole(entry), str(entry[0]))), key=whole):
-        entries = list(group)
-        numbers = [_part_number(path) for path, _ in entries if PART.match(path.name)]
-        if numbers and (numbers[0] > 1 or any(after - before != 1 for before, after in pairwise(numbers))):
-            raise InputError(f"a part of {label} is missing", f"found: {', '.join(path.name for path, _ in entries)}")
-        source = str(Path(label).absolute())
-        yield Input(source, tuple(path for path, _ in entries), any(is_named for _, is_named in entries))
+
+def _whole(path: Path) -> str:
+    part = PART.match(str(path))
+    return part["whole"] if part else str(path)
 
 
 def _part_number(path: Path) -> int:
+    """-1 for a whole file, so that it comes before its parts."""
     part = PART.match(path.name)
-    number = part["number"] if part else "0"
+    if part is None:
+        return -1
+    number = part["number"]
     return int(number) if number.isdigit() else (ord(number[0]) - ord("a")) * 26 + ord(number[1]) - ord("a")
+
+
+def _is_complete(parts: list[Path]) -> bool:
+    """Parts follow each other from the first one, which is aa, 0, 00 and so on, or a plain 1."""
+    numbers = [_part_number(path) for path in parts]
+    starts_well = numbers[0] < 1 or parts[0].name.endswith((".part1", ".part-1"))
+    return starts_well and all(after - before == 1 for before, after in pairwise(numbers))
 
 
 def _is_tar(head: bytes) -> bool:
@@ -177,15 +190,23 @@ def _decompressed(raw: Buffered, head: bytes) -> Buffered:
 def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFile]:
     if not _is_tar(stream.peek(HEAD_BYTES)):
         return [PlainFile(item.label, _bare_name(item.label), _write(stream, staging))]
+    # Of several members of one name the last one counts, as it does for tar.
+    plain: dict[str, PlainFile] = {}
+    others = []
     with tarfile.open(fileobj=stream, mode="r|") as archive:
-        plain = [
-            PlainFile(f"{item.label}!{member.name}", Path(member.name).name, _write(content, staging))
-            for member in archive
-            if member.name.endswith(".csv") and (content := archive.extractfile(member)) is not None
-        ]
-    if not plain:
-        raise InputError(f"{item.label} holds no .csv file", "nothing was landed from it")
-    return plain
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is None:
+                continue
+            if not member.name.endswith(".csv"):
+                others.append(member.name)
+                continue
+            path = _write(content, staging)
+            plain[member.name] = PlainFile(f"{item.label}!{member.name}", Path(member.name).name, path)
+    if not plain or any(name.endswith(FOLDER_SUFFIXES) for name in others):
+        held = f"; it holds {', '.join(others[:5])}" if others else ""
+        raise InputError(f"{item.label} holds no .csv file, or not only{held}", "unpack it and land the files in it")
+    return list(plain.values())
 
 
 def _write(content: IO[bytes], staging: Path) -> Path:

@@ -28,6 +28,7 @@ def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> Lan
     inputs = find_inputs(paths)
     landings: list[Landing] = []
     unknown: list[str] = []
+    live = lake.live()
     with lake.connect() as connection:
         for position, item in enumerate(inputs):
             report(f"landing {Path(item.label).name}", position / len(inputs))
@@ -39,7 +40,7 @@ def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> Lan
                     _refuse(item, plain)
                     unknown.append(plain.source)
                     continue
-                landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock))
+                landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock, live))
                 if plain.path not in item.parts:
                     plain.path.unlink()
     if not landings:

@@ -45,7 +45,14 @@ def test(staging: Staging, plan: Plan, report: Report) -> list[TestResult]:
     for position, planned in enumerate(plan.tests):
         report(f"testing {planned.table}", position / len(plan.tests))
         begin = time.perf_counter()
-        row = staging.connection.execute(f"SELECT count(*) FROM ({planned.sql})").fetchone()
+        try:
+            row = staging.connection.execute(f"SELECT count(*) FROM ({planned.sql})").fetchone()
+        except (duckdb.IOException, duckdb.OutOfMemoryException):
+            raise
+        except duckdb.Error as error:
+            raise BuildError(
+                f"data test {planned.name} cannot run: {error}", "mend the test in the model's .yml"
+            ) from error
         results.append(
             TestResult(
                 name=planned.name,

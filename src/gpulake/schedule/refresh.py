@@ -19,7 +19,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from gpulake import __version__
 from gpulake.core.config import Config, load
-from gpulake.core.errors import BuildError, GpulakeError, LakeError, StepError, UsageError
+from gpulake.core.errors import BuildError, GpulakeError, LakeBusyError, StepError, UsageError
 from gpulake.flow import RETRY_WAITS_SECONDS, BuildResult, Flow
 from gpulake.schedule.markdown import escape, findings_page, plain
 
@@ -39,7 +39,7 @@ class ScheduledStepError(StepError):
 
 def is_safe_to_retry(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
     """A lake that is busy may be free later; a bad file or a failed test stays what it is."""
-    return isinstance(state.data, ScheduledStepError) and isinstance(state.data.__context__, LakeError)
+    return isinstance(state.data, ScheduledStepError) and isinstance(state.data.__context__, LakeBusyError)
 
 
 # A step looks at the lake itself to see what is done already: a result kept by Prefect would hide what is new.
@@ -81,12 +81,11 @@ def build(lake: Path | None) -> BuildResult:
             _show_tests(steps)
             raise
         _show_tests(steps)
-    get_run_logger().info(
-        "built build_id=%s is_new=%s findings=%d", result.build_id, result.is_new, len(result.findings)
-    )
+    findings = result.findings or ()
+    get_run_logger().info("built build_id=%s is_new=%s findings=%d", result.build_id, result.is_new, len(findings))
     create_markdown_artifact(
         key="gpulake-findings",
-        markdown=findings_page(result.findings),
+        markdown=findings_page(findings),
         description=f"What build {result.build_id} found, most important first.",
     )
     return result

@@ -14,9 +14,11 @@ COUNTS = """
 SELECT table_name AS name, estimated_size AS rows FROM duckdb_tables() WHERE database_name = 'lake'
 """
 BRONZE = """
-SELECT "table" AS name, sum(rows_landed) AS rows, max(landed_at) AS fresh_at
-FROM (SELECT * FROM landings QUALIFY row_number() OVER (PARTITION BY "table", source ORDER BY version DESC) = 1)
+SELECT
+    "table" AS name, sum(rows_landed) AS rows, sum(rows_quarantined) AS rows_quarantined, max(landed_at) AS fresh_at
+FROM (SELECT DISTINCT ON (file) * FROM landings WHERE is_live ORDER BY landed_at)
 GROUP BY "table"
+ORDER BY "table"
 """
 
 
@@ -35,10 +37,11 @@ def table_infos(reader: Reader, tables: Iterable[Table]) -> list[TableInfo]:
     """The known tables as they are in this lake: bronze first, the journal last."""
     infos = {table.name: TableInfo(table) for table in tables}
     built = reader.query(COUNTS).to_pylist()
-    built_at = reader.query("SELECT built_at FROM build_info").to_pylist()[0]["built_at"] if built else None
+    made = reader.query('SELECT "table", built_at FROM table_builds').to_pylist() if built else []
+    built_at = {row["table"]: row["built_at"] for row in made}
     for row in built:
         if row["name"] in infos:
-            infos[row["name"]] = replace(infos[row["name"]], rows=row["rows"], fresh_at=built_at)
+            infos[row["name"]] = replace(infos[row["name"]], rows=row["rows"], fresh_at=built_at.get(row["name"]))
     for row in reader.query(BRONZE).to_pylist():
         infos[row["name"]] = replace(infos[row["name"]], rows=int(row["rows"]), fresh_at=row["fresh_at"])
     for name in ("landings", "quarantine", "runs", "test_results"):

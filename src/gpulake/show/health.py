@@ -54,7 +54,8 @@ def _lake(config: Config) -> Iterator[Check]:
     try:
         lake.open()
     except LakeError as error:
-        yield Check("lake", "warn", error.message, error.hint)
+        is_there = lake.root.exists()
+        yield Check("lake", "fail" if is_there else "warn", error.message, error.hint)
         return
     yield Check("lake", "ok", str(lake.root))
     yield _free_space(lake.root)

@@ -11,21 +11,28 @@ from gpulake import __version__
 from gpulake.core.errors import LakeError
 from gpulake.lake import Reader
 from gpulake.show import plots
+from gpulake.show.catalogue import BRONZE
 
 HOLDERS = """
 SELECT
     user_id, sum(used_gpu_hours) AS used, sum(idle_gpu_hours) AS idle, sum(unobserved_gpu_hours) AS unobserved
 FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id
 """
-LANDED = """
-SELECT "table", sum(rows_landed) AS rows_landed, sum(rows_quarantined) AS rows_quarantined, max(landed_at) AS landed_at
-FROM landings GROUP BY "table" ORDER BY "table"
-"""
+NEEDED = {
+    "findings",
+    "gold_cluster_util_daily",
+    "gold_cluster_util_daily_scored",
+    "gold_jobs_daily",
+    "gold_user_gpu_usage_daily",
+}
 TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDER BY status"
 
 
 def write_report(reader: Reader, path: Path) -> None:
     """Needs a whole build; writes the file in one step."""
+    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    if missing := sorted(NEEDED - built):
+        raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
     from jinja2 import Environment, PackageLoader
     from plotly.offline import get_plotlyjs
 
@@ -38,6 +45,8 @@ def write_report(reader: Reader, path: Path) -> None:
     )
     fresh = path.with_name(f".{path.name}.fresh")
     try:
+        if path.exists() and not path.is_file():
+            raise LakeError(f"{path} is not a file", "name another place for the report")
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_text(page, encoding="utf-8")
         fresh.replace(path)
@@ -69,7 +78,7 @@ def _content(reader: Reader) -> dict[str, Any]:
         "figures": figures,
         # A label in the data must not be able to close the script element.
         "drawn": json.dumps(drawn, default=str).replace("<", "\\u003c"),
-        "landed": rows(LANDED),
+        "landed": rows(BRONZE),
         "tests": rows(TESTS),
         "build": rows("SELECT * FROM build_info")[0],
     }

@@ -37,7 +37,7 @@ class PaiReader:
         first = sample.lines[0]
         for source, table_name in TABLES.items():
             table = bronze_tables()[table_name]
-            fields = tuple(first.split(","))
+            fields = tuple(field.strip().lower() for field in first.split(","))
             if set(fields) == set(table.column_names):
                 return CsvLayout(table, fields, has_header=True)
             if sample.name.startswith(source):

@@ -18,3 +18,14 @@ select 1 as broken
 from {{ model }}
 where not ({{ expression }})
 {% endtest %}
+
+{# Nothing is lost or made up on the way: as many rows as the relation has, or as those of it that count. #}
+{% test as_many_rows_as(model, relation, counting='true') %}
+select *
+from (
+    select
+        (select count(*) from {{ model }}) as rows_here,
+        (select count(*) from {{ relation }} where {{ counting }}) as rows_there
+) as counted
+where rows_here != rows_there
+{% endtest %}
