@@ -6,7 +6,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -143,7 +143,7 @@ class Flow:
         from gpulake.show.report import write_report
 
         self.lake.open()
-        with self._step("report") as detail, self.lake.reading() as reader:
+        with self._step("report", is_reader=True) as detail, self.lake.reading() as reader:
             self.report("writing the report", 0.9)
             write_report(reader, path)
             detail["path"] = str(path)
@@ -232,13 +232,15 @@ class Flow:
         return BuildResult(build_id, False, findings=findings)
 
     @contextmanager
-    def _step(self, name: str) -> Iterator[dict[str, object]]:
+    def _step(self, name: str, is_reader: bool = False) -> Iterator[dict[str, object]]:
         started_at = self.clock.now()
         begin = time.perf_counter()
         detail: dict[str, object] = {}
 
         def record(status: Any) -> None:
-            self.lake.record(Run(self.run_id, name, status, started_at, time.perf_counter() - begin, detail))
+            # Who may only read the lake can leave no row in it.
+            with suppress(LakeBusyError) if is_reader else nullcontext():
+                self.lake.record(Run(self.run_id, name, status, started_at, time.perf_counter() - begin, detail))
 
         try:
             yield detail

@@ -42,6 +42,7 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
         ('threads = "many"\n', "threads is 'many' in the configuration file", "give a int"),
         ("threads = true\n", "threads is True in the configuration file", "give a int"),
         ("threads = -1\n", "threads is -1", "use 0 for every core, or a number up to 1024"),
+        ('memory_limit = "lots"\n', "memory_limit is 'lots'", "write it like 400MB or 2GB"),
         ("keep_builds = 0\n", "keep_builds is 0", "keep at least 1: the build that readers use"),
         ("poor_coverage_ratio = 2.0\n", "poor_coverage_ratio is 2.0", "use a share from 0 to 1"),
         (
@@ -50,7 +51,7 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
             "use a name such as UTC or Asia/Shanghai",
         ),
     ],
-    ids=["unknown", "text", "flag", "negative", "no builds", "share", "zone"],
+    ids=["unknown", "text", "flag", "negative", "memory", "no builds", "share", "zone"],
 )
 def test_a_wrong_setting_says_the_way_out(tmp_path: Path, content: str, message: str, hint: str) -> None:
     (tmp_path / "gpulake.toml").write_text(content)

@@ -53,13 +53,25 @@ def try_landing(lake: Lake, clock: FrozenClock, *paths: Path) -> LandResult:
         ("pai_job_table.csv", HEADER + TEXT),
         ("pai_job_table.csv", b"\xef\xbb\xbf" + HEADER + TEXT),
         ("renamed.txt", TEXT),
+        ("pai_job_table.csv.gz", TEXT),
         ("renamed.txt", HEADER + TEXT),
         ("pai_job_table.csv.gz", gzip.compress(TEXT)),
         ("pai_job_table.csv.zst", zstd(TEXT)),
         ("pai_job_table.tar.gz", tar_of({"pai_job_table.csv": TEXT})),
         ("whatever.tgz", tar_of({"pai_job_table.csv": TEXT})),
     ],
-    ids=["plain", "header", "byte order mark", "renamed", "renamed with header", "gzip", "zstd", "tar", "renamed tar"],
+    ids=[
+        "plain",
+        "header",
+        "byte order mark",
+        "renamed",
+        "plain in spite of its name",
+        "renamed with header",
+        "gzip",
+        "zstd",
+        "tar",
+        "renamed tar",
+    ],
 )
 def test_a_job_table_is_recognised_in_every_wrapping(
     lake: Lake, clock: FrozenClock, tmp_path: Path, name: str, content: bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -12,6 +13,7 @@ from zoneinfo import available_timezones
 from gpulake.core.errors import ConfigError, choice_hint
 
 MOST_THREADS = 1024
+MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
 FILE_NAME = "gpulake.toml"
 ENVIRONMENT_PREFIX = "GPULAKE_"
 # Variables with our prefix that are not settings of Config.
@@ -32,6 +34,10 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
             raise ConfigError(f"threads is {self.threads}", f"use 0 for every core, or a number up to {MOST_THREADS}")
+        if not MEMORY.fullmatch(self.memory_limit):
+            raise ConfigError(f"memory_limit is {self.memory_limit!r}", "write it like 400MB or 2GB")
+        if not str(self.lake).isprintable():
+            raise ConfigError(f"lake is {self.lake!r}", "name a folder in printable characters")
         if self.keep_builds < 1:
             raise ConfigError(f"keep_builds is {self.keep_builds}", "keep at least 1: the build that readers use")
         if not 0 <= self.poor_coverage_ratio <= 1:

@@ -84,6 +84,7 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
             SELECT {selected}
             FROM read_csv(
                 {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
+                compression = 'none',
                 delim = ',', quote = {text(layout.quote)}, escape = {text(layout.quote)},
                 store_rejects = true, rejects_limit = 0
             )

@@ -47,6 +47,8 @@ class PlainFile:
 def find_inputs(paths: Sequence[Path]) -> list[Input]:
     found: list[tuple[Path, bool]] = []
     for path in paths:
+        if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
+            raise InputError(f"the name of {str(path)!r} is not UTF-8", "rename it")
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file))
             if not inside:
