@@ -121,8 +121,9 @@ class Flow:
                 "--select and --dbt were both given", "dbt builds the whole project; leave one of them out"
             )
         self.lake.open()
-        written = tuple(name for name in WRITTEN if not select or name in select)
-        needed = [model for name in written for model in WRITTEN[name]]
+        # Findings speak of the scores, so whoever asks for those gets these.
+        written = tuple(name for name in WRITTEN if not select or name in select or FINDINGS in select)
+        needed = [table for name in written for table in WRITTEN[name]]
         plan = shipped_plan().select([*(name for name in select if name not in WRITTEN), *needed] if select else ())
         order = BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, model=model)
         with self.lake.writing():

@@ -110,6 +110,14 @@ def test_building_a_part_keeps_the_rest(built_lake: Config) -> None:
     assert rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL") == before
 
 
+@pytest.mark.parametrize("table", ["findings", "gold_cluster_util_daily_scored", "gold_jobs_daily", "silver_clusters"])
+def test_any_table_can_be_built_alone(trace: tuple[Path, object], config: Config, table: str) -> None:
+    flow = Flow(config)
+    flow.land([trace[0]])
+    flow.build([table])
+    assert count_of(Lake(config), table) > 0
+
+
 def test_a_reader_keeps_its_build_while_others_are_swapped_in(built_lake: Config) -> None:
     lake = Lake(built_lake)
     with lake.reading() as reader:
