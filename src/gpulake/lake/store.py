@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +107,22 @@ class Lake:
         every = (landing for sources in self.live().values() for landing in sources.values())
         return list({landing.file: landing for landing in every}.values())
 
-    def attach_landed(self, connection: Connection, path: Path | str = ":memory:") -> None:
-        """Bronze and the journal, as views of a catalogue of their own: builds hold no path."""
+    def attach_landed(self, connection: Connection, path: Path | str = ":memory:") -> list[Path]:
+        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files."""
         connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
         written = written_tables()
         views.landings_table(connection, written["landings"], self.landings())
+        files = {table: self.bronze.files(table) for table in bronze_tables()}
         for table in bronze_tables().values():
-            views.parquet_view(connection, table, self.bronze.files(table.name))
+            views.parquet_view(connection, table, files[table.name])
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
         only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
-        views.parquet_view(connection, written["quarantine"], delta.live_files(self.quarantine.folder), only)
+        set_aside = delta.live_files(self.quarantine.folder)
+        views.parquet_view(connection, written["quarantine"], set_aside, only)
         views.json_view(connection, written["runs"], self.root / "runs.jsonl")
         views.json_view(connection, written["test_results"], self.root / "tests.jsonl")
+        return [*chain(*files.values()), *set_aside, self.root / "runs.jsonl", self.root / "tests.jsonl"]
 
     # Builds
 
@@ -159,18 +163,14 @@ class Lake:
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging.
         with self.connect(Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}") as connection:
             with lake_errors(f"opening the lake at {self.root}"):
-                self.attach_landed(connection)
+                files = self.attach_landed(connection)
                 self._attach_build(connection)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.
-                paths = ", ".join(text(str(path)) for path in self._readable_files())
+                paths = ", ".join(text(str(path)) for path in files)
                 connection.execute(f"SET allowed_paths = [{paths}]")
                 connection.execute("SET enable_external_access = false")
                 connection.execute("SET lock_configuration = true")
             yield Reader(connection)
-
-    def _readable_files(self) -> list[Path]:
-        bronze = [file for table in bronze_tables() for file in self.bronze.files(table)]
-        return [*bronze, *delta.live_files(self.quarantine.folder), self.root / "runs.jsonl", self.root / "tests.jsonl"]
 
     def _attach_build(self, connection: Connection) -> None:
         for _ in range(3):
