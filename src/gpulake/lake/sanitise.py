@@ -48,6 +48,9 @@ def _plain_rows(path: Path, layout: CsvLayout) -> Iterator[tuple[int, bytes | Ba
             if not row or (layout.has_header and number == 1):
                 yield number, row
                 continue
+            # Empty fields behind the last column are let pass, as the engine does.
+            while row.endswith(b",") and row.count(b",") > commas:
+                row = row[:-1]
             reason = _structure(row, commas)
             if not reason:
                 fields = row.split(b",")
@@ -71,7 +74,7 @@ def _structure(row: bytes, commas: int) -> str:
 
 
 def _missing(fields: list[bytes], required: list[int], layout: CsvLayout) -> str:
-    empty = [layout.file_columns[position] for position in required if not fields[position].strip()]
+    empty = [layout.file_columns[position] for position in required if not fields[position]]
     return f"{empty[0]} is empty" if empty else ""
 
 
