@@ -15,7 +15,7 @@ final as (
             {{ try_number(extract_text('"Memory"', '([0-9.]+) [GM]B')) }}
             * case when "Memory" like '% GB%' then 1073741824 else 1048576 end as bigint
         ) as memory_bytes,
-        {{ extract_text('"Memory"', '[GM]B, ([A-Za-z0-9]+)') }} as memory_kind,
+        {{ extract_text('"Memory"', '[GM]B(?: x[0-9]+)?, ([A-Za-z0-9]+)') }} as memory_kind,
         cast({{ try_number(extract_text('"Memory"', '([0-9]+) bit')) }} as bigint) as memory_bus_bits,
         {{ try_number(extract_text('"GPU_clock"', '([0-9.]+) MHz')) }} * 1000000 as core_clock_hertz,
         {{ try_number(extract_text('"Memory_clock"', '([0-9.]+) MHz')) }} * 1000000 as memory_clock_hertz,
