@@ -223,6 +223,17 @@ def test_doctor_is_content_with_a_sound_lake_and_not_with_a_broken_one(built_lak
     assert {check["name"] for check in json.loads(broken.output) if check["status"] == "fail"} >= {"bronze"}
 
 
+def test_a_damaged_log_is_said_to_be_so(built_lake: Config) -> None:
+    log = built_lake.lake / "bronze" / "bronze_job_events" / "_delta_log" / "00000000000000000000.json"
+    log.write_text("garbage\n")
+    broken = gpulake("doctor", "--json", "--lake", str(built_lake.lake))
+    assert broken.exit_code == 1
+    assert "bronze" in {check["name"] for check in json.loads(broken.output) if check["status"] == "fail"}
+    answer = query(built_lake, "SELECT 1")
+    assert isinstance(answer.exception, GpulakeError)
+    assert answer.exception.exit_code == 4
+
+
 def test_land_and_build_say_what_they_did(trace: tuple[Path, object], config: Config) -> None:
     lake = ["--lake", str(config.lake)]
     landed = json.loads(gpulake("land", str(trace[0]), "--json", *lake).output)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from deltalake.exceptions import DeltaError
 
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 
@@ -74,6 +75,9 @@ def lake_errors(doing: str) -> Iterator[None]:
         raise LakeError(
             f"{doing}: {first_line(error)}", "raise memory_limit or free disk space for spilling"
         ) from error
+    except DeltaError as error:
+        hint = "restore the lake from a backup, or land the sources in a new one"
+        raise LakeError(f"{doing}: a Delta table is damaged: {first_line(error)}", hint) from error
     except (duckdb.IOException, OSError) as error:
         raise LakeBusyError(f"{doing}: {first_line(error)}", _io_hint(error)) from error
 

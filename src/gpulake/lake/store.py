@@ -100,7 +100,8 @@ class Lake:
 
     def live(self) -> Live:
         """What each source stands for now, by table."""
-        return {table: self.bronze.live_landings(table) for table in bronze_tables()}
+        with lake_errors(f"reading what landed in {self.root}"):
+            return {table: self.bronze.live_landings(table) for table in bronze_tables()}
 
     def live_landings(self) -> list[Landing]:
         """Each content that the tables hold now, once, though several sources may have it."""

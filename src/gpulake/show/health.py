@@ -13,7 +13,7 @@ from typing import Literal
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError
 from gpulake.core.tables import bronze_tables
-from gpulake.lake import Lake
+from gpulake.lake import Lake, lake_errors
 
 NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "plotly", "click", "rich", "jinja2")
 OPTIONAL = ("dbt-core", "dbt-duckdb", "prefect")
@@ -77,7 +77,8 @@ def _free_space(root: Path) -> Check:
 
 
 def _bronze(lake: Lake) -> Check:
-    files = [file for table in bronze_tables() for file in lake.bronze.files(table)]
+    with lake_errors("reading bronze"):
+        files = [file for table in bronze_tables() for file in lake.bronze.files(table)]
     missing = [file for file in files if not file.is_file()]
     if missing:
         return Check(
