@@ -85,6 +85,14 @@ def write_csv(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+def built(folder: Path, table: str, *names: str) -> Lake:
+    """A lake in the folder, with one table built from what lies there, or from the files named."""
+    flow = Flow(Config(lake=folder / "lake", threads=1))
+    flow.land([folder / name for name in names] or [folder])
+    flow.build([table])
+    return flow.lake
+
+
 def rows_of(lake: Lake, query: str) -> list[dict[str, object]]:
     with lake.open().reading() as reader:
         found: list[dict[str, object]] = reader.query(query).to_pylist()

@@ -15,6 +15,7 @@ from gpulake import __version__
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeBusyError, StepError, UsageError
+from gpulake.core.progress import Report, silent
 from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import Finding, Landing, Run, TestResult
 from gpulake.lake import Lake
@@ -22,7 +23,6 @@ from gpulake.lake import Lake
 if TYPE_CHECKING:
     from gpulake.model.plan import Plan
 
-Report = Callable[[str, float], None]
 Result = TypeVar("Result")
 SCORED = "gold_cluster_util_daily_scored"
 FINDINGS = "findings"
@@ -41,10 +41,6 @@ SELECT status, name, "table", "column", failures, seconds, build_id FROM test_re
 ORDER BY CASE status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, "table", name
 """
 RETRY_WAITS_SECONDS = (1.0, 5.0)
-
-
-def silent(what: str, share: float) -> None:
-    """A report that nobody hears."""
 
 
 def known_tables() -> list[Table]:

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import rows_of
 from gpulake.core.clock import FrozenClock
-from gpulake.flow import silent
+from gpulake.core.progress import silent
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 from gpulake.land.readers import READERS

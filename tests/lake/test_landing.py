@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from conftest import count_of, rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError, LakeError
+from gpulake.core.progress import silent
 from gpulake.core.types import Landing
-from gpulake.flow import silent
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 

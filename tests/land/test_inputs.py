@@ -15,7 +15,7 @@ import pytest
 from conftest import bronze_counts, count_of, rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
-from gpulake.flow import silent
+from gpulake.core.progress import silent
 from gpulake.lake import Lake
 from gpulake.land.landing import LandResult, land
 

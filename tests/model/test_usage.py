@@ -12,10 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import rows_of
-from gpulake.core.config import Config
-from gpulake.flow import Flow
-from gpulake.lake import Lake
+from conftest import built, rows_of
 
 STEP = 900
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -102,11 +99,7 @@ def test_held_hours_are_what_a_walk_through_time_finds(
 ) -> None:
     folder = tmp_path_factory.mktemp("held")
     write_trace(folder, attempts)
-    config = Config(lake=folder / "lake", threads=1)
-    flow = Flow(config)
-    flow.land([folder])
-    flow.build(["gold_user_gpu_usage_daily"])
-    rows = rows_of(Lake(config), "FROM gold_user_gpu_usage_daily")
+    rows = rows_of(built(folder, "gold_user_gpu_usage_daily"), "FROM gold_user_gpu_usage_daily")
     found = {(row["user_id"], row["dt"]): row for row in rows}
     expected = naive_usage(attempts)
     assert set(found) == set(expected)
@@ -128,13 +121,8 @@ def test_attempts_of_an_instance_are_numbered_from_one_without_gaps(
 ) -> None:
     folder = tmp_path_factory.mktemp("attempts")
     write_trace(folder, attempts)
-    config = Config(lake=folder / "lake", threads=1)
-    flow = Flow(config)
-    flow.land([folder / "pai_instance_table.csv"])
-    flow.build(["silver_instances"])
-    rows = rows_of(
-        Lake(config), "SELECT instance_key, list(attempt ORDER BY attempt) AS n FROM silver_instances GROUP BY 1"
-    )
+    lake = built(folder, "silver_instances", "pai_instance_table.csv")
+    rows = rows_of(lake, "SELECT instance_key, list(attempt ORDER BY attempt) AS n FROM silver_instances GROUP BY 1")
     tries: dict[tuple[str, str, int], int] = defaultdict(int)
     for attempt in attempts:
         tries[(attempt.user, attempt.task, attempt.instance)] += 1

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import rows_of
+from conftest import built, rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
@@ -81,13 +81,8 @@ def test_daily_utilisation_is_what_a_walk_through_time_finds(
 ) -> None:
     folder = tmp_path_factory.mktemp("walk")
     write_trace(folder, given_windows)
-    config = Config(lake=folder / "lake", threads=1)
-    flow = Flow(config)
-    flow.land([folder / "pai_machine_spec.csv", folder / "pai_machine_metric.csv"])
-    flow.build(["gold_cluster_util_daily"])
-    found = {
-        row["dt"]: row for row in rows_of(Lake(config), "FROM gold_cluster_util_daily") if isinstance(row["dt"], date)
-    }
+    lake = built(folder, "gold_cluster_util_daily")
+    found = {row["dt"]: row for row in rows_of(lake, "FROM gold_cluster_util_daily") if isinstance(row["dt"], date)}
     expected = naive_days(given_windows)
     assert set(found) >= set(expected)
     for day, row in found.items():

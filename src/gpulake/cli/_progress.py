@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-Report = Callable[[str, float], None]
+from gpulake.core.progress import Report, silent
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
 
     console = Console(stderr=True)
     if is_quiet or not console.is_terminal:
-        yield lambda what, share: None  # noqa: ARG005 - the signature of a report
+        yield silent
         return
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpulake.detect.forest import Forest, fit, load
 from gpulake.detect.grow import Floats
-from gpulake.lake import Staging
+from gpulake.lake import Staging, replace_text
 
 TABLE = "gold_cluster_util_daily_scored"
 FEATURES = ["avg_gpu_util", "p95_gpu_util", "avg_cpu_util"]
@@ -39,9 +39,7 @@ def score_days(staging: Staging, given_model: Path | None = None) -> int:
 
 
 def _fit_and_keep(rows: Floats, path: Path) -> Forest:
-    fresh = path.with_suffix(".fresh")
-    fresh.write_text(fit(rows, FEATURES).to_json(), encoding="utf-8")
-    fresh.replace(path)
+    replace_text(path, fit(rows, FEATURES).to_json())
     # The file is what scores, so that it is always true to the table.
     return load(path)
 

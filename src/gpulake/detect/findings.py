@@ -23,7 +23,7 @@ LEAST_FAILED_JOBS = 10
 
 HOLDERS = """
 SELECT
-    user_id, sum(held_gpu_hours) AS held, sum(idle_gpu_hours) AS idle,
+    user_id, sum(idle_gpu_hours) AS idle,
     sum(used_gpu_hours + idle_gpu_hours) AS seen, sum(sum(idle_gpu_hours)) OVER () AS all_idle
 FROM gold_user_gpu_usage_daily
 GROUP BY user_id

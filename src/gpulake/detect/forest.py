@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.errors import InputError
-from gpulake.detect.grow import LEAF, MOST_SAMPLES, Floats, Tree, grow, standardise
+from gpulake.detect.grow import LEAF, MOST_SAMPLES, Floats, Tree, grow, scale_rows, standardise
 
 FORMAT = "gpulake isolation forest 1"
 TREES = 100
@@ -33,8 +33,7 @@ class Forest:
 
     def decide(self, rows: Floats) -> Floats:
         """Below 0 is an anomaly; the lower, the stranger."""
-        # Trees were grown on single precision; comparing in double would send a row at a threshold the other way.
-        scaled = ((rows - np.asarray(self.mean)) / np.asarray(self.scale)).astype(np.float32)
+        scaled = scale_rows(rows, np.asarray(self.mean), np.asarray(self.scale))
         depth = sum((_depths(tree, scaled) for tree in self.trees), np.zeros(len(rows)))
         usual = len(self.trees) * _mean_path(np.array([self.samples_per_tree]))[0]
         return np.asarray(-(2.0 ** (-depth / usual)) - self.offset)
@@ -50,8 +49,7 @@ _FIELDS = ("features", "mean", "scale", "offset", "samples_per_tree")
 
 def fit(rows: Floats, features: list[str]) -> Forest:
     mean, scale = standardise(rows)
-    scaled = ((rows - mean) / scale).astype(np.float32)
-    trees = grow(scaled, TREES, SEED)
+    trees = grow(scale_rows(rows, mean, scale), TREES, SEED)
     unset = Forest(features, mean.tolist(), scale.tolist(), 0.0, min(MOST_SAMPLES, len(rows)), trees)
     # The threshold that flags a twentieth of the days it was fitted on, whatever they are.
     return replace(unset, offset=float(np.percentile(unset.decide(rows), 100 * CONTAMINATION)))

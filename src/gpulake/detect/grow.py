@@ -47,6 +47,11 @@ def standardise(rows: Floats) -> tuple[Floats, Floats]:
     return mean, np.where(is_constant, 1.0, np.sqrt(variance))
 
 
+def scale_rows(rows: Floats, mean: Floats, scale: Floats) -> Singles:
+    """Single precision, in which trees grow: in double, a row at a threshold would go the other way."""
+    return ((rows - mean) / scale).astype(np.float32)
+
+
 def grow(rows: Singles, trees: int, seed: int) -> list[Tree]:
     samples = min(MOST_SAMPLES, len(rows))
     most_depth = math.ceil(math.log2(max(samples, 2)))

@@ -11,7 +11,8 @@ tests.jsonl          what the data tests of the last build found
 staging/             work in progress; emptied by the next writer
 """
 
+from gpulake.lake.builds import replace_text
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.store import Lake, Reader, Staging
 
-__all__ = ["Lake", "Reader", "Staging", "lake_errors"]
+__all__ = ["Lake", "Reader", "Staging", "lake_errors", "replace_text"]

@@ -61,28 +61,24 @@ class Bronze:
         before = here.get(payload.source)
         if twin and before and before.sha256 == twin.sha256:
             return replace(before, is_new=False)
+        version = before.version + 1 if before else 1
         with lake_errors(f"landing {payload.source}"):
             if twin:
-                version = before.version + 1 if before else 1
                 landing = replace(twin, source=payload.source, version=version, landed_at=clock.now(), is_new=False)
-                self._commit(payload.layout.table, landing, before, here, [])
+                added: list[delta.DataFile] = []
             else:
-                landing = self._land_new(connection, payload, clock, content, here)
+                landing, added = self._write(connection, payload, content, version, clock)
+            self._commit(payload.layout.table, landing, before, here, added)
             here[payload.source] = landing
             self._leave_other_tables(payload, landing, live)
         return landing
 
-    def _land_new(
-        self,
-        connection: Connection,
-        payload: Payload,
-        clock: Clock,
-        content: Content | None,
-        here: dict[str, Landing],
-    ) -> Landing:
+    def _write(
+        self, connection: Connection, payload: Payload, content: Content | None, version: int, clock: Clock
+    ) -> tuple[Landing, list[delta.DataFile]]:
+        """Puts the rows into the table's folder, where the commit is to find them, and the bad ones into quarantine."""
         parquet = self.staging / f"{uuid.uuid4().hex}.parquet"
         copied, content, rows_read = self._copy(connection, payload, parquet, content)
-        before = here.get(payload.source)
         landing = Landing(
             source=payload.source,
             table=payload.layout.table.name,
@@ -91,18 +87,16 @@ class Bronze:
             rows_read=rows_read,
             rows_landed=copied.rows,
             rows_quarantined=len(copied.bad),
-            version=before.version + 1 if before else 1,
+            version=version,
             landed_at=clock.now(),
             file=parquet.name,
         )
         self.quarantine.add(landing, copied.bad)
         folder = self.folder / landing.table
         folder.mkdir(parents=True, exist_ok=True)
-        delta.sync_file(parquet)
+        delta.sync(parquet)
         parquet.replace(folder / landing.file)
-        added = [delta.DataFile(landing.file, copied.rows, copied.null_counts)]
-        self._commit(payload.layout.table, landing, before, here, added)
-        return landing
+        return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts)]
 
     def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live) -> None:
         """A path that now holds another kind of table no longer stands for its old rows."""

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpulake.lake.delta import sync_file, sync_folder
+from gpulake.lake.delta import sync
 
 POINTER = "CURRENT"
 SUFFIX = ".duckdb"
@@ -23,13 +23,12 @@ class Builds:
         except FileNotFoundError:
             return None
 
-    def publish(self, staged: Path, build_id: str, keep: int) -> Path:
+    def publish(self, staged: Path, build_id: str, keep: int) -> None:
         target = self.folder / f"{build_id}{SUFFIX}"
-        sync_file(staged)
+        sync(staged)
         staged.replace(target)
         replace_text(self.folder / POINTER, target.name)
         self._prune(keep)
-        return target
 
     def _prune(self, keep: int) -> None:
         current = self.current()
@@ -43,6 +42,6 @@ def replace_text(path: Path, content: str) -> None:
     """The whole new content or the whole old one, whatever happens."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(content, encoding="utf-8")
-    sync_file(fresh)
+    sync(fresh)
     fresh.replace(path)
-    sync_folder(path.parent)
+    sync(path.parent)

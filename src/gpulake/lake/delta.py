@@ -69,7 +69,7 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
         configuration=CONFIGURATION,
         commit_properties=CommitProperties(custom_metadata={METADATA_KEY: json.dumps(metadata)}),
     )
-    sync_folder(folder / "_delta_log")
+    sync(folder / "_delta_log")
     # Files that no version of the last week needs.
     DeltaTable(str(folder)).vacuum(dry_run=False)
 
@@ -96,7 +96,7 @@ def commit(
         create_table_with_add_actions(
             str(folder), schema, adds, mode="append", configuration=CONFIGURATION, commit_properties=properties
         )
-    sync_folder(folder / "_delta_log")
+    sync(folder / "_delta_log")
 
 
 def _add(folder: Path, file: DataFile) -> AddAction:
@@ -114,13 +114,10 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def sync_file(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    sync_file(folder)

@@ -42,7 +42,7 @@ class Quarantine:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(table)), path, compression="zstd")
-        delta.sync_file(path)
+        delta.sync(path)
         delta.commit(
             self.folder,
             delta_schema(table),

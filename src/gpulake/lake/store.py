@@ -204,9 +204,9 @@ class Staging:
         """Writes a table of written.toml, in the types that it promises."""
         create_table(self.connection, f"lake.main.{name(table)}", engine_types(written_tables()[table]), rows)
 
-    def tables(self) -> list[str]:
-        rows = self.connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
-        return sorted(row[0] for row in rows)
+    def tables(self, database: str = "lake") -> list[str]:
+        query = f"SELECT table_name FROM duckdb_tables() WHERE database_name = {text(database)}"
+        return sorted(row[0] for row in self.connection.execute(query).fetchall())
 
     def record_tables(self, built_at: datetime) -> None:
         """When each table was made; those that are carried over keep their own time."""
@@ -219,11 +219,8 @@ class Staging:
         if current is None:
             return
         self.connection.execute(f"ATTACH {text(str(current))} AS previous (READ_ONLY)")
-        query = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'previous'"
-        for (table,) in self.connection.execute(query).fetchall():
-            if table not in self.tables():
-                source = f"previous.main.{name(table)}"
-                self.connection.execute(f"CREATE TABLE lake.main.{name(table)} AS FROM {source}")
+        for table in set(self.tables("previous")).difference(self.tables()):
+            self.connection.execute(f"CREATE TABLE lake.main.{name(table)} AS FROM previous.main.{name(table)}")
         self.connection.execute(
             "INSERT INTO lake.main.table_builds FROM previous.main.table_builds"
             ' ANTI JOIN lake.main.table_builds USING ("table")'
@@ -244,7 +241,7 @@ class Staging:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.build_id}.parquet"
         self.connection.execute(f"COPY lake.main.{name(table)} TO {text(str(file))} ({PARQUET_OPTIONS})")
-        delta.sync_file(file)
+        delta.sync(file)
         delta.replace(folder, file, {"build_id": self.build_id})
 
 
@@ -252,13 +249,13 @@ class Staging:
 class Reader:
     connection: Connection
 
-    def query(self, query: str, parameters: Sequence[Any] = ()) -> pa.Table:
+    def query(self, query: str) -> pa.Table:
         try:
             statements = self.connection.extract_statements(query)
             if len(statements) != 1:
                 raise UsageError(f"{len(statements)} statements given", "give one query at a time")
             if statements[0].type != duckdb.StatementType.SELECT:
                 raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
-            return self.connection.execute(query, parameters or None).to_arrow_table()
+            return self.connection.execute(query).to_arrow_table()
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error

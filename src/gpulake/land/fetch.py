@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpulake.core.errors import FetchError
+from gpulake.core.progress import Report, silent
 from gpulake.land.catalogue import DataSet, PublishedFile
 from gpulake.land.download import Download, Patience, check_url, download
 from gpulake.land.part import BLOCK_BYTES
-
-Report = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def fetch(
     url: str | None = None,
     parallel: int = 4,
     wait: Callable[[float], object] | None = None,
-    report: Report = lambda what, share: None,  # noqa: ARG005 - the signature of a report
+    report: Report = silent,
 ) -> list[FileState]:
     """Every file that the tables need lies in the folder, verified, or FetchError says which do not."""
     base = check_url(data_set.url if url is None else url)
@@ -67,7 +66,7 @@ def verify(
     folder: Path,
     *,
     tables: Collection[str] = (),
-    report: Report = lambda what, share: None,  # noqa: ARG005 - the signature of a report
+    report: Report = silent,
 ) -> list[FileState]:
     """How each published file lies in the folder: ok, wrong or missing. An archive may lie there in its pieces."""
     files = data_set.select(tables)

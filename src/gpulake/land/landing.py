@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError
+from gpulake.core.progress import Report
 from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import Lake, lake_errors
 from gpulake.land.inputs import HEAD_BYTES, Input, PlainFile, find_inputs, unpack
 from gpulake.land.readers import READERS, Sample
 
-Report = Callable[[str, float], None]
 SAMPLE_LINES = 20
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import duckdb
 
 from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, LakeError
+from gpulake.core.progress import Report
 from gpulake.core.types import TestResult
 from gpulake.lake import Staging
 from gpulake.lake.engine import Connection, create_table
 from gpulake.model.plan import Plan, PlannedModel
 from gpulake.model.sources import PARAMETERS
-
-Report = Callable[[str, float], None]
 
 
 def build(staging: Staging, plan: Plan, config: Config, report: Report) -> None:

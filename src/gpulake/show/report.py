@@ -9,7 +9,7 @@ from typing import Any
 
 from gpulake import __version__
 from gpulake.core.errors import LakeError
-from gpulake.lake import Reader
+from gpulake.lake import Reader, replace_text
 from gpulake.show import plots
 from gpulake.show.catalogue import BRONZE
 
@@ -43,13 +43,11 @@ def write_report(reader: Reader, path: Path) -> None:
         style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
     )
-    fresh = path.with_name(f".{path.name}.fresh")
     try:
         if path.exists() and not path.is_file():
             raise LakeError(f"{path} is not a file", "name another place for the report")
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(page, encoding="utf-8")
-        fresh.replace(path)
+        replace_text(path, page)
     except OSError as error:
         raise LakeError(f"cannot write the report {path}: {error}", "name another file with --report") from error
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpulake.core.errors import UsageError
+from gpulake.core.progress import Report, silent
 from gpulake.synth import tables, trace, truth
 from gpulake.synth.facts import HEADERS, gpu_models, published
 from gpulake.synth.ids import Ids
@@ -40,7 +40,7 @@ def write_trace(
     seed: int = 0,
     is_tar: bool = False,
     has_incidents: bool = True,
-    report: Callable[[str, float], None] = lambda what, share: None,  # noqa: ARG005 - the signature of a report
+    report: Report = silent,
 ) -> TraceSummary:
     """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs and seed, same bytes."""
     _check(out, jobs, seed)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulake.core.progress import Report
 from gpulake.synth import attempts, clock, incidents, stories
 from gpulake.synth.attempts import Attempts
 from gpulake.synth.draws import generator, sums_by
@@ -18,7 +18,6 @@ from gpulake.synth.machines import Machines, inventory
 from gpulake.synth.placement import Closure, Drag, place
 from gpulake.synth.tasks import LARGE_GANG, Tasks, alike, plan_cpu_mem, planned, runtimes, waits
 
-Report = Callable[[str, float], None]
 NO_JOBS = np.array([], dtype=np.int64)
 UNKNOWN = -1
 
