@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from conftest import rows_of
 from gpulake.core.clock import FrozenClock
+from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
+from gpulake.core.tables import bronze_tables
 from gpulake.lake import Lake
 from gpulake.land.landing import land
-from gpulake.land.readers import READERS
+from gpulake.land.readers import READERS, Sample
 
 
 class Example(NamedTuple):
     name: str
     good: str  # two rows
     bad: str  # one row
+    end: str = ""  # what closes the file
 
 
+EAST = "2023-03-01 00:18:22+08:00"
+SEREN = "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"
+KALOS = (
+    "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,"
+    "fail_time,stop_time,duration,queue,gpu_time\n"
+)
+HELIOS = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
 HEADER = "Product_Name,GPU_Chip,Released,Bus,Memory,GPU_clock,Memory_clock,Shaders_TMUs_ROPs\n"
 EXAMPLES = {
     "pai": [
@@ -32,8 +46,51 @@ EXAMPLES = {
         Example("pai_machine_spec.csv", "m,T4,96,512,2\nn,CPU,96,512,0\n", "o,T4,many,512,2\n"),
         Example("pai_machine_metric.csv", "w,m,1,2,0,0,0,0,0,0,0,0\n" * 2, "w,m,1,2,0,0,0,0,0,0,0\n"),
     ],
+    "acme": [
+        Example(
+            "trace_seren.csv", SEREN + f"1,u,1,8,128,Other,FAILED,{EAST},{EAST},{EAST},117,32,936.0\n" * 2, "1,u\n"
+        ),
+        Example(
+            "trace_kalos.csv",
+            KALOS + f"1,u,8,64,960,1000,100.0,Other,FAILED,{EAST},,NaT,{EAST},,18,10.0,1152.0\n" * 2,
+            "1,u,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:58,,,,,18,10.0,1152.0\n",
+        ),
+    ],
+    "helios": [
+        Example(
+            "cluster_log.csv",
+            HELIOS + "1,u,v,1,1,1,COMPLETED,2020-06-09 18:41:01,,,1,0\n" * 2,
+            "1,u,v,1,1,1,COMPLETED,2020-02-30 18:41:01,,,1,0\n",
+        ),
+        Example("cluster_gpu_number.csv", "date,vcEwI,total\n2020-04-01,72,968\n", "2020-04-02,72,968,1\n"),
+    ],
+    "inventory": [
+        Example(
+            "machines.csv", "cluster,machine,gpu_type,gpus,cores,memory_gib\nc,m,H100,8,96,2048\nc,n,,,,\n", "c,m\n"
+        ),
+        Example(
+            "outages.csv",
+            f'machine,cluster,started_at,ended_at,reason\nm,c,{EAST},,"disk, then fan"\nm,c,{EAST},{EAST},\n',
+            "m,c,yesterday,,\n",
+        ),
+    ],
+    "openb": [
+        Example(
+            "openb_node_list_all_node.csv", "sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\nb,1,1,2,T4\n", ",1,1,0,\n"
+        ),
+        Example(
+            "openb_pod_list_default.csv", PODS + "p,1,1,1,460,,LS,Running,0,12,\n" * 2, "p,1,1,1,x,,LS,Failed,0,,\n"
+        ),
+    ],
     "gpu_specs": [Example("tpu_gpus.csv", HEADER + "T4,,,,,,,\nV100,,,,,,,\n", "short,row\n")],
 }
+
+NAMES = [example.name for examples in EXAMPLES.values() for example in examples]
+
+
+def sample_of(example: Example) -> Sample:
+    text = example.good + example.bad + example.end
+    return Sample(example.name, tuple(line for line in text.splitlines() if line))
 
 
 @pytest.fixture(
@@ -49,7 +106,7 @@ def test_bad_rows_are_quarantined_counts_add_up_and_twice_is_once(
     lake: Lake, clock: FrozenClock, tmp_path: Path, example: Example
 ) -> None:
     path = tmp_path / example.name
-    path.write_text(example.good + example.bad)
+    path.write_text(example.good + example.bad + example.end)
     for is_new in (True, False):
         with lake.writing():
             (landing,) = land(lake, [path], clock, silent).landings
@@ -62,5 +119,20 @@ def test_bad_rows_are_quarantined_counts_add_up_and_twice_is_once(
         assert kept["line_number"] == (example.good + example.bad).count("\n")
 
 
-def test_every_reader_has_an_example() -> None:
+def test_every_reader_has_an_example_of_each_of_its_tables() -> None:
     assert sorted(EXAMPLES) == list(READERS)
+    samples = [(reader, sample_of(example)) for reader, examples in EXAMPLES.items() for example in examples]
+    layouts = [READERS.get(reader)().recognise(sample) for reader, sample in samples]
+    assert {layout.table.name for layout in layouts if layout} == set(bronze_tables())
+
+
+def test_no_reader_takes_what_is_anothers(example: Example) -> None:
+    takers = [reader for reader in READERS if READERS.get(reader)().recognise(sample_of(example))]
+    assert takers == [reader for reader, examples in EXAMPLES.items() if example in examples]
+
+
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=4).filter(any), st.sampled_from(NAMES))
+def test_no_reader_breaks_on_any_text(lines: list[str], name: str) -> None:
+    for reader in READERS:
+        with suppress(InputError):
+            READERS.get(reader)().recognise(Sample(name, tuple(line for line in lines if line)))

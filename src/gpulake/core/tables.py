@@ -11,7 +11,7 @@ from importlib.resources import files
 @dataclass(frozen=True)
 class Column:
     name: str
-    type: str  # text, number, integer, flag, date, time or json
+    type: str  # text, number, integer, flag, date, time (an instant), local_time (of an unknown zone) or json
     description: str
 
 

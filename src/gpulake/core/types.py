@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from gpulake.core.tables import Table
+
+
+@dataclass(frozen=True)
+class BadRow:
+    line_number: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """A row that a reader took out of a file which is not one row a line."""
+
+    line_number: int  # of its first line, or its place in a list
+    fields: tuple[str, ...]  # one for each of the layout's file columns; empty: there is none
+    text: str  # as the file has it
+
+
+Rewrite: TypeAlias = Callable[[Path], Iterator[TextRow | BadRow]]
 
 
 @dataclass(frozen=True)
@@ -18,6 +38,10 @@ class CsvLayout:
     file_columns: tuple[str, ...]  # in the file's order
     has_header: bool
     quote: str = ""  # empty: a line is a row, whatever it holds
+    delimiter: str = ","
+    # Columns that the file does not have, and their value in every row. A content that has landed keeps the first ones.
+    constants: tuple[tuple[str, str], ...] = ()
+    rewrite: Rewrite | None = None  # for text that is not one row a line; the rest then describes what it gives
 
 
 @dataclass(frozen=True)
@@ -27,13 +51,6 @@ class Payload:
     source: str  # the path as given, and the member of an archive after '!'
     path: Path
     layout: CsvLayout
-
-
-@dataclass(frozen=True)
-class BadRow:
-    line_number: int
-    reason: str
-    text: str
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import delta
 from gpulake.lake.engine import Connection, first_line, lake_errors
 from gpulake.lake.quarantine import Quarantine
-from gpulake.lake.sanitise import sanitise
+from gpulake.lake.sanitise import clean_layout, sanitise
 from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
 from gpulake.lake.types import delta_schema
 
@@ -111,7 +111,11 @@ class Bronze:
         self, connection: Connection, payload: Payload, parquet: Path, content: Content | None
     ) -> tuple[Copied, Content, int]:
         layout = payload.layout
-        copied, content = copy_and_read(connection, payload.path, layout, parquet, content)
+        copied = None
+        if layout.quote or layout.rewrite:  # a line need not be a row: there is nothing to count against
+            content = content or read_content(payload.path)
+        else:
+            copied, content = copy_and_read(connection, payload.path, layout, parquet, content)
         rows_read = content.lines - layout.has_header
         if copied is None or not _is_whole(copied, layout, rows_read):
             copied, rows_read = self._copy_carefully(connection, payload, parquet)
@@ -119,7 +123,7 @@ class Bronze:
             reason = copied.bad[0].reason if copied.bad else "it has no rows"
             raise InputError(
                 f"no row of {payload.source} parses as {layout.table.name}: {reason}",
-                f"expected comma-separated columns: {', '.join(layout.table.column_names)}",
+                f"expected the columns: {', '.join(layout.file_columns)}",
             )
         return copied, content, rows_read
 
@@ -127,8 +131,10 @@ class Bronze:
         clean = parquet.with_suffix(".csv")
         try:
             rows_read, bad = sanitise(payload.path, payload.layout, clean)
-            copied = copy_csv(connection, clean, payload.layout, parquet)
-        except duckdb.InvalidInputException as error:
+            copied = copy_csv(connection, clean, clean_layout(payload.layout), parquet)
+        except InputError as error:
+            raise InputError(f"cannot read {payload.source}: {error.message}", error.hint) from error
+        except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
             raise InputError(f"cannot read {payload.source}: {first_line(error)}", "check the file's format") from error
         finally:
             clean.unlink(missing_ok=True)
@@ -164,4 +170,4 @@ class Bronze:
 def _is_whole(copied: Copied, layout: CsvLayout, rows_read: int) -> bool:
     has_gap = any(copied.null_counts.get(name, 0) for name in layout.table.required)
     is_sound = copied.is_in_range and not has_gap
-    return not layout.quote and is_sound and copied.rows + len(copied.bad) == rows_read
+    return is_sound and copied.rows + len(copied.bad) == rows_read

@@ -12,9 +12,9 @@ import numpy as np
 
 from gpulake.core.errors import InputError
 from gpulake.core.types import BadRow, CsvLayout
-from gpulake.lake.engine import Connection, name, text
-from gpulake.lake.sanitise import bad_row, is_in_range
-from gpulake.lake.types import engine_types
+from gpulake.lake.engine import Connection, text
+from gpulake.lake.fields import is_in_range, read_type, selected
+from gpulake.lake.sanitise import bad_row
 
 # Small enough to stay in the processor's cache between hashing and counting.
 BLOCK_BYTES = 1 << 18
@@ -67,25 +67,25 @@ def copy_and_read(
         reading = None if content else pool.submit(read_content, path)
         try:
             copied = copy_csv(connection, path, layout, parquet)
-        except duckdb.InvalidInputException:
+        except (duckdb.InvalidInputException, duckdb.ConversionException):
             copied = None
         return copied, content or reading.result()  # type: ignore[union-attr]
 
 
 def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path) -> Copied:
-    types = engine_types(layout.table)
-    columns = ", ".join(f"{text(column)}: {text(types[column])}" for column in layout.file_columns)
-    selected = ", ".join(name(column) for column in layout.table.column_names)
+    kinds = layout.table.column_types
+    columns = ", ".join(f"{text(column)}: {text(read_type(kinds[column]))}" for column in layout.file_columns)
+    chosen = ", ".join(selected(column, layout) for column in layout.table.column_names)
     connection.execute("DROP TABLE IF EXISTS reject_errors")
     connection.execute("DROP TABLE IF EXISTS reject_scans")
     counted = connection.execute(
         f"""
         COPY (
-            SELECT {selected}
+            SELECT {chosen}
             FROM read_csv(
                 {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
                 compression = 'none',
-                delim = ',', quote = {text(layout.quote)}, escape = {text(layout.quote)},
+                delim = {text(layout.delimiter)}, quote = {text(layout.quote)}, escape = {text(layout.quote)},
                 store_rejects = true, rejects_limit = 0
             )
         ) TO {text(str(parquet))} ({PARQUET_OPTIONS}, RETURN_STATS)
@@ -95,9 +95,7 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
         return Copied(0, {}, _rejects(connection))
     statistics = {column.strip('"'): values for column, values in counted[4].items()}
     null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
-    numbers = [
-        (column, values) for column, values in statistics.items() if layout.table.column_types[column] == "number"
-    ]
+    numbers = [(column, values) for column, values in statistics.items() if kinds[column] == "number"]
     sound = all(
         values.get("has_nan") != "true"
         and all(is_in_range(column, float(values[side])) for side in ("min", "max") if side in values)

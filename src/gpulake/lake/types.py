@@ -15,6 +15,7 @@ ENGINE = {
     "flag": "BOOLEAN",
     "date": "DATE",
     "time": "TIMESTAMPTZ",
+    "local_time": "TIMESTAMP",
     "json": "JSON",
 }
 DELTA = {
@@ -24,6 +25,7 @@ DELTA = {
     "flag": "boolean",
     "date": "date",
     "time": "timestamp",
+    "local_time": "timestamp_ntz",
     "json": "string",
 }
 ARROW = {
@@ -33,6 +35,7 @@ ARROW = {
     "flag": pa.bool_(),
     "date": pa.date32(),
     "time": pa.timestamp("us", "UTC"),
+    "local_time": pa.timestamp("us"),
     "json": pa.string(),
 }
 

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from gpulake.core.errors import InputError
+from gpulake.lake import MARKER
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
-FOLDER_SUFFIXES = (".csv", ".gz", ".tgz", ".zst", ".tar")
+TEXT_SUFFIXES = (".csv", ".json", ".txt")
+FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".gz", ".tgz", ".zst", ".tar")
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 TAR_MAGIC_AT = 257
@@ -41,7 +43,9 @@ class Input:
 class PlainFile:
     source: str
     name: str
+    folder: str  # the name of the one it lies in
     path: Path
+    is_named: bool  # by the user: it must be recognised
 
 
 def find_inputs(paths: Sequence[Path]) -> list[Input]:
@@ -50,9 +54,12 @@ def find_inputs(paths: Sequence[Path]) -> list[Input]:
         if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
             raise InputError(f"the name of {str(path)!r} is not UTF-8", "rename it")
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file))
+            lakes = {marker.parent for marker in path.rglob(MARKER)}  # what landed is not to land again
+            inside = sorted(file for file in path.rglob("*") if _is_data(file) and lakes.isdisjoint(file.parents))
             if not inside:
-                raise InputError(f"nothing to land in {path}", "expected .csv files, archives or their parts")
+                raise InputError(
+                    f"nothing to land in {path}", f"expected {', '.join(TEXT_SUFFIXES)} files, archives or their parts"
+                )
             found.extend((file, False) for file in inside)
         elif path.is_file():
             found.append((path, True))
@@ -70,7 +77,8 @@ def unpack(item: Input, staging: Path) -> list[PlainFile]:
             raise InputError(f"{item.label} is empty", "nothing was landed from it")
         is_plain = not head.startswith((GZIP, ZSTD)) and not _is_tar(head)
         if is_plain and len(item.parts) == 1:
-            return [PlainFile(item.label, item.parts[0].name, item.parts[0])]
+            path = item.parts[0]
+            return [PlainFile(item.label, path.name, path.parent.name, path, item.is_named)]
         try:
             stream = _decompressed(raw, head)
             plain = _write_members(item, stream, staging)
@@ -96,7 +104,10 @@ def _readable(item: Input) -> Iterator[None]:
 
 
 def _is_data(file: Path) -> bool:
-    return file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name) is not None
+    if not file.is_file() or not (file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)):
+        return False
+    # An empty note is nobody's table.
+    return file.suffix not in (".json", ".txt") or file.stat().st_size > 0
 
 
 def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:
@@ -191,7 +202,8 @@ def _decompressed(raw: Buffered, head: bytes) -> Buffered:
 
 def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFile]:
     if not _is_tar(stream.peek(HEAD_BYTES)):
-        return [PlainFile(item.label, _bare_name(item.label), _write(stream, staging))]
+        path = _write(stream, staging)
+        return [PlainFile(item.label, _bare_name(item.label), Path(item.label).parent.name, path, item.is_named)]
     # Of several members of one name the last one counts, as it does for tar.
     plain: dict[str, PlainFile] = {}
     others = []
@@ -200,14 +212,21 @@ def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFi
             content = archive.extractfile(member) if member.isfile() else None
             if content is None:
                 continue
-            if not member.name.endswith(".csv"):
+            inside = Path(member.name)
+            if inside.suffix not in TEXT_SUFFIXES:
                 others.append(member.name)
                 continue
             path = _write(content, staging)
-            plain[member.name] = PlainFile(f"{item.label}!{member.name}", Path(member.name).name, path)
+            # A note that comes with the tables is no reason to refuse them; a table of an unknown kind is.
+            is_named = item.is_named and inside.suffix == ".csv"
+            source = f"{item.label}!{member.name}"
+            plain[member.name] = PlainFile(source, inside.name, inside.parent.name, path, is_named)
     if not plain or any(name.endswith(FOLDER_SUFFIXES) for name in others):
         held = f"; it holds {', '.join(others[:5])}" if others else ""
-        raise InputError(f"{item.label} holds no .csv file, or not only{held}", "unpack it and land the files in it")
+        raise InputError(
+            f"{item.label} holds no {', '.join(TEXT_SUFFIXES)} file, or not only{held}",
+            "unpack it and land the files in it",
+        )
     return list(plain.values())
 
 

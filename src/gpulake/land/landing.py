@@ -11,7 +11,7 @@ from gpulake.core.errors import InputError
 from gpulake.core.progress import Report
 from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import Lake, lake_errors
-from gpulake.land.inputs import HEAD_BYTES, Input, PlainFile, find_inputs, unpack
+from gpulake.land.inputs import HEAD_BYTES, PlainFile, find_inputs, unpack
 from gpulake.land.readers import READERS, Sample
 
 SAMPLE_LINES = 20
@@ -37,7 +37,7 @@ def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> Lan
             for plain in unpacked:
                 layout = recognise(plain)
                 if layout is None:
-                    _refuse(item, plain)
+                    _refuse(plain)
                     unknown.append(plain.source)
                     continue
                 landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock, live))
@@ -54,15 +54,15 @@ def recognise(plain: PlainFile) -> CsvLayout | None:
     lines = tuple(head.splitlines()[:SAMPLE_LINES])
     if not any(lines):
         raise InputError(f"{plain.source} is empty", "nothing was landed from it")
-    sample = Sample(plain.name, tuple(line for line in lines if line))
+    sample = Sample(plain.name, tuple(line for line in lines if line), plain.folder)
     for name in READERS:
         if layout := READERS.get(name)().recognise(sample):
             return layout
     return None
 
 
-def _refuse(item: Input, plain: PlainFile) -> None:
-    if item.is_named:
+def _refuse(plain: PlainFile) -> None:
+    if plain.is_named:
         raise InputError(f"no reader recognises {plain.source}", _known())
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from gpulake.core.tables import bronze_tables
 
-TYPES = {"text": "varchar", "number": "double"}
+TYPES = {
+    "text": "varchar",
+    "number": "double",
+    "date": "date",
+    "time": "timestamp with time zone",
+    "local_time": "timestamp",
+}
 PARAMETERS = {
     "reference_time_zone": ("varchar", "Time zone of the days of gold_cluster_util_daily_reference"),
     "poor_coverage_ratio": ("double", "Share of the usual coverage below which a day is poorly covered"),

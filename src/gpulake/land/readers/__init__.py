@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from gpulake.core.registry import Registry
+from gpulake.core.tables import bronze_tables
 from gpulake.core.types import CsvLayout
 
 
@@ -16,6 +18,15 @@ class Sample:
 
     name: str  # without folders and without the suffix of a compression
     lines: tuple[str, ...]
+    folder: str = ""  # the name of the one it lies in, on the disk or in its archive
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The fields of the first line, if it is a line of CSV."""
+        try:
+            return tuple(field.strip() for field in next(csv.reader(self.lines[:1]), []))
+        except csv.Error:
+            return ()
 
 
 class Reader(Protocol):
@@ -23,3 +34,11 @@ class Reader(Protocol):
 
 
 READERS: Registry[Callable[[], Reader]] = Registry("reader", "gpulake.land.readers")
+
+
+def header_layout(sample: Sample, table_name: str, quote: str = "", **constants: str) -> CsvLayout | None:
+    """For CSV with a header row that names the table's columns, all but the constants, in any order."""
+    table = bronze_tables()[table_name]
+    if sorted(sample.header) != sorted(set(table.column_names).difference(constants)):
+        return None
+    return CsvLayout(table, sample.header, has_header=True, quote=quote, constants=tuple(constants.items()))

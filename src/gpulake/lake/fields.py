@@ -1,0 +1,102 @@
+"""What a field of each type may hold. Both readers of text ask here, so that they let the same rows pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from gpulake.core.types import CsvLayout
+from gpulake.lake.engine import name, text
+from gpulake.lake.types import ENGINE
+
+LATEST_SECOND = 95_617_584_000
+LARGEST_NUMBER = 1e15
+LARGEST_SIZE_BYTES = 1e18
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DAY = r"[1-4][0-9]{3}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+# The engine would take a time without an offset for UTC, and drop the offset of a local one: neither is what it says.
+PATTERNS = {
+    "date": _DAY,
+    "time": rf"{_DAY}{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)",
+    "local_time": f"{_DAY}{_CLOCK}",
+}
+WANTED = {"date": "a date", "time": "a time with its offset", "local_time": "a local time"}
+# How schedulers and data frames write that there is no time.
+ABSENT = ("none", "unknown", "nat", "nan", "n/a", "null")
+
+
+def selected(column: str, layout: CsvLayout) -> str:
+    """The column as SQL. A time that cannot be makes the query fail; the careful reader then finds its row."""
+    kind = layout.table.column_types[column]
+    for constant, value in layout.constants:
+        if constant == column:
+            return f"{text(value)}::{ENGINE[kind]} AS {name(column)}"
+    if kind not in PATTERNS:
+        return name(column)
+    words = ", ".join(text(word) for word in ABSENT)
+    return (
+        f"CASE WHEN lower({name(column)}) IN ({words}) THEN NULL"
+        f" WHEN {name(column)} IS NULL OR regexp_full_match({name(column)}, {text(PATTERNS[kind])})"
+        f" THEN {name(column)}::{ENGINE[kind]} ELSE error('not a time') END AS {name(column)}"
+    )
+
+
+def read_type(kind: str) -> str:
+    """Times are read as text, since they are checked before they are believed."""
+    return "VARCHAR" if kind in PATTERNS else ENGINE[kind]
+
+
+def fault(fields: Sequence[str], layout: CsvLayout) -> str:
+    """What is wrong with a row of the right width, or nothing."""
+    kinds = layout.table.column_types
+    for column, field in zip(layout.file_columns, fields, strict=True):
+        if not field:
+            if column in layout.table.required:
+                return f"{column} is empty"
+        elif kinds[column] == "number":
+            if reason := _number_fault(column, field.strip()):
+                return reason
+        elif kinds[column] in PATTERNS and not _is_time(field, kinds[column]):
+            return f"{column} is {field!r}, which is not {WANTED[kinds[column]]}"
+    return ""
+
+
+def not_a_number(fields: Sequence[str], layout: CsvLayout) -> str:
+    """For rows that the engine sees only as the reader rewrote them, so that it could not say which line was wrong."""
+    kinds = layout.table.column_types
+    for column, field in zip(layout.file_columns, fields, strict=True):
+        if field and kinds[column] == "number" and not NUMBER.fullmatch(field):
+            return f"{column} is {field!r}, which is not a number"
+    return ""
+
+
+def is_in_range(column: str, value: float) -> bool:
+    """Finite and not absurd; a time lies between the epoch and the year 5000."""
+    if column.endswith("_time"):
+        return 0 <= value <= LATEST_SECOND
+    return abs(value) <= (LARGEST_SIZE_BYTES if column.endswith("_bytes") else LARGEST_NUMBER)
+
+
+def _number_fault(column: str, field: str) -> str:
+    try:
+        is_sound = not field or is_in_range(column, float(field))
+    except ValueError:
+        return ""  # the engine says better what is wrong with it
+    return "" if is_sound else f"{column} is {field}, which is out of range"
+
+
+def _is_time(field: str, kind: str) -> bool:
+    if field.lower() in ABSENT:
+        return True
+    if not re.fullmatch(PATTERNS[kind], field):
+        return False
+    try:
+        if kind == "date":
+            date.fromisoformat(field)
+        else:
+            datetime.fromisoformat(field)
+    except ValueError:  # 30 February
+        return False
+    return True
