@@ -35,6 +35,10 @@ KALOS = (
 )
 HELIOS = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+PHILLY = (
+    '[{"status": "", "vc": "v", "jobid": "j", "attempts": [], "submitted_time": "2017-10-07 01:11:39", "user": ""},\n'
+    '{"status": "Pass", "vc": "v", "jobid": "k", "attempts": [], "submitted_time": "None", "user": null},\n'
+)
 HEADER = "Product_Name,GPU_Chip,Released,Bus,Memory,GPU_clock,Memory_clock,Shaders_TMUs_ROPs\n"
 EXAMPLES = {
     "pai": [
@@ -72,6 +76,12 @@ EXAMPLES = {
             "outages.csv",
             f'machine,cluster,started_at,ended_at,reason\nm,c,{EAST},,"disk, then fan"\nm,c,{EAST},{EAST},\n',
             "m,c,yesterday,,\n",
+        ),
+    ],
+    "philly": [
+        Example("cluster_job_log", PHILLY, PHILLY.split("\n")[1].replace("[]", "[{}]")[:-1] + "\n", "]\n"),
+        Example(
+            "cluster_machine_list", "machineId, number of GPUs, single GPU mem\nm1,8, 24GB\nm2,2, 12GB\n", "m3,8\n"
         ),
     ],
     "openb": [

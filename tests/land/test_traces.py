@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import tarfile
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -118,6 +120,82 @@ def test_the_gpu_numbers_of_helios_become_a_row_a_day_and_virtual_cluster(
         {"line_number": 5, "reason": "date is '2020-04-31', which is not a date"},
         {"line_number": 6, "reason": "gpus is 'many', which is not a number"},
     ]
+
+
+JOB = {
+    "status": "Killed",
+    "vc": "ee9e8c",
+    "jobid": "application_1",
+    "attempts": [
+        {
+            "start_time": "2017-10-07 01:12:09",
+            "end_time": "2017-10-07 01:13:23",
+            "detail": [{"ip": "m47", "gpus": ["gpu0", "gpu1"]}, {"ip": "m48", "gpus": []}],
+        },
+        {"start_time": "2017-10-07 01:13:30", "end_time": "None", "detail": []},
+    ],
+    "submitted_time": "2017-10-07 01:11:39",
+    "user": "ce2f4c",
+}
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_no_machine_attempt_or_job_of_philly_is_lost(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, indent: int | None
+) -> None:
+    waiting = {**JOB, "jobid": "application_2", "attempts": []}
+    path = write(tmp_path / "cluster_job_log", json.dumps([JOB, waiting], indent=indent))
+    (landing,) = land_in(lake, clock, path).landings
+    assert (landing.rows_read, landing.rows_landed, landing.size_bytes) == (4, 4, path.stat().st_size)
+    rows = rows_of(lake, "SELECT jobid, attempt, start_time, end_time, ip, gpus, gpu_count FROM bronze_philly_attempts")
+    assert sorted(tuple(map(str, row.values())) for row in rows) == [
+        ("application_1", "1.0", "2017-10-07 01:12:09", "2017-10-07 01:13:23", "m47", "gpu0,gpu1", "2.0"),
+        ("application_1", "1.0", "2017-10-07 01:12:09", "2017-10-07 01:13:23", "m48", "None", "0.0"),
+        ("application_1", "2.0", "2017-10-07 01:13:30", "None", "None", "None", "None"),
+        ("application_2", "None", "None", "None", "None", "None", "None"),
+    ]
+    with path.open("rb") as file:
+        assert landing.sha256 == hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def test_a_job_of_philly_that_is_not_one_costs_only_itself(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    strange = [{**JOB, "attempts": [{"detail": 1}]}, "hello", {**JOB, "jobid": 1.5}, {**JOB, "user": "\ud800"}, 7]
+    late = {**JOB, "submitted_time": "noon", "attempts": []}
+    path = write(tmp_path / "cluster_job_log", json.dumps([JOB, *strange, late]))
+    (landing,) = land_in(lake, clock, path).landings
+    assert (landing.rows_landed, landing.rows_quarantined) == (3, 8)
+    not_a_job = "not a job: a key is missing or not of its kind"
+    assert rows_of(lake, "SELECT DISTINCT line_number AS job, reason FROM quarantine ORDER BY 1") == [
+        {"job": 2, "reason": not_a_job},
+        {"job": 3, "reason": not_a_job},
+        {"job": 4, "reason": not_a_job},
+        {"job": 5, "reason": "not UTF-8"},
+        {"job": 6, "reason": not_a_job},
+        {"job": 7, "reason": "submitted_time is 'noon', which is not a local time"},
+    ]
+
+
+def test_a_cut_job_log_lands_nothing(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = write(tmp_path / "cluster_job_log", json.dumps([JOB] * 3000)[:-20])
+    with pytest.raises(InputError, match=r"cannot read .*cluster_job_log: job 3000 is cut short or no JSON"):
+        land_in(lake, clock, path)
+    assert rows_of(lake, "SELECT count(*) AS n FROM bronze_philly_attempts") == [{"n": 0}]
+
+
+def test_a_job_log_of_many_chunks_is_read_whole(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    jobs = [{**JOB, "jobid": f"application_{number}"} for number in range(8000)]
+    path = write(tmp_path / "cluster_job_log", json.dumps(jobs, indent=1))
+    assert path.stat().st_size > 3 << 20
+    (landing,) = land_in(lake, clock, path).landings
+    assert (landing.rows_landed, landing.rows_quarantined) == (24_000, 0)
+    assert rows_of(lake, "SELECT count(DISTINCT jobid) AS n FROM bronze_philly_attempts") == [{"n": 8000}]
+
+
+def test_the_machines_of_philly_lose_their_blanks(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = write(tmp_path / "cluster_machine_list", "machineId, number of GPUs, single GPU mem\nm31,8, 24GB\n")
+    land_in(lake, clock, path)
+    row = {"machineId": "m31", "number_of_GPUs": 8.0, "single_GPU_mem": "24GB"}
+    assert rows_of(lake, "FROM bronze_philly_machines") == [row]
 
 
 def test_quotes_commas_and_blanks_of_an_outage_are_kept_in_order(

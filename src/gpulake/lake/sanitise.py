@@ -16,9 +16,7 @@ from gpulake.lake.fields import fault, not_a_number
 
 LONGEST_ROW_BYTES = 1 << 20
 KEPT_TEXT_CHARACTERS = 4096
-# What no field of a rewritten row may hold: it could not be told from the end of a field, of a row or of the text.
-SEPARATOR = "\x1f"
-CONTROLS = frozenset(f"{SEPARATOR}\n\r\x00")
+SEPARATOR = "\x1f"  # between the fields of a rewritten row
 Rows = Iterator[tuple[int, bytes | BadRow]]
 
 
@@ -124,15 +122,14 @@ def _rewritten_rows(rows: Iterator[TextRow | BadRow], layout: CsvLayout) -> Rows
         if isinstance(row, BadRow):
             yield row.line_number, bad_row(row.line_number, row.reason, row.text)
             continue
-        line = SEPARATOR.join(row.fields)
-        reason = _rewritten_fault(row, len(line), layout)
-        yield row.line_number, (bad_row(row.line_number, reason, row.text) if reason else line.encode())
+        # Half a character, as JSON may escape it, has no encoding.
+        line = SEPARATOR.join(row.fields).encode("utf-8", "surrogatepass")
+        reason = _structure(line, SEPARATOR.encode(), len(layout.file_columns)) or _rewritten_fault(row, layout)
+        yield row.line_number, (bad_row(row.line_number, reason, row.text) if reason else line)
 
 
-def _rewritten_fault(row: TextRow, length: int, layout: CsvLayout) -> str:
-    if length > LONGEST_ROW_BYTES // 4:  # in the longest of encodings
-        return f"row of {length} characters; the longest allowed has {LONGEST_ROW_BYTES // 4}"
-    if any(not CONTROLS.isdisjoint(field) for field in row.fields):
+def _rewritten_fault(row: TextRow, layout: CsvLayout) -> str:
+    if any("\n" in field for field in row.fields):
         return "control character in the row"
     if any("�" in field for field in row.fields):
         return "not UTF-8"

@@ -1,0 +1,101 @@
+"""Philly (Jeon et al., ATC'19): the job log, one JSON list of jobs, and the list of machines, as CSV.
+
+A job has attempts, an attempt runs on machines, and a machine gives some of its GPUs: the log becomes a row for each
+machine. The log has 150 MB, so that it is read a job at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpulake.core.errors import InputError
+from gpulake.core.tables import bronze_tables
+from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.land.readers import READERS, Sample
+
+CHUNK_CHARACTERS = 1 << 20
+KEYS = ("jobid", "vc", "attempts")
+MACHINE_HEADER = ("machineId", "number of GPUs", "single GPU mem")
+HINT = "fetch it again; a JSON list of jobs is expected"
+
+
+@READERS.register("philly")
+class PhillyReader:
+    def recognise(self, sample: Sample) -> CsvLayout | None:
+        if sample.header == MACHINE_HEADER:
+            table = bronze_tables()["bronze_philly_machines"]
+            # A quote, since fields have blanks before them, which only a careful look takes away.
+            return CsvLayout(table, table.column_names, has_header=True, quote='"')
+        head = "".join(sample.lines)
+        if head.lstrip().startswith("[") and all(f'"{key}"' in head for key in KEYS):
+            table = bronze_tables()["bronze_philly_attempts"]
+            return CsvLayout(table, table.column_names, has_header=False, rewrite=_attempts)
+        return None
+
+
+def _attempts(path: Path) -> Iterator[TextRow | BadRow]:
+    for number, (job, text) in enumerate(_elements(path), start=1):
+        try:
+            rows = [tuple(_word(field) for field in fields) for fields in _rows(job)]
+        except (TypeError, KeyError, AttributeError):
+            yield BadRow(number, "not a job: a key is missing or not of its kind", text)
+            continue
+        for fields in rows:
+            yield TextRow(number, fields, text)
+
+
+def _rows(job: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """A row for each machine of each attempt; one for an attempt without machines and for a job without attempts."""
+    own = (job["status"], job["vc"], job["jobid"], job["user"], job["submitted_time"])
+    attempts = job["attempts"]
+    for number, attempt in enumerate(attempts, start=1):
+        times = (number, attempt["start_time"], attempt["end_time"])
+        for machine in attempt["detail"]:
+            gpus = machine["gpus"]
+            yield *own, *times, machine["ip"], ",".join(gpus), len(gpus)
+        if not attempt["detail"]:
+            yield *own, *times, None, None, None
+    if not attempts:
+        yield *own, *(None,) * 6
+
+
+def _word(value: object) -> str:
+    if value is None or value == "None":
+        return ""
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise TypeError(type(value).__name__)
+
+
+def _elements(path: Path) -> Iterator[tuple[Any, str]]:
+    """The elements of a JSON list with their text, without holding more than one and a chunk of the file."""
+    decoder = json.JSONDecoder()
+    count = 0
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        text = file.read(CHUNK_CHARACTERS).lstrip()
+        at = 1  # behind the bracket
+        while True:
+            at = _skip(text, at)
+            if text[at : at + 1] == "]":
+                return
+            try:
+                element, end = decoder.raw_decode(text, at)
+            except (json.JSONDecodeError, RecursionError) as error:
+                # The element may go on behind this chunk; the next one is twice as long, lest it be tried too often.
+                more = file.read(max(CHUNK_CHARACTERS, len(text) - at))
+                if not more:
+                    raise InputError(f"job {count + 1} is cut short or no JSON: {error}", HINT) from error
+                text, at = text[at:] + more, 0
+                continue
+            count += 1
+            yield element, text[at:end]
+            at = end
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at : at + 1] in {" ", "\t", "\r", "\n", ","}:
+        at += 1
+    return at
