@@ -78,6 +78,13 @@ EXAMPLES = {
             "m,c,yesterday,,\n",
         ),
     ],
+    "slurm": [
+        Example(
+            "sacct.txt",
+            "JobID|State|End|\n1|COMPLETED|2024-05-01T10:00:00|\n2_[3-4]|PENDING|Unknown|\n",
+            "5|FAILED|soon|\n",
+        )
+    ],
     "philly": [
         Example("cluster_job_log", PHILLY, PHILLY.split("\n")[1].replace("[]", "[{}]")[:-1] + "\n", "]\n"),
         Example(
