@@ -148,6 +148,11 @@ def test_no_reader_takes_what_is_anothers(example: Example) -> None:
     assert takers == [reader for reader, examples in EXAMPLES.items() if example in examples]
 
 
+def test_no_two_columns_of_a_table_differ_only_in_their_letters_case() -> None:
+    for table in bronze_tables().values():
+        assert len({name.lower() for name in table.column_names}) == len(table.columns), table.name
+
+
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=4).filter(any), st.sampled_from(NAMES))
 def test_no_reader_breaks_on_any_text(lines: list[str], name: str) -> None:
     for reader in READERS:

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from conftest import rows_of
 from gpulake.core.clock import FrozenClock
@@ -52,6 +53,10 @@ def test_a_time_without_one_stays_as_the_clock_showed_it(lake: Lake, clock: Froz
     (row,) = rows_of(lake, "FROM bronze_helios_jobs")
     assert row["end_time"] == datetime(2020, 6, 9, 18, 45, 36)  # noqa: DTZ001
     assert rows_of(lake, "SELECT typeof(end_time) AS t FROM bronze_helios_jobs") == [{"t": "TIMESTAMP"}]
+    # So do other engines read it, and a second landing into the same table.
+    land_in(lake, clock, write(tmp_path / "Venus" / "cluster_log.csv", HELIOS.replace("1425512", "2")))
+    table = DeltaTable(str(lake.bronze.folder / "bronze_helios_jobs")).to_pyarrow_table()
+    assert table.column("end_time").to_pylist() == [row["end_time"]] * 2
 
 
 @pytest.mark.parametrize(
@@ -207,10 +212,11 @@ def test_quotes_commas_and_blanks_of_an_outage_are_kept_in_order(
         'c,m1,2024-05-01T10:00:00Z,2024-05-01 12:30:00+02:00,"fan, then ""disk"""\n'
         "c,m2, 2024-05-01T10:00:00Z ,,\n"
         "c,m3,2024-05-01T10:00:00,,no offset\n"
-        "c,,2024-05-01T10:00:00Z,,no machine\n",
+        "c,,2024-05-01T10:00:00Z,,no machine\n"
+        "c,m4,None,,no begin\n",
     )
     (landing,) = land_in(lake, clock, path).landings
-    assert (landing.rows_landed, landing.rows_quarantined) == (2, 2)
+    assert (landing.rows_landed, landing.rows_quarantined) == (2, 3)
     assert rows_of(lake, "SELECT machine, ended_at, reason FROM bronze_outages ORDER BY 1") == [
         {"machine": "m1", "ended_at": datetime(2024, 5, 1, 10, 30, tzinfo=UTC), "reason": 'fan, then "disk"'},
         {"machine": "m2", "ended_at": None, "reason": None},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 
 from gpulake.core.types import CsvLayout
@@ -48,28 +48,31 @@ def read_type(kind: str) -> str:
     return "VARCHAR" if kind in PATTERNS else ENGINE[kind]
 
 
-def fault(fields: Sequence[str], layout: CsvLayout) -> str:
-    """What is wrong with a row of the right width, or nothing."""
+def checker(layout: CsvLayout, is_strict: bool = False) -> Callable[[Sequence[str]], str]:
+    """Says what is wrong with a row of the right width, or nothing.
+
+    What is no number at all is left to the engine, which says so better, unless the check is strict: of a row that
+    was rewritten the engine could not say which line it was.
+    """
+    columns = list(enumerate(layout.file_columns))
     kinds = layout.table.column_types
-    for column, field in zip(layout.file_columns, fields, strict=True):
-        if not field:
-            if column in layout.table.required:
+    required = [(at, column) for at, column in columns if column in layout.table.required]
+    numbers = [(at, column) for at, column in columns if kinds[column] == "number"]
+    times = [(at, column) for at, column in columns if kinds[column] in PATTERNS]
+
+    def fault(fields: Sequence[str]) -> str:
+        for at, column in required:
+            if not fields[at] or (kinds[column] in PATTERNS and fields[at].lower() in ABSENT):
                 return f"{column} is empty"
-        elif kinds[column] == "number":
-            if reason := _number_fault(column, field.strip()):
+        for at, column in numbers:
+            if (field := fields[at].strip()) and (reason := _number_fault(column, field, is_strict)):
                 return reason
-        elif kinds[column] in PATTERNS and not _is_time(field, kinds[column]):
-            return f"{column} is {field!r}, which is not {WANTED[kinds[column]]}"
-    return ""
+        for at, column in times:
+            if fields[at] and not _is_time(fields[at], kinds[column]):
+                return f"{column} is {fields[at]!r}, which is not {WANTED[kinds[column]]}"
+        return ""
 
-
-def not_a_number(fields: Sequence[str], layout: CsvLayout) -> str:
-    """For rows that the engine sees only as the reader rewrote them, so that it could not say which line was wrong."""
-    kinds = layout.table.column_types
-    for column, field in zip(layout.file_columns, fields, strict=True):
-        if field and kinds[column] == "number" and not NUMBER.fullmatch(field):
-            return f"{column} is {field!r}, which is not a number"
-    return ""
+    return fault
 
 
 def is_in_range(column: str, value: float) -> bool:
@@ -79,12 +82,13 @@ def is_in_range(column: str, value: float) -> bool:
     return abs(value) <= (LARGEST_SIZE_BYTES if column.endswith("_bytes") else LARGEST_NUMBER)
 
 
-def _number_fault(column: str, field: str) -> str:
+def _number_fault(column: str, field: str, is_strict: bool) -> str:
+    if is_strict and not NUMBER.fullmatch(field):
+        return f"{column} is {field!r}, which is not a number"
     try:
-        is_sound = not field or is_in_range(column, float(field))
+        return "" if is_in_range(column, float(field)) else f"{column} is {field}, which is out of range"
     except ValueError:
-        return ""  # the engine says better what is wrong with it
-    return "" if is_sound else f"{column} is {field}, which is out of range"
+        return ""
 
 
 def _is_time(field: str, kind: str) -> bool:

@@ -6,17 +6,19 @@ The clean copy keeps every row on the line it had: a bad row becomes an empty li
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpulake.core.errors import InputError
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.lake.fields import fault, not_a_number
+from gpulake.lake.fields import checker
 
 LONGEST_ROW_BYTES = 1 << 20
 KEPT_TEXT_CHARACTERS = 4096
+REPLACED = "�".encode()
 SEPARATOR = "\x1f"  # between the fields of a rewritten row
+Fault = Callable[[Sequence[str]], str]
 Rows = Iterator[tuple[int, bytes | BadRow]]
 
 
@@ -56,6 +58,7 @@ def _rows(path: Path, layout: CsvLayout) -> Rows:
 def _plain_rows(path: Path, layout: CsvLayout) -> Rows:
     delimiter = layout.delimiter.encode()
     width = len(layout.file_columns)
+    fault = checker(layout)
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             row = line.rstrip(b"\r\n")
@@ -66,7 +69,7 @@ def _plain_rows(path: Path, layout: CsvLayout) -> Rows:
             while row.endswith(delimiter) and row.count(delimiter) >= width:
                 row = row.removesuffix(delimiter)
             reason = _structure(row, delimiter, width)
-            reason = reason or fault(row.decode("utf-8").split(layout.delimiter), layout)
+            reason = reason or fault(row.decode("utf-8").split(layout.delimiter))
             yield number, (bad_row(number, reason, row.decode("utf-8", "replace")) if reason else row)
 
 
@@ -89,16 +92,17 @@ def _quoted_rows(path: Path, layout: CsvLayout) -> Rows:
     """One row a record, on the line where the record begins; the lines that it spanned follow empty."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
         reader = csv.reader(text, quotechar=layout.quote, delimiter=layout.delimiter)
+        fault = checker(layout)
         begins = 1
         try:
             for fields in reader:
-                yield begins, _quoted_row(fields, begins, layout)
+                yield begins, _quoted_row(fields, begins, layout, fault)
                 begins = reader.line_num + 1
         except csv.Error as error:
             raise InputError(f"line {begins}: {error}", "a quote that was opened may not be closed") from error
 
 
-def _quoted_row(fields: list[str], line: int, layout: CsvLayout) -> bytes | BadRow:
+def _quoted_row(fields: list[str], line: int, layout: CsvLayout, fault: Fault) -> bytes | BadRow:
     if not fields:
         return b""
     text = layout.delimiter.join(fields)
@@ -110,7 +114,7 @@ def _quoted_row(fields: list[str], line: int, layout: CsvLayout) -> bytes | BadR
     if "�" in text or "\x00" in text:
         return bad_row(line, "not UTF-8, or a control character in the row", text)
     fields = [" ".join(field.split()) for field in fields]
-    reason = "" if layout.has_header and line == 1 else fault(fields, layout)
+    reason = "" if layout.has_header and line == 1 else fault(fields)
     if reason:
         return bad_row(line, reason, text)
     quote = layout.quote
@@ -118,19 +122,18 @@ def _quoted_row(fields: list[str], line: int, layout: CsvLayout) -> bytes | BadR
 
 
 def _rewritten_rows(rows: Iterator[TextRow | BadRow], layout: CsvLayout) -> Rows:
+    fault = checker(layout, is_strict=True)
     for row in rows:
         if isinstance(row, BadRow):
             yield row.line_number, bad_row(row.line_number, row.reason, row.text)
             continue
         # Half a character, as JSON may escape it, has no encoding.
         line = SEPARATOR.join(row.fields).encode("utf-8", "surrogatepass")
-        reason = _structure(line, SEPARATOR.encode(), len(layout.file_columns)) or _rewritten_fault(row, layout)
+        reason = _structure(line, SEPARATOR.encode(), len(layout.file_columns)) or _rewritten_fault(row, line, fault)
         yield row.line_number, (bad_row(row.line_number, reason, row.text) if reason else line)
 
 
-def _rewritten_fault(row: TextRow, layout: CsvLayout) -> str:
-    if any("\n" in field for field in row.fields):
+def _rewritten_fault(row: TextRow, line: bytes, fault: Fault) -> str:
+    if b"\n" in line:
         return "control character in the row"
-    if any("�" in field for field in row.fields):
-        return "not UTF-8"
-    return fault(row.fields, layout) or not_a_number(row.fields, layout)
+    return "not UTF-8" if REPLACED in line else fault(row.fields)

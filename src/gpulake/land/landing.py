@@ -39,8 +39,8 @@ def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> Lan
                 if layout is None:
                     _refuse(plain)
                     unknown.append(plain.source)
-                    continue
-                landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock, live))
+                else:
+                    landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock, live))
                 if plain.path not in item.parts:
                     plain.path.unlink()
     if not landings:

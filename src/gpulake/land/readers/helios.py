@@ -20,7 +20,7 @@ class HeliosReader:
     def recognise(self, sample: Sample) -> CsvLayout | None:
         folder = sample.folder.capitalize()
         cluster = folder if folder in CLUSTERS else "helios"
-        if len(sample.header) > 1 and (sample.header[0], sample.header[-1]) == ("date", "total"):
+        if _is_gpu_numbers(sample.header):
             table = bronze_tables()["bronze_helios_gpu_numbers"]
             columns = ("date", "vc", "gpus")
             return CsvLayout(table, columns, True, constants=(("cluster", cluster),), rewrite=_gpu_numbers)
@@ -28,6 +28,11 @@ class HeliosReader:
         return header_layout(sample, "bronze_helios_jobs", cluster=cluster) or header_layout(
             sample, "bronze_helios_jobs"
         )
+
+
+def _is_gpu_numbers(header: tuple[str, ...]) -> bool:
+    first, *clusters, last = header if len(header) > 2 else ("", "")
+    return (first, last) == ("date", "total") and all(name.startswith("vc") for name in clusters)
 
 
 def _gpu_numbers(path: Path) -> Iterator[TextRow | BadRow]:

@@ -52,7 +52,7 @@ def _rows(job: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     own = (job["status"], job["vc"], job["jobid"], job["user"], job["submitted_time"])
     attempts = job["attempts"]
     for number, attempt in enumerate(attempts, start=1):
-        times = (number, attempt["start_time"], attempt["end_time"])
+        times = (number, attempt.get("start_time"), attempt.get("end_time"))
         for machine in attempt["detail"]:
             gpus = machine["gpus"]
             yield *own, *times, machine["ip"], ",".join(gpus), len(gpus)
