@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -203,10 +204,12 @@ class Flow:
             return build_with_dbt(self.lake, self.lake.staged_path(build_id))
 
     def _fingerprint(self, order: BuildOrder) -> str:
+        from gpulake.model.sources import settings_rows
+
         landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
         model = hashlib.sha256(order.model.read_bytes()).hexdigest() if order.model and order.model.is_file() else None
-        settings = (self.config.reference_time_zone, self.config.poor_coverage_ratio, model, __version__)
-        parts = [order.plan.fingerprint(), *order.written, *map(str, settings), *landed]
+        settings = json.dumps(settings_rows(self.config))
+        parts = [order.plan.fingerprint(), *order.written, settings, str(model), __version__, *landed]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _is_current(self, fingerprint: str) -> bool:

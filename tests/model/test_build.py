@@ -43,7 +43,6 @@ def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:
     assert sorted(names) == [
         "gold_cluster_coverage_daily",
         "gold_cluster_util_daily",
-        "silver_days",
         "silver_gpu_timeseries",
         "silver_machine_stretches",
         "silver_machines",

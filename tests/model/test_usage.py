@@ -23,48 +23,52 @@ class Attempt(NamedTuple):
     task: str
     instance: int
     status: str
-    start: int | None
-    end: int | None
+    start: int
+    end: int
     used_percent: float | None
 
 
 REQUESTED = {"worker": 50.0, "chief": 200.0, "ps": None}
-MOMENT = st.one_of(st.none(), st.integers(1, 300).map(lambda steps: steps * STEP))
-ATTEMPT = st.builds(
-    Attempt,
-    user=st.sampled_from(["ann", "bob"]),
-    task=st.sampled_from(sorted(REQUESTED)),
-    instance=st.integers(0, 3),
-    status=st.sampled_from(["Terminated", "Failed", "Interrupted", "Running"]),
-    start=MOMENT,
-    end=MOMENT,
-    used_percent=st.sampled_from([None, 0.0, 25.0, 500.0]),
-)
+
+
+@st.composite
+def an_attempt(draw: st.DrawFn) -> Attempt:
+    start = draw(st.integers(1, 300))
+    return Attempt(
+        user=draw(st.sampled_from(["ann", "bob"])),
+        task=draw(st.sampled_from(sorted(REQUESTED))),
+        instance=draw(st.integers(0, 3)),
+        status=draw(st.sampled_from(["Terminated", "Failed", "Interrupted", "Running"])),
+        start=start * STEP,
+        end=(start + draw(st.integers(0, 300))) * STEP,
+        used_percent=draw(st.sampled_from([None, 0.0, 25.0, 500.0])),
+    )
+
+
+ATTEMPT = an_attempt()
 
 
 def naive_usage(attempts: list[Attempt]) -> dict[tuple[str, date], dict[str, float]]:
     days: dict[tuple[str, date], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for attempt in attempts:
         requested = (REQUESTED[attempt.task] or 0) / 100
-        if attempt.start is None or attempt.end is None or not requested:
+        if not requested:
             continue
         for second in range(attempt.start, attempt.end, STEP):
             day = days[(attempt.user, datetime.fromtimestamp(second, UTC).astimezone(ZONE).date())]
             hours = STEP / 3600
             day["held_gpu_hours"] += hours * requested
-            if attempt.used_percent is None:
+            if attempt.status in ("Failed", "Interrupted"):
+                day["lost_gpu_hours"] += hours * requested
+            elif attempt.used_percent is None:
                 day["unobserved_gpu_hours"] += hours * requested
+            elif not attempt.used_percent:
+                day["idle_gpu_hours"] += hours * requested
             else:
                 used = min(attempt.used_percent / 100, requested)
-                day["used_gpu_hours"] += hours * used
-                day["idle_gpu_hours"] += hours * (requested - used)
-            if attempt.status in ("Failed", "Interrupted"):
-                day["failed_gpu_hours"] += hours * requested
+                day["productive_gpu_hours"] += hours * used
+                day["under_used_gpu_hours"] += hours * (requested - used)
     return days
-
-
-def second(moment: int | None) -> str:
-    return "" if moment is None else f"{moment}.0"
 
 
 def write_trace(folder: Path, attempts: list[Attempt]) -> None:
@@ -78,7 +82,7 @@ def write_trace(folder: Path, attempts: list[Attempt]) -> None:
         ],
         "pai_instance_table": [
             f"j{attempt.user},{attempt.task},n{attempt.instance},w{number},i{attempt.user},{attempt.status},"
-            f"{second(attempt.start)},{second(attempt.end)},m"
+            f"{attempt.start}.0,{attempt.end}.0,m"
             for number, attempt in enumerate(attempts)
         ],
         "pai_sensor_table": [
@@ -106,10 +110,11 @@ def test_held_hours_are_what_a_walk_through_time_finds(
     for key, oracle in expected.items():
         for column in (
             "held_gpu_hours",
-            "used_gpu_hours",
+            "productive_gpu_hours",
             "idle_gpu_hours",
+            "under_used_gpu_hours",
+            "lost_gpu_hours",
             "unobserved_gpu_hours",
-            "failed_gpu_hours",
         ):
             assert found[key][column] == pytest.approx(oracle[column]), (key, column)
 

@@ -6,8 +6,11 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 from zoneinfo import available_timezones
 
 from gpulake.core.errors import ConfigError, choice_hint
@@ -21,6 +24,43 @@ OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA"}
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """What a cluster's own files do not say: `[clusters.<name>]` in gpulake.toml."""
+
+    time_zone: str = "UTC"  # of its days, its hours and its naive times
+    gpus: int = 0  # capacity, where no inventory of machines lands; 0: the most that was ever held at once
+    gpu_type: str = ""  # of that capacity
+    has_stale_running: bool = False  # attempts are called running that cannot be: their end was not recorded
+
+    def __post_init__(self) -> None:
+        _check_zone(self.time_zone)
+        if self.gpus < 0:
+            raise ConfigError(f"gpus is {self.gpus}", "give the number of the cluster's GPUs, or leave it out")
+
+
+@dataclass(frozen=True)
+class GpuType:
+    """What a GPU of a type costs: `[gpu_types.<name>]` in gpulake.toml. Below zero: unknown."""
+
+    price_per_hour: float = -1.0  # in the setting `currency`
+    busy_watts: float = -1.0
+    idle_watts: float = -1.0
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    return tomllib.loads(files("gpulake.core").joinpath("facts.toml").read_text(encoding="utf-8"))
+
+
+def _known_clusters() -> Mapping[str, Cluster]:
+    return {name: Cluster(**values) for name, values in _facts()["clusters"].items()}
+
+
+def _known_gpu_types() -> Mapping[str, GpuType]:
+    return {name: GpuType(**values) for name, values in _facts()["gpu_types"].items()}
+
+
+@dataclass(frozen=True)
 class Config:
     """Every setting, with its default. The name is the key in gpulake.toml; GPULAKE_<NAME> is its variable."""
 
@@ -30,6 +70,11 @@ class Config:
     keep_builds: int = 2  # finished builds kept on disk, the current one included
     reference_time_zone: str = "UTC"  # day boundaries of gold_cluster_util_daily_reference
     poor_coverage_ratio: float = 0.5  # a day with less than this share of the usual coverage is poorly covered
+    idle_gpu_ratio: float = 0.01  # an attempt that uses less than this share of the GPUs it holds holds them empty
+    missed_busy_hours: float = 20.0  # silence in which a machine would usually be busy this long means that it is down
+    currency: str = "USD"  # of the prices
+    clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
+    gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
@@ -40,11 +85,12 @@ class Config:
             raise ConfigError(f"lake is {self.lake!r}", "name a folder in printable characters")
         if self.keep_builds < 1:
             raise ConfigError(f"keep_builds is {self.keep_builds}", "keep at least 1: the build that readers use")
-        if not 0 <= self.poor_coverage_ratio <= 1:
-            raise ConfigError(f"poor_coverage_ratio is {self.poor_coverage_ratio}", "use a share from 0 to 1")
-        if self.reference_time_zone not in available_timezones():
-            hint = "use a name such as UTC or Asia/Shanghai"
-            raise ConfigError(f"no time zone named {self.reference_time_zone!r}", hint)
+        for name in ("poor_coverage_ratio", "idle_gpu_ratio"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}", "use a share from 0 to 1")
+        if not self.missed_busy_hours > 0:
+            raise ConfigError(f"missed_busy_hours is {self.missed_busy_hours}", "use a number above 0")
+        _check_zone(self.reference_time_zone)
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Config:
@@ -54,6 +100,11 @@ def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = No
     config = _apply(config, _from_file(env), "in the configuration file")
     config = _apply(config, _from_environment(env), "in the environment")
     return _apply(config, {name: value for name, value in flags.items() if value is not None}, "as a flag")
+
+
+def _check_zone(name: str) -> None:
+    if name not in available_timezones():
+        raise ConfigError(f"no time zone named {name!r}", "use a name such as UTC or Asia/Shanghai")
 
 
 def _from_file(env: Mapping[str, str]) -> dict[str, object]:
@@ -83,19 +134,41 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, object]:
 
 
 def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
-    known = {field.name: type(field.default) for field in fields(Config)}
+    known: dict[str, Any] = {setting.name: setting.default for setting in fields(Config)}
     changes: dict[str, object] = {}
     for name, value in values.items():
         if name not in known:
             raise ConfigError(f"unknown setting {name!r} {where}", choice_hint(name, known))
-        changes[name] = _convert(name, value, known[name], where)
+        if name == "clusters":
+            changes[name] = _with_facts(config.clusters, Cluster, name, value, where)
+        elif name == "gpu_types":
+            changes[name] = _with_facts(config.gpu_types, GpuType, name, value, where)
+        else:
+            changes[name] = _convert(name, value, type(known[name]), where)
     return replace(config, **changes)  # type: ignore[arg-type]
+
+
+def _with_facts(known: Mapping[str, Any], kind: type[Any], table: str, value: object, where: str) -> dict[str, Any]:
+    """The known facts, with those that the table gives in their place, one by one."""
+    if not isinstance(value, dict) or not all(isinstance(entry, dict) for entry in value.values()):
+        example = "time_zone = 'UTC'" if kind is Cluster else "price_per_hour = 2.5"
+        raise ConfigError(f"{table} is {value!r} {where}", f"write a table in gpulake.toml: [{table}.name] {example}")
+    facts = dict(known)
+    defaults = {setting.name: setting.default for setting in fields(kind)}
+    for name, entry in value.items():
+        changes = {}
+        for key, given in entry.items():
+            if key not in defaults:
+                raise ConfigError(f"unknown setting {key!r} in {table}.{name} {where}", choice_hint(key, defaults))
+            changes[key] = _convert(f"{table}.{name}.{key}", given, type(defaults[key]), where)
+        facts[name] = replace(facts.get(name, kind()), **changes)
+    return facts
 
 
 def _convert(name: str, value: object, kind: type, where: str) -> object:
     convert: Callable[[object], object] = Path if issubclass(kind, Path) else kind
     try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float | Path):
+        if isinstance(value, bool) != (kind is bool) or not isinstance(value, str | int | float | Path):
             raise TypeError
         return convert(value)
     except (TypeError, ValueError) as error:

@@ -22,23 +22,24 @@ FEWEST_DAYS = 7
 LEAST_FAILED_JOBS = 10
 
 HOLDERS = """
+WITH days AS (SELECT *, idle_gpu_hours + under_used_gpu_hours AS unused_gpu_hours FROM gold_user_gpu_usage_daily)
 SELECT
-    user_id, sum(idle_gpu_hours) AS idle,
-    sum(used_gpu_hours + idle_gpu_hours) AS seen, sum(sum(idle_gpu_hours)) OVER () AS all_idle
-FROM gold_user_gpu_usage_daily
+    user_id, sum(unused_gpu_hours) AS unused,
+    sum(productive_gpu_hours + unused_gpu_hours) AS seen, sum(sum(unused_gpu_hours)) OVER () AS all_unused
+FROM days
 GROUP BY user_id
-ORDER BY idle DESC, user_id
+ORDER BY unused DESC, user_id
 """
 # A crowd of jobs that hold GPUs and use next to none of them, in days that it fills.
 EMPTY_HANDS = """
 WITH days AS (
     SELECT *, idle_gpu_hours / sum(idle_gpu_hours) OVER (PARTITION BY dt) AS day_ratio
     FROM gold_user_gpu_usage_daily
-    WHERE used_gpu_hours + idle_gpu_hours > 0
+    WHERE idle_gpu_hours > 0
 )
 SELECT user_id, min(dt) AS first_dt, count(*) AS days, sum(jobs) AS jobs, sum(idle_gpu_hours) AS idle
 FROM days
-WHERE used_gpu_hours < 0.01 * (used_gpu_hours + idle_gpu_hours) AND day_ratio >= 0.1 AND jobs >= 20
+WHERE productive_gpu_hours + under_used_gpu_hours < 0.01 * idle_gpu_hours AND day_ratio >= 0.1 AND jobs >= 20
 GROUP BY user_id
 ORDER BY idle DESC, user_id
 """
@@ -84,18 +85,18 @@ def _empty_hands(users: list[Row]) -> Iterator[Finding]:
 
 def _idle_holders(users: list[Row]) -> Iterator[Finding]:
     for user in users[:MOST_HOLDERS]:
-        if user["idle"] < LEAST_IDLE_GPU_HOURS:
+        if user["unused"] < LEAST_IDLE_GPU_HOURS:
             return
-        share = user["idle"] / user["all_idle"]
+        share = user["unused"] / user["all_unused"]
         yield Finding(
             kind="idle_gpus",
             subject=user["user_id"],
-            headline=f"user {user['user_id']} held {user['idle']:,.0f} idle GPU-hours",
+            headline=f"user {user['user_id']} held {user['unused']:,.0f} idle GPU-hours",
             detail=(
-                f"{user['idle'] / user['seen']:.0%} of the {user['seen']:,.0f} GPU-hours that sensors saw; "
+                f"{user['unused'] / user['seen']:.0%} of the {user['seen']:,.0f} GPU-hours that sensors saw; "
                 f"{share:.0%} of all idle GPU-hours of the cluster"
             ),
-            value=user["idle"],
+            value=user["unused"],
             unit="GPU-hours",
         )
 

@@ -13,13 +13,13 @@ from gpulake.core.types import TestResult
 from gpulake.lake import Staging
 from gpulake.lake.engine import Connection, create_table
 from gpulake.model.plan import Plan, PlannedModel
-from gpulake.model.sources import PARAMETERS
+from gpulake.model.sources import SETTINGS, settings_rows
 
 
 def build(staging: Staging, plan: Plan, config: Config, report: Report) -> None:
     """Every model of the plan as a table of the staged build."""
     _need_rows(staging)
-    write_parameters(staging.connection, config)
+    write_settings(staging.connection, config)
     for position, model in enumerate(plan.models):
         report(f"building {model.name}", position / len(plan.models))
         try:
@@ -31,10 +31,11 @@ def build(staging: Staging, plan: Plan, config: Config, report: Report) -> None:
         _hold_contract(staging, model)
 
 
-def write_parameters(connection: Connection, config: Config) -> None:
-    """The settings that models read, as a table of one row."""
-    types = {name: kind for name, (kind, _) in PARAMETERS.items()}
-    create_table(connection, "landed.main.parameters", types, [{name: getattr(config, name) for name in PARAMETERS}])
+def write_settings(connection: Connection, config: Config) -> None:
+    """The settings that models read, as tables beside what landed."""
+    for table, rows in settings_rows(config).items():
+        types = {name: kind for name, (kind, _) in SETTINGS[table][1].items()}
+        create_table(connection, f"landed.main.{table}", types, rows)
 
 
 def test(staging: Staging, plan: Plan, report: Report) -> list[TestResult]:

@@ -18,7 +18,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, UsageError
 from gpulake.core.types import TestResult
 from gpulake.lake import Lake
-from gpulake.model.build import write_parameters
+from gpulake.model.build import write_settings
 from gpulake.model.plan import Plan, from_manifest
 
 # dbt calls a database by the name of its file.
@@ -58,7 +58,7 @@ def _write_landed(lake: Lake, path: Path) -> None:
     path.unlink(missing_ok=True)
     with lake.connect() as connection:
         lake.attach_landed(connection, path)
-        write_parameters(connection, lake.config)
+        write_settings(connection, lake.config)
 
 
 def _run(verb: str, folder: Path) -> None:

@@ -1,7 +1,10 @@
-"""The dbt project's sources, written from what core says of the bronze tables."""
+"""The dbt project's sources, written from what core says of the bronze tables, and the settings that models read."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from gpulake.core.config import Config
 from gpulake.core.tables import bronze_tables
 
 TYPES = {
@@ -11,10 +14,68 @@ TYPES = {
     "time": "timestamp with time zone",
     "local_time": "timestamp",
 }
-PARAMETERS = {
-    "reference_time_zone": ("varchar", "Time zone of the days of gold_cluster_util_daily_reference"),
-    "poor_coverage_ratio": ("double", "Share of the usual coverage below which a day is poorly covered"),
+# The settings that models read, as tables: what a row is, and its columns.
+SETTINGS = {
+    "parameters": (
+        "One row, the settings of the build.",
+        {
+            "reference_time_zone": ("varchar", "Time zone of the days of gold_cluster_util_daily_reference"),
+            "poor_coverage_ratio": ("double", "Share of the usual coverage below which a day is poorly covered"),
+            "idle_gpu_ratio": ("double", "Share of the GPUs held below which an attempt holds them empty"),
+            "missed_busy_hours": ("double", "Usually busy hours of silence after which a machine is taken to be down"),
+            "currency": ("varchar", "Currency of the prices"),
+        },
+    ),
+    "known_clusters": (
+        "One row per cluster of which something is known beside its files.",
+        {
+            "cluster_id": ("varchar", "Cluster"),
+            "time_zone": ("varchar", "Time zone of its days, hours and naive times"),
+            "gpus": ("double", "GPUs, where no inventory lands; empty: unknown"),
+            "gpu_type": ("varchar", "Type of those GPUs"),
+            "has_stale_running": ("boolean", "Whether attempts are called running that are not"),
+        },
+    ),
+    "known_gpu_types": (
+        "One row per GPU type of which a price or a power is known.",
+        {
+            "gpu_type": ("varchar", "GPU type"),
+            "price_per_hour": ("double", "Price of a GPU-hour, in the currency of the parameters"),
+            "busy_watts": ("double", "Power of a busy board, watts"),
+            "idle_watts": ("double", "Power of an idle board, watts"),
+        },
+    ),
 }
+
+
+def settings_rows(config: Config) -> dict[str, list[dict[str, Any]]]:
+    """The rows of those tables."""
+    return {
+        "parameters": [{name: getattr(config, name) for name in SETTINGS["parameters"][1]}],
+        "known_clusters": [
+            {
+                "cluster_id": name,
+                "time_zone": cluster.time_zone,
+                "gpus": cluster.gpus or None,
+                "gpu_type": cluster.gpu_type or None,
+                "has_stale_running": cluster.has_stale_running,
+            }
+            for name, cluster in sorted(config.clusters.items())
+        ],
+        "known_gpu_types": [
+            {
+                "gpu_type": name,
+                "price_per_hour": _known(kind.price_per_hour),
+                "busy_watts": _known(kind.busy_watts),
+                "idle_watts": _known(kind.idle_watts),
+            }
+            for name, kind in sorted(config.gpu_types.items())
+        ],
+    }
+
+
+def _known(number: float) -> float | None:
+    return number if number >= 0 else None
 
 
 def sources_yaml() -> str:
@@ -26,16 +87,15 @@ def sources_yaml() -> str:
         "    schema: main",
         "    description: What landed, in the source's own words.",
         "    tables:",
-        "      - name: parameters",
-        "        description: One row, the settings of the build.",
-        "        columns:",
     ]
-    for name, (kind, words) in PARAMETERS.items():
-        lines += _column(name, kind, words)
+    for name, (words, columns) in SETTINGS.items():
+        lines += [f"      - name: {name}", f'        description: "{words}"', "        columns:"]
+        for column, (kind, meaning) in columns.items():
+            lines += _column(column, kind, meaning)
     for table in bronze_tables().values():
         lines += [f"      - name: {table.name}", f'        description: "{_sentence(table.grain)}"', "        columns:"]
-        for column in table.columns:
-            lines += _column(column.name, TYPES[column.type], column.description)
+        for entry in table.columns:
+            lines += _column(entry.name, TYPES[entry.type], entry.description)
     return "\n".join(lines) + "\n"
 
 

@@ -62,6 +62,7 @@ def holders(users: Sequence[Row]) -> Figure:
     parts = [
         ("used", _column(top, "used"), BLUE),
         ("idle", _column(top, "idle"), ORANGE),
+        ("lost to failures", _column(top, "lost"), RED),
         ("no sensor", _column(top, "unobserved"), "#dddddd"),
     ]
     bars = [{**_bar(name, values, names, colour), "orientation": "h"} for name, values, colour in parts]

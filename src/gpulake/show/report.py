@@ -15,7 +15,8 @@ from gpulake.show.catalogue import BRONZE
 
 HOLDERS = """
 SELECT
-    user_id, sum(used_gpu_hours) AS used, sum(idle_gpu_hours) AS idle, sum(unobserved_gpu_hours) AS unobserved
+    user_id, sum(productive_gpu_hours) AS used, sum(idle_gpu_hours + under_used_gpu_hours) AS idle,
+    sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved
 FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id
 """
 NEEDED = {
@@ -62,7 +63,7 @@ def _content(reader: Reader) -> dict[str, Any]:
     figures = [
         ("Utilisation", "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days.", "utilisation"),
         ("Where the GPU-hours went", "Capacity of each day.", "coverage"),
-        ("Who holds idle GPUs", "GPU-hours held by attempts with a known begin and end.", "holders"),
+        ("Who holds idle GPUs", "What became of the GPU-hours that they held.", "holders"),
         ("How jobs end", "By the day of their end, in the trace's own time zone.", "jobs"),
     ]
     drawn = {

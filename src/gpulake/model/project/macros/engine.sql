@@ -18,11 +18,35 @@
 {% macro next_day(day) %}{{ adapter.dispatch('next_day', 'gpulake')(day) }}{% endmacro %}
 {% macro default__next_day(day) %}cast({{ day }} + 1 as date){% endmacro %}
 
+{# How far the clocks of a zone are ahead of the hours of UTC, in seconds within the hour: 1800 for India. #}
+{% macro hour_shift_seconds(instant, zone) %}{{ adapter.dispatch('hour_shift_seconds', 'gpulake')(instant, zone) }}{% endmacro %}
+{% macro default__hour_shift_seconds(instant, zone) -%}
+    cast(epoch(timezone({{ zone }}, {{ instant }})) - epoch({{ instant }}) + 86400 as bigint) % 3600
+{%- endmacro %}
+
+{# The instant of a naive local time in a named zone. #}
+{% macro instant_of_local(local_time, zone) %}{{ adapter.dispatch('instant_of_local', 'gpulake')(local_time, zone) }}{% endmacro %}
+{% macro default__instant_of_local(local_time, zone) %}timezone({{ zone }}, {{ local_time }}){% endmacro %}
+
+{# One row for each whole number from the first up to, and without, the last. #}
+{% macro each_number(first, last) %}{{ adapter.dispatch('each_number', 'gpulake')(first, last) }}{% endmacro %}
+{% macro default__each_number(first, last) %}unnest(range({{ first }}, {{ last }})){% endmacro %}
+
 {# One row for each day from the first to the last. #}
 {% macro each_day(first, last) %}{{ adapter.dispatch('each_day', 'gpulake')(first, last) }}{% endmacro %}
 {% macro default__each_day(first, last) -%}
     cast(unnest(generate_series({{ first }}, {{ last }}, interval 1 day)) as date)
 {%- endmacro %}
+
+{# An instant some seconds after another. #}
+{% macro later(instant, seconds) %}{{ adapter.dispatch('later', 'gpulake')(instant, seconds) }}{% endmacro %}
+{% macro default__later(instant, seconds) %}{{ instant }} + to_seconds({{ seconds }}){% endmacro %}
+
+{# The earliest and the latest of several instants, of which any may be unknown. #}
+{% macro earliest(instants) %}{{ adapter.dispatch('earliest', 'gpulake')(instants) }}{% endmacro %}
+{% macro default__earliest(instants) %}least({{ instants | join(', ') }}){% endmacro %}
+{% macro latest(instants) %}{{ adapter.dispatch('latest', 'gpulake')(instants) }}{% endmacro %}
+{% macro default__latest(instants) %}greatest({{ instants | join(', ') }}){% endmacro %}
 
 {# A number, or nothing where the source says NaN or infinity. #}
 {% macro finite(number) %}{{ adapter.dispatch('finite', 'gpulake')(number) }}{% endmacro %}
@@ -31,6 +55,10 @@
 {# The quantile of a column, interpolated. #}
 {% macro quantile(number, share) %}{{ adapter.dispatch('quantile', 'gpulake')(number, share) }}{% endmacro %}
 {% macro default__quantile(number, share) %}quantile_cont({{ number }}, {{ share }}){% endmacro %}
+
+{# The instant by which all but a thousandth of the values have come; of fewer than a thousand, the last. #}
+{% macro reached(instant) %}{{ adapter.dispatch('reached', 'gpulake')(instant) }}{% endmacro %}
+{% macro default__reached(instant) %}quantile_disc({{ instant }}, 0.999){% endmacro %}
 
 {# The first group of a pattern in a text, or nothing. #}
 {% macro extract_text(column, pattern) %}{{ adapter.dispatch('extract_text', 'gpulake')(column, pattern) }}{% endmacro %}

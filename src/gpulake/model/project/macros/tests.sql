@@ -29,3 +29,15 @@ from (
 ) as counted
 where rows_here != rows_there
 {% endtest %}
+
+{# Two tables account for the same total, group by group, within a thousandth. #}
+{% test same_total_as(model, relation, column, by) %}
+select {{ by | join(', ') }}
+from (
+    select {{ by | join(', ') }}, {{ column }} as here, 0e0 as there from {{ model }}
+    union all
+    select {{ by | join(', ') }}, 0e0 as here, {{ column }} as there from {{ relation }}
+) as both_sides
+group by {{ by | join(', ') }}
+having abs(sum(here) - sum(there)) > 0.001 * sum(there)
+{% endtest %}

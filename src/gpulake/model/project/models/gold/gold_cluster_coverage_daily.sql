@@ -6,7 +6,7 @@ with windows as (
 
 days as (
 
-    select * from {{ ref('silver_days') }}
+    select * from {{ ref('window_days') }}
 
 ),
 
@@ -26,6 +26,7 @@ parameters as (
 added as (
 
     select
+        cluster_id,
         machine_key,
         dt,
         end_seconds - greatest(
@@ -46,44 +47,51 @@ added as (
 machine_days as (
 
     select
+        cluster_id,
         machine_key,
         dt,
         sum(greatest(seconds, 0)) as seconds
     from added
-    group by machine_key, dt
+    group by cluster_id, machine_key, dt
 
 ),
 
 observed as (
 
     select
+        machine_days.cluster_id,
         machine_days.dt,
         cast(count(*) as bigint) as observed_machines,
         sum(machine_days.seconds * machines.gpus) / 3600 as observed_gpu_hours
     from machine_days
     inner join machines on machine_days.machine_key = machines.machine_key
     where machines.gpus > 0
-    group by machine_days.dt
+    group by machine_days.cluster_id, machine_days.dt
 
 ),
 
 capacity as (
 
-    select sum(gpus) as gpus from machines
+    select
+        cluster_id,
+        sum(gpus) as gpus
+    from machines
+    group by cluster_id
 
 ),
 
 covered as (
 
     select
+        days.cluster_id,
         days.dt,
         coalesce(observed.observed_machines, 0) as observed_machines,
         coalesce(observed.observed_gpu_hours, 0) as observed_gpu_hours,
         capacity.gpus * ({{ seconds_of('days.ended_at') }} - {{ seconds_of('days.started_at') }}) / 3600
             as capacity_gpu_hours
     from days
-    cross join capacity
-    left join observed on days.dt = observed.dt
+    inner join capacity on days.cluster_id = capacity.cluster_id
+    left join observed on days.cluster_id = observed.cluster_id and days.dt = observed.dt
 
 ),
 
@@ -99,7 +107,11 @@ ratios as (
 -- Most workers leave no window, so coverage is low even on a good day; a poor day is one far below the usual.
 usual as (
 
-    select {{ quantile('coverage_ratio', 0.5) }} as coverage_ratio from ratios
+    select
+        cluster_id,
+        {{ quantile('coverage_ratio', 0.5) }} as coverage_ratio
+    from ratios
+    group by cluster_id
 
 ),
 
@@ -110,10 +122,10 @@ final as (
         coalesce(ratios.coverage_ratio < parameters.poor_coverage_ratio * usual.coverage_ratio, false)
             as is_poorly_covered
     from ratios
-    cross join usual
+    inner join usual on ratios.cluster_id = usual.cluster_id
     cross join parameters
 
 )
 
 select * from final
-order by dt
+order by cluster_id, dt

@@ -19,6 +19,7 @@ coverage as (
 machine_days as (
 
     select
+        stretches.cluster_id,
         stretches.dt,
         stretches.machine_key,
         machines.gpus,
@@ -36,19 +37,21 @@ machine_days as (
 days as (
 
     select
+        cluster_id,
         dt,
         sum(busy_gpu_seconds) / 3600 as busy_gpu_hours,
         sum(busy_gpu_seconds) / nullif(sum(gpu_seconds * gpus), 0) as gpu_util_ratio,
         {{ quantile('busy_gpu_seconds / nullif(gpu_seconds * gpus, 0)', 0.95) }} as p95_machine_gpu_util_ratio,
         sum(busy_cpu_seconds * cores) / nullif(sum(cpu_seconds * cores), 0) as cpu_util_ratio
     from machine_days
-    group by dt
+    group by cluster_id, dt
 
 ),
 
 final as (
 
     select
+        coverage.cluster_id,
         coverage.dt,
         days.gpu_util_ratio,
         days.p95_machine_gpu_util_ratio,
@@ -60,9 +63,9 @@ final as (
         coverage.coverage_ratio,
         coverage.is_poorly_covered
     from coverage
-    left join days on coverage.dt = days.dt
+    left join days on coverage.cluster_id = days.cluster_id and coverage.dt = days.dt
 
 )
 
 select * from final
-order by dt
+order by cluster_id, dt

@@ -1,29 +1,38 @@
-with windows as (
+with clusters as (
 
-    select
-        min(window_started_at) as first_at,
-        max(window_ended_at) as last_at
-    from {{ ref('silver_gpu_timeseries') }}
+    select * from {{ ref('silver_clusters') }}
 
 ),
 
 days as (
 
     select
-        {{ each_day(
-            local_day('first_at', trace_time_zone()), local_day('last_at', trace_time_zone())
-        ) }} as dt
-    from windows
+        *,
+        {{ each_day(local_day('observed_from', 'time_zone'), local_day('observed_until', 'time_zone')) }} as dt
+    from clusters
+
+),
+
+bounded as (
+
+    select
+        *,
+        {{ day_begin('dt', 'time_zone') }} as started_at,
+        {{ day_begin(next_day('dt'), 'time_zone') }} as ended_at
+    from days
 
 ),
 
 final as (
 
     select
+        cluster_id,
         dt,
-        {{ day_begin('dt', trace_time_zone()) }} as started_at,
-        {{ day_begin(next_day('dt'), trace_time_zone()) }} as ended_at
-    from days
+        started_at,
+        ended_at,
+        {{ seconds_of(earliest(['ended_at', 'observed_until'])) }}
+        - {{ seconds_of(latest(['started_at', 'observed_from'])) }} as observed_seconds
+    from bounded
 
 )
 

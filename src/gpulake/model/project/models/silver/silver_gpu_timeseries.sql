@@ -13,10 +13,11 @@ machines as (
 final as (
 
     select
+        'pai' as cluster_id,
         {{ surrogate_key(['metrics.machine']) }} as machine_key,
         case when metrics.worker_name is not null then {{ surrogate_key(['metrics.worker_name']) }} end as worker_key,
-        {{ trace_instant('metrics.start_time') }} as window_started_at,
-        {{ trace_instant('metrics.end_time') }} as window_ended_at,
+        {{ pai_instant('metrics.start_time') }} as window_started_at,
+        {{ pai_instant('metrics.end_time') }} as window_ended_at,
         {{ finite('metrics.machine_gpu') }} / 100 as busy_gpus,
         {{ finite('metrics.machine_gpu') }} / 100 / nullif(machines.gpus, 0) as gpu_util_ratio,
         {{ finite('metrics.machine_cpu') }} / 100 as cpu_util_ratio,

@@ -1,24 +1,9 @@
-with instances as (
+with attempts as (
 
-    select * from {{ source('landed', 'bronze_instance_table') }}
-
-),
-
-keyed as (
-
-    select
-        {{ surrogate_key(['job_name']) }} as job_key,
-        {{ surrogate_key(['job_name', 'task_name']) }} as task_key,
-        {{ surrogate_key(['job_name', 'task_name', 'inst_name']) }} as instance_key,
-        case when worker_name is not null then {{ surrogate_key(['worker_name']) }} end as worker_key,
-        case when machine is not null then {{ surrogate_key(['machine']) }} end as machine_key,
-        task_name,
-        {{ canonical_status('status') }} as status,
-        {{ trace_instant('start_time') }} as started_at,
-        {{ trace_instant('end_time') }} as ended_at
-    from instances
+    select * from {{ ref('attempts') }}
 
 ),
+
 
 final as (
 
@@ -28,6 +13,7 @@ final as (
         instance_key,
         worker_key,
         machine_key,
+        cluster_id,
         task_name,
         -- Tries that never got anywhere come last: they are still waiting.
         row_number() over (
@@ -36,8 +22,10 @@ final as (
         status,
         started_at,
         ended_at,
-        {{ seconds_of('ended_at') }} - {{ seconds_of('started_at') }} as run_seconds
-    from keyed
+        {{ seconds_of('ended_at') }} - {{ seconds_of('started_at') }} as run_seconds,
+        gpus,
+        gpu_type
+    from attempts
 
 )
 

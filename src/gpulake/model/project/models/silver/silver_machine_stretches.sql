@@ -9,6 +9,7 @@ with windows as (
 edges as (
 
     select
+        cluster_id,
         machine_key,
         dt,
         begin_seconds as at_seconds,
@@ -21,6 +22,7 @@ edges as (
     union all
 
     select
+        cluster_id,
         machine_key,
         dt,
         end_seconds as at_seconds,
@@ -36,6 +38,7 @@ edges as (
 running as (
 
     select
+        cluster_id,
         machine_key,
         dt,
         at_seconds as begin_seconds,
@@ -55,6 +58,7 @@ running as (
 final as (
 
     select
+        cluster_id,
         machine_key,
         dt,
         {{ instant('begin_seconds') }} as started_at,

@@ -8,7 +8,7 @@ final as (
 
     select
         {{ surrogate_key(['machine']) }} as machine_key,
-        {{ trace_cluster() }} as cluster_id,
+        'pai' as cluster_id,
         machine as machine_id,
         nullif(gpu_type, 'CPU') as gpu_type,
         cast({{ finite('cap_gpu') }} as bigint) as gpus,

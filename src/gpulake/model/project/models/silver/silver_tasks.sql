@@ -1,29 +1,53 @@
-with tasks as (
+with plans as (
 
-    {{ newest(
-        source('landed', 'bronze_task_table'),
-        surrogate_key(['job_name', 'task_name']),
-        'end_time desc nulls last, start_time desc nulls last'
-    ) }}
+    select * from {{ ref('plans') }}
+
+),
+
+jobs as (
+
+    select * from {{ ref('silver_jobs') }}
+
+),
+
+instances as (
+
+    select * from {{ ref('silver_instances') }}
+
+),
+
+starts as (
+
+    select
+        task_key,
+        min(started_at) as started_at
+    from instances
+    group by task_key
 
 ),
 
 final as (
 
     select
-        row_key as task_key,
-        {{ surrogate_key(['job_name']) }} as job_key,
-        job_name as job_id,
-        task_name,
-        cast({{ finite('inst_num') }} as bigint) as planned_instances,
-        {{ canonical_status('status') }} as status,
-        {{ trace_instant('start_time') }} as launched_at,
-        {{ trace_instant('end_time') }} as ended_at,
-        {{ finite('plan_cpu') }} / 100 as requested_cores,
-        {{ gibibytes('plan_mem') }} as requested_memory_bytes,
-        coalesce({{ finite('plan_gpu') }} / 100, 0) as requested_gpus,
-        nullif(gpu_type, 'CPU') as gpu_type
-    from tasks
+        plans.task_key,
+        plans.job_key,
+        plans.cluster_id,
+        jobs.job_id,
+        plans.task_name,
+        plans.planned_instances,
+        plans.status,
+        plans.launched_at,
+        starts.started_at,
+        plans.ended_at,
+        {{ seconds_of('plans.launched_at') }} - {{ seconds_of('jobs.submitted_at') }} as launch_wait_seconds,
+        {{ seconds_of('starts.started_at') }} - {{ seconds_of('plans.launched_at') }} as start_wait_seconds,
+        plans.requested_cores,
+        plans.requested_memory_bytes,
+        plans.requested_gpus,
+        plans.gpu_type
+    from plans
+    left join jobs on plans.job_key = jobs.job_key
+    left join starts on plans.task_key = starts.task_key
 
 )
 

@@ -1,4 +1,4 @@
--- The windows of machines, cut at the midnights of the trace's own time zone.
+-- The windows of machines, cut at the midnights of the cluster's own time zone.
 
 with windows as (
 
@@ -8,11 +8,12 @@ with windows as (
 
 days as (
 
-    select * from {{ ref('silver_days') }}
+    select * from {{ ref('window_days') }}
 
 )
 
 select
+    windows.cluster_id,
     windows.machine_key,
     days.dt,
     {{ seconds_of('greatest(windows.window_started_at, days.started_at)') }} as begin_seconds,
@@ -20,4 +21,8 @@ select
     windows.busy_gpus,
     windows.cpu_util_ratio
 from windows
-inner join days on windows.window_started_at < days.ended_at and windows.window_ended_at > days.started_at
+inner join days
+    on
+        windows.cluster_id = days.cluster_id
+        and windows.window_started_at < days.ended_at
+        and windows.window_ended_at > days.started_at

@@ -1,0 +1,91 @@
+-- Of the jobs that ended on a day: how much of what they held brought them forward, and how much of their time.
+
+with holdings as (
+
+    select * from {{ ref('silver_holdings') }}
+
+),
+
+jobs as (
+
+    select * from {{ ref('silver_jobs') }}
+
+),
+
+days as (
+
+    select * from {{ ref('silver_days') }}
+
+),
+
+spent as (
+
+    select
+        job_key,
+        max(attempt) as attempts,
+        sum(gpus * held_seconds) / 3600 as held_gpu_hours,
+        sum(case when bucket != 'lost' then gpus * held_seconds else 0 end) / 3600 as good_gpu_hours,
+        max(case when bucket != 'lost' then held_until end) as good_until,
+        min(case when bucket != 'lost' then held_from end) as good_from
+    from holdings
+    group by job_key
+
+),
+
+gangs as (
+
+    select
+        job_key,
+        sum(gpus) as gpus
+    from holdings
+    where attempt = 1
+    group by job_key
+
+),
+
+runs as (
+
+    select
+        jobs.cluster_id,
+        jobs.ended_at,
+        {{ request_size('gangs.gpus') }} as request_size,
+        spent.attempts,
+        spent.held_gpu_hours,
+        spent.good_gpu_hours,
+        gangs.gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
+        gangs.gpus * least(
+            coalesce({{ seconds_of('spent.good_until') }} - {{ seconds_of('spent.good_from') }}, 0),
+            jobs.turnaround_seconds
+        ) / 3600 as progress_gpu_hours
+    from spent
+    inner join jobs on spent.job_key = jobs.job_key
+    inner join gangs on spent.job_key = gangs.job_key
+    where jobs.turnaround_seconds >= 0
+
+),
+
+final as (
+
+    select
+        runs.cluster_id,
+        days.dt,
+        runs.request_size,
+        cast(count(*) as bigint) as ended_jobs,
+        cast(count(case when runs.attempts > 1 then 1 end) as bigint) as restarted_jobs,
+        cast(sum(runs.attempts - 1) as bigint) as restarts,
+        sum(runs.held_gpu_hours) as held_gpu_hours,
+        sum(runs.good_gpu_hours) as good_gpu_hours,
+        sum(runs.good_gpu_hours) / nullif(sum(runs.held_gpu_hours), 0) as goodput_ratio,
+        sum(runs.progress_gpu_hours) / nullif(sum(runs.wall_gpu_hours), 0) as ettr_ratio
+    from runs
+    inner join days
+        on
+            runs.cluster_id = days.cluster_id
+            and runs.ended_at >= days.started_at
+            and runs.ended_at < days.ended_at
+    group by runs.cluster_id, days.dt, runs.request_size
+
+)
+
+select * from final
+order by cluster_id, dt, request_size

@@ -1,0 +1,39 @@
+with jobs as (
+
+    select * from {{ ref('silver_jobs') }}
+
+),
+
+job_days as (
+
+    select
+        job_key,
+        sum(held_gpu_hours) as held_gpu_hours,
+        sum(lost_gpu_hours) as lost_gpu_hours
+    from {{ ref('gold_job_efficiency_daily') }}
+    group by job_key
+
+),
+
+final as (
+
+    select
+        jobs.cluster_id,
+        jobs.group_id,
+        cast(count(*) as bigint) as jobs,
+        cast(count(distinct jobs.user_id) as bigint) as users,
+        cast(count(case when jobs.status = 'failed' then 1 end) as bigint) as failed_jobs,
+        min(jobs.submitted_at) as first_submitted_at,
+        max(jobs.submitted_at) as last_submitted_at,
+        {{ quantile('jobs.turnaround_seconds', 0.5) }} as median_turnaround_seconds,
+        stddev_pop(jobs.turnaround_seconds) / nullif(avg(jobs.turnaround_seconds), 0) as turnaround_cov_ratio,
+        sum(coalesce(job_days.held_gpu_hours, 0)) as held_gpu_hours,
+        sum(coalesce(job_days.lost_gpu_hours, 0)) as lost_gpu_hours
+    from jobs
+    left join job_days on jobs.job_key = job_days.job_key
+    where jobs.group_id is not null
+    group by jobs.cluster_id, jobs.group_id
+
+)
+
+select * from final

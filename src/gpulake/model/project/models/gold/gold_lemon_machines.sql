@@ -1,0 +1,100 @@
+-- Jobs that failed, not attempts: one that fails ten times on a machine speaks of the job. Interrupted ones are
+-- victims.
+
+with holdings as (
+
+    select * from {{ ref('silver_holdings') }}
+    where machine_key is not null
+
+),
+
+machines as (
+
+    select * from {{ ref('silver_machines') }}
+
+),
+
+clusters as (
+
+    select * from {{ ref('silver_clusters') }}
+
+),
+
+tried as (
+
+    select
+        machine_key,
+        job_key,
+        max(case when status in ('failed', 'timeout', 'node_fail') then 1 else 0 end) as has_failed,
+        sum(case when bucket = 'lost' then gpus * held_seconds else 0 end) / 3600 as lost_gpu_hours
+    from holdings
+    group by machine_key, job_key
+
+),
+
+counted as (
+
+    select
+        machines.cluster_id,
+        machines.machine_key,
+        machines.machine_id,
+        coalesce(machines.gpu_type, 'unknown') as gpu_type,
+        cast(count(*) as bigint) as jobs,
+        cast(sum(tried.has_failed) as bigint) as failed_jobs,
+        sum(tried.lost_gpu_hours) as lost_gpu_hours
+    from tried
+    inner join machines on tried.machine_key = machines.machine_key
+    group by all
+
+),
+
+-- What a machine of the same type with as many jobs would have had; the machine itself is left out of its peers.
+compared as (
+
+    select
+        *,
+        cast(jobs as double) * (sum(failed_jobs) over by_type - failed_jobs)
+        / nullif(sum(jobs) over by_type - jobs, 0) as expected_failed_jobs
+    from counted
+    window by_type as (partition by cluster_id, gpu_type)
+
+),
+
+scored as (
+
+    select
+        *,
+        (failed_jobs - expected_failed_jobs) / sqrt(expected_failed_jobs + 1) as excess_deviations
+    from compared
+    where expected_failed_jobs is not null
+
+),
+
+final as (
+
+    select
+        scored.cluster_id,
+        row_number() over (
+            partition by scored.cluster_id order by scored.excess_deviations desc, scored.machine_id asc
+        ) as rank,
+        scored.machine_key,
+        scored.machine_id,
+        scored.gpu_type,
+        scored.jobs,
+        scored.failed_jobs,
+        scored.expected_failed_jobs,
+        scored.excess_deviations,
+        scored.excess_deviations >= 4 and scored.failed_jobs >= 5 as is_lemon,
+        scored.lost_gpu_hours,
+        -- In thirty days like these, what it would lose beyond its peers.
+        scored.lost_gpu_hours * greatest(1 - scored.expected_failed_jobs / nullif(scored.failed_jobs, 0), 0)
+        * 2592000 / nullif(
+            {{ seconds_of('clusters.observed_until') }} - {{ seconds_of('clusters.observed_from') }}, 0
+        ) as gpu_hours_at_risk
+    from scored
+    inner join clusters on scored.cluster_id = clusters.cluster_id
+
+)
+
+select * from final
+order by cluster_id, rank

@@ -1,0 +1,173 @@
+-- An inventory says what there is. Without one, capacity is what the settings say of the cluster, or else the most
+-- that was ever held at once.
+
+with machines as (
+
+    select * from {{ ref('silver_machines') }}
+    where gpus > 0
+
+),
+
+holdings as (
+
+    select * from {{ ref('silver_holdings') }}
+
+),
+
+clusters as (
+
+    select * from {{ ref('silver_clusters') }}
+
+),
+
+known as (
+
+    select * from {{ source('landed', 'known_clusters') }}
+
+),
+
+held as (
+
+    select distinct machine_key from holdings
+
+),
+
+placed as (
+
+    select distinct machines.cluster_id
+    from machines
+    inner join held on machines.machine_key = held.machine_key
+
+),
+
+-- Machines whose jobs are not known to run on this one or on that one count as one pool.
+pooled as (
+
+    select
+        clusters.cluster_id,
+        {{ pool_key('clusters.cluster_id') }} as machine_key,
+        case when count(distinct machines.gpu_type) > 1 then 'mixed' else any_value(machines.gpu_type) end as gpu_type,
+        sum(machines.gpus) as gpus
+    from clusters
+    inner join machines on clusters.cluster_id = machines.cluster_id
+    where clusters.cluster_id not in (select placed.cluster_id from placed)
+    group by clusters.cluster_id
+
+),
+
+configured as (
+
+    select
+        clusters.cluster_id,
+        {{ pool_key('clusters.cluster_id') }} as machine_key,
+        known.gpu_type,
+        known.gpus
+    from clusters
+    inner join known on clusters.cluster_id = known.cluster_id
+    where known.gpus > 0 and clusters.cluster_id not in (select machines.cluster_id from machines)
+
+),
+
+unlisted as (
+
+    select holdings.*
+    from holdings
+    where
+        holdings.cluster_id not in (select machines.cluster_id from machines)
+        and holdings.cluster_id not in (select configured.cluster_id from configured)
+
+),
+
+edges as (
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        held_from as edge_at,
+        gpus as change
+    from unlisted
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        held_until as edge_at,
+        -gpus as change
+    from unlisted
+
+),
+
+-- What ends at a moment has gone before what begins at it.
+running as (
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        sum(change) over (
+            partition by machine_key order by edge_at, change rows between unbounded preceding and current row
+        ) as gpus
+    from edges
+
+),
+
+peaks as (
+
+    select
+        cluster_id,
+        machine_key,
+        max(gpu_type) as gpu_type,
+        ceil(max(gpus) - 0.000001) as gpus
+    from running
+    group by cluster_id, machine_key
+
+),
+
+final as (
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        cast(gpus as double) as gpus,
+        'inventory' as basis
+    from machines
+    where cluster_id in (select placed.cluster_id from placed)
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        cast(gpus as double) as gpus,
+        'inventory' as basis
+    from pooled
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        gpus,
+        'settings' as basis
+    from configured
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_type,
+        gpus,
+        'peak' as basis
+    from peaks
+    where gpus > 0
+
+)
+
+select * from final

@@ -1,0 +1,3 @@
+-- The attempts of every source.
+
+select * from {{ ref('pai_attempts') }}

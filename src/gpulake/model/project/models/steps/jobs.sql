@@ -1,0 +1,3 @@
+-- The jobs of every source.
+
+select * from {{ ref('pai_jobs') }}

@@ -1,0 +1,3 @@
+-- The tasks of every source, as planned.
+
+select * from {{ ref('pai_plans') }}
