@@ -51,7 +51,8 @@ final as (
             busy.busy_gpu_hours * kinds.busy_watts
             + (busy.capacity_gpu_hours - busy.down_gpu_hours - busy.busy_gpu_hours) * kinds.idle_watts
         ) / 1000 as energy_kilowatt_hours,
-        greatest(busy.held_gpu_hours - busy.busy_gpu_hours, 0) * kinds.idle_watts / 1000 as wasted_energy_kilowatt_hours,
+        greatest(busy.held_gpu_hours - busy.busy_gpu_hours, 0) * kinds.idle_watts / 1000
+            as wasted_energy_kilowatt_hours,
         busy.capacity_gpu_hours * kinds.price_per_hour as capacity_cost,
         busy.held_gpu_hours * kinds.price_per_hour as held_cost,
         (busy.idle_gpu_hours + busy.under_used_gpu_hours + busy.lost_gpu_hours) * kinds.price_per_hour as wasted_cost,
