@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from gpulake.core.types import Finding, Landing, Run, TestResult
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
+    from gpulake.model.increment import Touched
     from gpulake.model.plan import Plan
 
 Result = TypeVar("Result")
@@ -61,6 +62,7 @@ class BuildOrder:
     written: tuple[str, ...]
     is_partial: bool
     is_dbt: bool
+    is_forced: bool
     model: Path | None
 
 
@@ -71,6 +73,13 @@ class BuildResult:
     tests: tuple[TestResult, ...] = ()
     findings: tuple[Finding, ...] | None = None  # None: nobody looked
     flagged_days: int = 0
+    touched: Touched | None = None  # None: built at once
+
+
+@dataclass(frozen=True)
+class Extension:
+    base: Path
+    new_files: dict[str, list[Path]]  # by table
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Flow:
         written = tuple(name for name in WRITTEN if not select or name in select or FINDINGS in select)
         needed = [table for name in written for table in WRITTEN[name]]
         plan = shipped_plan().select([*(name for name in select if name not in WRITTEN), *needed] if select else ())
-        order = BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, model=model)
+        order = BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, is_forced=is_forced, model=model)
         with self.lake.writing():
             fingerprint = self._fingerprint(order)
             if not is_forced and not is_dbt and self._is_current(fingerprint):
@@ -167,6 +176,13 @@ class Flow:
         return self.refresh([trace], report_path)
 
     def _build(self, order: BuildOrder, fingerprint: str) -> BuildResult:
+        """One more day is added to the build that there is, where that is possible and cheaper than a new one."""
+        extension = self._extension(order)
+        extended = self._make(order, fingerprint, extension) if extension else None
+        return extended or self._make(order, fingerprint, None)  # type: ignore[return-value]
+
+    def _make(self, order: BuildOrder, fingerprint: str, extension: Extension | None) -> BuildResult | None:
+        """Nothing, where the new files touch too much of the build that was to be extended."""
         from gpulake.detect.days import score_days
         from gpulake.detect.findings import find
         from gpulake.model import build as room
@@ -174,13 +190,25 @@ class Flow:
         at = self.clock.now()
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
         tests = self._build_with_dbt(build_id) if order.is_dbt else []
-        with self.lake.stage(build_id) as staging:
-            if not order.is_dbt:
-                with self._step("build") as detail:
-                    room.build(staging, order.plan, self.config, self.report)
+        with self.lake.stage(build_id, extension.base if extension else None) as staging:
+            increment = room.Increment(staging, order.plan, extension.new_files) if extension else None
+            touched = None
+            with self._step("build") as detail:
+                room.write_settings(staging.connection, self.config)
+                if increment:
+                    try:
+                        touched = increment.build()
+                        detail.update(asdict(touched))
+                    except room.TouchesTooMuchError as error:
+                        detail["skipped"] = f"built at once instead: {error}"
+                elif not order.is_dbt:
+                    room.build(staging, order.plan, self.report)
                     detail["models"] = len(order.plan.models)
+            if increment and not touched:
+                staging.path.unlink()
+                return None
             with self._step("test") as detail:
-                tests = tests or room.test(staging, order.plan, self.report)
+                tests = tests or room.test(staging, order.plan, self.report, increment)
                 detail["tests"] = len(tests)
                 self.lake.record_tests(build_id, tests)
                 room.refuse_failures(tests)
@@ -191,10 +219,43 @@ class Flow:
                 staging.record_tables(at)
                 if order.is_partial:
                     staging.carry_over()
-                info = {"build_id": build_id, "built_at": at, "fingerprint": fingerprint}
-                staging.write("build_info", [{**info, "gpulake_version": __version__}])
+                info = {
+                    "build_id": build_id,
+                    "built_at": at,
+                    "fingerprint": fingerprint,
+                    "recipe": None if order.is_partial else self._recipe(order),
+                    "gpulake_version": __version__,
+                    "is_increment": touched is not None,
+                    **(asdict(touched) if touched else {}),
+                }
+                staging.write("build_info", [info])
+                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs()])
                 staging.publish()
-        return BuildResult(build_id, True, tuple(tests), None if findings is None else tuple(findings), flagged)
+        found = None if findings is None else tuple(findings)
+        return BuildResult(build_id, True, tuple(tests), found, flagged, touched)
+
+    def _extension(self, order: BuildOrder) -> Extension | None:
+        """The current build and the files new to it, if it was made alike and none of its own was replaced."""
+        current = self.lake.builds.current()
+        if current is None or order.is_partial or order.is_dbt or order.is_forced:
+            return None
+        try:
+            with self.lake.reading() as reader:
+                (info,) = reader.query("SELECT recipe FROM build_info").to_pylist()
+                known = {(row["table"], row["file"]) for row in reader.query("FROM build_inputs").to_pylist()}
+        except GpulakeError:
+            # A build that cannot be read, or that an older version made, is one to replace.
+            return None
+        inputs = set(self._inputs())
+        if info["recipe"] != self._recipe(order) or not known or not known < inputs:
+            return None
+        new_files: dict[str, list[Path]] = {}
+        for table, file in sorted(inputs - known):
+            new_files.setdefault(table, []).append(self.lake.bronze.folder / table / file)
+        return Extension(current, new_files)
+
+    def _inputs(self) -> list[tuple[str, str]]:
+        return sorted((landing.table, landing.file) for landing in self.lake.live_landings())
 
     def _build_with_dbt(self, build_id: str) -> list[TestResult]:
         from gpulake.model.dbt import build_with_dbt
@@ -204,13 +265,15 @@ class Flow:
             return build_with_dbt(self.lake, self.lake.staged_path(build_id))
 
     def _fingerprint(self, order: BuildOrder) -> str:
+        landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
+        return _hashed([self._recipe(order), *landed])
+
+    def _recipe(self, order: BuildOrder) -> str:
         from gpulake.model.sources import settings_rows
 
-        landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
         model = hashlib.sha256(order.model.read_bytes()).hexdigest() if order.model and order.model.is_file() else None
         settings = json.dumps(settings_rows(self.config))
-        parts = [order.plan.fingerprint(), *order.written, settings, str(model), __version__, *landed]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return _hashed([order.plan.fingerprint(), *order.written, settings, str(model), __version__])
 
     def _is_current(self, fingerprint: str) -> bool:
         if self.lake.builds.current() is None:
@@ -262,3 +325,7 @@ class Flow:
             except GpulakeError as error:
                 raise StepError(f"step {name} failed: {error.message}", error.hint) from error
         raise AssertionError("unreachable")
+
+
+def _hashed(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -41,5 +41,8 @@ def command(
         click.echo(f"Nothing has changed since build {result.build_id}.", err=True)
         return
     warned = sum(test.status == "warn" for test in result.tests)
+    if result.touched:
+        days, late = result.touched.touched_days, result.touched.late_attempts
+        click.echo(f"The last build was extended: {days} days built anew, {late:,} attempts came late.", err=True)
     click.echo(f"Build {result.build_id}: {len(result.tests)} data tests, {warned} with warnings.", err=True)
     click.echo("Next: gpulake tables, gpulake tests, gpulake report overview", err=True)

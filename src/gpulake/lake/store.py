@@ -131,10 +131,12 @@ class Lake:
         return self.staging / f"{build_id}{SUFFIX}"
 
     @contextmanager
-    def stage(self, build_id: str) -> Iterator[Staging]:
-        """A build in the making: nobody sees it before it is published."""
+    def stage(self, build_id: str, base: Path | None = None) -> Iterator[Staging]:
+        """A build in the making, empty or a copy of another: nobody sees it before it is published."""
         path = self.staged_path(build_id)
         with lake_errors("building"), self.connect() as connection:
+            if base:
+                shutil.copyfile(base, path)
             self.attach_landed(connection)
             connection.execute(f"ATTACH {text(str(path))} AS lake")
             connection.execute("USE lake.main")

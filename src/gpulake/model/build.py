@@ -12,14 +12,16 @@ from gpulake.core.progress import Report
 from gpulake.core.types import TestResult
 from gpulake.lake import Staging
 from gpulake.lake.engine import Connection, create_table
+from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel
 from gpulake.model.sources import SETTINGS, settings_rows
 
+__all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
 
-def build(staging: Staging, plan: Plan, config: Config, report: Report) -> None:
+
+def build(staging: Staging, plan: Plan, report: Report) -> None:
     """Every model of the plan as a table of the staged build."""
     _need_rows(staging)
-    write_settings(staging.connection, config)
     for position, model in enumerate(plan.models):
         report(f"building {model.name}", position / len(plan.models))
         try:
@@ -38,14 +40,16 @@ def write_settings(connection: Connection, config: Config) -> None:
         create_table(connection, f"landed.main.{table}", types, rows)
 
 
-def test(staging: Staging, plan: Plan, report: Report) -> list[TestResult]:
+def test(staging: Staging, plan: Plan, report: Report, increment: Increment | None) -> list[TestResult]:
     """What each data test finds. A test that cannot run is an error of the build, not a failure of the data."""
     results = []
     for position, planned in enumerate(plan.tests):
         report(f"testing {planned.table}", position / len(plan.tests))
         begin = time.perf_counter()
         try:
-            row = staging.connection.execute(f"SELECT count(*) FROM ({planned.sql})").fetchone()
+            row = staging.connection.execute(
+                f"SELECT count(*) FROM ({increment.narrowed(planned) if increment else planned.sql})"
+            ).fetchone()
         except (duckdb.IOException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:

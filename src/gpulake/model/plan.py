@@ -22,6 +22,7 @@ class PlannedModel:
     description: str
     columns: tuple[Column, ...]
     depends_on: tuple[str, ...]
+    scope: str  # what a new file touches of it: rows of a job, holding, worker, machine, day or file; whole: all
     sql: str
 
     def as_table(self) -> Table:
@@ -108,6 +109,7 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
                 for column in models[key]["columns"].values()
             ),
             depends_on=_names(models[key]["needs"], models),
+            scope=models[key]["config"]["meta"].get("scope", "whole"),
             sql=models[key]["compiled_code"].strip() + "\n",
         )
         for key in _in_order(models)

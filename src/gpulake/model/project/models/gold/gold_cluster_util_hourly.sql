@@ -31,8 +31,8 @@ spans as (
         stretches.busy_gpus,
         stretches.cpu_util_ratio,
         clusters.hour_shift_seconds as shift,
-        {{ seconds_of('stretches.started_at') }} as begin_seconds,
-        {{ seconds_of('stretches.ended_at') }} as end_seconds
+        {{ seconds_of(latest(['stretches.started_at', 'clusters.observed_from'])) }} as begin_seconds,
+        {{ seconds_of(earliest(['stretches.ended_at', 'clusters.observed_until'])) }} as end_seconds
     from stretches
     inner join machines on stretches.machine_key = machines.machine_key
     inner join clusters on stretches.cluster_id = clusters.cluster_id

@@ -39,8 +39,9 @@ final as (
         job_days.dt,
         job_days.job_key,
         jobs.job_id,
-        jobs.user_id,
-        jobs.group_id,
+        -- A job whose own row has not landed is somebody's all the same.
+        coalesce(jobs.user_id, 'unknown') as user_id,
+        coalesce(jobs.group_id, jobs.user_id, 'unknown') as group_id,
         jobs.workload,
         job_days.gpu_type,
         jobs.status,

@@ -30,6 +30,8 @@ final as (
         dt,
         started_at,
         ended_at,
+        {{ latest(['started_at', 'observed_from']) }} as observed_from,
+        {{ earliest(['ended_at', 'observed_until']) }} as observed_until,
         {{ seconds_of(earliest(['ended_at', 'observed_until'])) }}
         - {{ seconds_of(latest(['started_at', 'observed_from'])) }} as observed_seconds
     from bounded

@@ -103,21 +103,6 @@ own_windows as (
 
 ),
 
--- The PAI trace calls attempts running that began weeks before its end: more than the cluster could hold. Those that
--- began too long ago to be running still are taken to have run as long as is usual.
-usual as (
-
-    select
-        instances.cluster_id,
-        {{ quantile('instances.run_seconds', 0.5) }} as run_seconds,
-        {{ quantile('instances.run_seconds', 0.99) }} as longest_run_seconds
-    from instances
-    inner join known on instances.cluster_id = known.cluster_id
-    where known.has_stale_running and instances.status = 'succeeded'
-    group by instances.cluster_id
-
-),
-
 evidence as (
 
     select
@@ -134,9 +119,18 @@ evidence as (
         tasks.ended_at as task_ended_at,
         jobs.submitted_at as job_submitted_at,
         jobs.ended_at as job_ended_at,
-        case when gaps.status = 'running' then clusters.observed_until end as censored_at,
-        usual.run_seconds as usual_seconds,
-        usual.longest_run_seconds
+        -- The PAI trace calls attempts running that began weeks before its end, more than the cluster could hold:
+        -- only those of its last day are believed.
+        case
+            when
+                gaps.status = 'running'
+                and (
+                    not coalesce(known.has_stale_running, false)
+                    or {{ later('coalesce(gaps.started_at, tasks.launched_at, jobs.submitted_at)', 86400) }}
+                    > clusters.observed_until
+                )
+                then clusters.observed_until
+        end as censored_at
     from gaps
     left join own_windows on gaps.worker_key = own_windows.worker_key
     left join tries on gaps.instance_key = tries.instance_key and gaps.attempt = tries.attempt
@@ -144,7 +138,7 @@ evidence as (
     left join tasks on gaps.task_key = tasks.task_key
     left join jobs on gaps.job_key = jobs.job_key
     left join clusters on gaps.cluster_id = clusters.cluster_id
-    left join usual on gaps.cluster_id = usual.cluster_id
+    left join known on gaps.cluster_id = known.cluster_id
 
 ),
 
@@ -176,11 +170,7 @@ ended as (
                 not_before('next_try_from', 'held_from'), not_before('first_stopped_at', 'held_from'),
                 not_before('task_ended_at', 'held_from'), not_before('job_ended_at', 'held_from')
             ]) }},
-            case
-                when {{ seconds_of('censored_at') }} - {{ seconds_of('held_from') }} > longest_run_seconds
-                    then {{ later('held_from', 'usual_seconds') }}
-                else censored_at
-            end,
+            censored_at,
             held_from
         ) as held_until
     from begun
@@ -208,7 +198,6 @@ inferred as (
             when held_until = task_ended_at then 'task'
             when held_until = job_ended_at then 'job'
             when held_until = censored_at then 'censored'
-            when status = 'running' then 'usual'
             else 'none'
         end as end_basis
     from ended

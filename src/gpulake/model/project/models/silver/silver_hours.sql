@@ -36,6 +36,8 @@ final as (
         started_at,
         ended_at,
         {{ local_day('started_at', 'time_zone') }} as dt,
+        {{ latest(['started_at', 'observed_from']) }} as observed_from,
+        {{ earliest(['ended_at', 'observed_until']) }} as observed_until,
         {{ seconds_of(earliest(['ended_at', 'observed_until'])) }}
         - {{ seconds_of(latest(['started_at', 'observed_from'])) }} as observed_seconds
     from hours

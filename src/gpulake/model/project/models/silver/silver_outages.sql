@@ -1,13 +1,7 @@
 -- A machine that is usually busy and then has nothing to do for as long as it would take it to be busy for many hours
 -- is taken to be down. Traces do not say so themselves.
 
-with instances as (
-
-    select * from {{ ref('silver_instances') }}
-
-),
-
-held_hours as (
+with signs as (
 
     select * from {{ ref('silver_held_hours') }}
 
@@ -45,34 +39,6 @@ spans as (
         max(hour_number) as last_hour
     from hours
     group by cluster_id
-
-),
-
--- CPU work is a sign of life too.
-signs as (
-
-    select
-        machine_key,
-        hour_number
-    from held_hours
-
-    union distinct
-
-    select
-        instances.machine_key,
-        {{ hour_number(seconds_of('instances.started_at'), 'clusters.hour_shift_seconds') }} as hour_number
-    from instances
-    inner join clusters on instances.cluster_id = clusters.cluster_id
-    where instances.started_at is not null and instances.machine_key is not null
-
-    union distinct
-
-    select
-        instances.machine_key,
-        {{ hour_number(seconds_of('instances.ended_at'), 'clusters.hour_shift_seconds') }} as hour_number
-    from instances
-    inner join clusters on instances.cluster_id = clusters.cluster_id
-    where instances.ended_at is not null and instances.machine_key is not null
 
 ),
 

@@ -30,14 +30,14 @@ select
     holdings.is_inferred,
     least(holdings.used_gpus, holdings.gpus) as used_gpus,
     (
-        {{ seconds_of('least(holdings.held_until, days.ended_at)') }}
-        - {{ seconds_of('greatest(holdings.held_from, days.started_at)') }}
+        {{ seconds_of('least(holdings.held_until, days.observed_until)') }}
+        - {{ seconds_of('greatest(holdings.held_from, days.observed_from)') }}
     ) / 3600 as hours
 from holdings
 left join capacity on holdings.machine_key = capacity.machine_key
 inner join days
     on
         holdings.cluster_id = days.cluster_id
-        and holdings.held_from < days.ended_at
-        and holdings.held_until > days.started_at
+        and holdings.held_from < days.observed_until
+        and holdings.held_until > days.observed_from
 where holdings.held_seconds > 0

@@ -1,0 +1,135 @@
+"""A build made in steps is the build made at once, however the rows come in."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import rows_of
+from gpulake.core.config import Config
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from gpulake.synth import TraceSummary
+
+# The column that says to which job a row belongs, and the one with its latest time.
+TABLES = {
+    "pai_job_table": (0, 5),
+    "pai_task_table": (0, 5),
+    "pai_instance_table": (0, 7),
+    "pai_sensor_table": (0, None),
+    "pai_group_tag_table": (None, None),
+    "pai_machine_metric": (None, 3),
+}
+WHOLE = ("pai_machine_spec", "tpu_gpus")
+# How a build came about is not what it says.
+HISTORY = {"build_info", "build_inputs", "table_builds"}
+
+
+def read(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def write(path: Path, rows: list[list[str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def split(trace: Path, out: Path, seed: int) -> Iterator[Path]:
+    """Three folders: nearly all jobs, then the two last days; one row in fifty comes in a later folder than its own."""
+    draw = random.Random(seed)
+    jobs = {row[0]: float(row[5] or row[4]) for row in read(trace / "pai_job_table.csv")}
+    ends = sorted(jobs.values())
+    cuts = (ends[int(len(ends) * 0.94)], ends[int(len(ends) * 0.98)])
+    for name, (job_column, time_column) in TABLES.items():
+        parts: list[list[list[str]]] = [[], [], []]
+        for row in read(trace / f"{name}.csv"):
+            time = row[time_column] if time_column is not None else ""
+            moment = jobs[row[job_column]] if job_column is not None else float(time or 0)
+            part = sum(moment >= cut for cut in cuts)
+            parts[draw.randint(part, 2) if draw.random() < 0.02 else part].append(row)
+        for number, rows in enumerate(parts):
+            write(out / str(number) / f"{name}.csv", rows)
+    for name in WHOLE:
+        (out / "0" / f"{name}.csv").write_bytes((trace / f"{name}.csv").read_bytes())
+    for number in range(3):
+        yield out / str(number)
+
+
+def contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
+    names = {str(row["name"]) for row in rows_of(lake, "SHOW TABLES FROM lake")} - HISTORY
+    return {name: rows_of(lake, f"FROM lake.main.{name}") for name in sorted(names)}
+
+
+def settled(rows: list[dict[str, Any]]) -> list[tuple[tuple[str, ...], list[float | None]]]:
+    """In an order of their own: what is not a fraction first, and the fractions beside it."""
+    return sorted(
+        (
+            (
+                tuple(str(value) for value in row.values() if not isinstance(value, float)),
+                [value for value in row.values() if isinstance(value, float)],
+            )
+            for row in rows
+        ),
+        key=lambda pair: (pair[0], [round(value, 4) for value in pair[1] if value is not None]),
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_steps_give_what_one_build_gives(trace: tuple[Path, TraceSummary], tmp_path: Path, seed: int) -> None:
+    steps = Flow(Config(lake=tmp_path / "steps", threads=1))
+    once = Flow(Config(lake=tmp_path / "once", threads=1))
+    for number, folder in enumerate(split(trace[0], tmp_path / "parts", seed)):
+        steps.land([folder])
+        once.land([folder])
+        built = steps.build()
+        assert (built.touched is not None) is (number > 0)
+    once.build()
+    expected = contents(once.lake)
+    for name, rows in contents(steps.lake).items():
+        for (words, numbers), (other_words, other_numbers) in zip(settled(rows), settled(expected[name]), strict=True):
+            assert words == other_words, name
+            assert numbers == pytest.approx(other_numbers, rel=1e-6, abs=1e-6), name
+
+
+def test_late_rows_are_counted_and_what_was_touched_is_told(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
+    first, second, _ = split(trace[0], tmp_path / "parts", 3)
+    flow.land([first])
+    flow.build()
+    (before,) = rows_of(flow.lake, "SELECT epoch(observed_until) AS until FROM silver_clusters")
+    flow.land([second])
+    touched = flow.build().touched
+    assert touched is not None
+    new = read(second / "pai_instance_table.csv")
+    late = [row for row in new if (row[7] or row[6]) and float(row[7] or row[6]) < float(str(before["until"]))]
+    assert touched.late_attempts == len(late) > 0
+    (info,) = rows_of(flow.lake, "SELECT is_increment, touched_jobs, touched_days, late_attempts FROM build_info")
+    assert info == {
+        "is_increment": True,
+        "touched_jobs": touched.touched_jobs,
+        "touched_days": touched.touched_days,
+        "late_attempts": len(late),
+    }
+
+
+@pytest.mark.parametrize("change", ["settings", "machines", "force"])
+def test_what_may_touch_anything_is_built_at_once(
+    trace: tuple[Path, TraceSummary], tmp_path: Path, change: str
+) -> None:
+    config = Config(lake=tmp_path / "lake", threads=1)
+    first, second, _ = split(trace[0], tmp_path / "parts", 4)
+    Flow(config).land([first])
+    Flow(config).build()
+    if change == "machines":
+        machine = "f" * 24
+        write(second / "pai_machine_spec.csv", [[machine, "T4", "96", "512", "2"]])
+    Flow(config).land([second])
+    other = Config(lake=config.lake, threads=1, idle_gpu_ratio=0.02) if change == "settings" else config
+    assert Flow(other).build(is_forced=change == "force").touched is None
