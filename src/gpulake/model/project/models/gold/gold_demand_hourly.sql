@@ -32,11 +32,11 @@ asked as (
         coalesce(tasks.gpu_type, 'unknown') as gpu_type,
         tasks.requested_gpus * coalesce(tasks.planned_instances, 1) as gpus,
         clusters.hour_shift_seconds as shift,
-        {{ seconds_of('tasks.launched_at') }} as begin_seconds,
+        {{ seconds_of('tasks.launched_at') }} as launch_seconds,
+        {{ seconds_of(latest(['tasks.launched_at', 'clusters.observed_from'])) }} as begin_seconds,
         -- What never began waits for as long as anyone looked, unless it ended first.
-        {{ seconds_of(
-            'coalesce(tasks.started_at, ' ~ earliest(['tasks.ended_at', 'clusters.observed_until']) ~ ')'
-        ) }} as end_seconds
+        {{ seconds_of(earliest(['coalesce(tasks.started_at, tasks.ended_at)', 'clusters.observed_until'])) }}
+            as end_seconds
     from tasks
     inner join clusters on tasks.cluster_id = clusters.cluster_id
     where tasks.launched_at is not null
@@ -48,7 +48,7 @@ submitted as (
     select
         cluster_id,
         gpu_type,
-        {{ hour_number('begin_seconds', 'shift') }} as hour_number,
+        {{ hour_number('launch_seconds', 'shift') }} as hour_number,
         cast(count(*) as bigint) as submitted_tasks,
         sum(gpus) as requested_gpus
     from asked

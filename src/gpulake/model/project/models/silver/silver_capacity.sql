@@ -32,11 +32,23 @@ held as (
 
 ),
 
+-- Where some hold GPUs of nobody knows which machine, and none is known to hold those of a listed one.
+homeless as (
+
+    select distinct clusters.cluster_id
+    from clusters
+    inner join held on {{ pool_key('clusters.cluster_id') }} = held.machine_key
+
+),
+
 placed as (
 
     select distinct machines.cluster_id
     from machines
-    inner join held on machines.machine_key = held.machine_key
+    left join held on machines.machine_key = held.machine_key
+    where
+        held.machine_key is not null
+        or machines.cluster_id not in (select homeless.cluster_id from homeless)
 
 ),
 

@@ -28,7 +28,7 @@ select
     holdings.bucket,
     holdings.gpus,
     holdings.is_inferred,
-    least(holdings.used_gpus, holdings.gpus) as used_gpus,
+    case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
     (
         {{ seconds_of('least(holdings.held_until, days.observed_until)') }}
         - {{ seconds_of('greatest(holdings.held_from, days.observed_from)') }}
