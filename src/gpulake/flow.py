@@ -23,6 +23,7 @@ from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from gpulake.model.plan import Plan
+    from gpulake.show.efficiency import Card
 
 Result = TypeVar("Result")
 SCORED = "gold_cluster_util_daily_scored"
@@ -145,6 +146,22 @@ class Flow:
             self.report("writing the report", 0.9)
             write_report(reader, path)
             detail["path"] = str(path)
+
+    def efficiency_card(
+        self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
+    ) -> Card:
+        """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
+        from gpulake.show.card_page import write_card
+        from gpulake.show.efficiency import efficiency_card
+
+        self.lake.open()
+        with self._step("report", is_reader=True) as detail:
+            with self.lake.reading() as reader:
+                card = efficiency_card(reader, self.config, user, cluster, days)
+            if path:
+                write_card(card, path)
+                detail["path"] = str(path)
+        return card
 
     def refresh(
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False

@@ -26,7 +26,7 @@ from gpulake.core.types import Landing, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
-from gpulake.lake.engine import Connection, connect, create_table, lake_errors, name, text
+from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
@@ -249,8 +249,12 @@ class Staging:
 class Reader:
     connection: Connection
 
-    def query(self, query: str) -> pa.Table:
+    def query(self, query: str, **values: Value) -> pa.Table:
+        """The rows of one query. It reads the values given by their names: getvariable('user')."""
         try:
+            for variable, value in values.items():
+                # As text, for the reason that create_table has; the variables of a connection are not the lake's.
+                self.connection.execute(f"SET VARIABLE {name(variable)} = {literal(value)}")
             statements = self.connection.extract_statements(query)
             if len(statements) != 1:
                 raise UsageError(f"{len(statements)} statements given", "give one query at a time")
