@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from gpulake.act.holders import Holder
+
 FIRST = datetime(2025, 12, 31, 16, tzinfo=UTC)
 STATUSES = {"succeeded": "Terminated", "failed": "Failed", "running": "Running", "interrupted": "Interrupted"}
 MACHINES = {"v": ("V100", 16), "t": ("T4", 8)}
@@ -14,7 +16,7 @@ MACHINES = {"v": ("V100", 16), "t": ("T4", 8)}
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of a job of one instance. used: GPUs in use, None for no sensor; end: None for not recorded."""
+    """One attempt of a job. used: GPUs in use, None for no sensor; end: None for not recorded."""
 
     job: str
     user: str
@@ -27,6 +29,7 @@ class Attempt:
     peak_gib: float = 20.0
     group: str = ""
     workload: str = ""
+    instance: str = ""  # its attempts are tries one after the other
 
 
 def hour(hours: float) -> datetime:
@@ -54,7 +57,7 @@ def write_trace(folder: Path, attempts: Sequence[Attempt]) -> Path:
         for number, attempt in enumerate(tries):
             worker = f"w-{job}-{number}"
             tables["instance_table"].append(
-                f"{job},worker,n-{job},{worker},i-{job},{STATUSES[attempt.status]},{seconds(attempt.start)},"
+                f"{job},worker,n-{job}{attempt.instance},{worker},i-{job},{STATUSES[attempt.status]},{seconds(attempt.start)},"
                 f"{'' if attempt.end is None else seconds(attempt.end)},{attempt.machine}"
             )
             if attempt.used is not None:
@@ -71,3 +74,28 @@ def write_trace(folder: Path, attempts: Sequence[Attempt]) -> Path:
 
 def seconds(hours: float) -> float:
     return hour(hours).timestamp()
+
+
+def minute(minutes: float) -> datetime:
+    return FIRST + timedelta(minutes=minutes)
+
+
+def holder(job: str = "j", seen: float = 120, since: float = 0, gpus: float = 2.0, **others: object) -> Holder:
+    """One that is seen some minutes after it got its GPUs."""
+    facts = {
+        "cluster_id": "c",
+        "job_id": job,
+        "user_id": "ann",
+        "account_id": "lab",
+        "workload": "nlp",
+        "group_id": "g",
+        "gpu_types": ("T4",),
+        "gpus": gpus,
+        "since": minute(since),
+        "seen_at": minute(seen),
+        "gpu_hours": gpus * (seen - since) / 60,
+        "cost": None,
+        "time_zone": "UTC",
+        "is_at_work": False,
+    }
+    return Holder(**{**facts, **others})  # type: ignore[arg-type]

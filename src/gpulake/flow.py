@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +24,7 @@ from gpulake.core.types import Finding, Landing, Run, TestResult
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
+    from gpulake.act.nudges import Nudge
     from gpulake.model.plan import Plan
     from gpulake.show.efficiency import Card
 
@@ -162,6 +165,30 @@ class Flow:
                 write_card(card, path)
                 detail["path"] = str(path)
         return card
+
+    def nudges(
+        self, cluster: str | None = None, at: datetime | None = None, is_executed: bool = False
+    ) -> tuple[Nudge, ...]:
+        """What is due for those who hold GPUs and leave them empty; with is_executed it is done, and kept in mind."""
+        from gpulake.act.cancel import cancel
+        from gpulake.act.holders import read_holders, read_journal
+        from gpulake.act.nudges import carry_out, plan, summary
+
+        rules = self.config.nudges
+        self.lake.open()
+        # Whoever acts writes: two at a time would act twice.
+        alone = self.lake.writing() if is_executed else nullcontext()
+        with self._step("nudge", is_reader=not is_executed) as detail, alone:
+            with self.lake.reading() as reader:
+                holders = read_holders(reader, self.config, cluster, at)
+                journal = read_journal(reader)
+            due = plan(holders, journal, rules, self.clock.now())
+            if is_executed:
+                due = carry_out(
+                    due, self.lake.record_nudge, partial(cancel, rules.cancel_command), self.run_id, self.clock.now
+                )
+            detail.update(summary(due), is_executed=is_executed)
+        return due
 
     def refresh(
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpulake.cli.report.efficiency import efficiency
+from gpulake.cli.report.nudges import nudges
 from gpulake.cli.report.overview import overview
 
 
@@ -13,5 +14,5 @@ def command() -> None:
     """Write reports from the last complete build."""
 
 
-for verb in (overview, efficiency):
+for verb in (overview, efficiency, nudges):
     command.add_command(verb)
