@@ -113,7 +113,8 @@ ORDER BY wasted DESC, user_id
 
 JOBS = """
 SELECT
-    job_id, user_id, cluster_id, string_agg(DISTINCT gpu_type, ', ' ORDER BY gpu_type) AS gpu_type,
+    any_value(job_id) AS job_id, any_value(user_id) AS user_id, cluster_id,
+    CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
     any_value(status) AS status, min(dt) AS dt, sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive,
     sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost,
     sum(unobserved_gpu_hours) AS unobserved,
@@ -121,7 +122,7 @@ SELECT
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)
 WHERE getvariable('user') IS NULL OR user_id = getvariable('user')
-GROUP BY cluster_id, job_key, job_id, user_id
+GROUP BY cluster_id, job_key
 HAVING wasted > 0
 ORDER BY wasted DESC, job_id
 LIMIT getvariable('most')
@@ -158,17 +159,26 @@ lesser AS (
     )
     GROUP BY cluster_id
 ),
+owners AS (
+    SELECT
+        job_key, job_id, user_id,
+        -- Where the source knows no recurrence, a job recurs with its own tries alone.
+        group_id IS DISTINCT FROM user_id AND group_id IS NOT NULL AS has_group,
+        CASE
+            WHEN group_id IS DISTINCT FROM user_id AND group_id IS NOT NULL THEN hash(cluster_id, group_id)
+            ELSE hash(job_key)
+        END AS recurs_as
+    FROM silver_jobs
+    WHERE getvariable('user') IS NULL OR user_id = getvariable('user')
+),
+-- Without the words of its job: there are many more attempts than jobs.
 held AS (
     SELECT
-        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, jobs.job_id, jobs.user_id,
-        -- Where the source knows no recurrence, a job recurs with its own tries alone.
-        CASE WHEN jobs.group_id IS DISTINCT FROM jobs.user_id THEN jobs.group_id END AS group_id,
-        coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type,
-        holdings.status, holdings.bucket, holdings.gpus,
+        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, owners.recurs_as,
+        coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type, holdings.bucket, holdings.gpus,
         -- Not of nothing: the least of nothing and a number is that number.
         CASE WHEN holdings.used_gpus IS NOT NULL THEN least(holdings.used_gpus, holdings.gpus) END AS used_gpus,
-        holdings.held_from, holdings.held_until, holdings.held_seconds / 3600 AS whole_hours,
-        greatest(holdings.held_from, bounds.from_at) AS counted_from,
+        holdings.held_seconds / 3600 AS whole_hours, greatest(holdings.held_from, bounds.from_at) AS counted_from,
         (
             epoch(least(holdings.held_until, bounds.until_at)) - epoch(greatest(holdings.held_from, bounds.from_at))
         ) / 3600 AS hours
@@ -177,36 +187,39 @@ held AS (
         ON
             holdings.cluster_id = bounds.cluster_id
             AND holdings.held_from < bounds.until_at AND holdings.held_until > bounds.from_at
-    INNER JOIN silver_jobs AS jobs ON holdings.job_key = jobs.job_key
+    INNER JOIN owners ON holdings.job_key = owners.job_key
     LEFT JOIN silver_capacity AS capacity ON holdings.machine_key = capacity.machine_key
-    WHERE holdings.held_seconds > 0 AND (getvariable('user') IS NULL OR jobs.user_id = getvariable('user'))
+    WHERE holdings.held_seconds > 0 AND holdings.bucket != 'unobserved'
+),
+failing AS (
+    SELECT recurs_as FROM held WHERE bucket = 'lost' GROUP BY recurs_as
+    HAVING count(DISTINCT (job_key, attempt)) >= getvariable('failures')
 ),
 -- A gang's attempts of one number are one try of its job.
 tries AS (
     SELECT
-        cluster_id, coalesce(group_id, job_key::VARCHAR) AS recurs_as, job_key, attempt,
-        min(held_from) AS begun_at, max(held_until) AS ended_at, bool_or(bucket = 'lost') AS is_lost,
-        bool_and(status = 'succeeded') AS has_succeeded
-    FROM held
-    GROUP BY cluster_id, recurs_as, job_key, attempt
-),
-failing AS (
-    SELECT cluster_id, recurs_as FROM tries WHERE is_lost GROUP BY cluster_id, recurs_as
-    HAVING count(*) >= getvariable('failures')
+        owners.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
+        max(holdings.held_until) AS ended_at, bool_or(holdings.bucket = 'lost') AS is_lost,
+        bool_and(holdings.status = 'succeeded') AS has_succeeded
+    FROM silver_holdings AS holdings
+    INNER JOIN owners ON holdings.job_key = owners.job_key
+    SEMI JOIN failing ON owners.recurs_as = failing.recurs_as
+    WHERE holdings.held_seconds > 0
+    GROUP BY owners.recurs_as, holdings.job_key, holdings.attempt
 ),
 -- A failure counts from its end on, until the next success ends.
 events AS (
-    SELECT cluster_id, recurs_as, job_key, attempt, ended_at AS happened_at, 0 AS is_begin, is_lost, has_succeeded
-    FROM tries SEMI JOIN failing USING (cluster_id, recurs_as)
+    SELECT recurs_as, job_key, attempt, ended_at AS happened_at, 0 AS is_begin, is_lost, has_succeeded
+    FROM tries
     UNION ALL
-    SELECT cluster_id, recurs_as, job_key, attempt, begun_at, 1, false, false
-    FROM tries SEMI JOIN failing USING (cluster_id, recurs_as)
+    SELECT recurs_as, job_key, attempt, begun_at, 1, false, false
+    FROM tries
     WHERE is_lost
 ),
 rows_of_failures AS (
     SELECT
         *, sum(has_succeeded::INTEGER) OVER (
-            PARTITION BY cluster_id, recurs_as ORDER BY happened_at, is_begin, has_succeeded ROWS UNBOUNDED PRECEDING
+            PARTITION BY recurs_as ORDER BY happened_at, is_begin, has_succeeded ROWS UNBOUNDED PRECEDING
         ) AS successes
     FROM events
 ),
@@ -215,15 +228,14 @@ repeated AS (
     FROM (
         SELECT
             job_key, attempt, is_begin, sum(is_lost::INTEGER) OVER (
-                PARTITION BY cluster_id, recurs_as, successes ORDER BY happened_at, is_begin ROWS UNBOUNDED PRECEDING
+                PARTITION BY recurs_as, successes ORDER BY happened_at, is_begin ROWS UNBOUNDED PRECEDING
             ) AS failures_before
         FROM rows_of_failures
     )
     WHERE is_begin = 1 AND failures_before >= getvariable('failures') - 1
 ),
 recurring AS (
-    SELECT cluster_id, group_id FROM held WHERE group_id IS NOT NULL GROUP BY cluster_id, group_id
-    HAVING count(DISTINCT job_key) >= getvariable('recurrences')
+    SELECT recurs_as FROM owners WHERE has_group GROUP BY recurs_as HAVING count(*) >= getvariable('recurrences')
 ),
 empty AS (
     SELECT *, 'release' AS kind, gpus * hours AS saved, 1.0 AS price_ratio FROM held WHERE bucket = 'idle'
@@ -241,19 +253,28 @@ lost AS (
         held.bucket = 'lost'
         AND (repeated.job_key IS NOT NULL OR held.whole_hours > getvariable('checkpoint_hours'))
 ),
+-- What would run on a lesser type: it uses little, and what it keeps in memory fits.
+fitting AS (
+    SELECT held.instance_key, held.attempt
+    FROM held
+    INNER JOIN silver_instances AS instances
+        ON held.instance_key = instances.instance_key AND held.attempt = instances.attempt
+    INNER JOIN silver_instance_usage AS usage ON instances.worker_key = usage.worker_key
+    WHERE
+        held.bucket = 'used' AND held.used_gpus < getvariable('low_use') * held.gpus
+        AND held.gpu_type IN (SELECT unnest(string_split(getvariable('scarce_types'), ',')))
+        AND usage.peak_gpu_memory_bytes / ceil(held.gpus) < getvariable('lesser_bytes')
+),
 choices AS (
     SELECT
-        held.*, lesser.lesser_type, dear.price, cheap.price AS lesser_price,
+        held.*, dear.price, cheap.price AS lesser_price,
         greatest(held.gpus - getvariable('headroom') * held.used_gpus, 0) * held.hours AS fewer,
-        held.gpus = 1 AND held.used_gpus < getvariable('shared_use') AND recurring.group_id IS NOT NULL AS is_shareable,
-        held.gpu_type IN (SELECT unnest(string_split(getvariable('scarce_types'), ',')))
-        AND lesser.lesser_type IS NOT NULL AND held.used_gpus < getvariable('low_use') * held.gpus
-        AND usage.peak_gpu_memory_bytes / ceil(held.gpus) < getvariable('lesser_bytes') AS has_room_on_lesser
+        held.gpus = 1 AND held.used_gpus < getvariable('shared_use') AND recurring.recurs_as IS NOT NULL
+            AS is_shareable,
+        fitting.instance_key IS NOT NULL AND lesser.lesser_type IS NOT NULL AS has_room_on_lesser
     FROM held
-    LEFT JOIN silver_instances AS instances
-        ON held.instance_key = instances.instance_key AND held.attempt = instances.attempt
-    LEFT JOIN silver_instance_usage AS usage ON instances.worker_key = usage.worker_key
-    LEFT JOIN recurring ON held.cluster_id = recurring.cluster_id AND held.group_id = recurring.group_id
+    LEFT JOIN fitting ON held.instance_key = fitting.instance_key AND held.attempt = fitting.attempt
+    LEFT JOIN recurring ON held.recurs_as = recurring.recurs_as
     LEFT JOIN lesser ON held.cluster_id = lesser.cluster_id
     LEFT JOIN prices AS dear ON held.gpu_type = dear.gpu_type
     LEFT JOIN prices AS cheap ON lesser.lesser_type = cheap.gpu_type
@@ -261,7 +282,7 @@ choices AS (
 ),
 under_used AS (
     SELECT
-        * EXCLUDE (fewer, is_shareable, has_room_on_lesser, lesser_type, price, lesser_price, is_smaller),
+        * EXCLUDE (fewer, is_shareable, has_room_on_lesser, price, lesser_price, is_smaller),
         CASE WHEN is_smaller THEN 'smaller' WHEN is_shareable THEN 'share' ELSE 'fewer' END AS kind,
         CASE WHEN is_smaller THEN (gpus - used_gpus) * hours ELSE fewer END AS saved,
         -- All that was held is paid at the lesser price, not only what was left unused.
@@ -270,7 +291,7 @@ under_used AS (
         END AS price_ratio
     FROM (
         SELECT
-            *, coalesce(has_room_on_lesser, false) AND coalesce(
+            *, has_room_on_lesser AND coalesce(
                 gpus * hours * (price - lesser_price) >= fewer * price, true
             ) AS is_smaller
         FROM choices
@@ -281,32 +302,37 @@ claims AS (
 ),
 jobs AS (
     SELECT
-        kind, cluster_id, job_key, job_id, user_id, min(counted_from) AS counted_from,
-        string_agg(DISTINCT claims.gpu_type, ', ' ORDER BY claims.gpu_type) AS gpu_type,
-        count(*) AS attempts, sum(gpus * hours) AS held,
-        sum(CASE WHEN used_gpus IS NOT NULL THEN used_gpus * hours END) AS used, sum(saved) AS saved,
+        kind, cluster_id, job_key, min(counted_from) AS counted_from,
+        CASE WHEN min(claims.gpu_type) = max(claims.gpu_type) THEN min(claims.gpu_type) ELSE 'several' END AS gpu_type,
+        count(*) AS attempts, sum(gpus * hours) AS held, sum(used_gpus * hours) AS used, sum(saved) AS saved,
         sum(saved * price_ratio * prices.price) AS cost,
         sum(CASE WHEN price_ratio * prices.price IS NULL THEN saved ELSE 0 END) AS unpriced
     FROM claims
     LEFT JOIN prices ON claims.gpu_type = prices.gpu_type
     WHERE saved > 0
-    GROUP BY kind, cluster_id, job_key, job_id, user_id
+    GROUP BY kind, cluster_id, job_key
+),
+totals AS (
+    SELECT
+        kind, count(*) AS jobs, count(DISTINCT user_id) AS users, sum(saved) AS all_saved, sum(cost) AS all_cost,
+        sum(unpriced) AS all_unpriced
+    FROM jobs
+    INNER JOIN owners USING (job_key)
+    GROUP BY kind
 ),
 shown AS (
-    SELECT
-        *, count(*) OVER by_kind AS jobs, count(DISTINCT user_id) OVER by_kind AS users,
-        sum(saved) OVER by_kind AS all_saved, sum(cost) OVER by_kind AS all_cost,
-        sum(unpriced) OVER by_kind AS all_unpriced
     FROM jobs
-    WINDOW by_kind AS (PARTITION BY kind)
+    INNER JOIN owners USING (job_key)
+    SELECT jobs.*, owners.job_id, owners.user_id
     QUALIFY row_number() OVER (PARTITION BY kind ORDER BY saved DESC, job_id) <= getvariable('most')
 )
-SELECT shown.* EXCLUDE (job_key, counted_from), span.dt, lesser.lesser_type
+SELECT shown.* EXCLUDE (job_key, counted_from), totals.* EXCLUDE (kind), span.dt, lesser.lesser_type
 FROM shown
+INNER JOIN totals ON shown.kind = totals.kind
 LEFT JOIN span
     ON
         shown.cluster_id = span.cluster_id
         AND shown.counted_from >= span.started_at AND shown.counted_from < span.ended_at
 LEFT JOIN lesser ON shown.cluster_id = lesser.cluster_id
-ORDER BY kind, saved DESC, job_id
+ORDER BY shown.kind, saved DESC, job_id
 """
