@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,8 +24,10 @@ from gpulake.core.types import Finding, Landing, Run, TestResult
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
+    from gpulake.act.nudges import Nudge
     from gpulake.model.increment import Touched
     from gpulake.model.plan import Plan
+    from gpulake.show.efficiency import Card
 
 Result = TypeVar("Result")
 SCORED = "gold_cluster_util_daily_scored"
@@ -154,6 +158,46 @@ class Flow:
             self.report("writing the report", 0.9)
             write_report(reader, path)
             detail["path"] = str(path)
+
+    def efficiency_card(
+        self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
+    ) -> Card:
+        """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
+        from gpulake.show.card_page import write_card
+        from gpulake.show.efficiency import efficiency_card
+
+        self.lake.open()
+        with self._step("report", is_reader=True) as detail:
+            with self.lake.reading() as reader:
+                card = efficiency_card(reader, self.config, user, cluster, days)
+            if path:
+                write_card(card, path)
+                detail["path"] = str(path)
+        return card
+
+    def nudges(
+        self, cluster: str | None = None, at: datetime | None = None, is_executed: bool = False
+    ) -> tuple[Nudge, ...]:
+        """What is due for those who hold GPUs and leave them empty; with is_executed it is done, and kept in mind."""
+        from gpulake.act.cancel import cancel
+        from gpulake.act.holders import read_holders, read_journal
+        from gpulake.act.nudges import carry_out, plan, summary
+
+        rules = self.config.nudges
+        self.lake.open()
+        # Whoever acts writes: two at a time would act twice.
+        alone = self.lake.writing() if is_executed else nullcontext()
+        with self._step("nudge", is_reader=not is_executed) as detail, alone:
+            with self.lake.reading() as reader:
+                holders = read_holders(reader, self.config, cluster, at)
+                journal = read_journal(reader)
+            due = plan(holders, journal, rules, self.clock.now())
+            if is_executed:
+                due = carry_out(
+                    due, self.lake.record_nudge, partial(cancel, rules.cancel_command), self.run_id, self.clock.now
+                )
+            detail.update(summary(due), is_executed=is_executed)
+        return due
 
     def refresh(
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulake.core.config import Config, load
+from gpulake.core.config import Config, Nudges, load
 from gpulake.core.errors import ConfigError
 
 
@@ -50,8 +50,46 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
             "no time zone named 'Mars/Base'",
             "use a name such as UTC or Asia/Shanghai",
         ),
+        (
+            "[nudges]\nwarn_after = 5\n",
+            "unknown setting 'warn_after' in nudges in the configuration file",
+            "did you mean 'warn_after_minutes'?",
+        ),
+        (
+            "[nudges]\nfinal_after_minutes = 30\n",
+            "nudges warn, warn finally and cancel after 60, 30, 120 minutes",
+            "give three numbers, each above the last",
+        ),
+        (
+            '[nudges]\ncancel_command = "scancel {job_id}"\n',
+            "nudges.cancel_command is 'scancel {job_id}' in the configuration file",
+            "give a list of texts",
+        ),
+        (
+            '[nudges]\ncancel_command = ["scancel", "{jobid}"]\n',
+            "cancel_command has the placeholder {jobid}",
+            "did you mean 'job_id'?",
+        ),
+        (
+            '[nudges]\ncancel_command = ["scancel", "--all"]\n',
+            "cancel_command ['scancel', '--all'] names no job",
+            "pass {job_id} to it",
+        ),
+        (
+            '[nudges]\ncancel_command = ["{job_id}", "{job_id}"]\n',
+            "cancel_command begins with '{job_id}'",
+            "name a program first, then its arguments",
+        ),
+        (
+            "nudges = 3\n",
+            "nudges is 3 in the configuration file",
+            "write a table in gpulake.toml: [nudges]",
+        ),
     ],
-    ids=["unknown", "text", "flag", "negative", "memory", "no builds", "share", "zone"],
+    ids=[
+        *("unknown", "text", "flag", "negative", "memory", "no builds", "share", "zone"),
+        *("nudge", "ladder", "shell", "placeholder", "no job", "program", "no table"),
+    ],
 )
 def test_a_wrong_setting_says_the_way_out(tmp_path: Path, content: str, message: str, hint: str) -> None:
     (tmp_path / "gpulake.toml").write_text(content)
@@ -69,3 +107,12 @@ def test_a_file_that_is_not_toml_is_an_error(tmp_path: Path) -> None:
 def test_a_named_file_must_be_there() -> None:
     with pytest.raises(ConfigError, match=r"no configuration file at nowhere\.toml"):
         load({}, {"GPULAKE_CONFIG": "nowhere.toml"})
+
+
+def test_the_ladder_is_a_table_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "gpulake.toml").write_text(
+        '[nudges]\nwarn_after_minutes = 15\nexclude_users = ["ann"]\ncancel_command = ["scancel", "{job_id}"]\n'
+    )
+    assert load({}, {}).nudges == Nudges(
+        warn_after_minutes=15.0, exclude_users=("ann",), cancel_command=("scancel", "{job_id}")
+    )

@@ -36,6 +36,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     Console(width=width).print(table)
 
 
+def print_screen(text: str) -> None:
+    """What begins at the margin is a heading."""
+    for line in text.splitlines():
+        click.secho(line, bold=not line.startswith(" "))
+
+
 def print_findings(findings: Sequence[Finding] | None, most: int = 8) -> None:
     if findings is None:
         return

@@ -19,6 +19,8 @@ MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
 FILE_NAME = "gpulake.toml"
 ENVIRONMENT_PREFIX = "GPULAKE_"
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
 OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA"}
 
@@ -45,6 +47,50 @@ class GpuType:
     price_per_hour: float = -1.0  # in the setting `currency`
     busy_watts: float = -1.0
     idle_watts: float = -1.0
+
+
+@dataclass(frozen=True)
+class Nudges:
+    """The ladder for jobs that hold GPUs and leave them empty: `[nudges]` in gpulake.toml."""
+
+    warn_after_minutes: float = 60.0
+    final_after_minutes: float = 105.0
+    cancel_after_minutes: float = 120.0
+    least_gpus: float = 0.0  # jobs that hold fewer are left alone
+    exclude_users: tuple[str, ...] = ()
+    exclude_accounts: tuple[str, ...] = ()
+    exclude_workloads: tuple[str, ...] = ()
+    exclude_groups: tuple[str, ...] = ()
+    exclude_gpu_types: tuple[str, ...] = ()
+    most_cancels_per_run: int = 10
+    most_stale_minutes: float = 60.0  # nothing is cancelled on what was seen longer ago
+    cancel_command: tuple[str, ...] = ()  # a program and its arguments, such as ["scancel", "{job_id}"]; empty: none
+
+    def __post_init__(self) -> None:
+        steps = (self.warn_after_minutes, self.final_after_minutes, self.cancel_after_minutes)
+        if not 0 < steps[0] < steps[1] < steps[2] < float("inf"):
+            words = ", ".join(f"{minutes:g}" for minutes in steps)
+            raise ConfigError(
+                f"nudges warn, warn finally and cancel after {words} minutes", "give three numbers, each above the last"
+            )
+        if self.most_cancels_per_run < 0:
+            raise ConfigError(f"most_cancels_per_run is {self.most_cancels_per_run}", "use 0 for none, or more")
+        if not self.least_gpus >= 0 or not self.most_stale_minutes >= 0:
+            raise ConfigError("least_gpus or most_stale_minutes is below 0", "use 0 or more")
+        self._check_command()
+
+    def _check_command(self) -> None:
+        if not self.cancel_command:
+            return
+        program, *arguments = self.cancel_command
+        if not program or "{" in program:
+            raise ConfigError(f"cancel_command begins with {program!r}", "name a program first, then its arguments")
+        for placeholder in (found for argument in arguments for found in PLACEHOLDER.findall(argument)):
+            if placeholder not in PLACEHOLDERS:
+                hint = choice_hint(placeholder, PLACEHOLDERS)
+                raise ConfigError(f"cancel_command has the placeholder {{{placeholder}}}", hint)
+        if not any("{job_id}" in argument for argument in arguments):
+            raise ConfigError(f"cancel_command {list(self.cancel_command)} names no job", "pass {job_id} to it")
 
 
 @cache
@@ -75,6 +121,7 @@ class Config:
     currency: str = "USD"  # of the prices
     clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
+    nudges: Nudges = field(default_factory=Nudges)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
@@ -143,6 +190,8 @@ def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
             changes[name] = _with_facts(config.clusters, Cluster, name, value, where)
         elif name == "gpu_types":
             changes[name] = _with_facts(config.gpu_types, GpuType, name, value, where)
+        elif name == "nudges":
+            changes[name] = _with_changes(config.nudges, name, value, where)
         else:
             changes[name] = _convert(name, value, type(known[name]), where)
     return replace(config, **changes)  # type: ignore[arg-type]
@@ -154,18 +203,29 @@ def _with_facts(known: Mapping[str, Any], kind: type[Any], table: str, value: ob
         example = "time_zone = 'UTC'" if kind is Cluster else "price_per_hour = 2.5"
         raise ConfigError(f"{table} is {value!r} {where}", f"write a table in gpulake.toml: [{table}.name] {example}")
     facts = dict(known)
-    defaults = {setting.name: setting.default for setting in fields(kind)}
     for name, entry in value.items():
-        changes = {}
-        for key, given in entry.items():
-            if key not in defaults:
-                raise ConfigError(f"unknown setting {key!r} in {table}.{name} {where}", choice_hint(key, defaults))
-            changes[key] = _convert(f"{table}.{name}.{key}", given, type(defaults[key]), where)
-        facts[name] = replace(facts.get(name, kind()), **changes)
+        facts[name] = _with_changes(facts.get(name, kind()), f"{table}.{name}", entry, where)
     return facts
 
 
+def _with_changes(known: Any, table: str, value: object, where: str) -> Any:
+    """The known settings of a table, with those that it gives in their place."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{table} is {value!r} {where}", f"write a table in gpulake.toml: [{table}]")
+    defaults = {setting.name: setting.default for setting in fields(known)}
+    changes: dict[str, Any] = {}
+    for key, given in value.items():
+        if key not in defaults:
+            raise ConfigError(f"unknown setting {key!r} in {table} {where}", choice_hint(key, defaults))
+        changes[key] = _convert(f"{table}.{key}", given, type(defaults[key]), where)
+    return replace(known, **changes)
+
+
 def _convert(name: str, value: object, kind: type, where: str) -> object:
+    if kind is tuple:
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise ConfigError(f"{name} is {value!r} {where}", "give a list of texts")
+        return tuple(value)
     convert: Callable[[object], object] = Path if issubclass(kind, Path) else kind
     try:
         if isinstance(value, bool) != (kind is bool) or not isinstance(value, str | int | float | Path):

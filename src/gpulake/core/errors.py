@@ -8,7 +8,8 @@ GpulakeError            exit 1   the root: a message that carries the value, a h
 │   └── LakeBusyError   exit 4   the lake is busy or its disk is full or failing: the same again may go well later
 ├── BuildError          exit 5   a model failed, broke its contract or failed its tests
 ├── FetchError          exit 6   a download failed or does not match its checksum
-└── StepError           exit 7   a step of a refresh failed; names the step
+├── StepError           exit 7   a step of a refresh failed; names the step
+└── ActError            exit 8   something that was to be done on a cluster failed; names the job
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ class FetchError(GpulakeError):
 
 class StepError(GpulakeError):
     exit_code = 7
+
+
+class ActError(GpulakeError):
+    exit_code = 8
 
 
 def choice_hint(given: str, known: Iterable[str]) -> str:

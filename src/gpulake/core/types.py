@@ -83,6 +83,25 @@ class Run:
 
 
 @dataclass(frozen=True)
+class NudgeRecord:
+    """One step of the ladder that was taken, or what came of one."""
+
+    seen_at: datetime  # what it rests on was last seen then
+    nudged_at: datetime
+    run_id: str
+    cluster_id: str
+    job_id: str
+    user_id: str | None
+    step: Literal["warn", "final", "cancel"]
+    # A message is sent; a cancellation is started, and then done or failed, or nobody can tell.
+    status: Literal["sent", "started", "done", "failed", "unknown"]
+    gpus: float
+    gpu_hours: float
+    exit_code: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
 class TestResult:
     """What one data test of a build found."""
 

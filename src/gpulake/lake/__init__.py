@@ -7,6 +7,7 @@ builds/CURRENT       the name of the build that readers use
 gold/<table>/        Delta: gold, for other engines
 models/              fitted models, as JSON
 runs.jsonl           one line a step
+nudges.jsonl         one line a step towards a job that leaves its GPUs empty
 tests.jsonl          what the data tests of the last build found
 staging/             work in progress; emptied by the next writer
 """

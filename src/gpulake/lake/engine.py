@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 from deltalake.exceptions import DeltaError
@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 
 Connection = duckdb.DuckDBPyConnection
+Value: TypeAlias = str | int | float | None
 
 
 def connect(memory_limit: str, threads: int, spill: Path) -> Connection:
@@ -44,6 +45,15 @@ def connect(memory_limit: str, threads: int, spill: Path) -> Connection:
 def text(value: str) -> str:
     """A string literal."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def literal(value: Value) -> str:
+    """A value as SQL writes it; a fraction is a double, since a decimal rounds."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return text(value)
+    return f"{text(repr(value))}::{'BIGINT' if isinstance(value, int) else 'DOUBLE'}"
 
 
 def name(value: str) -> str:

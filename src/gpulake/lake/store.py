@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import duckdb
 import pyarrow as pa
@@ -22,17 +22,18 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
-from gpulake.core.types import Landing, Payload, Run, TestResult
+from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
-from gpulake.lake.engine import Connection, connect, create_table, lake_errors, name, text
+from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
 
 MARKER = "gpulake.json"
 FORMAT_VERSION = 1
+JOURNAL = {"runs": "runs.jsonl", "test_results": "tests.jsonl", "nudges": "nudges.jsonl"}
 
 
 class Lake:
@@ -121,9 +122,9 @@ class Lake:
         only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
         set_aside = delta.live_files(self.quarantine.folder)
         views.parquet_view(connection, written["quarantine"], set_aside, only)
-        views.json_view(connection, written["runs"], self.root / "runs.jsonl")
-        views.json_view(connection, written["test_results"], self.root / "tests.jsonl")
-        return [*chain(*files.values()), *set_aside, self.root / "runs.jsonl", self.root / "tests.jsonl"]
+        for journal, file in JOURNAL.items():
+            views.json_view(connection, written[journal], self.root / file)
+        return [*chain(*files.values()), *set_aside, *(self.root / file for file in JOURNAL.values())]
 
     # Builds
 
@@ -150,9 +151,20 @@ class Lake:
     # The journal
 
     def record(self, run: Run) -> None:
-        line = json.dumps({**asdict(run), "started_at": run.started_at.isoformat()}, default=str)
-        with lake_errors("writing the journal"), (self.root / "runs.jsonl").open("a", encoding="utf-8") as journal:
-            journal.write(line + "\n")
+        self._append("runs.jsonl", {**asdict(run), "started_at": run.started_at.isoformat()})
+
+    def record_nudge(self, record: NudgeRecord) -> None:
+        """On the disk before what it announces is done: a crash must not let it be done twice."""
+        times = {"seen_at": record.seen_at.isoformat(), "nudged_at": record.nudged_at.isoformat()}
+        self._append("nudges.jsonl", {**asdict(record), **times})
+        delta.sync(self.root / "nudges.jsonl")
+
+    def _append(self, file: str, row: dict[str, Any]) -> None:
+        path = self.root / file
+        with lake_errors("writing the journal"), path.open("a+b") as journal:
+            # A line that a crash cut short must not take the next one with it.
+            is_cut = journal.tell() > 0 and _last_byte(journal) != b"\n"
+            journal.write(b"\n" * is_cut + json.dumps(row, default=str).encode() + b"\n")
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
         lines = [json.dumps({"build_id": build_id, "status": result.status, **asdict(result)}) for result in results]
@@ -190,6 +202,11 @@ class Lake:
                 raise
             break
         connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
+
+
+def _last_byte(file: BinaryIO) -> bytes:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1)
 
 
 @dataclass(frozen=True)
@@ -251,8 +268,12 @@ class Staging:
 class Reader:
     connection: Connection
 
-    def query(self, query: str) -> pa.Table:
+    def query(self, query: str, **values: Value) -> pa.Table:
+        """The rows of one query. It reads the values given by their names: getvariable('user')."""
         try:
+            for variable, value in values.items():
+                # As text, for the reason that create_table has; the variables of a connection are not the lake's.
+                self.connection.execute(f"SET VARIABLE {name(variable)} = {literal(value)}")
             statements = self.connection.extract_statements(query)
             if len(statements) != 1:
                 raise UsageError(f"{len(statements)} statements given", "give one query at a time")

@@ -10,7 +10,18 @@ Figure = dict[str, Any]
 Row = dict[str, Any]
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
+GRID = "rgba(128,128,128,.2)"
 MOST_USERS = 15
+# The ledger's buckets, in the order in which they are stacked.
+BUCKET_COLOURS = {
+    "productive": BLUE,
+    "under_used": "#56B4E9",
+    "idle": ORANGE,
+    "lost": RED,
+    "unobserved": "#b7a9c9",
+    "unallocated": "#dde2e8",
+    "down": "#7a828c",
+}
 
 
 def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
@@ -72,6 +83,19 @@ def holders(users: Sequence[Row]) -> Figure:
     return figure
 
 
+def buckets(days: Sequence[Row]) -> Figure:
+    """What became of each day's GPU-hours."""
+    dates = [str(day["day"]) for day in days]
+    shown = [bucket for bucket in BUCKET_COLOURS if any(bucket in day for day in days)]
+    bars = [_bar(bucket.replace("_", "-"), dates, _column(days, bucket), BUCKET_COLOURS[bucket]) for bucket in shown]
+    figure = _figure(bars, "GPU-hours", barmode="stack")
+    figure["layout"]["bargap"] = 0.15
+    figure["layout"]["legend"]["traceorder"] = "normal"
+    # A day or two are days, and not a time of day.
+    figure["layout"]["xaxis"] = {"type": "category" if len(days) < 8 else "date"}
+    return figure
+
+
 def jobs(days: Sequence[Row]) -> Figure:
     dates = _dates(days)
     other = [day["ended_jobs"] - day["succeeded_jobs"] - day["failed_jobs"] for day in days]
@@ -97,7 +121,7 @@ def _figure(traces: list[Figure], y_title: str, barmode: str = "group", tickform
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
         "legend": {"orientation": "h", "y": 1.12},
         "xaxis": {},
-        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat},
+        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat, "gridcolor": GRID},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", "color": "#888"},

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gpulake import __version__
-from gpulake.core.errors import LakeError
-from gpulake.lake import Reader, replace_text
+from gpulake.lake import Reader
 from gpulake.show import plots
 from gpulake.show.catalogue import BRONZE
+from gpulake.show.page import need, write_page
 
 HOLDERS = """
 SELECT
@@ -31,53 +28,37 @@ TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDE
 
 def write_report(reader: Reader, path: Path) -> None:
     """Needs a whole build; writes the file in one step."""
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if missing := sorted(NEEDED - built):
-        raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
-    from jinja2 import Environment, PackageLoader
-    from plotly.offline import get_plotlyjs
+    need(reader, NEEDED)
+    write_page(path, "report.html", _figures(reader), "--report", **_content(reader))
 
-    environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
-    page = environment.get_template("report.html").render(
-        **_content(reader),
-        version=__version__,
-        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
-    )
-    try:
-        if path.exists() and not path.is_file():
-            raise LakeError(f"{path} is not a file", "name another place for the report")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, page)
-    except OSError as error:
-        raise LakeError(f"cannot write the report {path}: {error}", "name another file with --report") from error
+
+def _rows(reader: Reader, query: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = reader.query(query).to_pylist()
+    return found
+
+
+def _figures(reader: Reader) -> dict[str, plots.Figure]:
+    days = _rows(reader, "SELECT * FROM gold_cluster_util_daily ORDER BY dt")
+    scored = _rows(reader, "SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
+    return {
+        "utilisation": plots.utilisation(days, scored),
+        "coverage": plots.coverage([day for day in days if day["capacity_gpu_hours"]]),
+        "holders": plots.holders(_rows(reader, HOLDERS)),
+        "jobs": plots.jobs(_rows(reader, "SELECT * FROM gold_jobs_daily ORDER BY dt")),
+    }
 
 
 def _content(reader: Reader) -> dict[str, Any]:
-    def rows(query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = reader.query(query).to_pylist()
-        return found
-
-    days = rows("SELECT * FROM gold_cluster_util_daily ORDER BY dt")
-    scored = rows("SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
     figures = [
         ("Utilisation", "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days.", "utilisation"),
         ("Where the GPU-hours went", "Capacity of each day.", "coverage"),
         ("Who holds idle GPUs", "What became of the GPU-hours that they held.", "holders"),
         ("How jobs end", "By the day of their end, in the trace's own time zone.", "jobs"),
     ]
-    drawn = {
-        "utilisation": plots.utilisation(days, scored),
-        "coverage": plots.coverage([day for day in days if day["capacity_gpu_hours"]]),
-        "holders": plots.holders(rows(HOLDERS)),
-        "jobs": plots.jobs(rows("SELECT * FROM gold_jobs_daily ORDER BY dt")),
-    }
     return {
-        "findings": rows("SELECT * FROM findings ORDER BY rank"),
+        "findings": _rows(reader, "SELECT * FROM findings ORDER BY rank"),
         "figures": figures,
-        # A label in the data must not be able to close the script element.
-        "drawn": json.dumps(drawn, default=str).replace("<", "\\u003c"),
-        "landed": rows(BRONZE),
-        "tests": rows(TESTS),
-        "build": rows("SELECT * FROM build_info")[0],
+        "landed": _rows(reader, BRONZE),
+        "tests": _rows(reader, TESTS),
+        "build": _rows(reader, "SELECT * FROM build_info")[0],
     }

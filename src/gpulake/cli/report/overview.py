@@ -1,4 +1,4 @@
-"""gpulake report: pages that people read."""
+"""gpulake report overview: the findings and the plots."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ import click
 from gpulake.cli._options import lake_option, settings
 
 
-@click.group()
-def command() -> None:
-    """Write reports from the last complete build."""
-
-
-@command.command()
+@click.command()
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The page. [default: LAKE/report.html]")
 @lake_option
 def overview(out: Path | None, lake: Path | None) -> None:

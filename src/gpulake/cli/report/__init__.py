@@ -1,0 +1,18 @@
+"""gpulake report: pages and cards that people read."""
+
+from __future__ import annotations
+
+import click
+
+from gpulake.cli.report.efficiency import efficiency
+from gpulake.cli.report.nudges import nudges
+from gpulake.cli.report.overview import overview
+
+
+@click.group()
+def command() -> None:
+    """Write reports from the last complete build."""
+
+
+for verb in (overview, efficiency, nudges):
+    command.add_command(verb)

@@ -1,0 +1,61 @@
+"""Numbers, times and labels as people read them, in texts that go to a terminal or into a message."""
+
+from __future__ import annotations
+
+BLOCKS = " ▏▎▍▌▋▊▉█"
+NO_NAME = "(unknown)"
+
+
+def label(value: object, most: int = 0) -> str:
+    """A label of the data: on one line, unable to steer a terminal, and cut where it would break the lines."""
+    if value is None:
+        return NO_NAME
+    plain = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in str(value))
+    return plain if not most or len(plain) <= most else plain[: most - 1] + "…"
+
+
+def amount(value: float) -> str:
+    """Small amounts keep a digit; none is told as 0 that is not."""
+    if value == 0:
+        return "0"
+    if abs(value) < 0.05:
+        return "<0.1"
+    return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def share(part: float, whole: float) -> str:
+    if whole <= 0:
+        return "–"
+    ratio = part / whole
+    return f"{ratio:.1%}" if ratio < 0.1 else f"{ratio:.0%}"
+
+
+def bar(part: float, whole: float, width: int) -> str:
+    """A bar of eighths of a character; what is there at all is seen."""
+    eighths = round(8 * width * part / whole) if whole > 0 else 0
+    if part > 0:
+        eighths = max(eighths, 1)
+    full, rest = divmod(min(eighths, 8 * width), 8)
+    return (BLOCKS[8] * full + (BLOCKS[rest] if rest else "")).ljust(width)
+
+
+def span(seconds: float) -> str:
+    """A stretch of time, in two units at most."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours / 24:.1f} days"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"

@@ -1,0 +1,165 @@
+"""What would save most: changes that are computed from what jobs held and used, each with the jobs that prove it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from typing import Any
+
+from gpulake.core.config import GpuType
+from gpulake.core.words import ordinal
+
+LEAST_SAVED_GPU_HOURS = 1.0
+MOST_ADVICE = 3
+MOST_PROOFS = 3
+HEADROOM = 1.2  # on top of the mean use
+LEAST_FAILURES = 3
+CHECKPOINT_HOURS = 1.0
+LOW_USE = 0.25
+SHARED_USE = 0.5
+LEAST_RECURRENCES = 5
+# What fits beside a runtime in the 16 GiB of the lesser types.
+LESSER_GIBIBYTES = 14
+SCARCE_TYPES = ("V100", "V100M32", "A100", "H100", "H200")
+LESSER_TYPES = ("T4", "P100", "V100M16", "A10", "L4")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A job that would have been cheaper."""
+
+    job_id: str
+    user_id: str | None
+    cluster_id: str
+    gpu_type: str
+    day: date | None
+    attempts: int
+    held_gpu_hours: float
+    used_gpu_hours: float | None  # None: no sensor saw
+    saved_gpu_hours: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change, and what it would have saved. No GPU-hour is claimed by two of them."""
+
+    kind: str
+    title: str
+    reckoning: str
+    saved_gpu_hours: float
+    saved_cost: float | None  # of what has a price; None: nothing has
+    unpriced_gpu_hours: float
+    jobs: int
+    users: int
+    proofs: tuple[Proof, ...]
+
+
+def release(_: Row) -> tuple[str, str]:
+    return "Release empty GPUs", "all that was held by attempts that left it empty"
+
+
+def stop(_: Row) -> tuple[str, str]:
+    return (
+        "Stop retrying what fails",
+        f"lost from the {ordinal(LEAST_FAILURES)} failure in a row on, by a job or its recurrences",
+    )
+
+
+def checkpoint(_: Row) -> tuple[str, str]:
+    return (
+        "Checkpoint long runs",
+        "lost by attempts of over an hour, less the half hour an hourly checkpoint loses",
+    )
+
+
+def fewer(_: Row) -> tuple[str, str]:
+    return "Ask for fewer GPUs, or a part of one", f"what was held, less {HEADROOM:g} times what was used"
+
+
+def smaller(row: Row) -> tuple[str, str]:
+    return (
+        f"Use a smaller GPU type, such as {row['lesser_type']}",
+        f"left unused by attempts that need < {LOW_USE:.0%} of a GPU and < {LESSER_GIBIBYTES} GiB of its memory",
+    )
+
+
+def share(_: Row) -> tuple[str, str]:
+    return (
+        "Share GPUs between recurring small jobs",
+        f"held less {HEADROOM:g} times used, where recurring jobs use less than half of one GPU",
+    )
+
+
+# What each kind says of itself: the change, and how the savings are reckoned.
+KINDS: dict[str, Callable[[Row], tuple[str, str]]] = {
+    "release": release,
+    "stop": stop,
+    "checkpoint": checkpoint,
+    "fewer": fewer,
+    "smaller": smaller,
+    "share": share,
+}
+
+
+def settings(gpu_types: Mapping[str, GpuType]) -> dict[str, str | int | float]:
+    """What the query reads by name."""
+    prices = [
+        {"gpu_type": name, "price": kind.price_per_hour} for name, kind in gpu_types.items() if kind.price_per_hour >= 0
+    ]
+    return {
+        "prices": json.dumps(prices),
+        "scarce_types": ",".join(SCARCE_TYPES),
+        "lesser_types": ",".join(LESSER_TYPES),
+        "lesser_bytes": LESSER_GIBIBYTES << 30,
+        "headroom": HEADROOM,
+        "failures": LEAST_FAILURES,
+        "checkpoint_hours": CHECKPOINT_HOURS,
+        "low_use": LOW_USE,
+        "shared_use": SHARED_USE,
+        "recurrences": LEAST_RECURRENCES,
+        "most": MOST_PROOFS,
+    }
+
+
+def advise(rows: Sequence[Row]) -> tuple[Advice, ...]:
+    """The changes that would save most, best first; from the rows of each kind's foremost jobs."""
+    every = [_advice(kind, list(jobs)) for kind, jobs in groupby(rows, key=lambda row: str(row["kind"]))]
+    worth = [advice for advice in every if advice.saved_gpu_hours >= LEAST_SAVED_GPU_HOURS]
+    # Money ranks only where it is known of all.
+    has_cost = all(advice.saved_cost is not None and not advice.unpriced_gpu_hours for advice in worth)
+    worth.sort(key=lambda advice: (-(advice.saved_cost or 0) if has_cost else -advice.saved_gpu_hours, advice.kind))
+    return tuple(worth[:MOST_ADVICE])
+
+
+def _advice(kind: str, jobs: Sequence[Row]) -> Advice:
+    first = jobs[0]
+    title, reckoning = KINDS[kind](first)
+    return Advice(
+        kind=kind,
+        title=title,
+        reckoning=reckoning,
+        saved_gpu_hours=first["all_saved"],
+        saved_cost=first["all_cost"],
+        unpriced_gpu_hours=first["all_unpriced"],
+        jobs=first["jobs"],
+        users=first["users"],
+        proofs=tuple(
+            Proof(
+                job_id=job["job_id"],
+                user_id=job["user_id"],
+                cluster_id=job["cluster_id"],
+                gpu_type=job["gpu_type"],
+                day=job["dt"],
+                attempts=job["attempts"],
+                held_gpu_hours=job["held"],
+                used_gpu_hours=job["used"],
+                saved_gpu_hours=job["saved"],
+            )
+            for job in jobs
+        ),
+    )

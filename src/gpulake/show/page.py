@@ -1,0 +1,43 @@
+"""Pages that work offline: one HTML file, everything inside, every label of the data escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gpulake import __version__
+from gpulake.core.errors import LakeError
+from gpulake.lake import Reader, replace_text
+
+
+def need(reader: Reader, tables: Iterable[str]) -> None:
+    """A report needs a whole build."""
+    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    if missing := sorted(set(tables) - built):
+        raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+
+
+def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str, **content: Any) -> None:
+    """Writes the file in one step. The option is the one that names the file."""
+    from jinja2 import Environment, PackageLoader
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
+    page = environment.get_template(template).render(
+        **content,
+        version=__version__,
+        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+        # A label in the data must not be able to close the script element.
+        drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
+    )
+    try:
+        if path.exists() and not path.is_file():
+            raise LakeError(f"{path} is not a file", "name another place for the report")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, page)
+    except OSError as error:
+        raise LakeError(f"cannot write the report {path}: {error}", f"name another file with {option}") from error
