@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpulake.synth.facts import GPU_TYPES, HEADERS, STATUSES, published
+from gpulake.core.pai import published
+from gpulake.synth.facts import GPU_TYPES, HEADERS, STATUSES
 
 pytestmark = pytest.mark.real
 
