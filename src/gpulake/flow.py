@@ -23,6 +23,7 @@ from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from gpulake.model.plan import Plan
+    from gpulake.show.pai.study import Study
 
 Result = TypeVar("Result")
 SCORED = "gold_cluster_util_daily_scored"
@@ -145,6 +146,23 @@ class Flow:
             self.report("writing the report", 0.9)
             write_report(reader, path)
             detail["path"] = str(path)
+
+    def write_study(self, path: Path) -> Study:
+        """The published study of the PAI trace, from this lake."""
+        from gpulake.detect.durations import score_durations
+        from gpulake.show.pai.study import opened, study, write_study
+
+        self.lake.open()
+        with self._step("study", is_reader=True) as detail, self.lake.reading() as reader:
+            trace = opened(reader)
+            self.report("foretelling run times", 0.1)
+            durations = score_durations(reader)
+            self.report("measuring figures", 0.4)
+            found = study(trace, durations)
+            self.report("writing the page", 0.9)
+            write_study(found, path)
+            detail["path"] = str(path)
+        return found
 
     def refresh(
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False

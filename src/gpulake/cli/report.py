@@ -7,11 +7,15 @@ from pathlib import Path
 import click
 
 from gpulake.cli._options import lake_option, settings
+from gpulake.cli._report_pai import pai
 
 
 @click.group()
 def command() -> None:
     """Write reports from the last complete build."""
+
+
+command.add_command(pai)
 
 
 @command.command()

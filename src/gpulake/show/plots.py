@@ -11,6 +11,12 @@ Row = dict[str, Any]
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
 MOST_USERS = 15
+# Legible on a light page and on a dark one.
+LAYOUT = {
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"family": "system-ui, sans-serif", "color": "#888"},
+}
 
 
 def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
@@ -98,9 +104,7 @@ def _figure(traces: list[Figure], y_title: str, barmode: str = "group", tickform
         "legend": {"orientation": "h", "y": 1.12},
         "xaxis": {},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": "system-ui, sans-serif", "color": "#888"},
+        **LAYOUT,
     }
     return {"data": traces, "layout": layout}
 

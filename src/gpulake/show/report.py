@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gpulake import __version__
 from gpulake.core.errors import LakeError
-from gpulake.lake import Reader, replace_text
+from gpulake.lake import Reader
 from gpulake.show import plots
 from gpulake.show.catalogue import BRONZE
+from gpulake.show.page import write_page
 
 HOLDERS = """
 SELECT
@@ -34,23 +32,8 @@ def write_report(reader: Reader, path: Path) -> None:
     built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
     if missing := sorted(NEEDED - built):
         raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
-    from jinja2 import Environment, PackageLoader
-    from plotly.offline import get_plotlyjs
-
-    environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
-    page = environment.get_template("report.html").render(
-        **_content(reader),
-        version=__version__,
-        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
-    )
-    try:
-        if path.exists() and not path.is_file():
-            raise LakeError(f"{path} is not a file", "name another place for the report")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, page)
-    except OSError as error:
-        raise LakeError(f"cannot write the report {path}: {error}", "name another file with --report") from error
+    content = _content(reader)
+    write_page(path, "report.html", content.pop("plots"), **content)
 
 
 def _content(reader: Reader) -> dict[str, Any]:
@@ -75,8 +58,7 @@ def _content(reader: Reader) -> dict[str, Any]:
     return {
         "findings": rows("SELECT * FROM findings ORDER BY rank"),
         "figures": figures,
-        # A label in the data must not be able to close the script element.
-        "drawn": json.dumps(drawn, default=str).replace("<", "\\u003c"),
+        "plots": drawn,
         "landed": rows(BRONZE),
         "tests": rows(TESTS),
         "build": rows("SELECT * FROM build_info")[0],

@@ -1,0 +1,36 @@
+"""Writing a page: one HTML file with its style, its plots and the script that draws them. Works offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from gpulake import __version__
+from gpulake.core.errors import LakeError
+from gpulake.lake import replace_text
+
+
+def write_page(path: Path, template: str, plots: Mapping[str, Any], **content: Any) -> None:
+    """Fills a template; `plots` are Plotly figures by the id of the element that they are drawn in."""
+    from jinja2 import Environment, PackageLoader
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
+    page = environment.get_template(template).render(
+        **content,
+        # A label in the data must not be able to close the script element.
+        drawn=json.dumps(plots, default=str).replace("<", "\\u003c"),
+        version=__version__,
+        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+    )
+    try:
+        if path.exists() and not path.is_file():
+            raise LakeError(f"{path} is not a file", "name another place for the report")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, page)
+    except OSError as error:
+        raise LakeError(f"cannot write the report {path}: {error}", "name another file for it") from error
