@@ -1,4 +1,4 @@
-"""The three findings of the paper, answer first, with our numbers beside the published ones."""
+"""The three findings of the paper, with our numbers beside the published ones: what is so here, not what should be."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ def headlines(chapters: Sequence[Chapter]) -> list[Headline]:
 
 
 def _asked_for_too_much(measured: Measured) -> Headline:
-    claim = "Most tasks ask for far more than they use"
     if reason := measured.reason("6a", "6b", "6c"):
-        return Headline(claim, reason)
+        return Headline("How much more tasks ask for than they use is not known here", reason)
     gpu, cpu, memory = (
         measured.both(number, f"{name} plan above use", "{:.2f} %")
         for number, name in (("6b", "GPU"), ("6a", "CPU"), ("6c", "main memory"))
@@ -50,16 +49,15 @@ def _asked_for_too_much(measured: Measured) -> Headline:
     asked, _ = measured.both("6b", "GPUs asked for by a worker, median", "{:.2g}")
     worker, their_worker = measured.both("6b", "GPUs used by a worker, median", "{:.3f}")
     return Headline(
-        f"{claim}: {gpu[0]} plan more GPU than they use (published {gpu[1]})",
+        f"{gpu[0]} of the tasks ask for more GPU than they use (published {gpu[1]})",
         f"CPU {cpu[0]} (published {cpu[1]}), main memory {memory[0]} ({memory[1]}); the median task uses {used} of a "
         f"GPU ({their_used}); a worker uses {worker} GPUs of the {asked} that it asks for ({their_worker} of 0.5 to 1)",
     )
 
 
 def _short_tasks_wait(measured: Measured) -> Headline:
-    claim = "Short tasks wait out of proportion"
     if reason := measured.reason("4b", "5b"):
-        return Headline(claim, reason)
+        return Headline("How long short tasks wait is not known here", reason)
     short, long = (measured.both("4b", f"{half}, waits more than half", "{:.1f} %") for half in ("short", "long"))
     content = measured.figures["5b"].content
     waits = sorted(
@@ -72,22 +70,22 @@ def _short_tasks_wait(measured: Measured) -> Headline:
         for measure in waits
     )
     return Headline(
-        f"{claim}: {short[0]} of the short half wait more than half of their time, {long[0]} of the long half "
+        f"{short[0]} of the short tasks wait more than half of their time, {long[0]} of the long ones "
         f"(published {short[1]} and {long[1]})",
         f"median wait by GPU type, longest first: {queues}",
     )
 
 
 def _tasks_come_back(measured: Measured) -> Headline:
-    claim = "Most tasks come back, so that run times can be foretold"
     if reason := measured.reason("paper: recurrence", "paper: prediction"):
-        return Headline(claim, reason)
+        return Headline("How many tasks come back is not known here", reason)
     again = measured.both("paper: recurrence", "of groups of 5 and more")
     told = measured.both("paper: prediction", "last runs of the group, instances within 25 %")
     user = measured.both("paper: prediction", "median of the user, instances within 25 %")
     everybody = measured.both("paper: prediction", "median of everybody, instances within 25 %")
     return Headline(
-        f"{claim}: {again[0]} are of groups of five and more (published {again[1]})",
-        f"from what had ended at submission, {told[0]} of the instances are foretold within 25 % (the paper's tree "
-        f"{told[1]}); the user's median does {user[0]}, everybody's {everybody[0]}",
+        f"{again[0]} of the tasks come back five times and more (published {again[1]}); from that the run times of "
+        f"{told[0]} of the instances are foretold within 25 % (published {told[1]})",
+        f"foretold at submission, from what had ended by then; the median of the user does {user[0]}, that of everybody "
+        f"{everybody[0]}",
     )
