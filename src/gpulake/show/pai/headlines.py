@@ -86,6 +86,6 @@ def _tasks_come_back(measured: Measured) -> Headline:
     return Headline(
         f"{again[0]} of the tasks come back five times and more (published {again[1]}); from that the run times of "
         f"{told[0]} of the instances are foretold within 25 % (published {told[1]})",
-        f"foretold at submission, from what had ended by then; the median of the user does {user[0]}, that of everybody "
-        f"{everybody[0]}",
+        f"foretold at submission, from what had ended by then; the median of the user does {user[0]}, that of "
+        f"everybody {everybody[0]}",
     )
