@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpulake.synth.facts import GPU_TYPES, HEADERS, STATUSES, published
+from gpulake.core.pai import published
+from gpulake.synth.facts import GPU_TYPES, HEADERS, STATUSES
 
 pytestmark = pytest.mark.real
 
@@ -31,6 +32,7 @@ def series(pai: Path) -> dict[str, Any]:
     return found
 
 
+REQUESTS = ("<25", "[25,50)", "[50,100)", "=100", ">100")
 CURVES = [
     *((("wait_seconds", name), ("wait_s_by_gpu_type", name)) for name in GPU_TYPES),
     *((("runtime_seconds", name), ("runtime_s_by_gpu_type_terminated", name)) for name in GPU_TYPES),
@@ -41,6 +43,8 @@ CURVES = [
     (("usage", "gpu_memory_gb"), ("mem_gb", "avg_gpu_wrk_mem")),
     (("network", "read_gbit"), ("sensor_read_x8_div_2pow30", "read")),
     (("users", "tasks"), ("tasks_per_user", "all")),
+    *((("request_wait_seconds", name), ("wait_s_by_gpu_request", f"{name}%")) for name in REQUESTS),
+    *((("spare_percent", name), ("usage_minus_request_over_capacity_pct", name)) for name in ("cpu", "gpu", "mem")),
 ]
 
 

@@ -130,3 +130,17 @@ class Finding:
     value: float
     unit: str
     day: str = ""
+
+
+@dataclass(frozen=True)
+class DurationScore:
+    """How well one method foretold run times, of the tasks whose group had run so often before. None: of no task."""
+
+    method: str  # recurrence, user or everybody
+    past_runs: str  # all, 0, 1, 2 to 4, 5 to 9, 10 and more
+    tasks: int
+    instances: int
+    from_group_ratio: float | None  # tasks whose group had runs to go by
+    within_quarter_ratio: float | None  # tasks foretold within a quarter of the truth
+    within_quarter_instances_ratio: float | None  # the same, each task counted by its instances
+    median_log_error: float | None

@@ -20,7 +20,8 @@ from prefect.types.entrypoint import EntrypointType
 from gpulake import __version__
 from gpulake.core.config import Config, load
 from gpulake.core.errors import BuildError, GpulakeError, LakeBusyError, StepError, UsageError
-from gpulake.flow import RETRY_WAITS_SECONDS, BuildResult, Flow
+from gpulake.flow import RETRY_WAITS_SECONDS, Flow
+from gpulake.flow.building import BuildResult
 from gpulake.schedule.markdown import escape, findings_page, plain
 
 TEST_COLUMNS = ("status", "name", "table", "column", "failures")

@@ -22,6 +22,12 @@ BUCKET_COLOURS = {
     "unallocated": "#dde2e8",
     "down": "#7a828c",
 }
+# Legible on a light page and on a dark one.
+LAYOUT = {
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"family": "system-ui, sans-serif", "color": "#888"},
+}
 
 
 def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
@@ -122,9 +128,7 @@ def _figure(traces: list[Figure], y_title: str, barmode: str = "group", tickform
         "legend": {"orientation": "h", "y": 1.12},
         "xaxis": {},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat, "gridcolor": GRID},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": "system-ui, sans-serif", "color": "#888"},
+        **LAYOUT,
     }
     return {"data": traces, "layout": layout}
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpulake.core.errors import UsageError
+from gpulake.core.pai import published
 from gpulake.core.progress import Report, silent
 from gpulake.synth import tables, trace, truth
-from gpulake.synth.facts import HEADERS, gpu_models, published
+from gpulake.synth.facts import HEADERS, gpu_models
 from gpulake.synth.ids import Ids
 from gpulake.synth.incidents import Incident
 from gpulake.synth.metrics import observed

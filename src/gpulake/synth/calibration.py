@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gpulake.core.pai import published
 from gpulake.synth.draws import Curve, sums_by
-from gpulake.synth.facts import GPU_TYPES, STATUSES, curve, published
+from gpulake.synth.facts import GPU_TYPES, STATUSES, curve
 from gpulake.synth.readback import Readback, opened
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"

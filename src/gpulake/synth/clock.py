@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
+from gpulake.core.pai import published
 from gpulake.synth.draws import even
-from gpulake.synth.facts import published
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 86_400

@@ -1,4 +1,4 @@
-"""The public facts of the trace (facts.toml) and the habits of its jobs (habits.toml), read once."""
+"""The words of the trace, its published curves as distributions, and the habits of its jobs (habits.toml)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from gpulake.core.pai import published
 from gpulake.synth.draws import Curve
 
 GPU_TYPES = ("T4", "MISC", "P100", "V100", "V100M32")
@@ -34,11 +35,6 @@ HEADERS = {
     ),
 }
 """The published tables and the text of their .header files, less the final newline."""
-
-
-@cache
-def published() -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / "facts.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulake.core.pai import published
 from gpulake.synth import clock
 from gpulake.synth.draws import choose, generator, quotas, ranks
-from gpulake.synth.facts import curve, habits, published, scaled
+from gpulake.synth.facts import curve, habits, scaled
 
 LARGE_GANG_GROUP = 40
 """How often, at most, a job with a large gang recurs."""

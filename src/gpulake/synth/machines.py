@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulake.synth.facts import TYPES, published
+from gpulake.core.pai import published
+from gpulake.synth.facts import TYPES
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulake.core.pai import published
 from gpulake.synth.draws import choose, deal, even, generator, quotas, ranks, ranks_among
-from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, TYPES, curve, habits, published, scaled
+from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, TYPES, curve, habits, scaled
 from gpulake.synth.machines import Machines
 
 LARGE_GANG = 8

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulake.core.pai import published
 from gpulake.core.progress import Report
 from gpulake.synth import attempts, clock, incidents, stories
 from gpulake.synth.attempts import Attempts
 from gpulake.synth.draws import generator, sums_by
-from gpulake.synth.facts import FAILED, INTERRUPTED, RUNNING, TERMINATED, TYPES, WAITING, published, scaled
+from gpulake.synth.facts import FAILED, INTERRUPTED, RUNNING, TERMINATED, TYPES, WAITING, scaled
 from gpulake.synth.incidents import Plan
 from gpulake.synth.jobs import Jobs, submitted, templates
 from gpulake.synth.machines import Machines, inventory

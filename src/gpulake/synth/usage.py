@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulake.core.pai import published
 from gpulake.synth.draws import Curve, generator, ranks, sums_by
-from gpulake.synth.facts import GPU_TYPES, TERMINATED, curve, habits, published
+from gpulake.synth.facts import GPU_TYPES, TERMINATED, curve, habits
 from gpulake.synth.trace import Trace
 
 GANG_NOISE = 0.10

@@ -1,0 +1,213 @@
+"""The order of the rooms. Each step takes the lake's lock, does one thing, and leaves a row in `runs`."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpulake.core.clock import Clock, SystemClock
+from gpulake.core.config import Config
+from gpulake.core.errors import GpulakeError, LakeBusyError, StepError
+from gpulake.core.progress import Report, silent
+from gpulake.core.tables import Table, bronze_tables, written_tables
+from gpulake.core.types import Landing, Run
+from gpulake.flow.building import Building, BuildResult, build_order
+from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.act.nudges import Nudge
+    from gpulake.show.efficiency import Card
+    from gpulake.show.pai.study import Study
+
+Result = TypeVar("Result")
+TEST_RESULTS = """
+SELECT status, name, "table", "column", failures, seconds, build_id FROM test_results
+ORDER BY CASE status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, "table", name
+"""
+RETRY_WAITS_SECONDS = (1.0, 5.0)
+
+
+def known_tables() -> list[Table]:
+    """Every table that a lake may hold, whoever makes it."""
+    from gpulake.model.plan import shipped_plan
+
+    return [
+        *bronze_tables().values(),
+        *(model.as_table() for model in shipped_plan().models),
+        *written_tables().values(),
+    ]
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    landings: tuple[Landing, ...]
+    unknown: tuple[str, ...]  # files of a folder that nobody recognises
+    build: BuildResult
+    report: Path | None
+
+
+@dataclass
+class Flow:
+    """One command's run: its steps share a run id."""
+
+    config: Config
+    clock: Clock = field(default_factory=SystemClock)
+    report: Report = silent
+    wait: Callable[[float], None] = time.sleep
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def __post_init__(self) -> None:
+        self.lake = Lake(self.config)
+
+    def land(self, paths: Sequence[Path]) -> tuple[tuple[Landing, ...], tuple[str, ...]]:
+        """What landed (or had landed before), and the files of a folder that nobody recognises."""
+        from gpulake.land.landing import land
+
+        self.lake.create()
+        with self._step("land") as detail, self.lake.writing():
+            result = land(self.lake, paths, self.clock, self.report)
+            detail["files"] = len(result.landings)
+            detail["new_files"] = sum(landing.is_new for landing in result.landings)
+            detail["rows_landed"] = sum(landing.rows_landed for landing in result.landings if landing.is_new)
+            detail["rows_quarantined"] = sum(landing.rows_quarantined for landing in result.landings if landing.is_new)
+        return result.landings, result.unknown
+
+    def build(
+        self, select: Sequence[str] = (), is_forced: bool = False, is_dbt: bool = False, model: Path | None = None
+    ) -> BuildResult:
+        """Silver and gold from what landed, tested, scored, and swapped in whole."""
+        self.lake.open()
+        order = build_order(select, is_forced, is_dbt, model)
+        with self.lake.writing():
+            return Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
+
+    def test_results(self) -> list[dict[str, Any]]:
+        """The data tests of the last build, published or not, failures first."""
+        with self.lake.open().reading() as reader:
+            found: list[dict[str, Any]] = reader.query(TEST_RESULTS).to_pylist()
+        return found
+
+    def write_report(self, path: Path) -> None:
+        from gpulake.show.report import write_report
+
+        self.lake.open()
+        with self._step("report", is_reader=True) as detail, self.lake.reading() as reader:
+            self.report("writing the report", 0.9)
+            write_report(reader, path)
+            detail["path"] = str(path)
+
+    def efficiency_card(
+        self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
+    ) -> Card:
+        """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
+        from gpulake.show.card_page import write_card
+        from gpulake.show.efficiency import efficiency_card
+
+        self.lake.open()
+        with self._step("report", is_reader=True) as detail:
+            with self.lake.reading() as reader:
+                card = efficiency_card(reader, self.config, user, cluster, days)
+            if path:
+                write_card(card, path)
+                detail["path"] = str(path)
+        return card
+
+    def nudges(
+        self, cluster: str | None = None, at: datetime | None = None, is_executed: bool = False
+    ) -> tuple[Nudge, ...]:
+        """What is due for those who hold GPUs and leave them empty; with is_executed it is done, and kept in mind."""
+        from gpulake.act.cancel import cancel
+        from gpulake.act.holders import read_holders, read_journal
+        from gpulake.act.nudges import carry_out, plan, summary
+
+        rules = self.config.nudges
+        self.lake.open()
+        # Whoever acts writes: two at a time would act twice.
+        alone = self.lake.writing() if is_executed else nullcontext()
+        with self._step("nudge", is_reader=not is_executed) as detail, alone:
+            with self.lake.reading() as reader:
+                holders = read_holders(reader, self.config, cluster, at)
+                journal = read_journal(reader)
+            due = plan(holders, journal, rules, self.clock.now())
+            if is_executed:
+                due = carry_out(
+                    due, self.lake.record_nudge, partial(cancel, rules.cancel_command), self.run_id, self.clock.now
+                )
+            detail.update(summary(due), is_executed=is_executed)
+        return due
+
+    def write_study(self, path: Path) -> Study:
+        """The published study of the PAI trace, from this lake."""
+        from gpulake.detect.durations import score_durations
+        from gpulake.show.pai.study import opened, study, write_study
+
+        self.lake.open()
+        with self._step("study", is_reader=True) as detail, self.lake.reading() as reader:
+            trace = opened(reader)
+            self.report("foretelling run times", 0.1)
+            durations = score_durations(reader)
+            self.report("measuring figures", 0.4)
+            found = study(trace, durations)
+            self.report("writing the page", 0.9)
+            write_study(found, path)
+            detail["path"] = str(path)
+        return found
+
+    def refresh(
+        self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False
+    ) -> RefreshResult:
+        """Everything, in order. What is done already is not done again, so a cut-off run is resumed by another."""
+        landings: tuple[Landing, ...] = ()
+        unknown: tuple[str, ...] = ()
+        if paths:
+            landings, unknown = self._retried("land", lambda: self.land(paths))
+        result = self._retried("build", lambda: self.build(select, is_forced))
+        if report_path:
+            self._retried("report", lambda: self.write_report(report_path))
+        return RefreshResult(landings, unknown, result, report_path)
+
+    def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:
+        """A refresh of a generated trace."""
+        from gpulake.synth import write_trace
+
+        write_trace(trace, jobs=jobs, seed=seed, report=self.report)
+        return self.refresh([trace], report_path)
+
+    @contextmanager
+    def _step(self, name: str, is_reader: bool = False) -> Iterator[dict[str, object]]:
+        started_at = self.clock.now()
+        begin = time.perf_counter()
+        detail: dict[str, object] = {}
+
+        def record(status: Any) -> None:
+            # Who may only read the lake can leave no row in it.
+            with suppress(LakeBusyError) if is_reader else nullcontext():
+                self.lake.record(Run(self.run_id, name, status, started_at, time.perf_counter() - begin, detail))
+
+        try:
+            yield detail
+        except BaseException as error:
+            detail["error"] = str(error)
+            record("failed")
+            raise
+        record("skipped" if "skipped" in detail else "succeeded")
+
+    def _retried(self, name: str, act: Callable[[], Result]) -> Result:
+        """Every step may be repeated: it leaves the lake as it was, or as it should be."""
+        for seconds in (*RETRY_WAITS_SECONDS, None):
+            try:
+                return act()
+            except LakeBusyError as error:
+                if seconds is None:
+                    raise StepError(f"step {name} failed: {error.message}", error.hint) from error
+                self.wait(seconds)
+            except GpulakeError as error:
+                raise StepError(f"step {name} failed: {error.message}", error.hint) from error
+        raise AssertionError("unreachable")

@@ -1,0 +1,217 @@
+"""Building: at once or by extending the last build, tested, scored and swapped in whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulake import __version__
+from gpulake.core.clock import Clock
+from gpulake.core.config import Config
+from gpulake.core.errors import GpulakeError, UsageError
+from gpulake.core.progress import Report
+from gpulake.core.types import Finding, TestResult
+from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.model.increment import Touched
+    from gpulake.model.plan import Plan
+
+SCORED = "gold_cluster_util_daily_scored"
+FINDINGS = "findings"
+# What rooms write beside the models, and the models that they read.
+WRITTEN = {
+    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily"),
+    FINDINGS: (
+        "gold_cluster_util_daily_reference",
+        "gold_cluster_util_daily",
+        "gold_jobs_daily",
+        "gold_user_gpu_usage_daily",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class BuildOrder:
+    plan: Plan
+    written: tuple[str, ...]
+    is_partial: bool
+    is_dbt: bool
+    is_forced: bool
+    model: Path | None
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    build_id: str
+    is_new: bool
+    tests: tuple[TestResult, ...] = ()
+    findings: tuple[Finding, ...] | None = None  # None: nobody looked
+    flagged_days: int = 0
+    touched: Touched | None = None  # None: built at once
+
+
+@dataclass(frozen=True)
+class Extension:
+    base: Path
+    new_files: dict[str, list[Path]]  # by table
+
+
+def build_order(select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None) -> BuildOrder:
+    """What is to be built for those who name tables, or name none."""
+    from gpulake.model.plan import shipped_plan
+
+    if select and is_dbt:
+        raise UsageError("--select and --dbt were both given", "dbt builds the whole project; leave one of them out")
+    # Findings speak of the scores, so whoever asks for those gets these.
+    written = tuple(name for name in WRITTEN if not select or name in select or FINDINGS in select)
+    needed = [table for name in written for table in WRITTEN[name]]
+    plan = shipped_plan().select([*(name for name in select if name not in WRITTEN), *needed] if select else ())
+    return BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, is_forced=is_forced, model=model)
+
+
+@dataclass(frozen=True)
+class Building:
+    lake: Lake
+    config: Config
+    clock: Clock
+    report: Report
+    step: Callable[[str], AbstractContextManager[dict[str, object]]]
+
+    def build(self, order: BuildOrder) -> BuildResult:
+        """What is up to date already is not built again."""
+        fingerprint = self._fingerprint(order)
+        if not order.is_forced and not order.is_dbt and self._is_current(fingerprint):
+            with self.step("build") as detail:
+                detail["skipped"] = "the current build was made from the same rows, models and settings"
+            return self._current_result()
+        return self._build(order, fingerprint)
+
+    def _build(self, order: BuildOrder, fingerprint: str) -> BuildResult:
+        """One more day is added to the build that there is, where that is possible and cheaper than a new one."""
+        extension = self._extension(order)
+        extended = self._make(order, fingerprint, extension) if extension else None
+        return extended or self._make(order, fingerprint, None)  # type: ignore[return-value]
+
+    def _make(self, order: BuildOrder, fingerprint: str, extension: Extension | None) -> BuildResult | None:
+        """Nothing, where the new files touch too much of the build that was to be extended."""
+        from gpulake.detect.days import score_days
+        from gpulake.detect.findings import find
+        from gpulake.model import build as room
+
+        at = self.clock.now()
+        build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+        tests = self._build_with_dbt(build_id) if order.is_dbt else []
+        with self.lake.stage(build_id, extension.base if extension else None) as staging:
+            increment = room.Increment(staging, order.plan, extension.new_files) if extension else None
+            touched = None
+            with self.step("build") as detail:
+                room.write_settings(staging.connection, self.config)
+                if increment:
+                    try:
+                        touched = increment.build()
+                        detail.update(asdict(touched))
+                    except room.TouchesTooMuchError as error:
+                        detail["skipped"] = f"built at once instead: {error}"
+                elif not order.is_dbt:
+                    room.build(staging, order.plan, self.report)
+                    detail["models"] = len(order.plan.models)
+            if increment and not touched:
+                staging.path.unlink()
+                return None
+            with self.step("test") as detail:
+                tests = tests or room.test(staging, order.plan, self.report, increment)
+                detail["tests"] = len(tests)
+                self.lake.record_tests(build_id, tests)
+                room.refuse_failures(tests)
+            with self.step("score"):
+                flagged = score_days(staging, order.model) if SCORED in order.written else 0
+                findings = find(staging) if FINDINGS in order.written else None
+            with self.step("publish"):
+                staging.record_tables(at)
+                if order.is_partial:
+                    staging.carry_over()
+                info = {
+                    "build_id": build_id,
+                    "built_at": at,
+                    "fingerprint": fingerprint,
+                    "recipe": None if order.is_partial else self._recipe(order),
+                    "gpulake_version": __version__,
+                    "is_increment": touched is not None,
+                    **(asdict(touched) if touched else {}),
+                }
+                staging.write("build_info", [info])
+                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs()])
+                staging.publish()
+        found = None if findings is None else tuple(findings)
+        return BuildResult(build_id, True, tuple(tests), found, flagged, touched)
+
+    def _extension(self, order: BuildOrder) -> Extension | None:
+        """The current build and the files new to it, if it was made alike and none of its own was replaced."""
+        current = self.lake.builds.current()
+        if current is None or order.is_partial or order.is_dbt or order.is_forced:
+            return None
+        try:
+            with self.lake.reading() as reader:
+                (info,) = reader.query("SELECT recipe FROM build_info").to_pylist()
+                known = {(row["table"], row["file"]) for row in reader.query("FROM build_inputs").to_pylist()}
+        except GpulakeError:
+            # A build that cannot be read, or that an older version made, is one to replace.
+            return None
+        inputs = set(self._inputs())
+        if info["recipe"] != self._recipe(order) or not known or not known < inputs:
+            return None
+        new_files: dict[str, list[Path]] = {}
+        for table, file in sorted(inputs - known):
+            new_files.setdefault(table, []).append(self.lake.bronze.folder / table / file)
+        return Extension(current, new_files)
+
+    def _inputs(self) -> list[tuple[str, str]]:
+        return sorted((landing.table, landing.file) for landing in self.lake.live_landings())
+
+    def _build_with_dbt(self, build_id: str) -> list[TestResult]:
+        from gpulake.model.dbt import build_with_dbt
+
+        with self.step("build") as detail:
+            detail["engine"] = "dbt"
+            return build_with_dbt(self.lake, self.lake.staged_path(build_id))
+
+    def _fingerprint(self, order: BuildOrder) -> str:
+        landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
+        return _hashed([self._recipe(order), *landed])
+
+    def _recipe(self, order: BuildOrder) -> str:
+        from gpulake.model.sources import settings_rows
+
+        model = hashlib.sha256(order.model.read_bytes()).hexdigest() if order.model and order.model.is_file() else None
+        settings = json.dumps(settings_rows(self.config))
+        return _hashed([order.plan.fingerprint(), *order.written, settings, str(model), __version__])
+
+    def _is_current(self, fingerprint: str) -> bool:
+        if self.lake.builds.current() is None:
+            return False
+        try:
+            with self.lake.reading() as reader:
+                rows = reader.query("SELECT fingerprint FROM build_info").to_pylist()
+        except GpulakeError:
+            # A build that cannot be read is one to replace.
+            return False
+        return bool(rows[0]["fingerprint"] == fingerprint)
+
+    def _current_result(self) -> BuildResult:
+        with self.lake.reading() as reader:
+            build_id = reader.query("SELECT build_id FROM build_info").to_pylist()[0]["build_id"]
+            names = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+            found = reader.query("SELECT * EXCLUDE (rank) FROM findings ORDER BY rank") if FINDINGS in names else None
+            findings = tuple(Finding(**row) for row in found.to_pylist()) if found else None
+        return BuildResult(build_id, False, findings=findings)
+
+
+def _hashed(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

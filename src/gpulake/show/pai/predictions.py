@@ -1,0 +1,62 @@
+"""Chapter: how well run times could have been foretold (the paper's prediction)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpulake.core.pai import published
+from gpulake.core.types import DurationScore
+from gpulake.show.pai.compare import points_apart
+from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai.source import INSTANCES, JOBS, TASKS, Trace
+
+ALL = "all"
+METHODS = {
+    "recurrence": "last runs of the group",
+    "user": "median of the user",
+    "everybody": "median of everybody",
+}
+FORETOLD = About(
+    "paper: prediction",
+    "Run times foretold when a task is submitted",
+    "Instances whose task ran within a quarter of what was foretold, by how often its group had run before. Foretold "
+    "from what had ended by then: the last five runs of the group that asked for the same, else of the group, else the "
+    "user's median, else everybody's.",
+    (JOBS, TASKS, INSTANCES),
+    error="One sentence of the paper, in whole percents; a regression tree, of tasks that it does not name.",
+)
+
+
+def chapter(trace: Trace, scores: Sequence[DurationScore]) -> Chapter:
+    return Chapter("Prediction", [figure(FORETOLD, trace.present, lambda: foretold(scores))])
+
+
+def foretold(scores: Sequence[DurationScore]) -> Content:
+    theirs = published()["paper"]["predicted_within_quarter_percent"]
+    measures: list[Measure] = []
+    curves: list[Curve] = []
+    for hue, (method, label) in enumerate(METHODS.items()):
+        own = [score for score in scores if score.method == method and score.tasks]
+        names = [score.past_runs for score in own]
+        curves.append(
+            Curve(label, names, [_percent(score.within_quarter_instances_ratio) for score in own], hue, style="bars")
+        )
+        for score in own:
+            if score.past_runs != ALL:
+                continue
+            of_instances, of_tasks = (
+                _percent(score.within_quarter_instances_ratio),
+                _percent(score.within_quarter_ratio),
+            )
+            compared = theirs if method == "recurrence" else None
+            measures.append(points_apart(f"{label}, instances within 25 %", of_instances, compared, 0.5))
+            measures.append(Measure(f"{label}, tasks within 25 %", "%", of_tasks))
+            measures.append(Measure(f"{label}, median |ln(foretold / true)|", "", score.median_log_error))
+            if method == "recurrence":
+                measures.append(Measure("foretold from the group", "%", _percent(score.from_group_ratio)))
+    curves.append(Curve("regression tree", [ALL], [theirs], 0, is_published=True, style="points"))
+    return Content(curves, measures, "runs of the group before", "instances within 25 %, %")
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else round(100 * ratio, 3)

@@ -1,0 +1,89 @@
+"""The PAI part of a lake: which of its tables are there, and the rows of a query as columns of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gpulake.core.errors import LakeError, UsageError
+from gpulake.lake import Reader
+
+JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"
+SENSORS, TAGS = "pai_sensor_table", "pai_group_tag_table"
+MACHINES, METRICS = "pai_machine_spec", "pai_machine_metric"
+BUILT = {
+    "silver_clusters",
+    "silver_days",
+    "silver_gpu_timeseries",
+    "silver_holdings",
+    "silver_hours",
+    "silver_instance_usage",
+    "silver_instances",
+    "silver_jobs",
+    "silver_machine_stretches",
+    "silver_machines",
+    "silver_tasks",
+}
+# In the words of the trace: what a build has rows of.
+PRESENT = """
+SELECT
+    exists(FROM silver_jobs WHERE cluster_id = 'pai') AS pai_job_table,
+    exists(FROM silver_tasks WHERE cluster_id = 'pai') AS pai_task_table,
+    exists(FROM silver_instances WHERE cluster_id = 'pai') AS pai_instance_table,
+    exists(FROM silver_instance_usage) AS pai_sensor_table,
+    exists(FROM silver_jobs WHERE cluster_id = 'pai' AND group_id != user_id) AS pai_group_tag_table,
+    exists(FROM silver_machines WHERE cluster_id = 'pai') AS pai_machine_spec,
+    exists(FROM silver_gpu_timeseries WHERE cluster_id = 'pai') AS pai_machine_metric
+"""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The rows of a query, column by column."""
+
+    table: pa.Table
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """NaN where there is none."""
+        values: NDArray[np.float64] = pc.cast(self.table[name], pa.float64()).to_numpy()
+        return values
+
+    def labels(self, name: str) -> tuple[list[str], NDArray[np.int64]]:
+        """The distinct texts of a column, and which of them each row has; -1: none."""
+        coded = self.table[name].combine_chunks().dictionary_encode()
+        if isinstance(coded, pa.ChunkedArray):
+            coded = coded.combine_chunks()
+        codes: NDArray[np.int64] = pc.fill_null(coded.indices, -1).to_numpy().astype(np.int64)
+        return coded.dictionary.to_pylist(), codes
+
+
+@dataclass(frozen=True)
+class Trace:
+    reader: Reader
+
+    @cached_property
+    def present(self) -> set[str]:
+        """The tables of the trace that this lake has rows of."""
+        built = {row["name"] for row in self.reader.query("SHOW TABLES").to_pylist()}
+        if missing := sorted(BUILT - built):
+            raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+        present = {name for name, is_there in self.rows(PRESENT)[0].items() if is_there}
+        if not present - {SENSORS}:
+            raise UsageError(
+                "the lake holds nothing of the PAI trace",
+                "land it with: gpulake refresh FOLDER; or make one like it: gpulake synth --out FOLDER",
+            )
+        return present
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.reader.query(query).to_pylist()
+        return found
+
+    def columns(self, query: str) -> Columns:
+        return Columns(self.reader.query(query))

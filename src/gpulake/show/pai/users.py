@@ -1,0 +1,127 @@
+"""Chapter: who submits what, in which gangs, and how often it recurs (figures 2a and 2b, and the paper's)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulake.core.pai import published
+from gpulake.show.pai.compare import Floats, against_curve, known, points_apart
+from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, figure
+from gpulake.show.pai.source import INSTANCES, JOBS, TAGS, TASKS, Trace
+
+TASKS_OF_USERS = """
+SELECT count(*) AS tasks
+FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
+WHERE tasks.cluster_id = 'pai' AND jobs.user_id IS NOT NULL
+GROUP BY jobs.user_id
+"""
+PLANNED = "SELECT planned_instances AS size FROM silver_tasks WHERE cluster_id = 'pai' AND planned_instances > 0"
+# The first attempt of an instance stands for it.
+RECORDED = """
+SELECT count(*) AS size FROM silver_instances WHERE cluster_id = 'pai' AND attempt = 1 GROUP BY task_key
+"""
+# A job without a tag is alone: its user's other jobs are no repetition of it.
+RECURRENCE = """
+SELECT count(*) AS size
+FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
+WHERE tasks.cluster_id = 'pai'
+GROUP BY CASE WHEN jobs.group_id != jobs.user_id THEN jobs.group_id ELSE tasks.task_key::VARCHAR END
+"""
+RECURRING = 5
+PER_USER = About(
+    "2a",
+    "Tasks of a user",
+    "Share of the users who submit at most so many tasks. The scaled curve is ours stretched to the published mean of "
+    "a user, for a lake that holds a part of the trace.",
+    (JOBS, TASKS),
+    "Tasks are counted once, by the job's own user, though they may stand in several files.",
+    DIGITISED,
+)
+GANGS = About(
+    "2b",
+    "Instances that come in gangs",
+    "Share of the instances that live in tasks of at least so many instances.",
+    (TASKS,),
+    "The notebook counts planned instances as if all had come; what came is drawn beside it.",
+    "The published shares were read off the figure: about half a point off, more at the steps.",
+)
+RECUR = About(
+    "paper: recurrence",
+    "Tasks that come back",
+    "Share of the tasks whose group (same script, arguments and data) has at least so many tasks.",
+    (JOBS, TASKS, TAGS),
+    "The notebook takes the user for the group of a job without a tag; here such a job recurs with nobody.",
+    "The published share is one sentence of the paper, in whole percents.",
+)
+GANG_STEPS = np.unique(np.round(np.geomspace(1, 1000, 80)))
+
+
+def chapter(trace: Trace) -> Chapter:
+    present = trace.present
+    return Chapter(
+        "Users, gangs and recurrence",
+        [
+            figure(PER_USER, present, lambda: per_user(trace)),
+            figure(GANGS, present, lambda: gangs(trace)),
+            figure(RECUR, present, lambda: recurrence(trace)),
+        ],
+    )
+
+
+def per_user(trace: Trace) -> Content:
+    counts = known(trace.columns(TASKS_OF_USERS).numbers("tasks"))
+    facts, totals = published()["curves"]["users"]["tasks"], published()["counts"]
+    curves, measure = against_curve("tasks of a user", counts, facts, "tasks")
+    scaled = counts / counts.mean() * totals["tasks"] / totals["users"] if len(counts) else counts
+    more, scaled_measure = against_curve("scaled to the whole trace", scaled, facts, "tasks", hue=1)
+    return Content([*curves, more[0]], [measure, scaled_measure], "tasks", "users, %", is_log=True)
+
+
+def share_in_gangs(sizes: Floats, at_least: Floats) -> Floats:
+    """Of all that the sizes add up to, the share in sizes of at least so much, in %."""
+    ordered = np.sort(sizes)
+    below = np.concatenate([[0.0], np.cumsum(ordered)])[np.searchsorted(ordered, at_least, side="left")]
+    return np.asarray(100 * (1 - below / ordered.sum())) if len(ordered) else np.full(len(at_least), np.nan)
+
+
+def gangs(trace: Trace) -> Content:
+    planned = trace.columns(PLANNED).numbers("size")
+    facts = published()["gangs"]
+    at_least, percent = np.array(facts["at_least"], dtype=float), np.array(facts["instance_percent"])
+    curves = [
+        _sizes("planned", planned, 0),
+        Curve("planned", list(facts["at_least"]), list(percent), 0, is_published=True, style="points"),
+    ]
+    measures = []
+    if len(planned):
+        ours = share_in_gangs(planned, at_least)
+        for size in (2, 100):
+            place = int(np.flatnonzero(at_least == size)[0])
+            measures.append(
+                points_apart(f"in tasks of {size} and more", float(ours[place]), float(percent[place]), 0.5)
+            )
+        worst = int(np.argmax(np.abs(ours - percent)))
+        name = f"furthest off: {at_least[worst]:,.0f} and more"
+        measures.append(points_apart(name, float(ours[worst]), float(percent[worst]), 0.5))
+    if INSTANCES in trace.present:
+        curves.append(_sizes("that came", trace.columns(RECORDED).numbers("size"), 1))
+    return Content(curves, measures, "instances of the task, at least", "instances, %", is_log=True)
+
+
+def recurrence(trace: Trace) -> Content:
+    sizes = trace.columns(RECURRENCE).numbers("size")
+    theirs = published()["shares"]["jobs"]["recurring"]
+    ours = float(share_in_gangs(sizes, np.array([float(RECURRING)]))[0]) if len(sizes) else None
+    curves = [
+        _sizes("tasks", sizes, 0),
+        Curve("tasks", [RECURRING], [theirs], 0, is_published=True, style="points"),
+    ]
+    measures = [points_apart(f"of groups of {RECURRING} and more", ours, theirs, 0.5)]
+    return Content(curves, measures, "tasks of the group, at least", "tasks, %", is_log=True)
+
+
+def _sizes(label: str, sizes: Floats, hue: int) -> Curve:
+    if not len(sizes):
+        return Curve(label, [], [], hue)
+    steps = GANG_STEPS[: np.searchsorted(GANG_STEPS, max(sizes.max(), 2), side="right")]
+    return Curve(label, steps.tolist(), [round(share, 3) for share in share_in_gangs(sizes, steps).tolist()], hue)

@@ -1,0 +1,260 @@
+"""Chapter: how long tasks run and wait (figures 4a, 4b and 5a to 5d)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulake.core.pai import published
+from gpulake.show.pai.compare import (
+    Floats,
+    against_curve,
+    against_points,
+    known,
+    ordered_types,
+    percent_apart,
+    points_apart,
+    share_at_most,
+)
+from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai.source import INSTANCES, TASKS, Columns, Trace
+
+# The wait of a task is that until its first instance; its run time the mean of those of its instances.
+TASK_TIMES = """
+WITH ran AS (
+    SELECT task_key, avg(run_seconds) AS run_seconds
+    FROM silver_instances
+    WHERE cluster_id = 'pai' AND run_seconds >= 0
+    GROUP BY task_key
+)
+SELECT
+    CASE WHEN tasks.requested_gpus > 0 THEN coalesce(tasks.gpu_type, 'unknown') END AS gpu_type,
+    tasks.requested_gpus * 100 AS plan_gpu,
+    tasks.status = 'succeeded' AS is_over,
+    CASE WHEN tasks.start_wait_seconds >= 0 THEN tasks.start_wait_seconds END AS wait,
+    ran.run_seconds
+FROM silver_tasks AS tasks LEFT JOIN ran USING (task_key)
+WHERE tasks.cluster_id = 'pai'
+"""
+CLASSES = {"<25": (0, 25), "[25,50)": (25, 50), "[50,100)": (50, 100), "=100": (100, 100), ">100": (100, np.inf)}
+"""Of the GPU that an instance asks for, in %."""
+LONG_WAIT = 50.0
+STATUS_NOTE = (
+    "A time counts if it is known and not 0; the notebook's guard against 0 misses the ends, and a worker that ran "
+    "twice loses a run there."
+)
+RUNTIMES = About(
+    "4a",
+    "Run time of a task",
+    "Mean of the run times of its instances. Philly is another cluster, for reference.",
+    (TASKS, INSTANCES),
+    STATUS_NOTE,
+    f"{DIGITISED} The points of the tasks with a GPU are exact.",
+)
+WAIT_SHARES = About(
+    "4b",
+    "Wait, as a part of the time to completion",
+    "From the task's launch to its first instance, over that and the run time; the halves are split at the median run "
+    "time.",
+    (TASKS, INSTANCES),
+    "Waits below 0 are left out; the other wait, from submission to launch, is in gold_queue_waits.",
+    "The published shares were read off the figure: about half a point off.",
+)
+REQUEST_WAITS = About(
+    "5a",
+    "Wait by the GPU asked for",
+    "Seconds from a task's launch to its first instance, by what an instance asks for.",
+    (TASKS, INSTANCES),
+    "Only tasks that ask for a GPU; waits below 0 are left out.",
+    DIGITISED,
+)
+TYPE_WAITS = About(
+    "5b",
+    "Wait by GPU type",
+    "Seconds from a task's launch to its first instance, by the type that it was given.",
+    (TASKS, INSTANCES),
+    "Only tasks that ask for a GPU; waits below 0 are left out.",
+    DIGITISED,
+)
+PROPORTIONS = About(
+    "5c",
+    "Tasks by GPU asked for and by type",
+    "Shares of the tasks that ask for a GPU.",
+    (TASKS,),
+    "The type is the one that a task was given, not the one that it asked for.",
+    "Read off the figure: about 0.15 points off; the shares up to so many GPUs are exact.",
+)
+TYPE_RUNTIMES = About(
+    "5d",
+    "Run time by GPU type, of tasks that ended well",
+    "Mean of the run times of a task's instances.",
+    (TASKS, INSTANCES),
+    "A task has ended well by its own status, not by the last in the alphabet of its instances' statuses.",
+    DIGITISED,
+)
+
+
+def chapter(trace: Trace) -> Chapter:
+    times = Times(trace)
+    present = trace.present
+    return Chapter(
+        "Run times and waits",
+        [
+            figure(RUNTIMES, present, lambda: runtimes(times)),
+            figure(WAIT_SHARES, present, lambda: wait_shares(times)),
+            figure(REQUEST_WAITS, present, lambda: request_waits(times)),
+            figure(TYPE_WAITS, present, lambda: by_type(times, times.wait, "wait_seconds")),
+            figure(PROPORTIONS, present, lambda: proportions(times)),
+            figure(
+                TYPE_RUNTIMES,
+                present,
+                lambda: by_type(times, np.where(times.is_over, times.run_seconds, np.nan), "runtime_seconds"),
+            ),
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class Times:
+    """The tasks, read when the first figure asks for them."""
+
+    trace: Trace
+
+    @cached_property
+    def columns(self) -> Columns:
+        return self.trace.columns(TASK_TIMES)
+
+    @cached_property
+    def wait(self) -> Floats:
+        return self.columns.numbers("wait")
+
+    @cached_property
+    def run_seconds(self) -> Floats:
+        return self.columns.numbers("run_seconds")
+
+    @cached_property
+    def plan_gpu(self) -> Floats:
+        # Sums and products of fractions come out a little off.
+        return np.round(self.columns.numbers("plan_gpu"), 6)
+
+    @cached_property
+    def is_over(self) -> NDArray[np.bool_]:
+        return np.asarray(self.columns.numbers("is_over") == 1)
+
+    def of_class(self, name: str) -> NDArray[np.bool_]:
+        least, most = CLASSES[name]
+        if name == "=100":
+            return np.asarray(self.plan_gpu == least)
+        is_above = self.plan_gpu > least if name in ("<25", ">100") else self.plan_gpu >= least
+        return np.asarray(is_above & (self.plan_gpu < most))
+
+    def types(self) -> list[tuple[str, NDArray[np.bool_]]]:
+        names, codes = self.columns.labels("gpu_type")
+        return [(name, codes == names.index(name)) for name in ordered_types(names)]
+
+
+def runtimes(times: Times) -> Content:
+    facts, exact = published()["curves"]["runtime_seconds"], published()["gpu_task"]
+    every = known(times.run_seconds)
+    with_gpu = known(times.run_seconds[times.plan_gpu > 0])
+    curves, measure = against_curve("all tasks", every, facts["all"], "s")
+    points = published()["points"]["runtime_seconds"]["gpu_tasks"]
+    gpu_curves, gpu_measure = against_points("with a GPU", with_gpu, points, "s", hue=1)
+    philly = facts["philly"]
+    reference = Curve("Philly", philly["value"], philly["percent"], 5, is_published=True, style="line")
+    medians = [
+        percent_apart("with a GPU, median", "s", _quantile(with_gpu, 0.5), exact["runtime_median_seconds"]),
+        percent_apart(
+            "with a GPU, mean", "s", float(with_gpu.mean()) if len(with_gpu) else None, exact["runtime_mean_seconds"]
+        ),
+    ]
+    shown = [*curves, *gpu_curves, reference]
+    return Content(shown, [measure, gpu_measure, *medians], "seconds", "tasks, %", is_log=True)
+
+
+def wait_shares(times: Times) -> Content:
+    percent, is_long, is_short = split_waits(times.wait, times.run_seconds)
+    facts = published()["points"]["wait_percent"]
+    curves: list[Curve] = []
+    measures: list[Measure] = []
+    for hue, (name, chosen) in enumerate((("long", is_long), ("all", is_long | is_short), ("short", is_short))):
+        sample = known(percent[chosen])
+        drawn, measure = against_points(name, sample, facts[name], "% of its time", hue)
+        curves += drawn
+        measures.append(measure)
+    for name, chosen in (("short", is_short), ("long", is_long)):
+        theirs = 100 - facts[name]["percent"][facts[name]["value"].index(LONG_WAIT)]
+        measures.append(points_apart(f"{name}, waits more than half", long_waits(percent[chosen]), theirs, 0.5))
+    return Content(curves, measures, "wait, % of the time to completion", "tasks, %")
+
+
+def split_waits(wait: Floats, run_seconds: Floats) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+    """The part of its time that each task waits, in %; which tasks run longer than the median, and which not."""
+    total = wait + run_seconds
+    percent = np.divide(100 * wait, total, out=np.full(len(wait), np.nan), where=total > 0)
+    is_timed = np.isfinite(percent)
+    middle = np.median(run_seconds[np.isfinite(run_seconds)]) if np.isfinite(run_seconds).any() else np.nan
+    return percent, is_timed & (run_seconds > middle), is_timed & (run_seconds <= middle)
+
+
+def long_waits(percent: Floats) -> float | None:
+    """The share of tasks that wait more than half of their time."""
+    sample = known(percent)
+    return float(100 * (1 - share_at_most(sample, LONG_WAIT))) if len(sample) else None
+
+
+def request_waits(times: Times) -> Content:
+    facts = published()["curves"]["request_wait_seconds"]
+    curves: list[Curve] = []
+    measures: list[Measure] = []
+    for hue, name in enumerate(CLASSES):
+        drawn, measure = against_curve(f"{name} %", known(times.wait[times.of_class(name)]), facts[name], "s", hue)
+        curves += drawn
+        measures.append(measure)
+    return Content(curves, measures, "seconds", "tasks, %", is_log=True)
+
+
+def by_type(times: Times, seconds: Floats, family: str) -> Content:
+    facts = published()["curves"][family]
+    curves: list[Curve] = []
+    measures: list[Measure] = []
+    for hue, (name, chosen) in enumerate(times.types()):
+        sample = known(seconds[chosen])
+        if name in facts:
+            drawn, measure = against_curve(name, sample, facts[name], "s", hue)
+        else:
+            drawn, measure = [], Measure(f"{name}, median", "s", _quantile(sample, 0.5))
+        curves += drawn
+        measures.append(measure)
+    return Content(curves, measures, "seconds", "tasks, %", is_log=True)
+
+
+def proportions(times: Times) -> Content:
+    shares, exact = published()["shares"], published()["points"]["request"]["gpus"]
+    has_gpu = times.plan_gpu > 0
+    count = int(has_gpu.sum())
+
+    def share(chosen: NDArray[np.bool_]) -> float | None:
+        return float(100 * (chosen & has_gpu).sum() / count) if count else None
+
+    classes = [
+        (f"asks for {name} % of a GPU", share(times.of_class(name)), shares["plan_gpu_class"][name]) for name in CLASSES
+    ]
+    types = [(name, share(chosen), shares["gpu_type"].get(name)) for name, chosen in times.types()]
+    names = [*(f"{name} %" for name in CLASSES), *(name for name, _, _ in types)]
+    curves = [
+        Curve("tasks", names if count else [], [ours for _, ours, _ in [*classes, *types]], 0, style="bars"),
+        Curve("tasks", names, [theirs for _, _, theirs in [*classes, *types]], 0, is_published=True, style="bars"),
+    ]
+    measures = [points_apart(name, ours, theirs, 0.15) for name, ours, theirs in [*classes, *types]]
+    gpus = known(times.plan_gpu[has_gpu] / 100)
+    return Content(
+        curves, [*measures, against_points("GPUs of an instance", gpus, exact, "GPUs")[1]], "", "tasks with a GPU, %"
+    )
+
+
+def _quantile(sample: Floats, share: float) -> float | None:
+    return float(np.quantile(sample, share)) if len(sample) else None
