@@ -112,7 +112,7 @@ class Config:
 
     lake: Path = Path("lake")  # the folder that holds the lakehouse
     threads: int = 0  # engine threads; 0 takes every core
-    memory_limit: str = "400MB"  # what the engine may buffer before it spills to disk
+    memory_limit: str = "1GB"  # what the engine may buffer before it spills to disk
     keep_builds: int = 2  # finished builds kept on disk, the current one included
     reference_time_zone: str = "UTC"  # day boundaries of gold_cluster_util_daily_reference
     poor_coverage_ratio: float = 0.5  # a day with less than this share of the usual coverage is poorly covered

@@ -191,15 +191,10 @@ class Increment:
     def _add_spans(self) -> None:
         """The times that the rows of touched jobs bear on: as they were, and later as they are."""
         holders = "job_key IN (FROM touched.main.holders)"
-        waiting = "coalesce(started_at, ended_at, (SELECT max(observed_until) FROM lake.main.silver_clusters))"
-        for table, from_at, until_at in (
-            ("silver_jobs", "ended_at", "ended_at"),
-            ("silver_tasks", "launched_at", waiting),
-        ):
-            self._run(
-                f"INSERT INTO touched.main.spans SELECT DISTINCT cluster_id, {from_at}, {until_at}"
-                f" FROM lake.main.{table} WHERE {holders} AND {from_at} IS NOT NULL"
-            )
+        self._run(
+            "INSERT INTO touched.main.spans SELECT DISTINCT cluster_id, ended_at, ended_at"
+            f" FROM lake.main.silver_jobs WHERE {holders} AND ended_at IS NOT NULL"
+        )
         for table, from_at, until_at in (
             ("silver_holdings", "held_from", "held_until"),
             ("silver_instances", "started_at", "started_at"),
@@ -288,8 +283,6 @@ class Increment:
         ended = f"SELECT job_key FROM lake.main.silver_jobs WHERE {within.format('ended_at')}"
         overlaps = "{0} < (SELECT until_at FROM touched.main.range) AND {1} >= (SELECT from_at FROM touched.main.range)"
         self._view("day", "silver_holdings", f"{overlaps.format('held_from', 'held_until')} OR job_key IN ({ended})")
-        waiting = "coalesce(started_at, ended_at, 'infinity')"
-        self._view("day", "silver_tasks", overlaps.format("launched_at", waiting))
 
     def _semi(self, scope: str, table: str, touched: str, columns: str) -> None:
         self._run(

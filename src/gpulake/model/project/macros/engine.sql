@@ -32,6 +32,10 @@
 {% macro each_number(first, last) %}{{ adapter.dispatch('each_number', 'gpulake')(first, last) }}{% endmacro %}
 {% macro default__each_number(first, last) %}unnest(range({{ first }}, {{ last }})){% endmacro %}
 
+{# Days since the epoch. #}
+{% macro day_number(day) %}{{ adapter.dispatch('day_number', 'gpulake')(day) }}{% endmacro %}
+{% macro default__day_number(day) %}cast({{ day }} - date '1970-01-01' as bigint){% endmacro %}
+
 {# One row for each day from the first to the last. #}
 {% macro each_day(first, last) %}{{ adapter.dispatch('each_day', 'gpulake')(first, last) }}{% endmacro %}
 {% macro default__each_day(first, last) -%}

@@ -56,26 +56,74 @@ submitted as (
 
 ),
 
-pieces as (
+-- What an interval has of its first and of its last hour is counted there; in the hours between it counts whole, from a
+-- step up to a step down.
+edges as (
 
     select
-        *,
-        {{ each_number(
-            hour_number('begin_seconds', 'shift'), hour_number('end_seconds', 'shift') ~ ' + 1'
-        ) }} as hour_number
+        cluster_id,
+        gpu_type,
+        {{ hour_number('begin_seconds', 'shift') }} as hour_number,
+        gpus
+        * {{ hours_within('begin_seconds', 'end_seconds', hour_number('begin_seconds', 'shift'), 'shift') }} as part,
+        gpus as step,
+        1 as delay
+    from asked
+    where end_seconds > begin_seconds
+
+    union all
+
+    select
+        cluster_id,
+        gpu_type,
+        {{ hour_number('end_seconds', 'shift') }} as hour_number,
+        case
+            when {{ hour_number('end_seconds', 'shift') }} > {{ hour_number('begin_seconds', 'shift') }}
+                then
+                    gpus
+                    * {{ hours_within('begin_seconds', 'end_seconds', hour_number('end_seconds', 'shift'), 'shift') }}
+            else 0
+        end as part,
+        -gpus as step,
+        case
+            when {{ hour_number('end_seconds', 'shift') }} > {{ hour_number('begin_seconds', 'shift') }} then 0 else 1
+        end as delay
     from asked
     where end_seconds > begin_seconds
 
 ),
 
-waiting as (
+changes as (
 
     select
         cluster_id,
         gpu_type,
         hour_number,
-        sum(gpus * {{ hours_within('begin_seconds', 'end_seconds', 'hour_number', 'shift') }}) as waiting_gpu_hours
-    from pieces
+        part,
+        0e0 as step
+    from edges
+
+    union all
+
+    select
+        cluster_id,
+        gpu_type,
+        hour_number + delay as hour_number,
+        0e0 as part,
+        step
+    from edges
+
+),
+
+summed as (
+
+    select
+        cluster_id,
+        gpu_type,
+        hour_number,
+        sum(part) as part,
+        sum(step) as step
+    from changes
     group by cluster_id, gpu_type, hour_number
 
 ),
@@ -106,37 +154,66 @@ kinds as (
 
 ),
 
-final as (
+spine as (
 
     select
         hours.cluster_id,
+        hours.hour_number,
         hours.started_at,
         hours.dt,
-        kinds.gpu_type,
-        coalesce(submitted.submitted_tasks, 0) as submitted_tasks,
-        coalesce(submitted.requested_gpus, 0) as requested_gpus,
-        coalesce(waiting.waiting_gpu_hours, 0) as waiting_gpu_hours,
-        coalesce(held.held_gpu_hours, 0) as held_gpu_hours,
-        coalesce(waiting.waiting_gpu_hours, 0) + coalesce(held.held_gpu_hours, 0) as demanded_gpu_hours,
-        coalesce(held.available_gpu_hours, 0) as available_gpu_hours
+        hours.observed_seconds,
+        kinds.gpu_type
     from hours
     inner join kinds on hours.cluster_id = kinds.cluster_id
+
+),
+
+waiting as (
+
+    select
+        spine.*,
+        greatest(
+            coalesce(summed.part, 0)
+            + sum(coalesce(summed.step, 0)) over (
+                partition by spine.cluster_id, spine.gpu_type order by spine.hour_number
+                rows between unbounded preceding and current row
+            ),
+            0
+        ) as waiting_gpu_hours
+    from spine
+    left join summed
+        on
+            spine.cluster_id = summed.cluster_id
+            and spine.hour_number = summed.hour_number
+            and spine.gpu_type = summed.gpu_type
+
+),
+
+final as (
+
+    select
+        waiting.cluster_id,
+        waiting.started_at,
+        waiting.dt,
+        waiting.gpu_type,
+        coalesce(submitted.submitted_tasks, 0) as submitted_tasks,
+        coalesce(submitted.requested_gpus, 0) as requested_gpus,
+        waiting.waiting_gpu_hours,
+        coalesce(held.held_gpu_hours, 0) as held_gpu_hours,
+        waiting.waiting_gpu_hours + coalesce(held.held_gpu_hours, 0) as demanded_gpu_hours,
+        coalesce(held.available_gpu_hours, 0) as available_gpu_hours
+    from waiting
     left join submitted
         on
-            hours.cluster_id = submitted.cluster_id
-            and hours.hour_number = submitted.hour_number
-            and kinds.gpu_type = submitted.gpu_type
-    left join waiting
-        on
-            hours.cluster_id = waiting.cluster_id
-            and hours.hour_number = waiting.hour_number
-            and kinds.gpu_type = waiting.gpu_type
+            waiting.cluster_id = submitted.cluster_id
+            and waiting.hour_number = submitted.hour_number
+            and waiting.gpu_type = submitted.gpu_type
     left join held
         on
-            hours.cluster_id = held.cluster_id
-            and hours.started_at = held.started_at
-            and kinds.gpu_type = held.gpu_type
-    where hours.observed_seconds > 0
+            waiting.cluster_id = held.cluster_id
+            and waiting.started_at = held.started_at
+            and waiting.gpu_type = held.gpu_type
+    where waiting.observed_seconds > 0
 
 )
 

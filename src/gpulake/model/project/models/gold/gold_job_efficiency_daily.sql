@@ -13,7 +13,7 @@ jobs as (
 job_days as (
 
     select
-        cluster_id,
+        any_value(cluster_id) as cluster_id,
         dt,
         job_key,
         gpu_type,
@@ -28,7 +28,7 @@ job_days as (
         sum(case when used_gpus is not null then hours * used_gpus else 0 end) as used_gpu_hours,
         sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours
     from held_days
-    group by cluster_id, dt, job_key, gpu_type
+    group by dt, job_key, gpu_type
 
 ),
 

@@ -28,6 +28,7 @@ final as (
     select
         cluster_id,
         dt,
+        {{ day_number('dt') }} as day_number,
         started_at,
         ended_at,
         {{ latest(['started_at', 'observed_from']) }} as observed_from,

@@ -1,13 +1,15 @@
+-- Machines are told apart by their key alone, whatever their cluster: fewer and shorter keys to group by.
+
 with holdings as (
 
     select * from {{ ref('silver_holdings') }}
+    where held_seconds > 0
 
 ),
 
-instances as (
+capacity as (
 
-    select * from {{ ref('silver_instances') }}
-    where machine_key is not null
+    select * from {{ ref('silver_capacity') }}
 
 ),
 
@@ -23,23 +25,27 @@ hours as (
 
 ),
 
+-- CPU work is a sign of life, too.
+cpu_work as (
+
+    select * from {{ ref('silver_instances') }}
+    where gpus = 0 and machine_key is not null
+
+),
+
 intervals as (
 
     select
-        holdings.cluster_id,
         holdings.machine_key,
+        holdings.bucket,
+        holdings.gpus,
+        case when holdings.bucket = 'used' then least(holdings.used_gpus, holdings.gpus) else 0 end as productive_gpus,
+        holdings.is_inferred,
         clusters.hour_shift_seconds as shift,
         {{ seconds_of(latest(['holdings.held_from', 'clusters.observed_from'])) }} as begin_seconds,
-        {{ seconds_of(earliest(['holdings.held_until', 'clusters.observed_until'])) }} as end_seconds,
-        case when holdings.bucket = 'idle' then holdings.gpus else 0 end as idle_gpus,
-        case when holdings.bucket = 'used' then holdings.gpus else 0 end as sensed_gpus,
-        case when holdings.bucket = 'used' then least(holdings.used_gpus, holdings.gpus) else 0 end as productive_gpus,
-        case when holdings.bucket = 'lost' then holdings.gpus else 0 end as lost_gpus,
-        case when holdings.bucket = 'unobserved' then holdings.gpus else 0 end as unobserved_gpus,
-        case when holdings.is_inferred then holdings.gpus else 0 end as inferred_gpus
+        {{ seconds_of(earliest(['holdings.held_until', 'clusters.observed_until'])) }} as end_seconds
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
-    where holdings.held_seconds > 0
 
 ),
 
@@ -66,67 +72,65 @@ timed as (
 held as (
 
     select
-        cluster_id,
         machine_key,
         hour_number,
-        hours * idle_gpus as idle_gpu_hours,
-        hours * (sensed_gpus - productive_gpus) as under_used_gpu_hours,
-        hours * lost_gpus as lost_gpu_hours,
-        hours * unobserved_gpus as unobserved_gpu_hours,
-        hours * productive_gpus as productive_gpu_hours,
-        hours * inferred_gpus as inferred_gpu_hours
+        sum(case when bucket = 'idle' then hours * gpus else 0 end) as idle_gpu_hours,
+        sum(case when bucket = 'used' then hours * (gpus - productive_gpus) else 0 end) as under_used_gpu_hours,
+        sum(case when bucket = 'lost' then hours * gpus else 0 end) as lost_gpu_hours,
+        sum(case when bucket = 'unobserved' then hours * gpus else 0 end) as unobserved_gpu_hours,
+        sum(hours * productive_gpus) as productive_gpu_hours,
+        sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours
     from timed
     where hours > 0
+    group by machine_key, hour_number
 
-    -- The begin or the end of any attempt, be it of CPU work, is a sign of life.
+),
+
+signs as (
+
     {% for moment in ['started_at', 'ended_at'] %}
-        union all
-
         select
-            instances.cluster_id,
-            instances.machine_key,
-            {{ hour_number(seconds_of('instances.' ~ moment), 'clusters.hour_shift_seconds') }} as hour_number,
-            0e0 as idle_gpu_hours,
-            0e0 as under_used_gpu_hours,
-            0e0 as lost_gpu_hours,
-            0e0 as unobserved_gpu_hours,
-            0e0 as productive_gpu_hours,
-            0e0 as inferred_gpu_hours
-        from instances
-        inner join clusters on instances.cluster_id = clusters.cluster_id
-        where instances.{{ moment }} is not null
+            cpu_work.machine_key,
+            {{ hour_number(seconds_of('cpu_work.' ~ moment), 'clusters.hour_shift_seconds') }} as hour_number
+        from cpu_work
+        inner join clusters on cpu_work.cluster_id = clusters.cluster_id
+        where cpu_work.{{ moment }} is not null
+        {{ 'union distinct' if not loop.last }}
     {% endfor %}
 
 ),
 
-summed as (
+-- What both know of is held.
+known as (
+
+    select * from held
+
+    union all
 
     select
-        cluster_id,
-        machine_key,
-        hour_number,
-        {{ sum_buckets(held_buckets()) }},
-        sum(inferred_gpu_hours) as inferred_gpu_hours
-    from held
-    group by cluster_id, machine_key, hour_number
+        signs.machine_key,
+        signs.hour_number,
+        0e0 as idle_gpu_hours,
+        0e0 as under_used_gpu_hours,
+        0e0 as lost_gpu_hours,
+        0e0 as unobserved_gpu_hours,
+        0e0 as productive_gpu_hours,
+        0e0 as inferred_gpu_hours
+    from signs
+    left join held on signs.machine_key = held.machine_key and signs.hour_number = held.hour_number
+    where held.machine_key is null
 
 ),
 
 final as (
 
     select
-        summed.cluster_id,
+        capacity.cluster_id,
         hours.dt,
-        summed.machine_key,
-        summed.hour_number,
-        summed.idle_gpu_hours,
-        summed.under_used_gpu_hours,
-        summed.lost_gpu_hours,
-        summed.unobserved_gpu_hours,
-        summed.productive_gpu_hours,
-        summed.inferred_gpu_hours
-    from summed
-    inner join hours on summed.cluster_id = hours.cluster_id and summed.hour_number = hours.hour_number
+        known.*
+    from known
+    inner join capacity on known.machine_key = capacity.machine_key
+    inner join hours on capacity.cluster_id = hours.cluster_id and known.hour_number = hours.hour_number
 
 )
 

@@ -36,6 +36,7 @@ final as (
         started_at,
         ended_at,
         {{ local_day('started_at', 'time_zone') }} as dt,
+        {{ day_number(local_day('started_at', 'time_zone')) }} as day_number,
         {{ latest(['started_at', 'observed_from']) }} as observed_from,
         {{ earliest(['ended_at', 'observed_until']) }} as observed_until,
         {{ seconds_of(earliest(['ended_at', 'observed_until'])) }}

@@ -1,8 +1,9 @@
--- What each attempt held on each day of its cluster's own time zone.
+-- What each attempt held on each day of its cluster's own time zone. Most begin and end on one day and need no cutting.
 
 with holdings as (
 
     select * from {{ ref('silver_holdings') }}
+    where held_seconds > 0
 
 ),
 
@@ -12,32 +13,102 @@ capacity as (
 
 ),
 
+clusters as (
+
+    select * from {{ ref('silver_clusters') }}
+
+),
+
+hours as (
+
+    select * from {{ ref('silver_hours') }}
+
+),
+
 days as (
 
     select * from {{ ref('silver_days') }}
 
+),
+
+intervals as (
+
+    select
+        holdings.cluster_id,
+        holdings.job_key,
+        -- What the machine has, which may not be what was asked for.
+        coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') as gpu_type,
+        holdings.bucket,
+        holdings.gpus,
+        holdings.is_inferred,
+        case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
+        clusters.hour_shift_seconds as shift,
+        {{ seconds_of(latest(['holdings.held_from', 'clusters.observed_from'])) }} as begin_seconds,
+        {{ seconds_of(earliest(['holdings.held_until', 'clusters.observed_until'])) }} as end_seconds
+    from holdings
+    inner join clusters on holdings.cluster_id = clusters.cluster_id
+    left join capacity on holdings.machine_key = capacity.machine_key
+
+),
+
+dated as (
+
+    select
+        intervals.*,
+        first_hours.dt as first_dt,
+        first_hours.day_number as first_day,
+        last_hours.day_number as last_day
+    from intervals
+    inner join hours as first_hours
+        on
+            intervals.cluster_id = first_hours.cluster_id
+            and {{ hour_number('intervals.begin_seconds', 'intervals.shift') }} = first_hours.hour_number
+    inner join hours as last_hours
+        on
+            intervals.cluster_id = last_hours.cluster_id
+            and {{ hour_number('intervals.end_seconds', 'intervals.shift') }} = last_hours.hour_number
+    where intervals.end_seconds > intervals.begin_seconds
+
+),
+
+pieces as (
+
+    select
+        *,
+        {{ each_number('first_day', 'last_day + 1') }} as day_number
+    from dated
+    where first_day < last_day
+
 )
 
 select
-    holdings.cluster_id,
+    cluster_id,
+    first_dt as dt,
+    job_key,
+    gpu_type,
+    bucket,
+    gpus,
+    is_inferred,
+    used_gpus,
+    (end_seconds - begin_seconds) / 3600 as hours
+from dated
+where first_day = last_day
+
+union all
+
+select
+    pieces.cluster_id,
     days.dt,
-    holdings.job_key,
-    -- What the machine has, which may not be what was asked for.
-    coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') as gpu_type,
-    holdings.status,
-    holdings.bucket,
-    holdings.gpus,
-    holdings.is_inferred,
-    case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
+    pieces.job_key,
+    pieces.gpu_type,
+    pieces.bucket,
+    pieces.gpus,
+    pieces.is_inferred,
+    pieces.used_gpus,
     (
-        {{ seconds_of('least(holdings.held_until, days.observed_until)') }}
-        - {{ seconds_of('greatest(holdings.held_from, days.observed_from)') }}
+        least(pieces.end_seconds, {{ seconds_of('days.ended_at') }})
+        - greatest(pieces.begin_seconds, {{ seconds_of('days.started_at') }})
     ) / 3600 as hours
-from holdings
-left join capacity on holdings.machine_key = capacity.machine_key
-inner join days
-    on
-        holdings.cluster_id = days.cluster_id
-        and holdings.held_from < days.observed_until
-        and holdings.held_until > days.observed_from
-where holdings.held_seconds > 0
+from pieces
+inner join days on pieces.cluster_id = days.cluster_id and pieces.day_number = days.day_number
+where pieces.end_seconds > {{ seconds_of('days.started_at') }}

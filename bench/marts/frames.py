@@ -1,0 +1,307 @@
+"""`python -m bench.marts.frames LAKE`: the seven marts in pandas, vectorised, on frames that are in memory already."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpulake.core.config import Config
+from gpulake.lake import Lake
+
+# Frames as a user of pandas would hold them: with the trace's own ids, which are text, and instants as seconds.
+# As long as theirs: 24 hex digits.
+JOB = "lpad(lower(to_hex(job_key)), 24, '0') AS job_key"
+MACHINE = "lpad(lower(to_hex(machine_key)), 24, '0') AS machine_key"
+QUERIES = {
+    "windows": f"SELECT {MACHINE}, epoch(window_started_at) AS b, epoch(window_ended_at) AS e, busy_gpus,"
+    " cpu_util_ratio FROM silver_gpu_timeseries",
+    "machines": f"SELECT {MACHINE}, gpus, cores FROM silver_machines",
+    "days": "SELECT dt, epoch(started_at) AS b, epoch(ended_at) AS e, epoch(observed_from) AS ob,"
+    " epoch(observed_until) AS oe FROM silver_days ORDER BY dt",
+    "hours": "SELECT hour_number, epoch(started_at) AS b, observed_seconds FROM silver_hours ORDER BY hour_number",
+    "holdings": f"SELECT {JOB}, {MACHINE}, gpu_type, gpus, used_gpus, bucket, is_inferred, held_seconds,"
+    " epoch(held_from) AS b, epoch(held_until) AS e FROM silver_holdings",
+    "instances": f"SELECT {MACHINE}, epoch(started_at) AS b, epoch(ended_at) AS e FROM silver_instances"
+    " WHERE machine_key IS NOT NULL AND gpus = 0",
+    "jobs": f"SELECT {JOB}, user_id, group_id, workload, status, turnaround_seconds FROM silver_jobs",
+    "tasks": "SELECT coalesce(gpu_type, 'unknown') AS gpu_type, launch_wait_seconds,"
+    " requested_gpus * coalesce(planned_instances, 1) AS gpus, epoch(launched_at) AS launch,"
+    " epoch(coalesce(started_at, ended_at)) AS until, start_wait_seconds FROM silver_tasks WHERE requested_gpus > 0",
+    "capacity": f"SELECT {MACHINE}, coalesce(gpu_type, 'unknown') AS gpu_type, gpus FROM silver_capacity",
+    "outages": f"SELECT {MACHINE}, epoch(started_at) AS b, epoch(ended_at) AS e FROM silver_outages",
+    "job_days": f"SELECT * REPLACE ({JOB}) FROM gold_job_efficiency_daily",
+    "ledger": "SELECT epoch(started_at) AS b, gpu_type, capacity_gpu_hours - down_gpu_hours AS available,"
+    " capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours AS held FROM gold_ledger_hourly",
+    "clusters": "SELECT epoch(observed_from) AS b, epoch(observed_until) AS e FROM silver_clusters",
+}
+Frames = dict[str, pd.DataFrame]
+BUCKETS = ("idle", "under_used", "lost", "unobserved", "productive")
+
+
+def cut(begin: np.ndarray[Any, Any], end: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> tuple[Any, Any, Any]:
+    """For each piece of an interval between edges: the row, the place of its left edge, and its seconds."""
+    first = np.searchsorted(edges, begin, side="right") - 1
+    last = np.searchsorted(edges, end, side="left") - 1
+    counts = np.maximum(last - first + 1, 0)
+    rows = np.repeat(np.arange(len(begin)), counts)
+    place = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts) + np.repeat(first, counts)
+    place = np.clip(place, 0, len(edges) - 2)
+    seconds = np.minimum(end[rows], edges[place + 1]) - np.maximum(begin[rows], edges[place])
+    keep = seconds > 0
+    return rows[keep], place[keep], seconds[keep]
+
+
+def daily_utilisation(frames: Frames) -> list[float]:
+    windows = frames["windows"]
+    edges = np.append(frames["days"].b.to_numpy(), frames["days"].e.iloc[-1])
+    last = max(edges[-1], windows.e.max())
+    edges = np.append(edges, np.arange(edges[-1] + 86400, last + 86400, 86400))
+    rows, place, _ = cut(windows.b.to_numpy(), windows.e.to_numpy(), edges)
+    begin = np.maximum(windows.b.to_numpy()[rows], edges[place])
+    end = np.minimum(windows.e.to_numpy()[rows], edges[place + 1])
+    part = windows.iloc[rows]
+    sides = []
+    for at, sign in ((begin, 1.0), (end, -1.0)):
+        sides.append(
+            pd.DataFrame(
+                {
+                    "machine_key": part.machine_key.to_numpy(),
+                    "day": place,
+                    "at": at,
+                    "gpu_windows": part.busy_gpus.notna().to_numpy() * sign,
+                    "busy_gpus": part.busy_gpus.fillna(0).to_numpy() * sign,
+                    "cpu_windows": part.cpu_util_ratio.notna().to_numpy() * sign,
+                    "cpu": part.cpu_util_ratio.fillna(0).to_numpy() * sign,
+                }
+            )
+        )
+    edge = pd.concat(sides).sort_values(["machine_key", "day", "at"], kind="stable")
+    keys = edge.groupby(["machine_key", "day"], sort=False)
+    running = keys[["gpu_windows", "busy_gpus", "cpu_windows", "cpu"]].cumsum()
+    edge["seconds"] = keys["at"].shift(-1) - edge["at"]
+    stretch = edge.assign(**running)
+    stretch = stretch[(stretch.seconds > 0) & ((stretch.gpu_windows > 0.5) | (stretch.cpu_windows > 0.5))]
+    stretch = stretch.merge(frames["machines"], on="machine_key")
+    has_gpu = stretch.gpu_windows > 0.5
+    busy = np.where(has_gpu, np.maximum(stretch.busy_gpus / stretch.gpu_windows.where(has_gpu), 0), 0)
+    has_cpu = stretch.cpu_windows > 0.5
+    cpu = np.where(has_cpu, np.maximum(stretch.cpu / stretch.cpu_windows.where(has_cpu), 0), 0)
+    stretch = stretch.assign(
+        gpu_seconds=np.where(has_gpu, stretch.seconds, 0),
+        busy_seconds=stretch.seconds * busy,
+        cpu_seconds=np.where(has_cpu, stretch.seconds, 0) * stretch.cores,
+        busy_cpu_seconds=stretch.seconds * cpu * stretch.cores,
+    )
+    machine_days = stretch.groupby(["day", "machine_key", "gpus", "cores"], as_index=False)[
+        ["gpu_seconds", "busy_seconds", "cpu_seconds", "busy_cpu_seconds"]
+    ].sum()
+    machine_days["observed"] = machine_days.gpu_seconds * machine_days.gpus
+    machine_days["ratio"] = machine_days.busy_seconds / machine_days.observed.replace(0, np.nan)
+    days = machine_days.groupby("day").agg(
+        busy=("busy_seconds", "sum"),
+        observed=("observed", "sum"),
+        p95=("ratio", lambda ratio: ratio.quantile(0.95)),
+        cpu=("cpu_seconds", "sum"),
+        busy_cpu=("busy_cpu_seconds", "sum"),
+    )
+    return [
+        days.busy.sum() / 3600,
+        days.observed.sum() / 3600,
+        (days.busy / days.observed.replace(0, np.nan)).sum(),
+    ]
+
+
+def job_efficiency(frames: Frames) -> list[float]:
+    held = frames["holdings"]
+    held = held[held.held_seconds > 0].merge(
+        frames["capacity"][["machine_key", "gpu_type"]], on="machine_key", how="left", suffixes=("_asked", "")
+    )
+    held["gpu_type"] = held.gpu_type.fillna(held.gpu_type_asked).fillna("unknown")
+    days = frames["days"]
+    edges = np.append(days.b.to_numpy(), days.e.iloc[-1]).astype(float)
+    edges[0], edges[-1] = days.ob.iloc[0], days.oe.iloc[-1]
+    rows, place, seconds = cut(np.maximum(held.b.to_numpy(), edges[0]), np.minimum(held.e.to_numpy(), edges[-1]), edges)
+    part = held.iloc[rows]
+    hours = seconds / 3600
+    used = np.minimum(part.used_gpus.to_numpy(), part.gpus.to_numpy())
+    gpus = part.gpus.to_numpy()
+    bucket = part.bucket.to_numpy()
+    columns = pd.DataFrame(
+        {
+            "job_key": part.job_key.to_numpy(),
+            "day": place,
+            "gpu_type": part.gpu_type.astype("category").to_numpy(),
+            "held": hours * gpus,
+            "idle": np.where(bucket == "idle", hours * gpus, 0),
+            "under_used": np.where(bucket == "used", hours * (gpus - used), 0),
+            "lost": np.where(bucket == "lost", hours * gpus, 0),
+            "unobserved": np.where(bucket == "unobserved", hours * gpus, 0),
+            "productive": np.where(bucket == "used", hours * used, 0),
+            "sensed": np.where(np.isnan(used), 0, hours * gpus),
+            "used": np.where(np.isnan(used), 0, hours * used),
+            "inferred": np.where(part.is_inferred.to_numpy(), hours * gpus, 0),
+        }
+    )
+    found = columns.groupby(["job_key", "day", "gpu_type"], observed=True, as_index=False).sum()
+    found = found.merge(frames["jobs"], on="job_key", how="left")
+    ratio = found.used / found.sensed.replace(0, np.nan)
+    return [len(found), found.held.sum(), found.productive.sum(), ratio.sum()]
+
+
+def per_user(frames: Frames) -> list[float]:
+    days = frames["job_days"]
+    keys = ["user_id", "dt"]
+    sums = days.groupby(keys)[[f"{bucket}_gpu_hours" for bucket in ("held", *BUCKETS, "inferred")]].sum()
+    jobs = days.groupby(keys)["job_key"].nunique()
+    failed = days[days.status == "failed"].groupby(keys)["job_key"].nunique()
+    return [len(sums), int(jobs.sum()), int(failed.sum()), sums.idle_gpu_hours.sum()]
+
+
+def size(gpus: pd.Series[float]) -> Any:
+    rounded = gpus.round(3)
+    is_one = rounded == 1
+    return np.where(is_one, 3, np.digitize(rounded, [0.25, 0.5, 1.0, 8.0, 64.0]) + (rounded > 1))
+
+
+def waits(frames: Frames) -> list[float]:
+    tasks = frames["tasks"].assign(size=size(frames["tasks"].gpus))
+    for column in ("launch_wait_seconds", "start_wait_seconds"):
+        tasks[column] = tasks[column].where(tasks[column] >= 0)
+    found = tasks.groupby(["gpu_type", "size"])[["launch_wait_seconds", "start_wait_seconds"]].quantile(
+        [0.5, 0.75, 0.9, 0.95, 0.99]
+    )
+    groups = tasks.groupby(["gpu_type", "size"])[["launch_wait_seconds", "start_wait_seconds"]].agg(["count", "mean"])
+    start, launch = found.start_wait_seconds.unstack(), found.launch_wait_seconds.unstack()
+    return [len(groups), start[0.5].sum(), start[0.99].sum(), launch[0.95].sum()]
+
+
+def demand(frames: Frames) -> list[float]:
+    tasks, hours, span = frames["tasks"], frames["hours"], frames["clusters"].iloc[0]
+    tasks = tasks[tasks.launch.notna()]
+    edges = np.append(hours.b.to_numpy(), hours.b.iloc[-1] + 3600)
+    submitted = np.searchsorted(edges, tasks.launch, side="right") - 1
+    counted = (
+        tasks.assign(hour=submitted).groupby(["hour", "gpu_type"]).agg(tasks=("gpus", "size"), gpus=("gpus", "sum"))
+    )
+    counted = counted[(counted.index.get_level_values(0) >= 0) & (counted.index.get_level_values(0) < len(hours))]
+    until = np.minimum(tasks.until.fillna(span.e).to_numpy(), span.e)
+    rows, place, seconds = cut(np.maximum(tasks.launch.to_numpy(), span.b), until, edges)
+    waiting = (
+        pd.DataFrame(
+            {
+                "hour": place,
+                "gpu_type": tasks.gpu_type.to_numpy()[rows],
+                "waiting": tasks.gpus.to_numpy()[rows] * seconds / 3600,
+            }
+        )
+        .groupby(["hour", "gpu_type"])
+        .waiting.sum()
+    )
+    kinds = sorted({*tasks.gpu_type.unique(), *frames["ledger"].gpu_type.unique()})
+    spine = pd.MultiIndex.from_product([range(len(hours)), kinds], names=["hour", "gpu_type"])
+    held = frames["ledger"].assign(hour=np.searchsorted(edges, frames["ledger"].b, side="right") - 1)
+    held = held.groupby(["hour", "gpu_type"]).held.sum().reindex(spine, fill_value=0)
+    waits_by_hour = waiting.reindex(spine, fill_value=0)
+    tasks_by_hour = counted.tasks.reindex(spine, fill_value=0)
+    return [len(spine), int(tasks_by_hour.sum()), waits_by_hour.sum(), (waits_by_hour + held).sum()]
+
+
+def recurrence(frames: Frames) -> list[float]:
+    jobs = frames["jobs"].assign(sound=frames["jobs"].turnaround_seconds.where(frames["jobs"].turnaround_seconds >= 0))
+    held = frames["job_days"].groupby("job_key")[["held_gpu_hours", "lost_gpu_hours"]].sum()
+    jobs = jobs.merge(held, left_on="job_key", right_index=True, how="left")
+    jobs["is_failed"] = jobs.status == "failed"
+    groups = jobs.groupby("group_id")
+    found = groups.agg(
+        jobs=("job_key", "size"),
+        users=("user_id", "nunique"),
+        failed=("is_failed", "sum"),
+        median=("sound", "median"),
+        mean=("sound", "mean"),
+        held=("held_gpu_hours", "sum"),
+        lost=("lost_gpu_hours", "sum"),
+    )
+    deviation = groups.sound.std(ddof=0)
+    return [
+        len(found),
+        int(found.users.sum()),
+        found["median"].sum(),
+        (deviation / found["mean"].replace(0, np.nan)).sum(),
+    ]
+
+
+def machine_hours(frames: Frames) -> list[float]:
+    held, hours, span = frames["holdings"], frames["hours"], frames["clusters"].iloc[0]
+    held = held[held.held_seconds > 0]
+    edges = np.append(hours.b.to_numpy(), hours.b.iloc[-1] + 3600)
+    rows, place, seconds = cut(np.maximum(held.b.to_numpy(), span.b), np.minimum(held.e.to_numpy(), span.e), edges)
+    part = held.iloc[rows]
+    piece, gpus, bucket = seconds / 3600, part.gpus.to_numpy(), part.bucket.to_numpy()
+    used = np.minimum(part.used_gpus.fillna(0).to_numpy(), gpus)
+    claims = pd.DataFrame(
+        {
+            "machine_key": part.machine_key.to_numpy(),
+            "hour": place,
+            "idle": np.where(bucket == "idle", piece * gpus, 0),
+            "under_used": np.where(bucket == "used", piece * (gpus - used), 0),
+            "lost": np.where(bucket == "lost", piece * gpus, 0),
+            "unobserved": np.where(bucket == "unobserved", piece * gpus, 0),
+            "productive": np.where(bucket == "used", piece * used, 0),
+            "inferred": np.where(part.is_inferred.to_numpy(), piece * gpus, 0),
+        }
+    )
+    signs = [claims]
+    for moment in ("b", "e"):
+        at = frames["instances"][["machine_key", moment]].dropna()
+        signs.append(
+            pd.DataFrame(
+                {"machine_key": at.machine_key.to_numpy(), "hour": np.searchsorted(edges, at[moment], side="right") - 1}
+            )
+        )
+    summed = pd.concat(signs).fillna(0).groupby(["machine_key", "hour"], as_index=False).sum()
+    spine = frames["capacity"].merge(hours[["b", "observed_seconds"]].reset_index(names="hour"), how="cross")
+    spine = spine[spine.observed_seconds > 0]
+    spine["capacity"] = spine.gpus * spine.observed_seconds / 3600
+    found = spine.merge(summed, on=["machine_key", "hour"], how="left").fillna(0)
+    rows, place, seconds = cut(frames["outages"].b.to_numpy(), frames["outages"].e.to_numpy(), edges)
+    down = pd.DataFrame(
+        {"machine_key": frames["outages"].machine_key.to_numpy()[rows], "hour": place, "down": seconds / 3600}
+    )
+    found = found.merge(down.groupby(["machine_key", "hour"], as_index=False).sum(), how="left").fillna({"down": 0})
+    down_gpus = np.minimum(found.down * found.gpus, found.capacity)
+    claimed = found[list(BUCKETS)].sum(axis=1)
+    share = np.where(claimed > found.capacity - down_gpus, (found.capacity - down_gpus) / claimed.replace(0, 1), 1)
+    unallocated = np.maximum(found.capacity - down_gpus - claimed * share, 0)
+    return [len(found), unallocated.sum(), (found.lost * share).sum(), (claimed * (1 - share)).sum()]
+
+
+MARTS = {
+    "daily utilisation": daily_utilisation,
+    "job efficiency": job_efficiency,
+    "per-user daily": per_user,
+    "wait percentiles": waits,
+    "hourly demand": demand,
+    "recurrence": recurrence,
+    "machine-hours": machine_hours,
+}
+
+
+def main(folder: Path) -> dict[str, object]:
+    with Lake(Config(lake=folder)).open().reading() as reader:
+        frames = {name: reader.query(query).to_pandas() for name, query in QUERIES.items()}
+    answers: dict[str, object] = {}
+    for mart, compute in MARTS.items():
+        begin = time.perf_counter()
+        figures = compute(frames)
+        answers[mart] = {"seconds": time.perf_counter() - begin, "figures": [float(figure) for figure in figures]}
+    return answers
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
