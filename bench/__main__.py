@@ -25,6 +25,8 @@ def main() -> int:
         suite.start_up(scales[0])
         if not options.quick:
             suite.whole(scales[-1])
+            suite.marts(scales)
+            suite.one_more_day(scales[-1])
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

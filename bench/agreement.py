@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -54,3 +56,11 @@ def _differing(theirs: Rows, ours: Rows) -> str:
     only_theirs = [f"the reference: {row}" for row in theirs if row[:2] not in [other[:2] for other in ours]]
     only_ours = [f"ours: {row}" for row in ours if row[:2] not in [other[:2] for other in theirs]]
     return "\n".join([*only_theirs, *only_ours][:10]) or "one side has no days"
+
+
+def check_marts(ours: dict[str, dict[str, Any]], frames: dict[str, dict[str, Any]]) -> None:
+    """Refuses to compare the speed of two answers that differ."""
+    for mart, answer in ours.items():
+        for mine, theirs in zip(answer["figures"], frames[mart]["figures"], strict=True):
+            if not math.isclose(mine, theirs, rel_tol=1e-6, abs_tol=1e-6):
+                raise BenchError(f"{mart}: we say {mine}, pandas says {theirs}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.data import Data
-from bench.measure import PROGRAMS, Cost, run, together
+from bench.measure import PROGRAMS, BenchError, Cost, environment, run, together
 
 REFERENCE = Path(__file__).parent / "reference"
 TABLES = ("silver_jobs", "silver_gpu_timeseries", "gold_cluster_util_daily_scored")
@@ -57,6 +59,35 @@ def everything(data: Data, work: Path) -> Run:
 
 def landing(data: Data, work: Path, memory_limit: str) -> Run:
     return _gpulake(work / "landing", ["land", data.trace], {"GPULAKE_MEMORY_LIMIT": memory_limit})
+
+
+def one_more_day(base: Path, day: Path, work: Path) -> tuple[Run, Run, Run]:
+    """All but the last day at once, then the last day on top; and everything at once, from the same files."""
+    lake = _empty(work / "days") / "lake"
+    _step(["land", base], lake)
+    first = _step(["build"], lake)
+    _step(["land", day], lake)
+    added = _step(["build"], lake)
+    return first, added, _step(["build", "--force"], lake)
+
+
+def marts(lake: Path) -> dict[str, dict[str, Any]]:
+    """What each side says of the seven marts, and how long it took; loading is not counted for either."""
+    answers = {}
+    for side in ("ours", "frames"):
+        command = [sys.executable, "-m", f"bench.marts.{side}", str(lake)]
+        done = subprocess.run(
+            command, cwd=REFERENCE.parent.parent, env=environment({}), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise BenchError(f"{' '.join(command)} exits {done.returncode}:\n{done.stderr[-4000:]}")
+        answers[side] = json.loads(done.stdout)
+    return answers
+
+
+def _step(arguments: list[str | Path], lake: Path) -> Run:
+    cost = run([PROGRAMS / "gpulake", *arguments, "--lake", lake], lake.parent)
+    return Run(cost, {}, lake)
 
 
 def _gpulake(place: Path, arguments: list[str | Path], settings: dict[str, str] | None = None) -> Run:

@@ -12,6 +12,7 @@ from typing import Any
 
 from bench import agreement, sides
 from bench.data import Data, generated, jobs_at
+from bench.days import split
 from bench.lines import Line
 from bench.measure import PROGRAMS, Cost, median, run
 
@@ -68,11 +69,48 @@ class Suite:
         landed = self._noted("landing", scale, sides.landing(data, self.work, MEMORY_LIMIT)).cost
         self._rest.append(Line(f"{label}: landing alone, engine held to {MEMORY_LIMIT}", landed.seconds, "s"))
         self._rest.append(Line(f"{label}: landing alone, peak memory", landed.mebibytes, "MiB"))
+        if scale == 1:
+            self._rest[-3] = Line(f"{label}: all tables of all files, peak memory", made.mebibytes, "MiB", 4096)
         if data.is_current:
             is_full = scale == 1
             self._rest.append(Line(f"{label}: synth", data.synth.seconds, "s", 180 if is_full else None))
             memory = Line(f"{label}: synth, peak memory", data.synth.mebibytes, "MiB", 2048 if is_full else None)
             self._rest.append(memory)
+
+    def marts(self, scales: list[float]) -> None:
+        """The seven marts, ours and in pandas, from the same silver tables; both must come to the same figures."""
+        totals: list[tuple[int, float]] = []
+        for scale in scales:
+            data = self._generated(jobs_at(scale))
+            lake = self._noted("everything", scale, sides.everything(data, self.work)).place
+            found = sides.marts(lake)
+            agreement.check_marts(found["ours"], found["frames"])
+            ours, frames = (sum(mart["seconds"] for mart in found[side].values()) for side in ("ours", "frames"))
+            totals.append((data.rows, ours))
+            label = f"{scale:.0%}: seven marts"
+            for name, mart in found["ours"].items() if scale == scales[-1] else ():
+                text = f"{scale:.0%}: {name}, ours (pandas {found['frames'][name]['seconds']:.2f} s)"
+                self._rest.append(Line(text, mart["seconds"], "s"))
+            self._rest.append(Line(f"{label}, pandas", frames, "s"))
+            self._rest.append(Line(f"{label}, ours", ours, "s"))
+            bar = 8.0 if scale == 1 else None
+            self._rest.append(Line(f"{label}, times faster than pandas", frames / ours, "", bar, "at least"))
+        if len(totals) > 1:
+            (few, short), (many, long) = totals[0], totals[-1]
+            exponent = math.log(long / short) / math.log(many / few)
+            what = f"seven marts: exponent of seconds in rows, {scales[0]:.0%} to {scales[-1]:.0%}"
+            self._rest.append(Line(what, exponent, "", 1.05))
+
+    def one_more_day(self, scale: float) -> None:
+        data = self._generated(jobs_at(scale))
+        base, day = split(data.trace, self.out / "days" / f"{data.rows}")
+        first, added, again = sides.one_more_day(base, day, self.work)
+        label = f"{scale:.0%}: one more day"
+        self._rest.append(Line(f"{label}, all but the last day at once", first.cost.seconds, "s"))
+        self._rest.append(Line(f"{label}, the last day on top", added.cost.seconds, "s"))
+        self._rest.append(Line(f"{label}, everything at once", again.cost.seconds, "s"))
+        share = added.cost.seconds / again.cost.seconds
+        self._rest.append(Line(f"{label}, share of a full build", share, "", 0.15 if scale == 1 else None))
 
     def lines(self) -> list[Line]:
         compared = [line for comparison in self.comparisons for line in _compared(comparison)]

@@ -174,7 +174,7 @@ def waits(frames: Frames) -> list[float]:
     for column in ("launch_wait_seconds", "start_wait_seconds"):
         tasks[column] = tasks[column].where(tasks[column] >= 0)
     found = tasks.groupby(["gpu_type", "size"])[["launch_wait_seconds", "start_wait_seconds"]].quantile(
-        [0.5, 0.75, 0.9, 0.95, 0.99]
+        np.array([0.5, 0.75, 0.9, 0.95, 0.99])
     )
     groups = tasks.groupby(["gpu_type", "size"])[["launch_wait_seconds", "start_wait_seconds"]].agg(["count", "mean"])
     start, launch = found.start_wait_seconds.unstack(), found.launch_wait_seconds.unstack()
@@ -205,11 +205,12 @@ def demand(frames: Frames) -> list[float]:
     )
     kinds = sorted({*tasks.gpu_type.unique(), *frames["ledger"].gpu_type.unique()})
     spine = pd.MultiIndex.from_product([range(len(hours)), kinds], names=["hour", "gpu_type"])
-    held = frames["ledger"].assign(hour=np.searchsorted(edges, frames["ledger"].b, side="right") - 1)
-    held = held.groupby(["hour", "gpu_type"]).held.sum().reindex(spine, fill_value=0)
+    ledger = frames["ledger"].assign(hour=np.searchsorted(edges, frames["ledger"].b, side="right") - 1)
+    held = ledger.groupby(["hour", "gpu_type"])[["held", "available"]].sum().reindex(spine, fill_value=0)
     waits_by_hour = waiting.reindex(spine, fill_value=0)
-    tasks_by_hour = counted.tasks.reindex(spine, fill_value=0)
-    return [len(spine), int(tasks_by_hour.sum()), waits_by_hour.sum(), (waits_by_hour + held).sum()]
+    asked_by_hour = counted.reindex(spine, fill_value=0)
+    demanded = float((waits_by_hour + held["held"]).sum())
+    return [len(spine), int(asked_by_hour.tasks.sum()), float(waits_by_hour.sum()), demanded]
 
 
 def recurrence(frames: Frames) -> list[float]:
