@@ -23,7 +23,8 @@ select
     days.dt,
     holdings.job_key,
     -- What the machine has, which may not be what was asked for.
-    coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') as gpu_type,
+    coalesce(case when capacity.machine_key is null then holdings.gpu_type else capacity.gpu_type end, 'unknown')
+        as gpu_type,
     holdings.status,
     holdings.bucket,
     holdings.gpus,
