@@ -29,7 +29,8 @@ select
     holdings.bucket,
     holdings.gpus,
     holdings.is_inferred,
-    least(holdings.used_gpus, holdings.gpus) as used_gpus,
+    -- Not least(), which would take what is unknown for all of it.
+    case when holdings.used_gpus > holdings.gpus then holdings.gpus else holdings.used_gpus end as used_gpus,
     (
         {{ seconds_of('least(holdings.held_until, days.ended_at)') }}
         - {{ seconds_of('greatest(holdings.held_from, days.started_at)') }}

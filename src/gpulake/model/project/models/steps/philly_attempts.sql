@@ -35,7 +35,7 @@ select
     'job' as task_name,
     runs.status,
     placed.started_at,
-    placed.ended_at,
+    runs.ended_at,
     placed.gpus,
     case when placed.gpus > 0 then placed.gpu_type end as gpu_type
 from placed

@@ -1,4 +1,5 @@
--- Attempts of Philly as a whole. An attempt that another one follows has failed: else nobody would have tried again.
+-- Attempts of Philly as a whole. An attempt that another one follows has failed, or nobody would have tried again; and
+-- it was over when that began, though its own end may not be told.
 
 with machines as (
 
@@ -30,6 +31,9 @@ judged as (
     select
         *,
         max(attempt) over by_job as last_attempt,
+        min(started_at) over (
+            partition by job_id order by attempt rows between 1 following and unbounded following
+        ) as next_started_at,
         first_value(job_status_rank) over (partition by job_id order by attempt desc) as last_status_rank,
         greatest(max(machines) over by_job, 1) as most_machines,
         max(gpus) over by_job as most_gpus
@@ -51,7 +55,7 @@ select
     submitted_at,
     submitted_at as launched_at,
     started_at,
-    ended_at,
+    coalesce(ended_at, next_started_at) as ended_at,
     most_machines as planned_instances,
     cast(null as double) as requested_cores,
     cast(null as bigint) as requested_memory_bytes,

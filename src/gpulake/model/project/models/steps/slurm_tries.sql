@@ -55,7 +55,9 @@ numbered as (
     select
         told_once.*,
         row_number() over by_begin as run,
-        lead(told_once.own_job_id) over by_begin is not null as is_followed
+        lead(told_once.own_job_id) over by_begin is not null as is_followed,
+        lead(told_once.submitted_at) over by_begin as next_submitted_at,
+        lead(told_once.started_at) over by_begin as next_started_at
     from told_once
     inner join begins on told_once.cluster_id = begins.cluster_id and told_once.own_job_id = begins.own_job_id
     where
@@ -77,12 +79,16 @@ select
     coalesce("User" || '/' || "JobName", "User") as group_id,
     "Account" as account_id,
     gpu_type as requested_gpu_type,
-    -- A job that has begun anew runs no longer as it did, though nobody wrote down when that ended.
+    -- A job that was submitted anew runs no longer as it did, though no dump may tell how that ended.
     case when status = 'running' and ended_at is null and is_followed then 'interrupted' else status end as status,
     submitted_at,
     coalesce(eligible_at, submitted_at) as launched_at,
     started_at,
-    ended_at,
+    coalesce(
+        ended_at,
+        case when next_submitted_at > started_at then next_submitted_at end,
+        next_started_at
+    ) as ended_at,
     {{ at_least_one('coalesce("NNodes", "AllocNodes")') }} as node_count,
     coalesce({{ finite('"ReqCPUS"') }}, {{ finite('"NCPUS"') }}, {{ finite('"AllocCPUS"') }}) as cores,
     {{ finite('memory_bytes') }} as memory_bytes,

@@ -55,7 +55,7 @@ used as (
         / nullif({{ json_number(json_member('nodes.js1', "'total_time'")) }}, 0) as used_cores,
         coalesce(
             {{ json_sum(json_member('nodes.summary', "'gpu_utilization'")) }} / 100,
-            least(busiest.gpu_util_ratio, 1) * nodes.gpus
+            case when busiest.gpu_util_ratio > 1 then 1 else busiest.gpu_util_ratio end * nodes.gpus
         ) as used_gpus,
         {{ json_number(json_member('nodes.summary', "'used_memory'")) }} as memory_bytes,
         {{ json_sum(json_member('nodes.summary', "'gpu_used_memory'")) }} as gpu_memory_bytes
