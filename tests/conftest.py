@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,23 @@ def built(folder: Path, table: str, *names: str) -> Lake:
     flow.land([folder / name for name in names] or [folder])
     flow.build([table])
     return flow.lake
+
+
+def built_from(folder: Path, files: Mapping[str, str], **settings: Any) -> Lake:
+    """A lake with everything built from the texts of these files; a name may have a folder."""
+    paths = {folder / "raw" / name: text for name, text in files.items()}
+    for path, text in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    flow = Flow(Config(lake=folder / "lake", threads=1, **settings))
+    flow.land(list(paths))
+    flow.build()
+    return flow.lake
+
+
+def without_keys(lake: Lake, table: str) -> list[dict[str, object]]:
+    """Whole rows, less the hashes that join them."""
+    return rows_of(lake, f"SELECT columns(name -> name NOT LIKE '%_key') FROM {table} ORDER BY ALL")
 
 
 def rows_of(lake: Lake, query: str) -> list[dict[str, object]]:

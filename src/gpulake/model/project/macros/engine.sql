@@ -73,3 +73,19 @@
 {# A number or a date in a text, or nothing. #}
 {% macro try_number(column) %}{{ adapter.dispatch('try_number', 'gpulake')(column) }}{% endmacro %}
 {% macro default__try_number(column) %}try_cast({{ column }} as double){% endmacro %}
+
+{# One row for each item of a text with commas between them. #}
+{% macro each_item(column) %}{{ adapter.dispatch('each_item', 'gpulake')(column) }}{% endmacro %}
+{% macro default__each_item(column) %}unnest(string_split({{ column }}, ',')){% endmacro %}
+
+{# JSON: what an object has under a name, a number, and the sum of an object's numbers; nothing where it is not that. #}
+{% macro json_member(json, name) %}{{ adapter.dispatch('json_member', 'gpulake')(json, name) }}{% endmacro %}
+{% macro default__json_member(json, name) -%}
+    try_cast(try_cast({{ json }} as json) as map(varchar, json))[{{ name }}]
+{%- endmacro %}
+{% macro json_number(json) %}{{ adapter.dispatch('json_number', 'gpulake')(json) }}{% endmacro %}
+{% macro default__json_number(json) %}try_cast({{ json }} as double){% endmacro %}
+{% macro json_sum(json) %}{{ adapter.dispatch('json_sum', 'gpulake')(json) }}{% endmacro %}
+{% macro default__json_sum(json) -%}
+    list_sum(map_values(try_cast({{ json }} as map(varchar, double))))
+{%- endmacro %}

@@ -27,3 +27,16 @@
     where row_key in (select row_key from repeated)
     qualify row_number() over (partition by row_key order by {{ order_by }}) = 1
 {% endmacro %}
+
+{# The rows of one list: the one that is preferred if it has landed, else the first by name. Lists overlap. #}
+{% macro chosen_list(relation, preferred) -%}
+    (
+        select *
+        from {{ relation }}
+        where
+            list = (
+                select coalesce(max(case when list = '{{ preferred }}' then list end), min(list))
+                from {{ relation }}
+            )
+    )
+{%- endmacro %}

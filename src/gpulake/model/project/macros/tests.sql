@@ -41,3 +41,24 @@ from (
 group by {{ by | join(', ') }}
 having abs(sum(here) - sum(there)) > 0.001 * sum(there)
 {% endtest %}
+
+{# Every instance and every worker of PAI that landed has a row, and there are no more rows than landed. #}
+{% test has_every_attempt(model, landed) %}
+select *
+from (
+    select
+        count(distinct instance_key) as instances_here,
+        count(distinct worker_key) as workers_here,
+        count(*) as rows_here
+    from {{ model }}
+    where cluster_id = 'pai'
+) as here
+cross join (
+    select
+        count(distinct {{ surrogate_key(['job_name', 'task_name', 'inst_name']) }}) as instances_there,
+        count(distinct case when worker_name is not null then {{ surrogate_key(['worker_name']) }} end) as workers_there,
+        count(*) as rows_there
+    from {{ landed }}
+) as there
+where instances_here != instances_there or workers_here != workers_there or rows_here > rows_there
+{% endtest %}

@@ -11,8 +11,54 @@
     end
 {%- endmacro %}
 
+{# Slurm's states, which AcmeTrace and Helios keep. Who requeues or resizes a job begins a new row for what follows. #}
+{% macro slurm_status(column) -%}
+    case
+        when {{ column }} = 'COMPLETED' then 'succeeded'
+        when {{ column }} in ('FAILED', 'OUT_OF_MEMORY', 'LAUNCH_FAILED', 'RECONFIG_FAIL') then 'failed'
+        when {{ column }} in ('NODE_FAIL', 'BOOT_FAIL') then 'node_fail'
+        when {{ column }} in ('TIMEOUT', 'DEADLINE') then 'timeout'
+        when {{ column }} in ('PREEMPTED', 'REQUEUED', 'REVOKED') then 'interrupted'
+        when {{ column }} = 'CANCELLED' or {{ column }} like 'CANCELLED by %' then 'cancelled'
+        when
+            {{ column }} in (
+                'RUNNING', 'COMPLETING', 'CONFIGURING', 'POWER_UP_NODE', 'RESIZING', 'SIGNALING', 'STAGE_OUT', 'STOPPED',
+                'SUSPENDED'
+            )
+            then 'running'
+        when
+            {{ column }} in (
+                'PENDING', 'REQUEUE_FED', 'REQUEUE_HOLD', 'RESV_DEL_HOLD', 'SPECIAL_EXIT', 'EXPEDITING'
+            )
+            then 'waiting'
+        else 'unknown'
+    end
+{%- endmacro %}
+
+{% macro philly_status(column) -%}
+    case {{ column }}
+        when 'Pass' then 'succeeded'
+        when 'Failed' then 'failed'
+        when 'Killed' then 'cancelled'
+        else 'unknown'
+    end
+{%- endmacro %}
+
+{% macro openb_status(column) -%}
+    case {{ column }}
+        when 'Succeeded' then 'succeeded'
+        when 'Failed' then 'failed'
+        when 'Running' then 'running'
+        when 'Pending' then 'waiting'
+        else 'unknown'
+    end
+{%- endmacro %}
+
 {# An instant of the PAI trace; it writes 0 where it knows none. #}
 {% macro pai_instant(column) %}{{ instant(finite('nullif(' ~ column ~ ', 0)')) }}{% endmacro %}
+
+{# How many there are; one, where nobody counted. #}
+{% macro at_least_one(column) %}greatest(coalesce(cast({{ finite(column) }} as bigint), 1), 1){% endmacro %}
 
 {% macro gibibytes(column) %}cast({{ finite(column) }} * 1073741824 as bigint){% endmacro %}
 
@@ -22,6 +68,9 @@
 {%- endmacro %}
 {% macro status_rank(column) -%}
     case {{ column }}{% for status in statuses() %} when '{{ status }}' then {{ loop.index }}{% endfor %} end
+{%- endmacro %}
+{% macro status_of_rank(column) -%}
+    case {{ column }}{% for status in statuses() %} when {{ loop.index }} then '{{ status }}'{% endfor %} end
 {%- endmacro %}
 
 {# What was held for nothing. A cancelled attempt is not among it: people stop jobs that have served. #}
@@ -33,6 +82,14 @@
 {# An instant, unless it lies on the wrong side of another that is known. #}
 {% macro not_after(instant, bound) %}case when {{ bound }} is null or {{ instant }} <= {{ bound }} then {{ instant }} end{% endmacro %}
 {% macro not_before(instant, bound) %}case when {{ instant }} >= {{ bound }} then {{ instant }} end{% endmacro %}
+
+{# What never began and is over held nothing: there is no attempt to speak of. #}
+{% macro has_begun_or_may(started_at, status) %}({{ started_at }} is not null or {{ status }} in ('running', 'waiting')){% endmacro %}
+
+{# PAI's machine ids are unique in themselves; those of others are names within a cluster. #}
+{% macro machine_key(cluster, machine) -%}
+    case when {{ cluster }} = 'pai' then {{ surrogate_key([machine]) }} else {{ surrogate_key([cluster, machine]) }} end
+{%- endmacro %}
 
 {# Stands for all machines of a cluster, where a job's own machine is not known. #}
 {% macro pool_key(cluster) %}{{ surrogate_key([cluster, "'(all machines)'"]) }}{% endmacro %}

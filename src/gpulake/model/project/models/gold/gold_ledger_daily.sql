@@ -31,14 +31,15 @@ claims as (
         cluster_id,
         dt,
         gpu_type,
-        user_id,
+        -- Someone held it, whoever that is: the row without a user is what nobody held.
+        coalesce(user_id, 'unknown') as user_id,
         group_id,
         workload,
         {{ sum_buckets(held_buckets()) }},
         sum(inferred_gpu_hours) as inferred_gpu_hours,
         sum(held_gpu_hours) as claimed_gpu_hours
     from job_days
-    group by cluster_id, dt, gpu_type, user_id, group_id, workload
+    group by cluster_id, dt, gpu_type, coalesce(user_id, 'unknown'), group_id, workload
 
 ),
 

@@ -1,5 +1,5 @@
 -- An inventory says what there is. Without one, capacity is what the settings say of the cluster, or else the most
--- that was ever held at once.
+-- that was ever held at once; where jobs are known to run on this machine or on that one, settings add what these lack.
 
 with machines as (
 
@@ -85,8 +85,9 @@ unlisted as (
     select holdings.*
     from holdings
     where
-        holdings.cluster_id not in (select machines.cluster_id from machines)
-        and holdings.cluster_id not in (select configured.cluster_id from configured)
+        holdings.machine_key is not null
+        and holdings.cluster_id not in (select machines.cluster_id from machines)
+        and holdings.machine_key not in (select configured.machine_key from configured)
 
 ),
 
@@ -138,6 +139,28 @@ peaks as (
 
 ),
 
+shown as (
+
+    select
+        cluster_id,
+        sum(gpus) as gpus
+    from peaks
+    group by cluster_id
+
+),
+
+lacking as (
+
+    select
+        configured.cluster_id,
+        configured.machine_key,
+        configured.gpu_type,
+        configured.gpus - coalesce(shown.gpus, 0) as gpus
+    from configured
+    left join shown on configured.cluster_id = shown.cluster_id
+
+),
+
 final as (
 
     select
@@ -167,7 +190,8 @@ final as (
         gpu_type,
         gpus,
         'settings' as basis
-    from configured
+    from lacking
+    where gpus > 0
 
     union all
 

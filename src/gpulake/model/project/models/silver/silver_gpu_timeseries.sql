@@ -7,6 +7,7 @@ with metrics as (
 machines as (
 
     select * from {{ ref('silver_machines') }}
+    where cluster_id = 'pai'
 
 ),
 

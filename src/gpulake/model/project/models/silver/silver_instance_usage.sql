@@ -4,6 +4,12 @@ with sensors as (
 
 ),
 
+slurm as (
+
+    select * from {{ ref('slurm_usage') }}
+
+),
+
 -- A worker with several GPUs has a row for each.
 workers as (
 
@@ -20,6 +26,14 @@ workers as (
     from sensors
     group by 1
 
+),
+
+final as (
+
+    select * from workers
+    union all
+    select * from slurm
+
 )
 
-select * from workers
+select * from final

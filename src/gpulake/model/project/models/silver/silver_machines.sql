@@ -1,13 +1,69 @@
+-- Of two inventories that have the same machine, the one that is kept by hand counts.
+
 with specifications as (
 
     select * from {{ source('landed', 'bronze_machine_spec') }}
 
 ),
 
-final as (
+by_hand as (
 
     select
-        {{ surrogate_key(['machine']) }} as machine_key,
+        *,
+        coalesce(lower(cluster), 'slurm') as cluster_id
+    from {{ source('landed', 'bronze_machines') }}
+
+),
+
+philly as (
+
+    select * from {{ source('landed', 'bronze_philly_machines') }}
+
+),
+
+-- One id means different nodes in two lists.
+openb as (
+
+    select * from {{ chosen_list(source('landed', 'bronze_openb_nodes'), 'openb_node_list_all_node') }}
+
+),
+
+helios as (
+
+    select * from {{ source('landed', 'bronze_helios_gpu_numbers') }}
+
+),
+
+-- Helios says how many GPUs there are, and not in which machines.
+pools as (
+
+    select
+        lower(cluster) as cluster_id,
+        max({{ finite('gpus') }}) as gpus
+    from helios
+    where vc = 'total' and lower(cluster) not in (select by_hand.cluster_id from by_hand)
+    group by 1
+
+),
+
+listed as (
+
+    select
+        {{ machine_key('cluster_id', 'machine') }} as machine_key,
+        1 as preference,
+        cluster_id,
+        machine as machine_id,
+        gpu_type,
+        cast({{ finite('gpus') }} as bigint) as gpus,
+        {{ finite('cores') }} as cores,
+        {{ gibibytes('memory_gib') }} as memory_bytes
+    from by_hand
+
+    union all
+
+    select
+        {{ machine_key("'pai'", 'machine') }} as machine_key,
+        2 as preference,
         'pai' as cluster_id,
         machine as machine_id,
         nullif(gpu_type, 'CPU') as gpu_type,
@@ -15,7 +71,63 @@ final as (
         {{ finite('cap_cpu') }} as cores,
         {{ gibibytes('cap_mem') }} as memory_bytes
     from specifications
-    qualify row_number() over (partition by machine order by cap_gpu desc) = 1
+
+    union all
+
+    select
+        {{ machine_key("'philly'", '"machineId"') }} as machine_key,
+        2 as preference,
+        'philly' as cluster_id,
+        "machineId" as machine_id,
+        cast(null as varchar) as gpu_type,
+        cast({{ finite('"number_of_GPUs"') }} as bigint) as gpus,
+        cast(null as double) as cores,
+        cast(null as bigint) as memory_bytes
+    from philly
+
+    union all
+
+    select
+        {{ machine_key("'openb'", 'sn') }} as machine_key,
+        2 as preference,
+        'openb' as cluster_id,
+        sn as machine_id,
+        model as gpu_type,
+        cast({{ finite('gpu') }} as bigint) as gpus,
+        {{ finite('cpu_milli') }} / 1000 as cores,
+        cast({{ finite('memory_mib') }} * 1048576 as bigint) as memory_bytes
+    from openb
+
+    union all
+
+    select
+        {{ pool_key('cluster_id') }} as machine_key,
+        2 as preference,
+        cluster_id,
+        '(all machines)' as machine_id,
+        cast(null as varchar) as gpu_type,
+        cast(gpus as bigint) as gpus,
+        cast(null as double) as cores,
+        cast(null as bigint) as memory_bytes
+    from pools
+
+),
+
+final as (
+
+    select
+        machine_key,
+        cluster_id,
+        machine_id,
+        gpu_type,
+        gpus,
+        cores,
+        memory_bytes
+    from listed
+    qualify
+        row_number() over (
+            partition by machine_key order by preference asc, gpus desc nulls last, cores desc nulls last
+        ) = 1
 
 )
 

@@ -1,5 +1,5 @@
--- A machine that is usually busy and then has nothing to do for as long as it would take it to be busy for many hours
--- is taken to be down. Traces do not say so themselves.
+-- What was written down, and silence: a machine that is usually busy and then has nothing to do for as long as it would
+-- take it to be busy for many hours is taken to be down. No hour is down twice.
 
 with signs as (
 
@@ -22,6 +22,16 @@ clusters as (
 hours as (
 
     select * from {{ ref('silver_hours') }}
+
+),
+
+records as (
+
+    {{ newest(
+        source('landed', 'bronze_outages'),
+        surrogate_key(['lower(cluster)', 'machine', 'started_at']),
+        'ended_at asc nulls last'
+    ) }}
 
 ),
 
@@ -86,12 +96,11 @@ silences as (
 
 ),
 
-final as (
+silent as (
 
     select
         silences.cluster_id,
         silences.machine_key,
-        'silent' as basis,
         {{ instant('silences.from_hour * 3600 - clusters.hour_shift_seconds') }} as started_at,
         {{ instant('silences.until_hour * 3600 - clusters.hour_shift_seconds') }} as ended_at
     from silences
@@ -103,6 +112,121 @@ final as (
         / nullif(
             silences.last_hour - silences.first_hour + 1 - (silences.until_hour - silences.from_hour), 0
         ) >= parameters.missed_busy_hours
+
+),
+
+recorded as (
+
+    select
+        clusters.cluster_id,
+        {{ machine_key('clusters.cluster_id', 'records.machine') }} as machine_key,
+        records.started_at,
+        coalesce(records.ended_at, clusters.observed_until) as ended_at
+    from records
+    inner join clusters on coalesce(lower(records.cluster), 'slurm') = clusters.cluster_id
+
+),
+
+edges as (
+
+    select
+        cluster_id,
+        machine_key,
+        started_at as edge_at,
+        1 as record_change,
+        0 as silence_change
+    from recorded
+    where ended_at > started_at
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        ended_at as edge_at,
+        -1 as record_change,
+        0 as silence_change
+    from recorded
+    where ended_at > started_at
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        started_at as edge_at,
+        0 as record_change,
+        1 as silence_change
+    from silent
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        ended_at as edge_at,
+        0 as record_change,
+        -1 as silence_change
+    from silent
+
+),
+
+moments as (
+
+    select
+        cluster_id,
+        machine_key,
+        edge_at,
+        sum(record_change) as record_change,
+        sum(silence_change) as silence_change
+    from edges
+    group by cluster_id, machine_key, edge_at
+
+),
+
+-- A record says more than silence does.
+judged as (
+
+    select
+        cluster_id,
+        machine_key,
+        edge_at,
+        case
+            when sum(record_change) over by_time > 0 then 'recorded'
+            when sum(silence_change) over by_time > 0 then 'silent'
+            else 'up'
+        end as basis
+    from moments
+    window by_time as (
+        partition by cluster_id, machine_key order by edge_at rows between unbounded preceding and current row
+    )
+
+),
+
+changes as (
+
+    select *
+    from judged
+    qualify basis != coalesce(lag(basis) over (partition by cluster_id, machine_key order by edge_at), 'up')
+
+),
+
+stretches as (
+
+    select
+        cluster_id,
+        machine_key,
+        basis,
+        edge_at as started_at,
+        lead(edge_at) over (partition by cluster_id, machine_key order by edge_at) as ended_at
+    from changes
+
+),
+
+final as (
+
+    select * from stretches
+    where basis != 'up'
 
 )
 

@@ -1,6 +1,19 @@
--- Attempts of PAI: what they hold is what their task asked for, on the machine that they ran on.
+-- Attempts of PAI: what they hold is what their task asked for, on the machine that they ran on. Daily dumps tell of an
+-- attempt again: as it waits, as it runs and once it is over.
 
-with instances as (
+{% set attempt_columns -%}
+    job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        task_name,
+        status,
+        started_at,
+        ended_at
+{%- endset %}
+
+with instances as not materialized (
 
     select * from {{ source('landed', 'bronze_instance_table') }}
 
@@ -18,7 +31,7 @@ machines as (
 
 ),
 
-keyed as (
+keyed as not materialized (
 
     select
         {{ surrogate_key(['job_name']) }} as job_key,
@@ -26,27 +39,86 @@ keyed as (
         {{ surrogate_key(['job_name', 'task_name', 'inst_name']) }} as instance_key,
         case when worker_name is not null then {{ surrogate_key(['worker_name']) }} end as worker_key,
         case when machine is not null then {{ surrogate_key(['machine']) }} end as machine_key,
+        -- Rows that are told again have this in common. Without a name nobody can tell.
+        case when inst_name is not null then {{ surrogate_key(['inst_name', 'worker_name']) }} else 0 end as pair_key,
         task_name,
         {{ pai_status('status') }} as status,
         {{ pai_instant('start_time') }} as started_at,
         {{ pai_instant('end_time') }} as ended_at
     from instances
 
+),
+
+-- In one dump there are none; the rest goes by unsorted.
+repeated as (
+
+    select pair_key
+    from keyed
+    where pair_key != 0
+    group by pair_key
+    having count(*) > 1
+
+),
+
+told_again as (
+
+    select
+        *,
+        row_number() over (
+            partition by instance_key, worker_key, status, started_at, ended_at order by machine_key
+        ) as copy,
+        row_number() over (
+            partition by instance_key, worker_key order by {{ status_rank('status') }}, started_at desc nulls last
+        ) as finality
+    from keyed
+    where pair_key in (select repeated.pair_key from repeated)
+
+),
+
+waiting as (
+
+    select instance_key
+    from keyed
+    where worker_key is null and pair_key != 0
+
+),
+
+begun as (
+
+    select distinct instance_key
+    from keyed
+    where worker_key is not null and instance_key in (select waiting.instance_key from waiting)
+
+),
+
+told_once as (
+
+    select {{ attempt_columns }}
+    from keyed
+    where pair_key not in (select repeated.pair_key from repeated)
+
+    union all
+
+    select {{ attempt_columns }}
+    from told_again
+    where copy = 1 and (status not in ('running', 'waiting') or finality = 1)
+
 )
 
 select
-    keyed.job_key,
-    keyed.task_key,
-    keyed.instance_key,
-    keyed.worker_key,
-    keyed.machine_key,
+    told_once.job_key,
+    told_once.task_key,
+    told_once.instance_key,
+    told_once.worker_key,
+    told_once.machine_key,
     'pai' as cluster_id,
-    keyed.task_name,
-    keyed.status,
-    keyed.started_at,
-    keyed.ended_at,
+    told_once.task_name,
+    told_once.status,
+    told_once.started_at,
+    told_once.ended_at,
     coalesce(plans.requested_gpus, 0) as gpus,
     coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
-from keyed
-left join plans on keyed.task_key = plans.task_key
-left join machines on keyed.machine_key = machines.machine_key
+from told_once
+left join plans on told_once.task_key = plans.task_key
+left join machines on told_once.machine_key = machines.machine_key
+where told_once.worker_key is not null or told_once.instance_key not in (select begun.instance_key from begun)

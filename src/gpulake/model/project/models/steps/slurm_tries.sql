@@ -1,0 +1,108 @@
+-- Every time that Slurm ran a job: one that was requeued began anew. A row that waits goes once its job has begun.
+
+with jobs as (
+
+    select * from {{ ref('slurm_rows') }}
+    where step is null
+
+),
+
+-- The last task of an array that begins takes the number of the array: then none of it waits any more.
+used_up as (
+
+    select
+        cluster_id,
+        raw_job_id
+    from jobs
+    where not is_rest
+
+),
+
+awaited as (
+
+    select jobs.*
+    from jobs
+    left join used_up
+        on jobs.is_rest and jobs.cluster_id = used_up.cluster_id and jobs.raw_job_id = used_up.raw_job_id
+    where used_up.raw_job_id is null
+
+),
+
+told_once as (
+
+    {{ newest(
+        'awaited',
+        surrogate_key(['cluster_id', 'own_job_id', 'started_at']),
+        'ended_at desc nulls last, ' ~ status_rank('status') ~ ', submitted_at desc nulls last, '
+        ~ try_number(extract_text('array_task_id', '([0-9]+)')) ~ ' desc nulls last'
+    ) }}
+
+),
+
+begins as (
+
+    select
+        cluster_id,
+        own_job_id,
+        max(started_at) as last_started_at
+    from told_once
+    group by cluster_id, own_job_id
+
+),
+
+numbered as (
+
+    select
+        told_once.*,
+        row_number() over by_begin as run,
+        lead(told_once.own_job_id) over by_begin is not null as is_followed,
+        lead(told_once.submitted_at) over by_begin as next_submitted_at,
+        lead(told_once.started_at) over by_begin as next_started_at
+    from told_once
+    inner join begins on told_once.cluster_id = begins.cluster_id and told_once.own_job_id = begins.own_job_id
+    where
+        told_once.started_at is not null
+        or begins.last_started_at is null
+        or told_once.submitted_at > begins.last_started_at
+    window
+        by_begin as (
+            partition by told_once.cluster_id, told_once.own_job_id order by told_once.started_at asc nulls last
+        )
+
+)
+
+select
+    cluster_id,
+    own_job_id as job_id,
+    run,
+    "User" as user_id,
+    coalesce("User" || '/' || "JobName", "User") as group_id,
+    "Account" as account_id,
+    gpu_type as requested_gpu_type,
+    -- A job that was submitted anew runs no longer as it did, though no dump may tell how that ended.
+    case when status = 'running' and ended_at is null and is_followed then 'interrupted' else status end as status,
+    submitted_at,
+    coalesce(eligible_at, submitted_at) as launched_at,
+    started_at,
+    coalesce(
+        ended_at,
+        case when next_submitted_at > started_at then next_submitted_at end,
+        next_started_at
+    ) as ended_at,
+    {{ at_least_one('coalesce("NNodes", "AllocNodes")') }} as node_count,
+    coalesce({{ finite('"ReqCPUS"') }}, {{ finite('"NCPUS"') }}, {{ finite('"AllocCPUS"') }}) as cores,
+    {{ finite('memory_bytes') }} as memory_bytes,
+    coalesce({{ finite('requested_gpus') }}, {{ finite('gpus') }}, 0) as requested_gpus,
+    -- Of a job that was cancelled as it waited some versions say that it began as it ended.
+    coalesce(
+        {{ finite('gpus') }},
+        case when status in ('running', 'waiting') or ended_at > started_at then {{ finite('requested_gpus') }} end,
+        0
+    ) as gpus,
+    case
+        when coalesce(gpus, requested_gpus) > 0
+            then coalesce(case when gpu_type not like '%,%' then gpu_type end, known_gpu_type)
+    end as gpu_type,
+    nodes,
+    js1
+from numbered
