@@ -245,6 +245,24 @@ def test_philly_s_retries_are_attempts_and_the_last_one_is_the_job_s(tmp_path: P
     assert over == [{"n": pytest.approx(6)}]
 
 
+def test_traces_share_a_lake_and_not_their_ids(tmp_path: Path, trace: tuple[Path, object]) -> None:
+    seven = "7,u,{},2023-03-01 00:00:00{zone},2023-03-01 00:00:00{zone},2023-03-01 01:00:00{zone},3600,0"
+    files = {
+        **OPENB,
+        "seren.csv": SEREN + seven.format("1,8,1,Other,COMPLETED", zone="+08:00") + ",0\n",
+        "Venus/log.csv": HELIOS + seven.format("vc,4,1,1,COMPLETED", zone="") + "\n",
+        "Earth/log.csv": HELIOS + seven.format("vc,2,1,1,COMPLETED", zone="") + "\n",
+        "sacct.txt": "JobID|State|Start|End|AllocTRES|NodeList\n"
+        "7|COMPLETED|2023-03-01T00:00:00|2023-03-01T01:00:00|gres/gpu=1|n1\n",
+    }
+    files |= {path.name: path.read_text() for path in trace[0].glob("*.csv")}
+    lake = built_from(tmp_path, files)
+    found = rows_of(lake, "SELECT count(*) AS n, count(DISTINCT job_key) AS keys FROM silver_jobs WHERE job_id = '7'")
+    assert found == [{"n": 4, "keys": 4}]
+    held = {cluster: round(float(str(hours)), 6) for cluster, (hours, _) in ledger(lake).items() if cluster != "pai"}
+    assert held == {"seren": 8, "venus": 4, "earth": 2, "slurm": 1, "openb": round(2 * 0.46 + 2 * 3590 / 3600, 6)}
+
+
 @pytest.mark.real
 def test_the_real_pods_of_2023_fit_into_their_nodes(tmp_path: Path, real_data: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=2))

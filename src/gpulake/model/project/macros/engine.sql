@@ -24,9 +24,17 @@
     cast(epoch(timezone({{ zone }}, {{ instant }})) - epoch({{ instant }}) + 86400 as bigint) % 3600
 {%- endmacro %}
 
-{# The instant of a naive local time in a named zone. #}
-{% macro instant_of_local(local_time, zone) %}{{ adapter.dispatch('instant_of_local', 'gpulake')(local_time, zone) }}{% endmacro %}
-{% macro default__instant_of_local(local_time, zone) %}timezone({{ zone }}, {{ local_time }}){% endmacro %}
+{# The instant of a naive local time in a named zone. The engine is five times as fast in a zone that is the same in all
+   rows: give the usual one, of a table of one row. #}
+{% macro instant_of_local(local_time, zone, usual_zone) -%}
+    {{ adapter.dispatch('instant_of_local', 'gpulake')(local_time, zone, usual_zone) }}
+{%- endmacro %}
+{% macro default__instant_of_local(local_time, zone, usual_zone) -%}
+    case
+        when {{ zone }} = {{ usual_zone }} then timezone({{ usual_zone }}, {{ local_time }})
+        else timezone({{ zone }}, {{ local_time }})
+    end
+{%- endmacro %}
 
 {# One row for each whole number from the first up to, and without, the last. #}
 {% macro each_number(first, last) %}{{ adapter.dispatch('each_number', 'gpulake')(first, last) }}{% endmacro %}

@@ -35,8 +35,8 @@ select
     attempts.ip as machine_id,
     coalesce({{ finite('attempts.gpu_count') }}, 0) as gpus,
     zones.gpu_type,
-    {{ instant_of_local('attempts.submitted_time', 'zones.time_zone') }} as submitted_at,
-    {{ instant_of_local('attempts.start_time', 'zones.time_zone') }} as started_at,
-    {{ instant_of_local('attempts.end_time', 'zones.time_zone') }} as ended_at
+    {{ instant_of_local('attempts.submitted_time', 'zones.time_zone', 'zones.time_zone') }} as submitted_at,
+    {{ instant_of_local('attempts.start_time', 'zones.time_zone', 'zones.time_zone') }} as started_at,
+    {{ instant_of_local('attempts.end_time', 'zones.time_zone', 'zones.time_zone') }} as ended_at
 from attempts
 cross join zones

@@ -13,6 +13,18 @@ known as (
 
 ),
 
+usual as (
+
+    select coalesce(max(time_zone), 'UTC') as usual_zone
+    from known
+    where
+        cluster_id in (
+            select coalesce(lower(jobs."Cluster"), 'slurm')
+            from {{ source('landed', 'bronze_slurm_jobs') }} as jobs
+        )
+
+),
+
 named as (
 
     select
@@ -22,18 +34,27 @@ named as (
         {{ slurm_status('base_state') }} as status
     from dumped
 
+),
+
+zoned as (
+
+    select
+        named.*,
+        case when named.is_rest then named.array_job_id || '_[]' else named.job_id end as own_job_id,
+        known.gpu_type as known_gpu_type,
+        coalesce(known.time_zone, 'UTC') as time_zone,
+        usual.usual_zone
+    from named
+    left join known on named.cluster_id = known.cluster_id
+    cross join usual
+
 )
 
 select
-    named.*,
-    case when named.is_rest then named.array_job_id || '_[]' else named.job_id end as own_job_id,
-    known.gpu_type as known_gpu_type,
-    {{ instant_of_local('named."Submit"', "coalesce(known.time_zone, 'UTC')") }} as submitted_at,
-    {{ instant_of_local('named."Eligible"', "coalesce(known.time_zone, 'UTC')") }} as eligible_at,
+    *,
+    {{ instant_of_local('"Submit"', 'time_zone', 'usual_zone') }} as submitted_at,
+    {{ instant_of_local('"Eligible"', 'time_zone', 'usual_zone') }} as eligible_at,
     -- sacct may say when a job that waits is expected to begin.
-    case
-        when named.status != 'waiting' then {{ instant_of_local('named."Start"', "coalesce(known.time_zone, 'UTC')") }}
-    end as started_at,
-    {{ instant_of_local('named."End"', "coalesce(known.time_zone, 'UTC')") }} as ended_at
-from named
-left join known on named.cluster_id = known.cluster_id
+    case when status != 'waiting' then {{ instant_of_local('"Start"', 'time_zone', 'usual_zone') }} end as started_at,
+    {{ instant_of_local('"End"', 'time_zone', 'usual_zone') }} as ended_at
+from zoned

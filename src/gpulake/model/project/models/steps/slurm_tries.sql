@@ -10,21 +10,19 @@ with jobs as (
 -- The last task of an array that begins takes the number of the array: then none of it waits any more.
 used_up as (
 
-    select
-        cluster_id,
-        raw_job_id
+    select {{ surrogate_key(['cluster_id', 'array_job_id']) }} as array_key
     from jobs
-    where not is_rest
+    where not is_rest and raw_job_id = array_job_id
 
 ),
 
 awaited as (
 
-    select jobs.*
+    select *
     from jobs
-    left join used_up
-        on jobs.is_rest and jobs.cluster_id = used_up.cluster_id and jobs.raw_job_id = used_up.raw_job_id
-    where used_up.raw_job_id is null
+    where
+        not is_rest
+        or {{ surrogate_key(['cluster_id', 'array_job_id']) }} not in (select used_up.array_key from used_up)
 
 ),
 
