@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive import DAY, LOST, MACHINES, Attempt, Job, Task, World, clock_change, write_trace
 
 from conftest import rows_of
 from gpulake.core.config import Cluster, Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
+from naive import DAY, LOST, MACHINES, Attempt, Job, Task, World, clock_change, write_trace
 
 ZONE = "America/New_York"
 BEGIN = clock_change(ZoneInfo(ZONE), 1970)

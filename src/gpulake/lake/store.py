@@ -141,6 +141,8 @@ class Lake:
             self.attach_landed(connection)
             connection.execute(f"ATTACH {text(str(path))} AS lake")
             connection.execute("USE lake.main")
+            # A build that is cut off is thrown away, so that there is nothing to save before its end.
+            connection.execute("SET wal_autocheckpoint = '1TB'")
             yield Staging(self, build_id, path, connection)
 
     def gold_build(self, table: str) -> str:
