@@ -88,4 +88,6 @@ def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
 def test_a_healthy_trace_has_no_unusual_day_and_no_failure_burst(tmp_path: Path) -> None:
     write_trace(tmp_path / "trace", jobs=20_000, seed=3, has_incidents=False)
     found = Flow(Config(lake=tmp_path / "lake", threads=2)).refresh([tmp_path / "trace"], None).build.findings or ()
-    assert {finding.kind for finding in found} <= {"idle_gpus", "flagged_day"}, [finding.headline for finding in found]
+    assert {finding.kind for finding in found} <= {"ledger", "idle_gpus", "flagged_day"}, [
+        finding.headline for finding in found
+    ]

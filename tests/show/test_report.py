@@ -24,7 +24,7 @@ def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, t
     body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert headlines
     assert all(headline.replace("'", "&#39;") in body for headline in headlines)
-    assert [name for name in ("utilisation", "coverage", "holders", "jobs") if f'id="{name}"' not in body] == []
+    assert [name for name in ("utilisation", "ledger", "holders", "jobs") if f'id="{name}"' not in body] == []
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
 
 

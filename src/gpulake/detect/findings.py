@@ -21,6 +21,7 @@ NORMAL_MAD = 1.4826
 FEWEST_DAYS = 7
 LEAST_FAILED_JOBS = 10
 
+LEDGER = "SELECT cluster_id, bucket, gpu_hours FROM gold_ledger_buckets ORDER BY cluster_id, rank"
 HOLDERS = """
 WITH days AS (SELECT *, idle_gpu_hours + under_used_gpu_hours AS unused_gpu_hours FROM gold_user_gpu_usage_daily)
 SELECT
@@ -57,6 +58,7 @@ def find(staging: Staging) -> list[Finding]:
     """Writes the findings, most important first."""
     days = staging.read(DAYS).to_pylist()
     found = [
+        *_ledger(staging.read(LEDGER).to_pylist()),
         *_empty_hands(staging.read(EMPTY_HANDS).to_pylist()),
         *_idle_holders(staging.read(HOLDERS).to_pylist()),
         *_failure_bursts(staging.read(JOBS).to_pylist()),
@@ -65,6 +67,34 @@ def find(staging: Staging) -> list[Finding]:
     ]
     staging.write(TABLE, [{"rank": rank, **asdict(finding)} for rank, finding in enumerate(found, start=1)])
     return found
+
+
+def _ledger(rows: list[Row]) -> Iterator[Finding]:
+    """Where the capacity of each cluster went."""
+    clusters: dict[str, dict[str, float]] = {}
+    for row in rows:
+        clusters.setdefault(row["cluster_id"], {})[row["bucket"]] = row["gpu_hours"]
+    for cluster, hours in clusters.items():
+        capacity = sum(hours.values())
+        held = capacity - hours["down"] - hours["unallocated"]
+        if not held:
+            continue
+        wasted = {name: hours[name] / held for name in ("idle", "under_used", "lost")}
+        yield Finding(
+            kind="ledger",
+            subject=cluster,
+            headline=(
+                f"{held / capacity:.0%} of the {capacity:,.0f} GPU-hours of {cluster} were held, "
+                f"and {hours['productive'] / held:.0%} of those were productive"
+            ),
+            detail=(
+                f"of what was held {wasted['idle']:.0%} was empty, {wasted['under_used']:.0%} under-used, "
+                f"{wasted['lost']:.0%} lost to failures, {hours['unobserved'] / held:.0%} without a sensor; "
+                "see: gpulake report efficiency"
+            ),
+            value=hours["productive"] / capacity,
+            unit="ratio",
+        )
 
 
 def _empty_hands(users: list[Row]) -> Iterator[Finding]:

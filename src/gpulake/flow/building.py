@@ -33,6 +33,7 @@ WRITTEN = {
         "gold_cluster_util_daily",
         "gold_jobs_daily",
         "gold_user_gpu_usage_daily",
+        "gold_ledger_buckets",
     ),
 }
 

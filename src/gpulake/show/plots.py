@@ -61,17 +61,6 @@ def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
     return _figure([cpu, line, marks], "share of observed time", tickformat=".0%")
 
 
-def coverage(days: Sequence[Row]) -> Figure:
-    """GPU-hours of each day: busy, observed but not busy, and not observed."""
-    dates = _dates(days)
-    parts = [
-        ("busy", [day["busy_gpu_hours"] for day in days], BLUE),
-        ("observed, not busy", [max(day["observed_gpu_hours"] - day["busy_gpu_hours"], 0) for day in days], ORANGE),
-        ("not observed", [max(day["capacity_gpu_hours"] - day["observed_gpu_hours"], 0) for day in days], "#dddddd"),
-    ]
-    return _figure([_bar(name, dates, values, colour) for name, values, colour in parts], "GPU-hours", barmode="stack")
-
-
 def holders(users: Sequence[Row]) -> Figure:
     """The users who left most GPU-hours idle, and what became of all that they held."""
     top = list(users[:MOST_USERS])[::-1]

@@ -16,11 +16,19 @@ SELECT
     sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved
 FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id
 """
+LEDGER = """
+SELECT
+    dt AS day, sum(productive_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
+    sum(idle_gpu_hours) AS idle, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
+    sum(unallocated_gpu_hours) AS unallocated, sum(down_gpu_hours) AS down
+FROM gold_ledger_hourly GROUP BY dt ORDER BY dt
+"""
 NEEDED = {
     "findings",
     "gold_cluster_util_daily",
     "gold_cluster_util_daily_scored",
     "gold_jobs_daily",
+    "gold_ledger_hourly",
     "gold_user_gpu_usage_daily",
 }
 TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDER BY status"
@@ -42,7 +50,7 @@ def _figures(reader: Reader) -> dict[str, plots.Figure]:
     scored = _rows(reader, "SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
     return {
         "utilisation": plots.utilisation(days, scored),
-        "coverage": plots.coverage([day for day in days if day["capacity_gpu_hours"]]),
+        "ledger": plots.buckets(_rows(reader, LEDGER)),
         "holders": plots.holders(_rows(reader, HOLDERS)),
         "jobs": plots.jobs(_rows(reader, "SELECT * FROM gold_jobs_daily ORDER BY dt")),
     }
@@ -51,7 +59,11 @@ def _figures(reader: Reader) -> dict[str, plots.Figure]:
 def _content(reader: Reader) -> dict[str, Any]:
     figures = [
         ("Utilisation", "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days.", "utilisation"),
-        ("Where the GPU-hours went", "Capacity of each day.", "coverage"),
+        (
+            "Where the GPU-hours went",
+            "Each GPU-hour of capacity is in one bucket: what it means is told in gold_ledger_buckets.",
+            "ledger",
+        ),
         ("Who holds idle GPUs", "What became of the GPU-hours that they held.", "holders"),
         ("How jobs end", "By the day of their end, in the trace's own time zone.", "jobs"),
     ]
