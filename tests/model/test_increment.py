@@ -133,3 +133,31 @@ def test_what_may_touch_anything_is_built_at_once(
     Flow(config).land([second])
     other = Config(lake=config.lake, threads=1, idle_gpu_ratio=0.02) if change == "settings" else config
     assert Flow(other).build(is_forced=change == "force").touched is None
+
+
+def test_a_cluster_that_is_new_is_built_at_once(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
+    flow.land([trace[0] / "pai_machine_spec.csv"])
+    flow.build()
+    flow.land([trace[0] / f"{name}.csv" for name in ("pai_job_table", "pai_task_table", "pai_instance_table")])
+    assert flow.build().touched is None
+    (sums,) = rows_of(flow.lake, "SELECT sum(capacity_gpu_hours) AS hours FROM gold_ledger_hourly")
+    flow.build(is_forced=True)
+    assert rows_of(flow.lake, "SELECT sum(capacity_gpu_hours) AS hours FROM gold_ledger_hourly") == [sums]
+
+
+def test_an_end_that_moves_back_is_built_at_once(tmp_path: Path) -> None:
+    """Of a thousand ends the last one does not count; of a few it does."""
+    job = "{0},i{0},u,Terminated,{1}.0,{2}.0"
+
+    def landed(name: str, rows: list[str]) -> Path:
+        write(tmp_path / name / "pai_job_table.csv", [row.split(",") for row in rows])
+        return tmp_path / name
+
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
+    flow.land([landed("first", [job.format("a", 1000, 2000), job.format("b", 1000, 9_000_000)])])
+    flow.build()
+    flow.land([landed("second", [job.format(f"c{number}", 1000, 3000) for number in range(3000)])])
+    assert flow.build().touched is None
+    (days,) = rows_of(flow.lake, "SELECT count(*) AS n FROM silver_days")
+    assert days == {"n": 1}

@@ -144,12 +144,9 @@ def check_ledger(lake: Lake, world: World) -> None:
 def check_job_days(lake: Lake, world: World) -> None:
     columns = ["held_gpu_hours", "inferred_gpu_hours", "used_gpu_hours", *HELD]
     rows = rows_of(lake, "FROM gold_job_efficiency_daily")
+    # A machine without GPUs is no capacity.
     expected = {
-        (job, day, "unknown" if kind == "CPU" else kind): row for (job, day, kind), row in world.job_days().items()
-    }
-    # On a machine without GPUs the type is the one that the task was assigned.
-    expected = {
-        (job, day, "T4" if kind == "unknown" else kind): row for (job, day, kind), row in merged(expected).items()
+        (job, day, "unlisted" if kind == "CPU" else kind): row for (job, day, kind), row in world.job_days().items()
     }
     close({(row["job_id"], row["dt"], row["gpu_type"]): row for row in rows}, expected, columns)
     users: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -159,15 +156,6 @@ def check_job_days(lake: Lake, world: World) -> None:
             users[(owners[job], day)][column] += row.get(column, 0)
     found = rows_of(lake, "FROM gold_user_gpu_usage_daily")
     close({(row["user_id"], row["dt"]): row for row in found}, users, columns[:2] + HELD)
-
-
-def merged(rows: dict[Any, dict[str, float]]) -> dict[Any, dict[str, float]]:
-    """Hours on a machine without GPUs go with those on T4, which every task of these traces is assigned."""
-    found: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for (job, day, kind), row in rows.items():
-        for column, value in row.items():
-            found[(job, day, "T4" if kind == "unknown" else kind)][column] += value
-    return found
 
 
 def check_whose(lake: Lake, world: World) -> None:

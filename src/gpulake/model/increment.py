@@ -206,6 +206,7 @@ class Increment:
             )
 
     def _find_days(self) -> None:
+        self._refuse_other_times()
         self._refuse_new_capacity()
         self._add_spans()
         self._run(
@@ -249,6 +250,16 @@ class Increment:
         return self._number(
             f"FROM {self._new('bronze_instance_table')} WHERE coalesce(end_time, start_time) < ({built})", "count"
         )
+
+    def _refuse_other_times(self) -> None:
+        """A cluster that is new, or whose end has moved back, touches what no row of the new files speaks of."""
+        if self._number(
+            "FROM lake.main.silver_clusters AS now FULL JOIN touched.main.old_silver_clusters AS was USING (cluster_id)"
+            " WHERE was.cluster_id IS NULL OR now.cluster_id IS NULL OR now.observed_until < was.observed_until"
+            " OR now.hour_shift_seconds != was.hour_shift_seconds",
+            "count",
+        ):
+            raise TouchesTooMuchError("the time under observation is not what it was")
 
     def _refuse_new_capacity(self) -> None:
         new = "FROM lake.main.silver_capacity"

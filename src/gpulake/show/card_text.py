@@ -35,8 +35,10 @@ def _head(card: Card) -> Iterator[str]:
     yield f"  held     {_held(card)}"
     if card.held > 0:
         productive = card.buckets["productive"]
+        has_sensors = productive + card.buckets["under_used"] + card.buckets["idle"] > 0
+        used = f"{amount(productive)} GPU-hours, {share(productive, card.held)} of what was held"
         yield (
-            f"  used     {amount(productive)} GPU-hours, {share(productive, card.held)} of what was held; "
+            f"  used     {used if has_sensors else 'unknown: no sensor saw it'}; "
             f"{amount(card.wasted)} wasted ({share(card.wasted, card.held)})"
         )
     yield f"  cost     {_cost(card)}"

@@ -2,8 +2,8 @@
 -- there was, as GPU sharing and inferred intervals allow, all of it shrinks alike and the excess is stated.
 
 {% set overlap -%}
-    {{ seconds_of('least(outages.ended_at, hours.ended_at)') }}
-    - {{ seconds_of('greatest(outages.started_at, hours.started_at)') }}
+    {{ seconds_of('least(outages.ended_at, hours.observed_until)') }}
+    - {{ seconds_of('greatest(outages.started_at, hours.observed_from)') }}
 {%- endset %}
 
 with hours as (
@@ -41,8 +41,8 @@ down as (
     inner join hours
         on
             outages.cluster_id = hours.cluster_id
-            and outages.started_at < hours.ended_at
-            and outages.ended_at > hours.started_at
+            and outages.started_at < hours.observed_until
+            and outages.ended_at > hours.observed_from
     group by outages.machine_key, hours.hour_number
 
 ),

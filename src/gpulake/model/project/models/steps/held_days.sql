@@ -36,8 +36,9 @@ intervals as (
     select
         holdings.cluster_id,
         holdings.job_key,
-        -- What the machine has, which may not be what was asked for.
-        coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') as gpu_type,
+        -- What the machine has, which may not be what was asked for. One that nobody lists is no capacity.
+        case when capacity.machine_key is null then 'unlisted' else coalesce(capacity.gpu_type, 'unknown') end
+            as gpu_type,
         holdings.bucket,
         holdings.gpus,
         holdings.is_inferred,
