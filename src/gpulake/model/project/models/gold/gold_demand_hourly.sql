@@ -135,7 +135,7 @@ held as (
         gpu_type,
         started_at,
         capacity_gpu_hours - down_gpu_hours as available_gpu_hours,
-        capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours as held_gpu_hours
+        {{ held_gpu_hours() }} as held_gpu_hours
     from ledger
 
 ),

@@ -30,7 +30,7 @@ busy as (
 
     select
         *,
-        capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours as held_gpu_hours,
+        {{ held_gpu_hours() }} as held_gpu_hours,
         productive_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(
             productive_gpu_hours / nullif(productive_gpu_hours + under_used_gpu_hours + idle_gpu_hours, 0), 0
         ) as busy_gpu_hours

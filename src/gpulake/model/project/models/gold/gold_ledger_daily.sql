@@ -83,10 +83,7 @@ held as (
 
     select
         *,
-        {% for bucket in held_buckets() %}
-            {{ bucket }}_gpu_hours {{ '+' if not loop.last }}
-        {% endfor %}
-            as held_gpu_hours
+        {{ held_gpu_hours() }} as held_gpu_hours
     from shared
 
 ),
