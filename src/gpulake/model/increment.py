@@ -262,9 +262,7 @@ class Increment:
             raise TouchesTooMuchError("the time under observation is not what it was")
 
     def _refuse_new_capacity(self) -> None:
-        new = "FROM lake.main.silver_capacity"
-        old = "FROM touched.main.old_silver_capacity"
-        if self._number(f"FROM (({new} EXCEPT {old}) UNION ALL ({old} EXCEPT {new}))", "count"):
+        if self._number(f"FROM {_changed('silver_capacity')}", "count"):
             raise TouchesTooMuchError("the capacity is not what it was")
 
     def _narrow_days(self) -> None:
@@ -308,11 +306,10 @@ class Increment:
 
     def _add_days_of_outages(self) -> None:
         """A machine that is now known to have been down, or not to have been, changes the days that this was."""
-        new, old = "FROM lake.main.silver_outages", "FROM touched.main.old_silver_outages"
         self._run(
             "CREATE TABLE touched.main.changed AS"
             " SELECT DISTINCT days.cluster_id, spans.machine_key, days.dt, days.started_at, days.ended_at"
-            f" FROM (({new} EXCEPT {old}) UNION ALL ({old} EXCEPT {new})) AS spans"
+            f" FROM {_changed('silver_outages')} AS spans"
             " JOIN lake.main.silver_days AS days ON spans.cluster_id = days.cluster_id"
             " AND spans.started_at < days.ended_at AND spans.ended_at > days.started_at"
         )
@@ -330,3 +327,9 @@ class Increment:
     def _number(self, query: str, aggregate: str = "") -> int:
         row = self.connection.execute(f"SELECT {aggregate}(*) {query}" if aggregate else query).fetchone()
         return int(row[0]) if row else 0
+
+
+def _changed(table: str) -> str:
+    """The rows of a remembered table that are not as they were: gone, or new."""
+    now, was = f"FROM lake.main.{table}", f"FROM touched.main.old_{table}"
+    return f"(({now} EXCEPT {was}) UNION ALL ({was} EXCEPT {now}))"
