@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 
 
 class Clock(Protocol):
-    def now(self) -> datetime: ...
+    def now(self) -> datetime:
+        """What the wall clock shows. It may be set, forwards or backwards."""
+        ...
+
+    def elapsed(self) -> float:
+        """Seconds since the machine was booted, those asleep included. Nobody can set it."""
+        ...
 
 
 class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
+    def elapsed(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 class FrozenClock:
-    def __init__(self, at: datetime) -> None:
+    def __init__(self, at: datetime, elapsed: float = 0.0) -> None:
         self.at = at
+        self.elapsed_seconds = elapsed
 
     def now(self) -> datetime:
         return self.at
+
+    def elapsed(self) -> float:
+        return self.elapsed_seconds

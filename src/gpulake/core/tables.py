@@ -21,6 +21,7 @@ class Table:
     grain: str
     columns: tuple[Column, ...]
     required: tuple[str, ...] = ()
+    file: str = ""  # of a collected run: its name there
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -38,6 +39,12 @@ def bronze_tables() -> dict[str, Table]:
 
 
 @cache
+def cctf_tables() -> dict[str, Table]:
+    """The files of a collected run, by their name without its ending."""
+    return _read("cctf.toml")
+
+
+@cache
 def written_tables() -> dict[str, Table]:
     """What rooms write beside the models."""
     return _read("written.toml")
@@ -51,6 +58,7 @@ def _read(file: str) -> dict[str, Table]:
             grain=entry["grain"],
             columns=tuple(Column(column, kind, words) for column, (kind, words) in entry["columns"].items()),
             required=tuple(entry.get("required", ())),
+            file=entry.get("file", ""),
         )
         for name, entry in entries.items()
     }

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gpulake.cli.report.efficiency import efficiency
-from gpulake.cli.report.nudges import nudges
-from gpulake.cli.report.overview import overview
-from gpulake.cli.report.pai import pai
+from gpulake.cli._verbs import Verbs
 
 
-@click.group()
+@click.group(cls=Verbs, package=__name__)
 def command() -> None:
     """Write reports from the last complete build."""
-
-
-for verb in (overview, efficiency, nudges, pai):
-    command.add_command(verb)

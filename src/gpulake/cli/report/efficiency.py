@@ -19,7 +19,7 @@ from gpulake.cli._options import json_option, lake_option, settings
 )
 @lake_option
 @json_option
-def efficiency(
+def command(
     user: str | None, cluster: str | None, days: int | None, out: Path | None, lake: Path | None, as_json: bool
 ) -> None:
     """What was held, used and wasted, what it cost, and the changes that would save most.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--execute", "is_executed", is_flag=True, help="Take the steps: write the journal, run cancel_command.")
 @lake_option
 @json_option
-def nudges(cluster: str | None, at_text: str | None, is_executed: bool, lake: Path | None, as_json: bool) -> None:
+def command(cluster: str | None, at_text: str | None, is_executed: bool, lake: Path | None, as_json: bool) -> None:
     """Who holds GPUs and leaves them empty, and what is due: a warning, a last warning, a cancellation.
 
     Nothing is done without --execute; then the journal (table nudges) keeps what was done, so that no step is skipped.

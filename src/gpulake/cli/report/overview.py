@@ -12,7 +12,7 @@ from gpulake.cli._options import lake_option, settings
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The page. [default: LAKE/report.html]")
 @lake_option
-def overview(out: Path | None, lake: Path | None) -> None:
+def command(out: Path | None, lake: Path | None) -> None:
     """Findings, plots and what they rest on, as one HTML file that works offline.
 
     \b

@@ -13,7 +13,7 @@ from gpulake.cli._options import json_option, lake_option, settings
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The page. [default: LAKE/pai.html]")
 @lake_option
 @json_option
-def pai(out: Path | None, lake: Path | None, as_json: bool) -> None:
+def command(out: Path | None, lake: Path | None, as_json: bool) -> None:
     """The published study of the Alibaba PAI trace, drawn again from this lake.
 
     Every figure beside the published one, and how far it is off: findings first, on one HTML page that works offline.

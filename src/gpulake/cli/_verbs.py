@@ -1,0 +1,34 @@
+"""A group of commands: one file a verb in a package, imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import click
+
+from gpulake.core.errors import choice_hint
+
+
+class Verbs(click.Group):
+    def __init__(self, *args: Any, package: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._package = package
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        path = importlib.import_module(self._package).__path__
+        return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"{self._package}.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"no command named {args[0]!r}; {choice_hint(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)

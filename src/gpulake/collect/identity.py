@@ -1,0 +1,82 @@
+"""Who this node is: the names that its rows carry, and what stands in the header of its segments."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpulake.core.errors import UsageError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it becomes a folder
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A node of a run. host_id is the host's own: two hosts that are given one node name stay two."""
+
+    run_id: str
+    node_id: str
+    stage: str
+    host_id: str
+    host_name: str
+    boot_id: str
+    cpu_cores: int
+    memory_bytes: int
+    cpu_model: str
+    cpu_freq_mhz: int  # 0: unknown
+    ticks_per_second: int
+
+
+def identify(
+    *, run_id: str, node_id: str = "", stage: str = "", root: Path = Path("/"), cpu_freq_mhz: int = 0
+) -> Identity:
+    """Reads it from the machine whose files lie under root; a frequency that is given goes before the machine's own."""
+    host_name = _text(root / "proc/sys/kernel/hostname")
+    for name, value in (("run id", run_id), ("node id", node_id or host_name)):
+        if not NAME.fullmatch(value):
+            raise UsageError(f"the {name} is {value!r}", "use letters, digits, '.', '_' and '-'")
+    processors = _text(root / "proc/cpuinfo")
+    return Identity(
+        run_id=run_id,
+        node_id=node_id or host_name,
+        stage=stage,
+        host_id=_host_id(root, host_name),
+        host_name=host_name,
+        boot_id=_text(root / "proc/sys/kernel/random/boot_id").replace("-", "")[:12],
+        cpu_cores=len(re.findall(r"^processor\s*:", processors, re.MULTILINE)) or os.cpu_count() or 1,
+        memory_bytes=_memory_bytes(_text(root / "proc/meminfo")),
+        cpu_model=_first(r"^model name\s*:\s*(.+)$", processors),
+        cpu_freq_mhz=cpu_freq_mhz or _freq_mhz(root, processors),
+        ticks_per_second=os.sysconf("SC_CLK_TCK"),
+    )
+
+
+def _host_id(root: Path, host_name: str) -> str:
+    """The machine id is not for others to see as it is; containers of one image may share one, so the name counts."""
+    machine = _text(root / "etc/machine-id") or _text(root / "var/lib/dbus/machine-id")
+    return hashlib.sha256(f"gpulake {machine} {host_name}".encode()).hexdigest()[:12]
+
+
+def _memory_bytes(meminfo: str) -> int:
+    return int(_first(r"^MemTotal:\s*(\d+) kB$", meminfo) or 0) * 1024
+
+
+def _freq_mhz(root: Path, processors: str) -> int:
+    if most := _text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"):
+        return round(int(most) / 1000)
+    return round(float(_first(r"^cpu MHz\s*:\s*([\d.]+)$", processors) or 0))
+
+
+def _first(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Tables to what-if and to others' simulators: exports, one file each."""
