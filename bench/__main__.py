@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from bench.collector import collector
 from bench.lines import as_text
 from bench.measure import BenchError
 from bench.suite import Suite
@@ -21,12 +22,16 @@ def main() -> int:
     suite = Suite(OUT, options.seed, options.fresh)
     scales = SCALES[:1] if options.quick else sorted(set(options.scale or SCALES))
     try:
+        if options.collector:
+            print(as_text(list(collector(OUT))))
+            return 0
         suite.compare(scales)
         suite.start_up(scales[0])
         if not options.quick:
             suite.whole(scales[-1])
             suite.marts(scales)
             suite.one_more_day(scales[-1])
+            suite.add(collector(OUT))
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -43,6 +48,7 @@ def _options() -> argparse.Namespace:
         "--scale", type=float, nargs="+", metavar="SHARE", help="shares of the published trace [default: 0.01 0.1 1]"
     )
     parser.add_argument("--quick", action="store_true", help="only 1 %% of the trace, and the start-up times")
+    parser.add_argument("--collector", action="store_true", help="only what collecting costs")
     parser.add_argument("--seed", type=int, default=0, help="of the generated trace")
     parser.add_argument("--fresh", action="store_true", help="generate the traces again")
     return parser.parse_args()

@@ -6,6 +6,7 @@ import math
 import os
 import statistics
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ class Suite:
             least = self._generated(jobs_at(0))
             costs = [self._noted("fixed", 0, sides.ours(least, self.work)).cost for _ in range(3)]
             self.fixed_seconds = median(costs).seconds
+
+    def add(self, lines: Iterable[Line]) -> None:
+        self._rest.extend(lines)
 
     def start_up(self, scale: float) -> None:
         lake = sides.ours(self._generated(jobs_at(scale)), self.work).place

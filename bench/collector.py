@@ -1,0 +1,135 @@
+"""What collecting costs: ours, pidstat and node_exporter watch the same processes over the same minute.
+
+All three run at once, so that each sees the same machine; what counts is the CPU time that each of them used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.lines import Line
+from bench.measure import PROGRAMS, BenchError, environment
+
+WARM_UP_SECONDS = 10
+WATCHED_SECONDS = 60
+BARS_PERCENT = {500: 1.0, 2000: 2.5}
+MOST_MEBIBYTES = 60
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of one core over the time watched, and the memory at its end."""
+
+    percent: float
+    mebibytes: float
+
+
+def collector(out: Path) -> Iterator[Line]:
+    for count, bar in BARS_PERCENT.items():
+        shares = _watched(count, out / "collector")
+        ours = shares["ours"]
+        label = f"{count:,} processes at 1 Hz"
+        yield Line(f"{label}: ours", ours.percent, "% of a core", bar)
+        yield Line(f"{label}: ours, memory", ours.mebibytes, "MiB", MOST_MEBIBYTES)
+        for peer in ("pidstat", "node_exporter"):
+            if peer not in shares:
+                print(f"{peer} is not installed here: not compared", file=sys.stderr)
+                continue
+            yield Line(f"{label}: {peer}", shares[peer].percent, "% of a core")
+            yield Line(f"{label}: {peer}, memory", shares[peer].mebibytes, "MiB")
+            yield Line(f"{label}: times cheaper than {peer}", shares[peer].percent / ours.percent, "")
+
+
+def _watched(count: int, folder: Path) -> dict[str, Share]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        stack.enter_context(_sleepers(count))
+        pids = {"ours": stack.enter_context(_running(_ours(folder)))}
+        if pidstat := shutil.which("pidstat"):
+            pids["pidstat"] = stack.enter_context(_running([pidstat, "-u", "-r", "-d", "1"]))
+        scrape = ""
+        if exporter := shutil.which("prometheus-node-exporter"):
+            address = f"127.0.0.1:{_free_port()}"
+            scrape = f"http://{address}/metrics"
+            words = [exporter, "--collector.processes", f"--web.listen-address={address}"]
+            pids["node_exporter"] = stack.enter_context(_running(words))
+        _each_second(WARM_UP_SECONDS, scrape)
+        before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
+        begun = time.monotonic()
+        _each_second(WATCHED_SECONDS, scrape)
+        seconds = time.monotonic() - begun
+        return {
+            name: Share(100 * (_cpu_seconds(pid) - before[name]) / seconds, _mebibytes(pid))
+            for name, pid in pids.items()
+        }
+
+
+def _ours(folder: Path) -> list[str]:
+    words = ["collect", "run", "--run-id", "bench", "--dir", str(folder), "--sources", "host,nic,pid"]
+    return [str(PROGRAMS / "gpulake"), *words, "--interval", "1s"]
+
+
+@contextmanager
+def _sleepers(count: int) -> Iterator[None]:
+    sleepers = [subprocess.Popen(["sleep", "3600"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+        for sleeper in sleepers:
+            sleeper.wait()
+
+
+@contextmanager
+def _running(words: list[str]) -> Iterator[int]:
+    process = subprocess.Popen(
+        words, env=environment({}), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process.pid
+        if process.poll() is not None:
+            raise BenchError(f"{' '.join(words)} ended by itself with {process.returncode}")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def _each_second(seconds: int, scrape: str) -> None:
+    due = time.monotonic()
+    for _ in range(seconds):
+        due += 1
+        time.sleep(max(0.0, due - time.monotonic()))
+        if scrape:
+            with urllib.request.urlopen(scrape, timeout=10) as page:
+                page.read()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def _mebibytes(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES / (1 << 20)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
