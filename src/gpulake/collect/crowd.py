@@ -18,6 +18,7 @@ LIST_SECONDS = 10.0  # how often to list all processes although no pid was given
 AGAIN_REFRESHES = 60  # how often to look again at what was passed over
 YOUNG_SECONDS = 5.0  # how long a process may become another: by exec, and by being moved to its cgroup
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 NOT_OPEN = -1  # instead of a descriptor
 NO_PARENT = -1
 
@@ -50,6 +51,7 @@ class Tracked:
         "start_ticks",
         "stat_file",
         "text",
+        "young_until",
     )
 
     def __init__(self, pid: int, path: str, stat_file: int, text: bytes, stat: Stat) -> None:
@@ -64,12 +66,12 @@ class Tracked:
         self.owner: Owner | None = None
         self.given = ""
         self.sample: ProcessSample | None = None
+        self.young_until = stat.start_ticks / TICKS_PER_SECOND + YOUNG_SECONDS
 
 
 class Changes(NamedTuple):
     gone: list[Tracked]
     came: list[Tracked]
-    young: list[Tracked]  # in view, and may have a new owner
 
 
 class Crowd:
@@ -77,7 +79,6 @@ class Crowd:
         self._proc = str(machine.proc)
         self._choice = Choice(machine)
         self._descriptors = descriptors
-        self._ticks_per_second = os.sysconf("SC_CLK_TCK")
         self._loadavg = KeptFile(machine.proc / "loadavg")
         # The kernel tells the newest pid of our own namespace; this may be the /proc of another.
         status = read_if_any(machine.proc / "self/status") or b""
@@ -87,30 +88,29 @@ class Crowd:
         self._must_list = True
         self._refreshes = 0
         self._passed: dict[int, int] = {}  # pids that are not looked at, and their parents
-        self._young: dict[int, float] = {}  # pids that may still become another program, and until when
+        self._young: set[int] = set()  # those of them that may still become another program
 
     def refresh(self, elapsed: float, tracked: Mapping[int, Tracked]) -> Changes:
         """Who came and who is gone since the last time. Raises NoData where there are no processes at all."""
         self._refreshes += 1
         self._choice.refresh()
-        young = [tracked[pid] for pid in self._young if pid in tracked]
-        again = {pid for pid in self._young if pid in self._passed} | (self._choice.named & self._passed.keys())
+        again = self._young | (self._choice.named & self._passed.keys())
         if self._choice.is_partial:
             # A process may become another late, and a pid be another's.
             turn = self._refreshes % AGAIN_REFRESHES
             again.update(pid for pid in self._passed if pid % AGAIN_REFRESHES == turn)
-        self._young = {pid: until for pid, until in self._young.items() if elapsed < until}
         gone: list[Tracked] = []
         if self._is_list_due(elapsed):
             pids = self._listed()
             gone = [tracked[pid] for pid in tracked.keys() - pids]
             self._passed = {pid: parent for pid, parent in self._passed.items() if pid in pids}
-            again |= pids - tracked.keys() - self._passed.keys()
+            again = (again & pids) | (pids - tracked.keys() - self._passed.keys())
+            self._young &= pids
         found = (self.look(pid, elapsed) for pid in sorted(again))
         came = {process.pid: process for process in found if process}
         if self._choice.is_partial:
             self._follow(tracked, came)
-        return Changes(gone, list(came.values()), [process for process in young if process not in gone])
+        return Changes(gone, list(came.values()))
 
     def look(self, pid: int, elapsed: float) -> Tracked | None:
         """The process, if it is to be looked at."""
@@ -118,26 +118,30 @@ class Crowd:
         if found is None:
             return None
         process, stat = found
-        until = stat.start_ticks / self._ticks_per_second + YOUNG_SECONDS
-        if stat.is_program and elapsed < until:
-            self._young[pid] = until
         if stat.is_program and self._choice.wants(pid, stat.comm.decode("utf-8", "replace")):
-            self._passed.pop(pid, None)
+            self._pass_no_more(pid)
             return process
         self._passed[pid] = stat.ppid if stat.is_program else NO_PARENT
+        if stat.is_program and elapsed < process.young_until:
+            self._young.add(pid)
+        else:
+            self._young.discard(pid)
         self._descriptors.close(process.stat_file)
         return None
 
-    def ended(self, pid: int) -> None:
-        """A process was gone when it was to be read: its pid may be another's."""
-        self._young.pop(pid, None)
+    def expect(self) -> None:
+        """A process was gone when it was to be read: where one ended, another may have begun."""
         self._must_list = True
+
+    def _pass_no_more(self, pid: int) -> None:
+        self._passed.pop(pid, None)
+        self._young.discard(pid)
 
     def _follow(self, tracked: Mapping[int, Tracked], came: dict[int, Tracked]) -> None:
         """Takes in the children of those in view, and theirs."""
         while children := [pid for pid, parent in self._passed.items() if parent in tracked or parent in came]:
             for pid in children:
-                del self._passed[pid]
+                self._pass_no_more(pid)
                 found = self._open(pid)
                 if found and (found[1].ppid in tracked or found[1].ppid in came):
                     came[pid] = found[0]

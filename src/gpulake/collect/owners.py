@@ -33,10 +33,18 @@ _POD = re.compile(
 # docker-<id>.scope, /docker/<id>, libpod-<id>, cri-containerd-<id>.scope: an id is always 64 digits.
 _CONTAINER = re.compile(r"[/:-](?P<id>[0-9a-f]{64})(?:\.scope|\.service)?(?:/|$)")
 _LXC = re.compile(r"/lxc(?:\.payload)?[./](?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,63})(?:/|$)")
+_ANY = re.compile(r"slurm|kubepods|lxc|[0-9a-f]{64}")
 # What anyone may make below these is no word of the node's administrator.
 _OWN_FOLDERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
 
 _GPUS = re.compile(r"[A-Za-z0-9][A-Za-z0-9,:./_-]{0,1023}")
+_GIVEN_BY = (
+    "SLURM_STEP_GPUS",
+    "SLURM_JOB_GPUS",
+    "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+)
 _NO_GPUS = {"all", "none", "void", "nodevfiles"}
 
 
@@ -54,6 +62,8 @@ def owner_of(proc: Path, pid: int) -> Owner:
 
 def owner_in(cgroup: str) -> Owner:
     """The owner that the text of /proc/<pid>/cgroup names: a job over a pod over a container."""
+    if not _ANY.search(cgroup):  # most are of nobody
+        return UNATTRIBUTED
     paths = list(_paths(cgroup))
     given = [path for path in paths if not _OWN_FOLDERS.search(path)]
     for path in given:
@@ -79,14 +89,10 @@ def is_within(cgroup: str, wanted: str) -> bool:
 
 def given_gpus(environ: bytes | None) -> str:
     """The GPUs that an environment says its process was given; empty if it says none."""
+    if not environ or not any(word in environ for word in (b"_GPUS=", b"GPU_DEVICE_ORDINAL=", b"_VISIBLE_DEVICES=")):
+        return ""
     found = variables(environ)
-    for name in (
-        "SLURM_STEP_GPUS",
-        "SLURM_JOB_GPUS",
-        "GPU_DEVICE_ORDINAL",
-        "NVIDIA_VISIBLE_DEVICES",
-        "CUDA_VISIBLE_DEVICES",
-    ):
+    for name in _GIVEN_BY:
         value = found.get(name, "").strip()
         if _GPUS.fullmatch(value) and value.lower() not in _NO_GPUS:
             return value

@@ -50,18 +50,16 @@ class Pid:
         if self._next_refresh is None or (self._machine.refresh_seconds > 0 and elapsed >= self._next_refresh):
             # Half a tick early: ticks do not fall on the same millisecond each time.
             self._next_refresh = elapsed + self._machine.refresh_seconds - self._machine.interval_seconds / 2
-            gone, came, young = self._crowd.refresh(elapsed, self._tracked)
+            gone, came = self._crowd.refresh(elapsed, self._tracked)
             for process in gone:
                 self._end(process, rows)
-            for process in young:
-                self._tell_owner(process, rows, may_be_another=True)
-        for process in self._read_all(rows):
+        for process in self._read_all(elapsed, rows):
             self._end(process, rows)
             if successor := self._crowd.look(process.pid, elapsed):
                 came.append(successor)
         for process in came:
             self._tracked[process.pid] = process
-            self._tell(process, process.text, rows)
+            self._tell(process, process.text, elapsed, rows)
         return rows
 
     def forget(self) -> None:
@@ -69,7 +67,7 @@ class Pid:
         for process in self._tracked.values():
             process.text, process.owner, process.sample = b"", None, None
 
-    def _read_all(self, rows: list[ProcessRow]) -> list[Tracked]:
+    def _read_all(self, elapsed: float, rows: list[ProcessRow]) -> list[Tracked]:
         """Adds what changed of the processes in view; answers those that are gone."""
         pread, slot = os.pread, self._tick % IO_TICKS
         gone = []
@@ -81,21 +79,24 @@ class Pid:
                 if error.errno in GONE:
                     gone.append(process)
                 continue
-            if text == process.text and pid % IO_TICKS != slot:
-                continue
-            if not self._tell(process, text, rows):
+            if text == process.text:
+                if pid % IO_TICKS == slot:
+                    self._tell_asleep(process, rows)
+            elif not self._tell(process, text, elapsed, rows):
                 gone.append(process)
         return gone
 
-    def _tell(self, process: Tracked, text: bytes, rows: list[ProcessRow]) -> bool:
+    def _tell(self, process: Tracked, text: bytes, elapsed: float, rows: list[ProcessRow]) -> bool:
         """Adds what changed of a process; False if it is not the one that it was: gone, or another with its pid."""
         stat = parse_stat(text)
         if stat is None or stat.start_ticks != process.start_ticks:
             return False
         is_renamed = stat.comm != process.comm
         process.text, process.comm, process.ppid = text, stat.comm, stat.ppid
-        if process.owner is None or is_renamed or process.pid % OWNER_TICKS == self._tick % OWNER_TICKS:
-            self._tell_owner(process, rows, may_be_another=process.owner is None or is_renamed, is_renamed=is_renamed)
+        if process.owner is None or is_renamed or elapsed < process.young_until:
+            self._tell_owner(process, rows, may_be_another=True, is_renamed=is_renamed)
+        elif process.pid % OWNER_TICKS == self._tick % OWNER_TICKS:
+            self._tell_owner(process, rows)
         read_bytes, written_bytes = self._io_bytes(process)
         sample = ProcessSample(
             pid=process.pid,
@@ -111,8 +112,18 @@ class Pid:
             rows.append(sample)
         return True
 
+    def _tell_asleep(self, process: Tracked, rows: list[ProcessRow]) -> None:
+        """Adds what can change of a process without a trace in its stat: little I/O, and what others do to it."""
+        if process.pid % OWNER_TICKS == self._tick % OWNER_TICKS:
+            self._tell_owner(process, rows)
+        read_bytes, written_bytes = self._io_bytes(process)
+        before = process.sample
+        if before and (before.read_bytes_total, before.written_bytes_total) != (read_bytes, written_bytes):
+            process.sample = before._replace(read_bytes_total=read_bytes, written_bytes_total=written_bytes)
+            rows.append(process.sample)
+
     def _tell_owner(
-        self, process: Tracked, rows: list[ProcessRow], *, may_be_another: bool, is_renamed: bool = False
+        self, process: Tracked, rows: list[ProcessRow], *, may_be_another: bool = False, is_renamed: bool = False
     ) -> None:
         owner = owner_of(self._machine.proc, process.pid)
         # An environment changes with the program, and to read it may bring memory of the process back from the disk.
@@ -163,5 +174,5 @@ class Pid:
         self._descriptors.close(process.stat_file)
         self._descriptors.close(process.io_file)
         del self._tracked[process.pid]
-        self._crowd.ended(process.pid)
+        self._crowd.expect()
         rows.append(ProcessEnd(process.pid))
