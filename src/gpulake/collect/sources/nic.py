@@ -58,6 +58,10 @@ class Nic:
                 rows.append(port.read(is_main=is_main, rtt_seconds=rtt_seconds if is_main else None))
         return rows
 
+    def close(self) -> None:
+        if self._ping:
+            self._ping.close()
+
     def _check_interface(self) -> None:
         asked = self._machine.interface
         known = {*_counters(self._counters.read() or b""), *(port.name for port in self._ports)}
