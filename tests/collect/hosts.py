@@ -40,12 +40,12 @@ DISKSTATS = """\
    8       0 sda 0 0 0 0 0 0 0 0 0 0 0
 """
 NET_DEV = """\
-Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:     500       5    0    0    0     0          0         0      500       5    0    0    0     0       0          0
-  eth0: 1000000    2000    3    4    0     0          0         0   500000    1500    1    2    0     0       0          0
- virt0:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0
-  tun0:      70       7    0    0    0     0          0         0       80       8    0    0    0     0       0          0
+Inter-|   Receive                                             |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multi |bytes    packets errs drop fifo colls carrier compressed
+    lo:     500       5    0    0    0     0          0      0      500       5    0    0    0     0       0          0
+  eth0: 1000000    2000    3    4    0     0          0      0   500000    1500    1    2    0     0       0          0
+ virt0:       0       0    0    0    0     0          0      0        0       0    0    0    0     0       0          0
+  tun0:      70       7    0    0    0     0          0      0       80       8    0    0    0     0       0          0
 """
 ROUTE = """\
 Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
