@@ -231,26 +231,50 @@ def test_the_round_trip_is_told_with_the_main_interface(listener: socket.socket)
     assert [row.iface for row in found] == ["lo"]
 
 
-def test_a_way_that_is_never_answered_gives_room_to_the_next() -> None:
-    class Silent:
-        asked = closed = 0
+class Recorded:
+    """A way with answers that are known beforehand."""
 
-        def ask(self) -> None:
-            self.asked += 1
+    def __init__(self, *answers: float | None) -> None:
+        self._answers = list(answers)
+        self.asked = self.closed = 0
 
-        def answer(self) -> float | None:
-            return None
+    def ask(self) -> None:
+        self.asked += 1
 
-        def close(self) -> None:
-            self.closed += 1
+    def answer(self) -> float | None:
+        return self._answers.pop(0) if self._answers else None
 
-    first, second = Silent(), Silent()
-    ping = Ping("127.0.0.1:9", lambda _: None)
-    ping.close()
-    ping._ways, ping._way = [lambda: second], first
-    for _ in range(8):
-        assert ping.exchange() is None
-    assert (first.asked, first.closed, second.asked, second.closed) == (5, 1, 3, 0)
+    def close(self) -> None:
+        self.closed += 1
+
+
+def refused() -> Recorded:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_a_way_that_is_never_answered_gives_room_to_the_next_that_is_permitted() -> None:
+    silent, answering, said = Recorded(), Recorded(None, 0.5), list[str]()
+    ping = Ping("node7:22", said.append, ways=[lambda: silent, refused, lambda: answering])
+    assert [ping.exchange() for _ in range(8)] == [*[None] * 6, None, 0.5]
+    assert (silent.asked, silent.closed, answering.asked, answering.closed) == (5, 1, 3, 0)
+    assert said == []
+
+
+def test_a_way_that_is_not_answered_stays_where_no_other_is_permitted() -> None:
+    late, said = Recorded(*[None] * 20, 0.5), list[str]()
+    ping = Ping("node7", said.append, ways=[lambda: late, refused])
+    assert [ping.exchange() for _ in range(21)] == [*[None] * 20, 0.5]
+    assert (late.asked, late.closed, said) == (21, 0, [])
+
+
+def test_where_no_way_is_permitted_it_is_said_once() -> None:
+    said: list[str] = []
+    ping = Ping("node7", said.append, ways=[refused, refused])
+    assert [ping.exchange() for _ in range(3)] == [None] * 3
+    assert said == [
+        "round trip to node7: not permitted (Operation not permitted; Operation not permitted); "
+        "allow ICMP with net.ipv4.ping_group_range, or give the peer as host:port"
+    ]
 
 
 def test_what_is_not_permitted_is_said_once_and_the_rest_goes_on(host: RecordedHost) -> None:

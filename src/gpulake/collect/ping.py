@@ -45,10 +45,10 @@ class Way(Protocol):
 class Ping:
     """Asks a peer once a call. What cannot be measured is said once and is None."""
 
-    def __init__(self, peer: str, say: Callable[[str], None]) -> None:
+    def __init__(self, peer: str, say: Callable[[str], None], *, ways: list[Callable[[], Way]] | None = None) -> None:
         self._name = peer
         self._say = say
-        self._ways: list[Callable[[], Way]] = _ways(peer, say)
+        self._ways = _ways(peer, say) if ways is None else ways
         self._way: Way | None = None
         self._asked = 0
         self._is_answered = False
@@ -63,9 +63,8 @@ class Ping:
         if self._asked >= UNANSWERED_BEFORE_NEXT and not self._is_answered and self._ways:
             self._next_way()
         self._asked += 1
-        if self._way is not None:
-            with suppress(OSError):  # no route now: the link may come back
-                self._way.ask()
+        with suppress(OSError):  # no route now: the link may come back
+            self._way.ask()
         return found
 
     def close(self) -> None:
@@ -74,14 +73,17 @@ class Ping:
             self._way = None
 
     def _next_way(self) -> None:
-        self.close()
-        self._asked = 0
+        """Takes the next way that is permitted; where there is none, the one in use stays."""
         reasons = []
-        while self._ways and self._way is None:
+        while self._ways:
             try:
-                self._way = self._ways.pop(0)()
+                way = self._ways.pop(0)()
             except OSError as error:
                 reasons.append(error.strerror or str(error))
+                continue
+            self.close()
+            self._way, self._asked = way, 0
+            return
         if self._way is None and reasons:
             self._say(
                 f"round trip to {self._name}: not permitted ({'; '.join(reasons)}); allow ICMP with "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 CHUNK_BYTES = 1 << 16
 MOST_BYTES = 1 << 22  # no file here is that long; a stranger's environment may be
-SPARE_DESCRIPTORS = 64  # for segments, sockets and whoever else opens files in this process
+SPARE_DESCRIPTORS = 256  # for segments, sockets, the GPU driver and whoever else opens files in this process
 
 
 class KeptFile:
@@ -43,7 +43,10 @@ class Descriptors:
     """How many files may be kept open: those that this process is allowed, less a few."""
 
     def __init__(self, most: int | None = None) -> None:
-        self._left = raise_limit() - SPARE_DESCRIPTORS if most is None else most
+        if most is None:
+            limit = raise_limit()
+            most = max(limit - SPARE_DESCRIPTORS, limit // 2)
+        self._left = most
 
     def open(self, path: str) -> int:
         """A descriptor, or -1 where there is none left: then it is to be read with `read_once`."""
