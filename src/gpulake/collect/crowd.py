@@ -1,0 +1,204 @@
+"""The processes of a machine as they come and go: which of them are looked at, and which were passed over."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpulake.collect.chosen import Choice, pids_in
+from gpulake.collect.owners import Owner
+from gpulake.collect.procfs import Descriptors, KeptFile, read_if_any, read_once
+from gpulake.collect.rows import ProcessSample
+from gpulake.collect.sources import Machine, NoData
+
+STAT_BYTES = 2048
+LIST_SECONDS = 10.0  # how often to list all processes although no pid was given out
+AGAIN_REFRESHES = 60  # how often to look again at what was passed over
+YOUNG_SECONDS = 5.0  # how long a process may become another: by exec, and by being moved to its cgroup
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+NOT_OPEN = -1  # instead of a descriptor
+NO_PARENT = -1
+
+
+class Stat(NamedTuple):
+    """The fields of /proc/<pid>/stat that we keep."""
+
+    comm: bytes
+    is_program: bool  # neither a thread of the kernel nor dead and waiting for its parent
+    ppid: int
+    utime_ticks: int
+    stime_ticks: int
+    threads: int
+    start_ticks: int
+    rss_pages: int
+
+
+class Tracked:
+    """A process in view, and what was last told of it."""
+
+    __slots__ = (
+        "comm",
+        "given",
+        "io_file",
+        "owner",
+        "path",
+        "pid",
+        "ppid",
+        "sample",
+        "start_ticks",
+        "stat_file",
+        "text",
+        "young_until",
+    )
+
+    def __init__(self, pid: int, path: str, stat_file: int, text: bytes, stat: Stat) -> None:
+        self.pid = pid
+        self.path = path  # with its slash
+        self.stat_file = stat_file
+        self.io_file = NOT_OPEN
+        self.text = text
+        self.comm = stat.comm
+        self.ppid = stat.ppid
+        self.start_ticks = stat.start_ticks
+        self.owner: Owner | None = None
+        self.given = ""
+        self.sample: ProcessSample | None = None
+        self.young_until = stat.start_ticks / TICKS_PER_SECOND + YOUNG_SECONDS
+
+
+class Changes(NamedTuple):
+    gone: list[Tracked]
+    came: list[Tracked]
+
+
+class Crowd:
+    def __init__(self, machine: Machine, descriptors: Descriptors) -> None:
+        self._proc = str(machine.proc)
+        self._choice = Choice(machine)
+        self._descriptors = descriptors
+        self._loadavg = KeptFile(machine.proc / "loadavg")
+        # The kernel tells the newest pid of our own namespace; this may be the /proc of another.
+        status = read_if_any(machine.proc / "self/status") or b""
+        self._tells_newest_pid = re.search(rb"^NSpid:\t\d+$", status, re.MULTILINE) is not None
+        self._newest_pid = b""
+        self._next_list = 0.0
+        self._must_list = True
+        self._refreshes = 0
+        self._passed: dict[int, int] = {}  # pids that are not looked at, and their parents
+        self._young: set[int] = set()  # those of them that may still become another program
+
+    def refresh(self, elapsed: float, tracked: Mapping[int, Tracked]) -> Changes:
+        """Who came and who is gone since the last time. Raises NoData where there are no processes at all."""
+        self._refreshes += 1
+        self._choice.refresh()
+        again = self._young | (self._choice.named & self._passed.keys())
+        if self._choice.is_partial:
+            # A process may become another late, and a pid be another's.
+            turn = self._refreshes % AGAIN_REFRESHES
+            again.update(pid for pid in self._passed if pid % AGAIN_REFRESHES == turn)
+        gone: list[Tracked] = []
+        if self._is_list_due(elapsed):
+            pids = self._listed()
+            gone = [tracked[pid] for pid in tracked.keys() - pids]
+            self._passed = {pid: parent for pid, parent in self._passed.items() if pid in pids}
+            again = (again & pids) | (pids - tracked.keys() - self._passed.keys())
+            self._young &= pids
+        found = (self.look(pid, elapsed) for pid in sorted(again))
+        came = {process.pid: process for process in found if process}
+        if self._choice.is_partial:
+            self._follow(tracked, came)
+        return Changes(gone, list(came.values()))
+
+    def look(self, pid: int, elapsed: float) -> Tracked | None:
+        """The process, if it is to be looked at."""
+        found = self._open(pid)
+        if found is None:
+            return None
+        process, stat = found
+        if stat.is_program and self._choice.wants(pid, stat.comm.decode("utf-8", "replace")):
+            self._pass_no_more(pid)
+            return process
+        self._passed[pid] = stat.ppid if stat.is_program else NO_PARENT
+        if stat.is_program and elapsed < process.young_until:
+            self._young.add(pid)
+        else:
+            self._young.discard(pid)
+        self._descriptors.close(process.stat_file)
+        return None
+
+    def expect(self) -> None:
+        """A process was gone when it was to be read: where one ended, another may have begun."""
+        self._must_list = True
+
+    def _pass_no_more(self, pid: int) -> None:
+        self._passed.pop(pid, None)
+        self._young.discard(pid)
+
+    def _follow(self, tracked: Mapping[int, Tracked], came: dict[int, Tracked]) -> None:
+        """Takes in the children of those in view, and theirs."""
+        while children := [pid for pid, parent in self._passed.items() if parent in tracked or parent in came]:
+            for pid in children:
+                self._pass_no_more(pid)
+                found = self._open(pid)
+                if found and (found[1].ppid in tracked or found[1].ppid in came):
+                    came[pid] = found[0]
+                elif found:  # its parent had died, and the number of its parent is another's by now
+                    self._passed[pid] = found[1].ppid
+                    self._descriptors.close(found[0].stat_file)
+
+    def _open(self, pid: int) -> tuple[Tracked, Stat] | None:
+        path = f"{self._proc}/{pid}/"
+        file = NOT_OPEN
+        try:
+            file = self._descriptors.open(path + "stat")
+            text = os.pread(file, STAT_BYTES, 0) if file >= 0 else read_once(path + "stat")
+        except OSError:  # it ended between the list and here
+            text = b""
+        stat = parse_stat(text)
+        if stat is None:
+            self._descriptors.close(file)
+            return None
+        return Tracked(pid, path, file, text, stat), stat
+
+    def _is_list_due(self, elapsed: float) -> bool:
+        """Nobody came if no pid was given out since; but numbers come round again, so now and then it is looked up."""
+        fields = (self._loadavg.read() or b"").split()
+        newest_pid = fields[4] if self._tells_newest_pid and len(fields) == 5 else b""
+        is_changed = not newest_pid or newest_pid != self._newest_pid
+        is_due = is_changed or self._must_list or elapsed >= self._next_list
+        self._newest_pid = newest_pid
+        # A pid is given out a moment before its process can be seen: after a change it is listed once more.
+        self._must_list = is_changed
+        if is_due:
+            self._next_list = elapsed + LIST_SECONDS
+        return is_due
+
+    def _listed(self) -> set[int]:
+        try:
+            pids = pids_in(self._proc)
+        except OSError:
+            pids = set()
+        if not pids:
+            raise NoData(f"there are no processes in {self._proc}")
+        return pids
+
+
+def parse_stat(text: bytes) -> Stat | None:
+    """A name may hold spaces and brackets: it ends at the last one."""
+    end = text.rfind(b")")
+    fields = text[end + 2 :].split(b" ", 22)
+    if end < 0 or len(fields) < 22:
+        return None
+    return Stat(
+        comm=text[text.find(b"(") + 1 : end],
+        is_program=fields[0] not in (b"Z", b"X") and not int(fields[6]) & KERNEL_THREAD,
+        ppid=int(fields[1]),
+        utime_ticks=int(fields[11]),
+        stime_ticks=int(fields[12]),
+        threads=int(fields[17]),
+        start_ticks=int(fields[19]),
+        rss_pages=int(fields[21]),
+    )

@@ -1,0 +1,117 @@
+"""Whose process it is: the Slurm job, Kubernetes pod or container that its cgroup names, and the GPUs it was given.
+
+A cgroup's name and a process's environment are what others wrote: only what has the form of an id is taken from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gpulake.collect.procfs import read_if_any
+
+
+class Owner(NamedTuple):
+    kind: str  # slurm, pod, container or unattributed
+    id: str
+
+
+UNATTRIBUTED = Owner("unattributed", "")
+
+# /slurm/uid_1000/job_123/step_0, /system.slice/slurmstepd.scope/job_123/step_0/user/task_0; with several slurmd on a
+# node, the node's name is in the folder. Slurm 26.05 names the job by its SLUID: an s and 13 digits of Crockford's 32.
+_SLURM = re.compile(
+    r"/(?:slurm(?:_[^/]*)?|(?:[^/]*_)?slurmstepd\.scope)/(?:uid_\d+/)?"
+    r"(?:job_(?P<job>[0-9]{1,19})|(?:job_)?(?P<sluid>s[0-9A-HJKMNP-TV-Z]{13}))(?:/|$)"
+)
+# /kubepods/burstable/pod<uid>/<container>; kubepods-burstable-pod<uid>.slice with _ for -; a static pod's is a hash.
+_POD = re.compile(
+    r"kubepods[^\n]*?[/-]pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)"
+)
+# docker-<id>.scope, /docker/<id>, libpod-<id>, cri-containerd-<id>.scope: an id is always 64 digits.
+_CONTAINER = re.compile(r"[/:-](?P<id>[0-9a-f]{64})(?:\.scope|\.service)?(?:/|$)")
+_LXC = re.compile(r"/lxc(?:\.payload)?[./](?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,63})(?:/|$)")
+_ANY = re.compile(r"slurm|kubepods|lxc|[0-9a-f]{64}")
+# What anyone may make below these is no word of the node's administrator.
+_OWN_FOLDERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
+
+_GPUS = re.compile(r"[A-Za-z0-9][A-Za-z0-9,:./_-]{0,1023}")
+_GIVEN_BY = (
+    "SLURM_STEP_GPUS",
+    "SLURM_JOB_GPUS",
+    "GPU_DEVICE_ORDINAL",
+    "NVIDIA_VISIBLE_DEVICES",
+    "CUDA_VISIBLE_DEVICES",
+)
+_NO_GPUS = {"all", "none", "void", "nodevfiles"}
+
+
+def owner_of(proc: Path, pid: int) -> Owner:
+    """The owner of a process, or unattributed: also where the process is gone or not ours to look at."""
+    folder = f"{proc}/{pid}"
+    text = read_if_any(f"{folder}/cgroup")
+    owner = owner_in(text.decode("utf-8", "replace")) if text else UNATTRIBUTED
+    if owner.kind == "slurm" and owner.id.startswith("s"):
+        job_id = variables(read_if_any(f"{folder}/environ")).get("SLURM_JOB_ID", "")
+        if re.fullmatch(r"[0-9]{1,19}", job_id):
+            return Owner("slurm", job_id)
+    return owner
+
+
+def owner_in(cgroup: str) -> Owner:
+    """The owner that the text of /proc/<pid>/cgroup names: a job over a pod over a container."""
+    if not _ANY.search(cgroup):  # most are of nobody
+        return UNATTRIBUTED
+    paths = list(_paths(cgroup))
+    given = [path for path in paths if not _OWN_FOLDERS.search(path)]
+    for path in given:
+        if found := _SLURM.search(path):
+            return Owner("slurm", found["job"] or found["sluid"])
+    for path in given:
+        if found := _POD.search(path):
+            return Owner("pod", found["uid"].replace("_", "-"))
+    for path in paths:
+        if found := _CONTAINER.search(path):
+            return Owner("container", found["id"][:12])
+    for path in given:
+        if found := _LXC.search(path):
+            return Owner("container", found["name"])
+    return UNATTRIBUTED
+
+
+def is_within(cgroup: str, wanted: str) -> bool:
+    """Whether the text of /proc/<pid>/cgroup puts a process into the wanted cgroup or below it."""
+    wanted = "/" + wanted.strip("/")
+    return any(path == wanted or path.startswith(wanted.rstrip("/") + "/") for path in _paths(cgroup))
+
+
+def given_gpus(environ: bytes | None) -> str:
+    """The GPUs that an environment says its process was given; empty if it says none."""
+    if not environ or not any(word in environ for word in (b"_GPUS=", b"GPU_DEVICE_ORDINAL=", b"_VISIBLE_DEVICES=")):
+        return ""
+    found = variables(environ)
+    for name in _GIVEN_BY:
+        value = found.get(name, "").strip()
+        if _GPUS.fullmatch(value) and value.lower() not in _NO_GPUS:
+            return value
+    return ""
+
+
+def variables(environ: bytes | None) -> dict[str, str]:
+    """The variables of an environment as /proc shows it. Of two with one name the first counts, as it does for libc."""
+    found: dict[str, str] = {}
+    for entry in (environ or b"").split(b"\0"):
+        name, is_one, value = entry.partition(b"=")
+        if is_one:
+            found.setdefault(name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
+    return found
+
+
+def _paths(cgroup: str) -> Iterator[str]:
+    """The paths of a process, one a hierarchy: lines are number:controllers:path, and a path may have colons."""
+    for line in cgroup.split("\n"):
+        parts = line.split(":", 2)
+        if len(parts) == 3:
+            yield parts[2].removesuffix(" (deleted)")

@@ -1,0 +1,220 @@
+"""Round trip to a peer, without root and without waiting: asked at one tick, answered at the next.
+
+The time of an answer is the kernel's own, so that it does not matter when it is picked up. Tried in this order: ICMP
+datagrams, which most systems let anyone send; ICMP on a raw socket, for root; and if the peer has a port, connecting
+to it, of which the kernel tells the round trip.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from gpulake.core.errors import UsageError
+
+TIMESTAMP_NANOSECONDS = 35  # SO_TIMESTAMPNS and its message, as in asm-generic/socket.h; Python has no name for it
+ICMP_FILTER = 1  # option of a raw socket: a mask of the types that it does not want
+ECHO, ECHO_REPLY, ECHO_V6, ECHO_REPLY_V6 = 8, 0, 128, 129
+TCP_INFO_RTT_AT = 68  # struct tcp_info: tcpi_rtt, microseconds
+TCP_STATES_WITH_RTT = {1, 8}  # established; the peer has closed already
+UNANSWERED_BEFORE_NEXT = 5
+LONGEST_SECONDS = 60.0
+
+
+class Peer(NamedTuple):
+    family: int
+    address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+    has_port: bool
+
+
+class Way(Protocol):
+    def ask(self) -> None: ...
+
+    def answer(self) -> float | None:
+        """Seconds that the last question took, if its answer is here."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Ping:
+    """Asks a peer once a call. What cannot be measured is said once and is None."""
+
+    def __init__(self, peer: str, say: Callable[[str], None], *, ways: list[Callable[[], Way]] | None = None) -> None:
+        self._name = peer
+        self._say = say
+        self._ways = _ways(peer, say) if ways is None else ways
+        self._way: Way | None = None
+        self._asked = 0
+        self._is_answered = False
+        self._next_way()
+
+    def exchange(self) -> float | None:
+        """The answer to the question of the call before; asks the next one."""
+        if self._way is None:
+            return None
+        found = self._way.answer()
+        self._is_answered |= found is not None
+        if self._asked >= UNANSWERED_BEFORE_NEXT and not self._is_answered and self._ways:
+            self._next_way()
+        self._asked += 1
+        with suppress(OSError):  # no route now: the link may come back
+            self._way.ask()
+        return found
+
+    def close(self) -> None:
+        if self._way is not None:
+            self._way.close()
+            self._way = None
+
+    def _next_way(self) -> None:
+        """Takes the next way that is permitted; where there is none, the one in use stays."""
+        reasons = []
+        while self._ways:
+            try:
+                way = self._ways.pop(0)()
+            except OSError as error:
+                reasons.append(error.strerror or str(error))
+                continue
+            self.close()
+            self._way, self._asked = way, 0
+            return
+        if self._way is None and reasons:
+            self._say(
+                f"round trip to {self._name}: not permitted ({'; '.join(reasons)}); allow ICMP with "
+                "net.ipv4.ping_group_range, or give the peer as host:port"
+            )
+
+
+class Icmp:
+    """Echo requests, on a datagram or a raw socket that is connected to the peer."""
+
+    def __init__(self, peer: Peer, kind: int) -> None:
+        is_v6 = peer.family == socket.AF_INET6
+        protocol = socket.IPPROTO_ICMPV6 if is_v6 else socket.IPPROTO_ICMP
+        self._types = (ECHO_V6, ECHO_REPLY_V6) if is_v6 else (ECHO, ECHO_REPLY)
+        self._has_ip_header = kind == socket.SOCK_RAW and not is_v6
+        self._id = os.getpid() & 0xFFFF
+        self._sequence = 0
+        self._token = os.urandom(8)  # the answer brings it back: others may ask the same peer
+        self._asked_ns = 0
+        self._socket = socket.socket(peer.family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, TIMESTAMP_NANOSECONDS, 1)
+            if self._has_ip_header:
+                self._socket.setsockopt(255, ICMP_FILTER, struct.pack("=I", 0xFFFFFFFF & ~(1 << ECHO_REPLY)))
+            self._socket.connect(peer.address)
+        except OSError:
+            self._socket.close()
+            raise
+
+    def ask(self) -> None:
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        head = struct.pack("!BBHHH", self._types[0], 0, 0, self._id, self._sequence)
+        checksum = _checksum(head + self._token)
+        self._asked_ns = time.time_ns()
+        self._socket.send(head[:2] + struct.pack("!H", checksum) + head[4:] + self._token)
+
+    def answer(self) -> float | None:
+        found = None
+        for _ in range(1000):  # whatever came in since; a flood is not read to its end
+            try:
+                packet, extras, _flags, _from = self._socket.recvmsg(2048, socket.CMSG_SPACE(16))
+            except BlockingIOError:
+                break
+            except OSError:  # what the network said about an earlier question
+                continue
+            # The kernel begins to note times of arrival a moment after it was asked to: too late for the first one.
+            if self._is_ours(packet) and self._sequence > 1:
+                found = self._seconds(extras)
+        return found
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _is_ours(self, packet: bytes) -> bool:
+        at = (packet[0] & 0x0F) * 4 if self._has_ip_header and packet else 0
+        if len(packet) < at + 16:
+            return False
+        kind, _, _, _, sequence = struct.unpack_from("!BBHHH", packet, at)
+        return kind == self._types[1] and sequence == self._sequence and packet[at + 8 : at + 16] == self._token
+
+    def _seconds(self, extras: list[tuple[int, int, bytes]]) -> float | None:
+        for level, kind, content in extras:
+            if level == socket.SOL_SOCKET and kind == TIMESTAMP_NANOSECONDS and len(content) >= 16:
+                seconds, nanoseconds = struct.unpack_from("=qq", content)
+                took = (seconds * 1_000_000_000 + nanoseconds - self._asked_ns) / 1e9
+                return took if 0 < took < LONGEST_SECONDS else None  # else the clock was set in between
+        return None
+
+
+class Connect:
+    """A connection a question: the kernel measured the round trip of its handshake."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._socket: socket.socket | None = None
+
+    def ask(self) -> None:
+        self.close()
+        self._socket = socket.socket(self._peer.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._socket.connect_ex(self._peer.address)
+
+    def answer(self) -> float | None:
+        if self._socket is None:
+            return None
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        self.close()
+        if len(info) < TCP_INFO_RTT_AT + 4 or info[0] not in TCP_STATES_WITH_RTT:
+            return None
+        (microseconds,) = struct.unpack_from("=I", info, TCP_INFO_RTT_AT)
+        return microseconds / 1e6 if microseconds else None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def split_peer(peer: str) -> tuple[str, int | None]:
+    """The host and the port of host, host:port, v6 address or [v6 address]:port."""
+    host, port = peer, ""
+    if peer.startswith("["):
+        host, _, rest = peer[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif peer.count(":") == 1:
+        host, _, port = peer.partition(":")
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise UsageError(f"the peer is {peer!r}", "give an address, a name, or either with a port: 10.0.0.2:22")
+    return host, int(port) if port else None
+
+
+def _ways(peer: str, say: Callable[[str], None]) -> list[Callable[[], Way]]:
+    host, port = split_peer(peer)
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        say(f"round trip to {peer}: the name is not known ({error})")
+        return []
+    # On an ICMP socket the port of an address is its id, or nothing at all.
+    found = Peer(family, address, port is not None)
+    quiet = found._replace(address=(address[0], 0, *address[2:]))
+    ways: list[Callable[[], Way]] = [
+        lambda: Icmp(quiet, socket.SOCK_DGRAM),
+        lambda: Icmp(quiet, socket.SOCK_RAW),
+    ]
+    if found.has_port:
+        ways.append(lambda: Connect(found))
+    return ways
+
+
+def _checksum(packet: bytes) -> int:
+    """The sum that ICMP wants over itself; the kernel sets it where it sends the datagram for us."""
+    total = sum(int.from_bytes(packet[at : at + 2], "big") for at in range(0, len(packet), 2))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF

@@ -1,0 +1,110 @@
+"""Events that the kernel tells: GPU errors (Xid), NVSwitch errors (SXid), kills for memory, links that go down and up.
+
+/dev/kmsg keeps what was said since boot, until newer records need the room: a collector that was restarted goes on
+where it was, and a new one begins with the oldest record that is left. A record carries its own time.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable
+
+from gpulake.collect.kernel_words import Kills, event_in
+from gpulake.collect.rows import NodeEvent
+from gpulake.collect.sources import SOURCES, Machine, NoData
+from gpulake.core.clock import Clock
+
+READ_BYTES = 1 << 14  # a record is at most 8 KiB
+MOST_RECORDS = 20_000  # in one read; the rest waits for the next
+_RECORD = re.compile(rb"\d+,(?P<seq>\d+),(?P<usec>\d+),[^;]*;(?P<message>.*)", re.DOTALL)
+
+
+@SOURCES.register("kernel")
+class Kernel:
+    def __init__(self, machine: Machine) -> None:
+        self._path = machine.dev / "kmsg"
+        self._say = machine.say
+        self._file = -1
+        self._rest = b""  # of a line that is not whole yet
+        self._position = 0
+        self._resumed_at = 0
+        self._kills = Kills()
+
+    def position(self) -> int:
+        """The number of the next record; 0 if none was read."""
+        return self._position
+
+    def resume(self, position: int) -> None:
+        """Goes on with the record of this number. A number from before a reboot is told by there being none so high."""
+        self._position = self._resumed_at = position
+
+    def read(self, clock: Clock) -> Iterable[NodeEvent]:
+        self._open()
+        records = self._records()
+        if self._resumed_at and records:
+            records = self._after_resumption(records)
+        rows = []
+        for sequence, elapsed_ms, message in records:
+            if self._position and sequence > self._position:
+                rows.append(_dropped(sequence - self._position, round(clock.elapsed() * 1000)))
+            self._position = sequence + 1
+            event = event_in(message, elapsed_ms)
+            if event and self._kills.is_new(event):
+                rows.append(event)
+        return rows
+
+    def _open(self) -> None:
+        if self._file >= 0:
+            return
+        try:
+            self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise NoData(f"there is no {self._path}") from error
+        except OSError as error:
+            self._say(f"kernel: {self._path}: {error.strerror}; kernel events are skipped")
+            raise NoData(f"{self._path}: {error.strerror}") from error
+
+    def _records(self) -> list[tuple[int, int, str]]:
+        """Number, milliseconds since boot and message of the records that are there now."""
+        records: list[tuple[int, int, str]] = []
+        while len(records) < MOST_RECORDS or self._resumed_at:
+            try:
+                chunk = os.read(self._file, READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # records were overwritten: the next number tells how many
+                    continue
+                raise
+            if not chunk:
+                break
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            # Lines that begin with a space say more of the record before: its device.
+            found = (_RECORD.fullmatch(line) for line in lines if not line.startswith(b" "))
+            records += [
+                (int(record["seq"]), int(record["usec"]) // 1000, record["message"].decode("utf-8", "replace"))
+                for record in found
+                if record
+            ]
+        return records
+
+    def _after_resumption(self, records: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+        resumed_at, self._resumed_at = self._resumed_at, 0
+        if records[-1][0] < resumed_at - 1:  # the machine was booted since: numbers begin anew
+            self._position = 0
+            return records
+        return [record for record in records if record[0] >= resumed_at]
+
+
+def _dropped(records: int, elapsed_ms: int) -> NodeEvent:
+    return NodeEvent(
+        elapsed_ms=elapsed_ms,
+        kind="dropped",
+        subject="kernel",
+        code=None,
+        pid=None,
+        message=f"{records} records of the kernel were overwritten before they were read",
+        source="collector",
+    )
