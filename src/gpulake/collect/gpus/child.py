@@ -17,7 +17,7 @@ import gpulake
 from gpulake.collect.gpus.note import Note, create
 
 PIPE_BYTES = 1 << 20  # a parent that waits for a slow disk loses no sample
-ROOT = Path(gpulake.__file__).parent.parent  # a folder, or the zip file that the collector was shipped as
+ROOT = Path(gpulake.__file__).absolute().parent.parent  # a folder, or the zip file that the collector was shipped as
 
 
 class Child:
