@@ -2,8 +2,8 @@
 
 A scene is plain data, so that it can be a JSON file: FAKE_NVML names it for a worker. What it does not say is not
 supported. A device's answers are by call, and by call and arguments where they matter ("nvmlDeviceGetClockInfo 1");
-{"error": "GpuIsLost"} is an answer that fails. Three files, named in the scene, make it go wrong when they exist:
-"hang" (calls for power never return, and "hanging" is made), "crash" (the process dies of SIGSEGV), "lost" (the first
+{"error": "GpuIsLost"} is an answer that fails. Three files, named in the scene, make it go wrong while they exist:
+"hang" (calls for power do not return, and "hanging" is made), "crash" (the process dies of SIGSEGV), "lost" (the first
 GPU is lost).
 """
 
@@ -13,7 +13,7 @@ import json
 import os
 import re
 import signal
-import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,7 +51,8 @@ class Fake:
             os.kill(os.getpid(), signal.SIGSEGV)
         if self._exists("hang") and name == "nvmlDeviceGetPowerUsage":
             Path(self.scene["hanging"]).touch()
-            threading.Event().wait()
+            while self._exists("hang"):
+                time.sleep(0.005)
 
     def _exists(self, what: str) -> bool:
         return what in self.scene and Path(self.scene[what]).exists()

@@ -29,7 +29,7 @@ class Bench:
         self.notes: list[str] = []
         self.driver = Driver(self.fake, self.notes.append)
         self.clock = FrozenClock(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), elapsed=100.0)
-        self.known: dict[int, str] = {}
+        self.known: dict[str, int] = {}
         self.proc = proc
         self.session = self.open()
 
@@ -356,6 +356,14 @@ def test_a_gpu_that_cannot_be_opened_is_lost_under_the_name_it_had(bench: Callab
     reading = on.open().read()
     assert [sample.gpu_uuid for sample in reading.gpu] == ["GPU-1"]
     assert [(event.kind, event.subject) for event in reading.event] == [("gpu_lost", "00000000:3B:00.0")]
+
+
+def test_a_gpu_that_the_driver_lists_no_more_is_lost(bench: Callable[..., Bench]) -> None:
+    on = bench(full_gpu(), plain_gpu())
+    del on.fake.scene["devices"][0]
+    reading = on.open().read()
+    assert [(sample.gpu_uuid, sample.gpu_index) for sample in reading.gpu] == [("GPU-2", 0)]
+    assert [(event.kind, event.subject) for event in reading.event] == [("gpu_lost", "00000000:1B:00.0")]
 
 
 @pytest.mark.parametrize("error", ["LibraryNotFound", "DriverNotLoaded", "LibRmVersionMismatch"])

@@ -40,8 +40,8 @@ class Reading(NamedTuple):
 
 
 class Session:
-    def __init__(self, driver: Driver, proc: Path, clock: Clock, known: dict[int, str]) -> None:
-        """Known are the PCI addresses of the GPUs seen before, by index; those seen now are added."""
+    def __init__(self, driver: Driver, proc: Path, clock: Clock, known: dict[str, int]) -> None:
+        """Known are the GPUs seen before: index by PCI address. Those seen now are added."""
         self._driver = driver
         self._clock = clock
         self._programs = Programs(proc)
@@ -56,7 +56,10 @@ class Session:
         self._events = Events(driver)
         for index in range(count):
             self._add(index, known)
-        self._most = len(known)
+        said = {event.subject for event in self._lost} | {gpu.bus for gpu in self.gpus}
+        self._lost += [self._loss(bus, "the driver lists it no more") for bus in known if bus not in said]
+        known.update((gpu.bus, gpu.index) for gpu in self.gpus)
+        self._most = max(len(known), count)
 
     def read(self) -> Reading:
         begun = self._clock.elapsed()
@@ -94,18 +97,18 @@ class Session:
         except (Unsupported, Unanswered, LostGpu):
             return
 
-    def _add(self, index: int, known: dict[int, str]) -> None:
+    def _add(self, index: int, known: dict[str, int]) -> None:
+        name = next((bus for bus, former in known.items() if former == index), f"index {index}")
         try:
-            handle = self._driver.call("nvmlDeviceGetHandleByIndex", f"index {index}", index)
+            handle = self._driver.call("nvmlDeviceGetHandleByIndex", name, index)
             gpu = Gpu(self._driver, handle, index, self._programs)
             self._events.watch(handle, gpu.bus)
         except LostGpu as lost:
-            self._lost.append(self._loss(known.setdefault(index, f"index {index}"), str(lost)))
+            self._lost.append(self._loss(name, str(lost)))
         except (Unsupported, Unanswered) as refusal:
-            self._lost.append(self._loss(known.setdefault(index, f"index {index}"), f"it cannot be opened: {refusal}"))
+            self._lost.append(self._loss(name, f"it cannot be opened: {refusal}"))
         else:
             self.gpus.append(gpu)
-            known[index] = gpu.bus
 
     def _loss(self, subject: str, reason: str) -> NodeEvent:
         message = f"NVML: {subject}: {reason}"

@@ -31,7 +31,7 @@ def main(options: Mapping[str, Any]) -> int:
     except ImportError:
         write({"none": "nvidia-ml-py is not installed: no module named " + options["nvml"]})
         return 0
-    known: dict[int, str] = {}
+    known: dict[str, int] = dict(options["known"])
     while True:
         try:
             session = Session(driver, Path(options["proc"]), SystemClock(), known)

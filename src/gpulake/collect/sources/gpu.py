@@ -42,6 +42,7 @@ class Gpus:
         self._wait_seconds = LEAST_WAIT_SECONDS
         self._is_out = False  # told to be unresponsive, and not back
         self._has_answered = False
+        self._known: dict[str, int] = {}  # GPUs: index by PCI address
         self._lost: set[str] = set()
         self._said: set[str] = set()
         self._former_dropped = 0
@@ -87,6 +88,7 @@ class Gpus:
                 "nvml": self._nvml,
                 "proc": str(self._machine.proc),
                 "interval_seconds": self._machine.interval_seconds,
+                "known": self._known,
             }
         )
         self._is_killed = False
@@ -133,7 +135,10 @@ class Gpus:
         for call in line["refused"]:
             self._say(f"gpu: {call} needs more permission than the collector has: left out")
         samples = [GpuSample(*row) for row in line["rows"]["gpu"]]
-        self._lost -= {sample.pci_bus_id or "" for sample in samples}
+        self._known |= {
+            row.pci_bus_id: row.gpu_index for row in samples if row.pci_bus_id and row.gpu_index is not None
+        }
+        self._lost -= self._known.keys() & {row.pci_bus_id for row in samples}
         rows: list[Row] = []
         if samples:
             rows += self._back(clock)
