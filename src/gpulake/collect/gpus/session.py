@@ -1,0 +1,137 @@
+"""The driver, opened: all GPUs of this machine, read one after the other. One that is lost costs only its own rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpulake.collect.gpus.driver import Driver, LostGpu, Unanswered, Unsupported
+from gpulake.collect.gpus.events import Events
+from gpulake.collect.gpus.gpu import Gpu, Moment
+from gpulake.collect.gpus.processes import Programs
+from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent
+from gpulake.core.clock import Clock
+
+STEADY_SECONDS = 0.9  # between two samples that ask what takes milliseconds: a second, less what timers are late
+SLOW_SECONDS = 4.9  # between two samples that ask everything
+REOPEN_SECONDS = 60.0  # after which a driver that has lost a GPU is opened anew
+# What it says where there are no GPUs to read and will be none.
+NOTHING_HERE = (
+    "NVML_ERROR_LIBRARY_NOT_FOUND",
+    "NVML_ERROR_DRIVER_NOT_LOADED",
+    "NVML_ERROR_FUNCTION_NOT_FOUND",
+    "NVML_ERROR_NO_PERMISSION",
+    "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+)
+
+
+class NoGpus(Exception):  # noqa: N818 - absence is not an error
+    """There is no driver or no GPU here."""
+
+
+class CannotOpen(Exception):  # noqa: N818 - told to the parent, which tries again
+    """There is a driver, and it does not open."""
+
+
+class Reading(NamedTuple):
+    gpu: list[GpuSample]
+    gpu_process: list[GpuProcess]
+    event: list[NodeEvent]
+
+
+class Session:
+    def __init__(self, driver: Driver, proc: Path, clock: Clock, known: dict[str, int]) -> None:
+        """Known are the GPUs seen before: index by PCI address. Those seen now are added."""
+        self._driver = driver
+        self._clock = clock
+        self._programs = Programs(proc)
+        self._opened_at = clock.elapsed()
+        self._steady_at = 0.0
+        self._slow_at = 0.0
+        self._lost: list[NodeEvent] = []
+        self.gpus: list[Gpu] = []
+        count = open_driver(driver)
+        if count == 0 and not known:
+            raise NoGpus("the driver lists no GPU")
+        self._events = Events(driver)
+        for index in range(count):
+            self._add(index, known)
+        said = {event.subject for event in self._lost} | {gpu.bus for gpu in self.gpus}
+        self._lost += [self._loss(bus, "the driver lists it no more") for bus in known if bus not in said]
+        known.update((gpu.bus, gpu.index) for gpu in self.gpus)
+        self._most = max(len(known), count)
+
+    def read(self) -> Reading:
+        begun = self._clock.elapsed()
+        is_steady, is_slow = begun >= self._steady_at, begun >= self._slow_at
+        if is_steady:
+            self._steady_at = begun + STEADY_SECONDS
+        if is_slow:
+            self._slow_at = begun + SLOW_SECONDS
+            self._programs.forget()
+        reading = Reading([], [], [*self._lost, *self._events.read(self._elapsed_ms())])
+        self._lost = []
+        for gpu in list(self.gpus):
+            moment = Moment(self._elapsed_ms(), self._now_us(), is_steady, is_slow)
+            try:
+                samples, processes = gpu.read(moment)
+            except LostGpu as lost:
+                self.gpus.remove(gpu)
+                reading.event.append(self._loss(gpu.bus, str(lost)))
+            else:
+                reading.gpu.extend(samples)
+                reading.gpu_process.extend(processes)
+        return reading
+
+    @property
+    def is_stale(self) -> bool:
+        """A GPU that was reset is found by opening the driver anew."""
+        return len(self.gpus) < self._most and self._clock.elapsed() - self._opened_at >= REOPEN_SECONDS
+
+    def close(self) -> None:
+        try:
+            for gpu in self.gpus:
+                gpu.close()
+            self._events.close()
+            self._driver.call("nvmlShutdown", "")
+        except (Unsupported, Unanswered, LostGpu):
+            return
+
+    def _add(self, index: int, known: dict[str, int]) -> None:
+        name = next((bus for bus, former in known.items() if former == index), f"index {index}")
+        try:
+            handle = self._driver.call("nvmlDeviceGetHandleByIndex", name, index)
+            gpu = Gpu(self._driver, handle, index, self._programs)
+            self._events.watch(handle, gpu.bus)
+        except LostGpu as lost:
+            self._lost.append(self._loss(name, str(lost)))
+        except (Unsupported, Unanswered) as refusal:
+            self._lost.append(self._loss(name, f"it cannot be opened: {refusal}"))
+        else:
+            self.gpus.append(gpu)
+
+    def _loss(self, subject: str, reason: str) -> NodeEvent:
+        message = f"NVML: {subject}: {reason}"
+        return NodeEvent(self._elapsed_ms(), "gpu_lost", subject, None, None, message, "nvml")
+
+    def _now_us(self) -> int:
+        return round(self._clock.now().timestamp() * 1_000_000)
+
+    def _elapsed_ms(self) -> int:
+        return int(self._clock.elapsed() * 1000)
+
+
+def open_driver(driver: Driver) -> int:
+    """How many GPUs it has. Raises NoGpus where there is no driver, CannotOpen where there is one that fails."""
+    nvml: Any = driver.nvml
+    try:
+        driver.note("nvmlInit")
+        nvml.nvmlInit()
+        driver.note("nvmlDeviceGetCount")
+        count: int = nvml.nvmlDeviceGetCount()
+    except nvml.NVMLError as error:
+        names = {name: driver.constant(name) for name in NOTHING_HERE}
+        if error.value in names.values():
+            raise NoGpus(f"NVML: {error}") from error
+        raise CannotOpen(f"NVML: {error}") from error
+    return count
