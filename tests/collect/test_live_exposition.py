@@ -7,6 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from gpulake.collect.live.exposition import exposition, negotiate
+from gpulake.collect.live.metrics import families
+from gpulake.collect.live.names import KINDS, STYLES, table
+from gpulake.collect.live.state import State
+from gpulake.collect.rows import GpuSample, NodeEvent, Process, ProcessEnd, ProcessSample
+from gpulake.core.errors import UsageError
 from live_rows import (
     BUSY_GPU,
     ELAPSED_MS,
@@ -24,15 +33,6 @@ from live_rows import (
     clock,
     state,
 )
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
-from prometheus_client.parser import text_string_to_metric_families as parse_text
-
-from gpulake.collect.live.exposition import exposition, negotiate
-from gpulake.collect.live.metrics import families
-from gpulake.collect.live.names import KINDS, STYLES, table
-from gpulake.collect.live.state import State
-from gpulake.collect.rows import GpuSample, NodeEvent, Process, ProcessEnd, ProcessSample
-from gpulake.core.errors import UsageError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -71,7 +71,7 @@ def test_a_whole_page_is_as_it_was(file: str, style: str, is_openmetrics: bool) 
 @pytest.mark.parametrize("style", STYLES)
 def test_every_page_is_read_by_the_parsers_of_prometheus(style: str) -> None:
     plain = [family for family in parse_text(page(state(), style)) if family.samples]
-    open_metrics = list(parse_openmetrics(page(state(), style, is_openmetrics=True)))
+    open_metrics = list(parse_openmetrics(page(state(), style, is_openmetrics=True)))  # type: ignore[no-untyped-call]
 
     def told(found: list) -> dict:  # type: ignore[type-arg]
         return {
