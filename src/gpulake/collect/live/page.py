@@ -28,6 +28,7 @@ from gpulake.core.errors import UsageError
 MOST_CONNECTIONS = 16
 MOST_HEAD_BYTES = 16 << 10  # request line and headers together
 CONNECTION_SECONDS = 10.0  # a whole connection, from accept to close
+POLL_SECONDS = 0.2  # how often it looks whether someone takes too long, or it is to end
 GZIP_LEVEL = 1
 
 ROOT = b"""<!doctype html><title>gpulake</title><h1>gpulake collect</h1>
@@ -78,7 +79,7 @@ def serve(
         if rules.context is None or not asks:
             say(f"{listen} can be reached from other hosts without TLS and a password: give --web-config-file")
     thread = threading.Thread(
-        target=server.serve_forever, name="gpulake-page", daemon=True, kwargs={"poll_interval": 0.5}
+        target=server.serve_forever, name="gpulake-page", daemon=True, kwargs={"poll_interval": POLL_SECONDS}
     )
     thread.start()
     return Server(server, thread)
@@ -248,6 +249,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, b"not found\n")
 
     do_HEAD = do_GET  # noqa: N815 - http.server's name
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """What http.server refuses by itself, in our form; its own would repeat what the client sent."""
+        self.request_version = self.protocol_version
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self._answer(status, f"{status.phrase.lower()}\n".encode())
 
     def _metrics(self) -> None:
         is_openmetrics = exposition.negotiate(self.headers.get("Accept", ""))
