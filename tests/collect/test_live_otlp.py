@@ -92,6 +92,22 @@ def test_whole_numbers_are_texts_and_sums_that_fall_are_not_monotonic() -> None:
     assert [point["asInt"] for point in metric["sum"]["dataPoints"]] == ["1074266112", "0"]
 
 
+@given(comm=st.text(), owner=st.text(min_size=1))
+def test_no_text_can_break_out_of_its_place(comm: str, owner: str) -> None:
+    found = request(state((TRAINER._replace(comm=comm, owner_id=owner), TRAINER_SAMPLE)))
+    (point,) = metrics(found)["process.thread.count"]["sum"]["dataPoints"]
+    told = {pair["key"]: pair["value"].get("stringValue") for pair in point["attributes"]}
+
+    assert (told.get("comm", ""), told["owner_id"]) == (comm, owner)
+
+
+def test_bytes_that_are_no_text_are_replaced_here_too() -> None:
+    hostile = TRAINER._replace(comm=b"a\xffb".decode("utf-8", "surrogateescape"))
+    (point,) = metrics(request(state((hostile, TRAINER_SAMPLE))))["process.thread.count"]["sum"]["dataPoints"]
+
+    assert {"key": "comm", "value": {"stringValue": "a\ufffdb"}} in point["attributes"]
+
+
 @pytest.mark.parametrize(
     ("answer", "found"),
     [

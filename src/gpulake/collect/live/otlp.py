@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpulake import __version__
@@ -19,13 +19,20 @@ MOST_INTEGER = 2**63 - 1
 
 
 def encode(snapshot: Snapshot, families: Iterable[Family]) -> tuple[bytes, int]:
-    """The request, and how many data points it has. Metrics are those of the last tick, and bear its time."""
+    """The request, and how many data points it has. Metrics are those of the last tick, and bear its time.
+
+    It is put together as text: thousands of points share their few attributes, and most of the time would go into
+    saying those again.
+    """
     found = list(families)
-    metrics = [_metric(family, snapshot.now_ms) for family in found]
-    scope = {"name": "gpulake.collect", "version": __version__}
-    resource = {"attributes": _attributes(_resource(snapshot.identity))}
-    request = {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"scope": scope, "metrics": metrics}]}]}
-    text = json.dumps(request, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    attributes = _Attributes()
+    metrics = ",".join(_metric(family, snapshot.now_ms, attributes) for family in found)
+    scope = _json({"name": "gpulake.collect", "version": __version__})
+    resource = attributes.text(_resource(snapshot.identity))
+    text = (
+        f'{{"resourceMetrics":[{{"resource":{{"attributes":{resource}}},'
+        f'"scopeMetrics":[{{"scope":{scope},"metrics":[{metrics}]}}]}}]}}'
+    )
     return text.encode(), sum(len(family.points) for family in found)
 
 
@@ -51,29 +58,48 @@ def _resource(identity: Identity) -> Labels:
     )
 
 
-def _metric(family: Family, now_ms: int) -> dict[str, Any]:
-    metric: dict[str, Any] = {"name": family.name, "description": family.help, "unit": family.unit}
+class _Attributes:
+    """Attributes as JSON, each list and each pair made once."""
+
+    def __init__(self) -> None:
+        self._lists: dict[Labels, str] = {}
+        self._pairs: dict[tuple[str, str], str] = {}
+
+    def text(self, labels: Labels) -> str:
+        found = self._lists.get(labels)
+        if found is None:
+            pairs = [self._pairs.get(label) or self._pair(label) for label in labels if label[1]]
+            found = self._lists[labels] = f"[{','.join(pairs)}]"
+        return found
+
+    def _pair(self, label: tuple[str, str]) -> str:
+        name, value = label
+        typed = {"intValue": value} if name in INTEGERS else {"stringValue": SURROGATE.sub("\ufffd", value)}
+        made = self._pairs[label] = _json({"key": name, "value": typed})
+        return made
+
+
+def _metric(family: Family, now_ms: int, attributes: _Attributes) -> str:
+    head = _json({"name": family.name, "description": family.help, "unit": family.unit})[:-1]
     if family.kind == "gauge":
-        return metric | {"gauge": {"dataPoints": [_point(point, now_ms) for point in family.points]}}
-    points = [_point(point, now_ms) | {"startTimeUnixNano": _nano(point.start_ms)} for point in family.points]
-    is_counter = family.kind == "counter"
-    return metric | {"sum": {"dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": is_counter}}
+        points = ",".join(_point(point, "", now_ms, attributes) for point in family.points)
+        return f'{head},"gauge":{{"dataPoints":[{points}]}}}}'
+    points = ",".join(
+        _point(point, f'"startTimeUnixNano":"{point.start_ms}000000",', now_ms, attributes) for point in family.points
+    )
+    is_counter = "true" if family.kind == "counter" else "false"
+    rest = f'"aggregationTemporality":{CUMULATIVE},"isMonotonic":{is_counter}'
+    return f'{head},"sum":{{"dataPoints":[{points}],{rest}}}}}'
 
 
-def _point(point: Point, now_ms: int) -> dict[str, Any]:
-    made: dict[str, Any] = {"attributes": _attributes(point.labels), "timeUnixNano": _nano(now_ms)}
-    if isinstance(point.value, int) and abs(point.value) <= MOST_INTEGER:
-        return made | {"asInt": str(point.value)}
-    return made | {"asDouble": float(point.value)}
+def _point(point: Point, start: str, now_ms: int, attributes: _Attributes) -> str:
+    value = point.value
+    if isinstance(value, int) and abs(value) <= MOST_INTEGER:
+        typed = f'"asInt":"{value}"'
+    else:
+        typed = f'"asDouble":{float(value)!r}'
+    return f'{{"attributes":{attributes.text(point.labels)},{start}"timeUnixNano":"{now_ms}000000",{typed}}}'
 
 
-def _attributes(labels: Labels) -> list[dict[str, Any]]:
-    return [{"key": name, "value": _value(name, value)} for name, value in labels if value]
-
-
-def _value(name: str, value: str) -> dict[str, str]:
-    return {"intValue": value} if name in INTEGERS else {"stringValue": SURROGATE.sub("\ufffd", value)}
-
-
-def _nano(at_ms: int) -> str:
-    return f"{at_ms}000000"
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
