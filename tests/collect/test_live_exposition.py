@@ -25,6 +25,8 @@ from live_rows import (
     HOLDER,
     HOLDER_SAMPLE,
     IDENTITY,
+    MIG,
+    MIG_1,
     NOW_MS,
     ON_GPU,
     TRAINER,
@@ -219,12 +221,40 @@ def test_an_xid_of_a_gpu_that_was_never_seen_is_told_all_the_same() -> None:
     ]
 
 
-def test_a_source_that_is_down_takes_its_processes_with_it() -> None:
+def test_processes_are_not_told_while_their_source_is_down() -> None:
     of = state((TRAINER, HOLDER, TRAINER_SAMPLE, HOLDER_SAMPLE))
     of.source("pid", is_up=False)
+    down = page(of)
+    of.source("pid", is_up=True)
 
-    assert samples(page(of), "gpulake_process_threads") == []
-    assert samples(page(of), "gpulake_collect_source_up") == [({"source": "pid"}, 0.0)]
+    assert samples(down, "gpulake_process_threads") == []
+    assert samples(down, "gpulake_collect_source_up") == [({"source": "pid"}, 0.0)]
+    assert [value for _, value in samples(page(of), "gpulake_process_threads")] == [12.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        ("1", {GPU_1}),
+        ("0,1", {GPU_0, GPU_1}),
+        ("11", set()),
+        (GPU_1, {GPU_1}),
+        ("GPU-1111", {GPU_1}),
+        (MIG_1, {MIG_1}),
+        ("none,", set()),
+    ],
+)
+def test_what_an_environment_names_is_a_whole_gpu_by_number_or_any_by_uuid(given: str, held: set[str]) -> None:
+    idle = BUSY_GPU._replace(processes=0)
+    text = page(state((HOLDER._replace(given_gpus=given), HOLDER_SAMPLE, idle, EMPTY_GPU, MIG._replace(gpu_index=1))))
+
+    assert {labels.get("MIG_UUID", labels["UUID"]) for labels, _ in samples(text, "gpulake_gpu_owner_info")} == held
+
+
+def test_who_is_on_an_instance_is_on_its_gpu() -> None:
+    text = page(state((EMPTY_GPU._replace(processes=None), MIG._replace(processes=1), ON_GPU._replace(gpu_uuid=MIG_1))))
+
+    assert [labels["hpc_job"] for labels, _ in samples(text, "DCGM_FI_DEV_FB_USED")] == ["77"]
 
 
 def test_a_driver_that_was_loaded_again_starts_the_counters_of_its_gpus_anew() -> None:

@@ -2,69 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPSConnection
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from gpulake.collect.live.exposition import OPENMETRICS, TEXT
-from gpulake.collect.live.page import MOST_CONNECTIONS, Server, parse_listen, serve
+from gpulake.collect.live.page import MOST_CONNECTIONS, Server, parse_listen
 from gpulake.collect.live.state import State
 from gpulake.core.errors import UsageError
 from live_rows import clock, state
+from live_server import SECRET, ask, basic, send, start
 
-# Of the password "secret", at the least cost.
-SECRET = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"
-
-Answer = tuple[int, dict[str, str], bytes]
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., Server]]:
-    servers: list[Server] = []
-
-    def started(of: State | None = None, listen: str = "127.0.0.1:0", *args: Any, **options: Any) -> Server:
-        servers.append(serve(of or state(), listen, *args, **options))
-        return servers[-1]
-
-    yield started
-    for server in servers:
-        server.close()
-
-
-def ask(server: Server, path: str = "/metrics", method: str = "GET", **headers: str) -> Answer:
-    connection = HTTPConnection(*server.address, timeout=10)
-    try:
-        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        response = connection.getresponse()
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
-    finally:
-        connection.close()
-
-
-def basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-
-
-def send(server: Server, request: bytes) -> bytes:
-    """All that comes back, up to the end or a reset."""
-    answer = b""
-    with socket.create_connection(server.address, timeout=10) as connection:
-        connection.sendall(request)
-        with suppress(ConnectionError):
-            while some := connection.recv(1 << 16):
-                answer += some
-    return answer
+__all__ = ["start"]  # a fixture
 
 
 def test_the_page_is_text_unless_openmetrics_is_asked_for(start: Callable[..., Server]) -> None:
@@ -294,137 +249,3 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_lets_nobody_in(
     assert said == [f"nobody is let in: {config}: what user 'alice' has is no bcrypt hash"]
     config.write_text("{}\n")
     assert ask(server)[0] == 200
-
-
-def test_tls_is_spoken_and_new_certificates_are_taken_up(
-    start: Callable[..., Server], tmp_path: Path, certificates: Callable[..., Any]
-) -> None:
-    certificates(tmp_path, "server")
-    config = tmp_path / "web.yml"
-    config.write_text("tls_server_config: {cert_file: server.pem, key_file: server.key}\n")
-    server = start(None, "127.0.0.1:0", config)
-
-    def serial() -> Any:
-        context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-        connection = HTTPSConnection("localhost", server.address[1], context=context, timeout=10)
-        try:
-            connection.connect()
-            shown = connection.sock.getpeercert()["serialNumber"]  # type: ignore[index]
-            connection.request("GET", "/healthz")
-            assert connection.getresponse().read() == b"ok\n"
-            return shown
-        finally:
-            connection.close()
-
-    first = serial()
-    certificates(tmp_path, "server")
-
-    assert serial() != first
-
-
-def test_tls_refuses_plain_text_and_old_versions(
-    start: Callable[..., Server], tmp_path: Path, certificates: Callable[..., Any]
-) -> None:
-    certificates(tmp_path, "server")
-    config = tmp_path / "web.yml"
-    config.write_text("tls_server_config: {cert_file: server.pem, key_file: server.key, min_version: TLS13}\n")
-    server = start(None, "127.0.0.1:0", config)
-    context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-
-    assert b"gpulake" not in send(server, b"GET /metrics HTTP/1.1\r\n\r\n")
-    with (
-        socket.create_connection(server.address, timeout=10) as old,
-        pytest.raises(ssl.SSLError),
-        context.wrap_socket(old, server_hostname="localhost"),
-    ):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("client", "sans", "status"), [("scraper", "[scraper]", 200), ("scraper", "[other]", 0), ("", "[scraper]", 0)]
-)
-def test_clients_show_a_certificate_with_a_name_that_is_let_in(
-    start: Callable[..., Server],
-    tmp_path: Path,
-    certificates: Callable[..., Any],
-    client: str,
-    sans: str,
-    status: int,
-) -> None:
-    certificates(tmp_path, "server")
-    config = tmp_path / "web.yml"
-    config.write_text(
-        "tls_server_config: {cert_file: server.pem, key_file: server.key, client_ca_file: ca.pem, "
-        f"client_auth_type: RequireAndVerifyClientCert, client_allowed_sans: {sans}}}\n"
-    )
-    server = start(None, "127.0.0.1:0", config)
-    context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-    if client:
-        certificates(tmp_path, client)
-        context.load_cert_chain(tmp_path / f"{client}.pem", tmp_path / f"{client}.key")
-    connection = HTTPSConnection("localhost", server.address[1], context=context, timeout=10)
-    try:
-        connection.request("GET", "/healthz")
-        found = connection.getresponse().status
-    except OSError:
-        found = 0
-    finally:
-        connection.close()
-
-    assert found == status
-
-
-@pytest.fixture
-def certificates() -> Callable[..., None]:
-    """Writes NAME.pem and NAME.key, by an authority that is made once a folder."""
-    from datetime import UTC, datetime, timedelta
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    authorities: dict[Path, tuple[Any, Any]] = {}
-
-    def named(name: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-    def builder(subject: str, issuer: str, key: Any) -> x509.CertificateBuilder:
-        now = datetime.now(UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(named(subject))
-            .issuer_name(named(issuer))
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
-        )
-
-    def save(folder: Path, name: str, certificate: Any, key: Any) -> None:
-        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        (folder / f"{name}.key").write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-
-    def made(folder: Path, name: str) -> None:
-        if folder not in authorities:
-            key = ec.generate_private_key(ec.SECP256R1())
-            basic = x509.BasicConstraints(ca=True, path_length=None)
-            found = builder("ca", "ca", key).add_extension(basic, critical=True).sign(key, hashes.SHA256())
-            authorities[folder] = (found, key)
-            save(folder, "ca", found, key)
-        authority = authorities[folder][1]
-        key = ec.generate_private_key(ec.SECP256R1())
-        names = x509.SubjectAlternativeName([x509.DNSName("localhost" if name == "server" else name)])
-        save(
-            folder,
-            name,
-            builder(name, "ca", key).add_extension(names, critical=False).sign(authority, hashes.SHA256()),
-            key,
-        )
-
-    return made

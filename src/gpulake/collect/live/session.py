@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulake.collect.identity import Identity
-from gpulake.collect.rows import Row
 from gpulake.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gpulake.collect.live.state import State
-
-Observer = Callable[[Identity, int, int, Sequence[Row]], None]
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,9 @@ def live(
     interval_seconds: float,
     say: Callable[[str], None],
     environment: Mapping[str, str] = os.environ,
-) -> Iterator[Observer | None]:
-    """What the sampler is to call once a tick; None where nobody asked for anything."""
+) -> Iterator[State | None]:
+    """The state that the sampler is to tell: `observe` once a tick, `source` when a source comes or goes; None where
+    nobody asked for anything."""
     if options.web_config is not None and not options.listen:
         raise ConfigError("--web-config-file was given, and nothing is served", "add --listen HOST:PORT")
     wants_push = bool(options.otlp) or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in environment)
@@ -63,7 +60,7 @@ def live(
     with ExitStack() as stack:
         is_served = bool(options.listen) and _serve(state, options, say, stack)
         is_pushed = wants_push and _push(state, options, say, environment, stack)
-        yield state.observe if is_served or is_pushed else None
+        yield state if is_served or is_pushed else None
 
 
 def _serve(state: State, options: LiveOptions, say: Callable[[str], None], stack: ExitStack) -> bool:

@@ -99,12 +99,9 @@ class State:
                 self._gpu_processes[uuid] = tuple(found)
 
     def source(self, name: str, *, is_up: bool) -> None:
-        """Whether a source is read. Processes are told when they change: without their source nobody would know."""
+        """Whether a source is read. Processes are told when they change: while theirs is not, nobody knows of them."""
         with self._lock:
             self._sources[name] = is_up
-            if name == "pid" and not is_up:
-                self._processes.clear()
-                self._samples.clear()
 
     def pushed(self, counts: Mapping[str, int]) -> None:
         """What the thread that pushes has sent and dropped so far."""
@@ -134,7 +131,7 @@ class State:
                 is_fresh=is_fresh,
                 host=self._host if has_host else None,
                 nics=tuple(nics) if is_fresh else (),
-                processes=tuple(found) if is_fresh else (),
+                processes=tuple(found) if is_fresh and self._sources.get("pid", True) else (),
                 gpus=self._fresh_gpus(),
                 known_gpus=known,
                 xids=self._xids.counts(self._elapsed_ms, known),

@@ -117,17 +117,31 @@ def gpu_process(row: GpuProcess, style: str) -> Labels:
 
 def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
     """Who holds a GPU: those whose processes are on it, or else those who were given it and leave it empty."""
-    sample = gpu.sample
-    using = {(user.owner_kind, user.owner_id) for user in gpu.processes if user.owner_id}
-    if using or gpu.processes:
+    uuid = gpu.sample.gpu_uuid
+    # Who is on a MIG instance is on its GPU, too.
+    users = [
+        user for one in snapshot.gpus if uuid in (one.sample.gpu_uuid, one.sample.parent_uuid) for user in one.processes
+    ]
+    if users:
+        using = {(user.owner_kind, user.owner_id) for user in users if user.owner_id}
         return tuple(Owner(*found, "process") for found in sorted(using))
-    words = {sample.gpu_uuid} if sample.gpu_index is None else {sample.gpu_uuid, str(sample.gpu_index)}
     given = {
         (process.owner_kind, process.owner_id)
         for process, _ in snapshot.processes
-        if process.owner_id and process.given_gpus and not words.isdisjoint(process.given_gpus.split(","))
+        if process.given_gpus and process.owner_id and _names(process.given_gpus, gpu.sample)
     }
     return tuple(Owner(*found, "environment") for found in sorted(given))
+
+
+def _names(given: str, sample: GpuSample) -> bool:
+    """Whether a list has this GPU. An index is that of a whole GPU; a uuid may be cut short, as CUDA reads it."""
+    index = "" if sample.gpu_index is None or sample.parent_uuid is not None else str(sample.gpu_index)
+    words = [word.strip() for word in given.split(",")]
+    return any(
+        word == index or (word.startswith(("GPU-", "MIG-")) and sample.gpu_uuid.startswith(word))
+        for word in words
+        if word
+    )
 
 
 def owner(found: Owner) -> Labels:
