@@ -241,7 +241,8 @@ def test_processes_are_not_told_while_their_source_is_down() -> None:
         (GPU_1, {GPU_1}),
         ("GPU-1111", {GPU_1}),
         (MIG_1, {MIG_1}),
-        ("none,", set()),
+        ("GPU-", set()),
+        ("x,1", set()),
     ],
 )
 def test_what_an_environment_names_is_a_whole_gpu_by_number_or_any_by_uuid(given: str, held: set[str]) -> None:

@@ -119,9 +119,8 @@ def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
     """Who holds a GPU: those whose processes are on it, or else those who were given it and leave it empty."""
     uuid = gpu.sample.gpu_uuid
     # Who is on a MIG instance is on its GPU, too.
-    users = [
-        user for one in snapshot.gpus if uuid in (one.sample.gpu_uuid, one.sample.parent_uuid) for user in one.processes
-    ]
+    on_it = (one for one in snapshot.gpus if uuid in (one.sample.gpu_uuid, one.sample.parent_uuid))
+    users = [user for one in on_it for user in one.processes]
     if users:
         using = {(user.owner_kind, user.owner_id) for user in users if user.owner_id}
         return tuple(Owner(*found, "process") for found in sorted(using))
@@ -134,14 +133,18 @@ def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
 
 
 def _names(given: str, sample: GpuSample) -> bool:
-    """Whether a list has this GPU. An index is that of a whole GPU; a uuid may be cut short, as CUDA reads it."""
-    index = "" if sample.gpu_index is None or sample.parent_uuid is not None else str(sample.gpu_index)
-    words = [word.strip() for word in given.split(",")]
-    return any(
-        word == index or (word.startswith(("GPU-", "MIG-")) and sample.gpu_uuid.startswith(word))
-        for word in words
-        if word
-    )
+    """Whether a list has this GPU. An index is that of a whole GPU; a uuid may be cut short, and a list ends at what
+    is neither, as CUDA reads it."""
+    for word in given.split(","):
+        name = word.strip()
+        if name.isdecimal() and len(name) < 7:
+            if sample.parent_uuid is None and sample.gpu_index == int(name):
+                return True
+        elif not name.startswith(("GPU-", "MIG-")):
+            return False
+        elif sample.gpu_uuid.startswith(name) and len(name) > 4:
+            return True
+    return False
 
 
 def owner(found: Owner) -> Labels:
