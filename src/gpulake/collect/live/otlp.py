@@ -1,0 +1,105 @@
+"""Families as an OTLP request: ExportMetricsServiceRequest in its JSON form, where 64-bit integers are texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpulake import __version__
+from gpulake.collect.identity import Identity
+from gpulake.collect.live.exposition import SURROGATE
+from gpulake.collect.live.metrics import Family, Point
+from gpulake.collect.live.names import Labels
+from gpulake.collect.live.state import Snapshot
+
+CUMULATIVE = 2  # AGGREGATION_TEMPORALITY_CUMULATIVE
+INTEGERS = frozenset({"process.pid", "cpu.logical_number"})  # attributes that the conventions call integers
+MOST_INTEGER = 2**63 - 1
+
+
+def encode(snapshot: Snapshot, families: Iterable[Family]) -> tuple[bytes, int]:
+    """The request, and how many data points it has. Metrics are those of the last tick, and bear its time.
+
+    It is put together as text: thousands of points share their few attributes, and most of the time would go into
+    saying those again.
+    """
+    found = list(families)
+    attributes = _Attributes()
+    metrics = ",".join(_metric(family, snapshot.now_ms, attributes) for family in found)
+    scope = _json({"name": "gpulake.collect", "version": __version__})
+    resource = attributes.text(_resource(snapshot.identity))
+    text = (
+        f'{{"resourceMetrics":[{{"resource":{{"attributes":{resource}}},'
+        f'"scopeMetrics":[{{"scope":{scope},"metrics":[{metrics}]}}]}}]}}'
+    )
+    return text.encode(), sum(len(family.points) for family in found)
+
+
+def rejected(answer: bytes) -> tuple[int, str]:
+    """Data points that the receiver did not take although it took the request, and its reason."""
+    try:
+        content = json.loads(answer or b"{}")
+        partial = content.get("partialSuccess") or {}
+        return int(partial.get("rejectedDataPoints") or 0), str(partial.get("errorMessage") or "")
+    except (ValueError, AttributeError, TypeError):
+        return 0, ""  # it answered with something else; the status said that all went well
+
+
+def _resource(identity: Identity) -> Labels:
+    return (
+        ("service.name", "gpulake"),
+        ("service.version", __version__),
+        ("host.name", identity.host_name),
+        ("host.id", identity.host_id),
+        ("gpulake.run_id", identity.run_id),
+        ("gpulake.node_id", identity.node_id),
+        ("gpulake.stage", identity.stage),
+    )
+
+
+class _Attributes:
+    """Attributes as JSON, each list and each pair made once."""
+
+    def __init__(self) -> None:
+        self._lists: dict[Labels, str] = {}
+        self._pairs: dict[tuple[str, str], str] = {}
+
+    def text(self, labels: Labels) -> str:
+        found = self._lists.get(labels)
+        if found is None:
+            pairs = [self._pairs.get(label) or self._pair(label) for label in labels if label[1]]
+            found = self._lists[labels] = f"[{','.join(pairs)}]"
+        return found
+
+    def _pair(self, label: tuple[str, str]) -> str:
+        name, value = label
+        typed = {"intValue": value} if name in INTEGERS else {"stringValue": SURROGATE.sub("\ufffd", value)}
+        made = self._pairs[label] = _json({"key": name, "value": typed})
+        return made
+
+
+def _metric(family: Family, now_ms: int, attributes: _Attributes) -> str:
+    head = _json({"name": family.name, "description": family.help, "unit": family.unit})[:-1]
+    if family.kind == "gauge":
+        points = ",".join(_point(point, "", now_ms, attributes) for point in family.points)
+        return f'{head},"gauge":{{"dataPoints":[{points}]}}}}'
+    points = ",".join(
+        _point(point, f'"startTimeUnixNano":"{point.start_ms}000000",', now_ms, attributes) for point in family.points
+    )
+    is_counter = "true" if family.kind == "counter" else "false"
+    rest = f'"aggregationTemporality":{CUMULATIVE},"isMonotonic":{is_counter}'
+    return f'{head},"sum":{{"dataPoints":[{points}],{rest}}}}}'
+
+
+def _point(point: Point, start: str, now_ms: int, attributes: _Attributes) -> str:
+    value = point.value
+    if isinstance(value, int) and abs(value) <= MOST_INTEGER:
+        typed = f'"asInt":"{value}"'
+    else:
+        typed = f'"asDouble":{float(value)!r}'
+    return f'{{"attributes":{attributes.text(point.labels)},{start}"timeUnixNano":"{now_ms}000000",{typed}}}'
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

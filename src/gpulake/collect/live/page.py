@@ -1,0 +1,299 @@
+"""The HTTP server: /metrics, /healthz and a page that points to them. It serves few clients, and none for long."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from gpulake.collect.live import exposition
+from gpulake.collect.live.guard import Guard, Rules
+from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
+from gpulake.collect.live.names import Table, table
+from gpulake.collect.live.passwords import TooManyError
+from gpulake.collect.live.state import State
+from gpulake.collect.live.tls import is_allowed
+from gpulake.core.clock import Clock, SystemClock
+from gpulake.core.errors import UsageError
+
+MOST_CONNECTIONS = 16
+MOST_HEAD_BYTES = 16 << 10  # request line and headers together
+CONNECTION_SECONDS = 10.0  # a whole connection, from accept to close
+POLL_SECONDS = 0.2  # how often it looks whether someone takes too long, or it is to end
+GZIP_LEVEL = 1
+
+ROOT = b"""<!doctype html><title>gpulake</title><h1>gpulake collect</h1>
+<ul><li><a href="/metrics">metrics</a><li><a href="/healthz">health</a></ul>
+"""
+
+
+class Server:
+    """A page that is being served. Close it, or let it end with the process."""
+
+    def __init__(self, server: _Server, thread: threading.Thread) -> None:
+        self._server = server
+        self._thread = thread
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port, *_ = self._server.server_address
+        return str(host), int(port)
+
+    @property
+    def refused(self) -> int:
+        return self._server.refused
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def serve(
+    state: State,
+    listen: str,
+    web_config: Path | None = None,
+    *,
+    names: str = "dcgm",
+    most_processes: int = MOST_PROCESS_SERIES,
+    say: Callable[[str], None] = lambda _: None,
+    clock: Clock | None = None,
+    connection_seconds: float = CONNECTION_SECONDS,
+) -> Server:
+    """Serves the state at HOST:PORT in a thread of its own. The word `say` gets is said once."""
+    host, port = parse_listen(listen)
+    guard = Guard(web_config, clock or SystemClock(), say)
+    server = _server(host, port, _Served(state, table(names), most_processes, guard, connection_seconds))
+    rules = guard.rules()
+    if not _is_loopback(str(server.server_address[0])) and rules is not None:
+        asks = rules.verifier is not None or (rules.tls is not None and rules.tls.client_ca is not None)
+        if rules.context is None or not asks:
+            say(f"{listen} can be reached from other hosts without TLS and a password: give --web-config-file")
+    thread = threading.Thread(
+        target=server.serve_forever, name="gpulake-page", daemon=True, kwargs={"poll_interval": POLL_SECONDS}
+    )
+    thread.start()
+    return Server(server, thread)
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """HOST:PORT, [IPv6]:PORT, or :PORT for every interface."""
+    host, colon, port = listen.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise UsageError(f"{listen!r} is no address to listen at", "put an IPv6 address in brackets: [::1]:9400")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"{listen!r} is no address to listen at", "use HOST:PORT, such as 127.0.0.1:9841")
+    return host, int(port)
+
+
+class _Served:
+    """What all connections share."""
+
+    def __init__(
+        self, state: State, names: Table, most_processes: int, guard: Guard, connection_seconds: float
+    ) -> None:
+        self.state = state
+        self.names = names
+        self.most_processes = most_processes
+        self.guard = guard
+        self.connection_seconds = connection_seconds
+
+    def text(self, *, is_openmetrics: bool) -> str:
+        snapshot = self.state.snapshot()
+        found = [] if snapshot is None else families(snapshot, self.names, most_processes=self.most_processes)
+        return exposition.exposition(found, is_openmetrics=is_openmetrics)
+
+
+def _server(host: str, port: int, served: _Served) -> _Server:
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        return _Server(family, address, served)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen at {host}:{port}: {error.strerror or error}", "choose another address or port"
+        ) from error
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, family: int, address: Any, served: _Served) -> None:
+        self.address_family = family
+        self.served = served
+        self.refused = 0
+        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._deadlines: dict[socket.socket, float] = {}
+        super().__init__(address, BaseHTTPRequestHandler)  # _Handler is built by finish_request, with its rules
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._slots.acquire(blocking=False):
+            self.refused += 1
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Runs in the connection's own thread: a handshake may take as long as the client likes."""
+        rules = self.served.guard.rules()
+        if rules is None:
+            return
+        request.settimeout(self.served.connection_seconds)
+        deadline = time.monotonic() + self.served.connection_seconds
+        if rules.context is None or rules.tls is None:
+            with self._watched(request, deadline):
+                _Handler(request, client_address, self, rules)
+            return
+        secure = rules.context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        with secure, self._watched(secure, deadline):
+            secure.do_handshake()
+            if is_allowed(secure, rules.tls):
+                _Handler(secure, client_address, self, rules)
+
+    def service_actions(self) -> None:
+        """Hangs up on those who take too long: one who sends a byte now and then never runs into a read's timeout."""
+        now = time.monotonic()
+        for connection, deadline in list(self._deadlines.items()):
+            if now > deadline:
+                with suppress(OSError):
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away, or does not know TLS, is no news."""
+
+    @contextmanager
+    def _watched(self, connection: socket.socket, deadline: float) -> Iterator[None]:
+        self._deadlines[connection] = deadline
+        try:
+            yield
+        finally:
+            del self._deadlines[connection]
+
+
+class _Head(io.BufferedIOBase):
+    """Reads the request's head, and says that a line is too long once all of it is."""
+
+    def __init__(self, stream: io.BufferedIOBase) -> None:
+        self._stream = stream
+        self._left = MOST_HEAD_BYTES
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        most = self._left + 1
+        line = self._stream.readline(most if size is None or size < 0 else min(most, size))
+        self._left -= len(line)
+        # http.server answers a line above its own limit with an error of its own.
+        return line if self._left >= 0 else b"x" * (size or 0)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    server_version = "gpulake"
+    sys_version = ""
+
+    def __init__(self, request: socket.socket, client_address: Any, server: _Server, rules: Rules) -> None:
+        self.rules = rules
+        super().__init__(request, client_address, server)
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Head(self.rfile)
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        self.close_connection = True
+        if self.command not in ("GET", "HEAD"):
+            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", Allow="GET, HEAD")
+            return False
+        return self._is_let_in()
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._metrics()
+        elif path == "/healthz":
+            is_fresh = self.server.served.state.is_fresh()
+            status = HTTPStatus.OK if is_fresh else HTTPStatus.SERVICE_UNAVAILABLE
+            self._answer(status, b"ok\n" if is_fresh else b"the last tick is too old\n")
+        elif path == "/":
+            self._answer(HTTPStatus.OK, ROOT, "text/html; charset=utf-8")
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, b"not found\n")
+
+    do_HEAD = do_GET  # noqa: N815 - http.server's name
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """What http.server refuses by itself, in our form; its own would repeat what the client sent."""
+        self.request_version = self.protocol_version
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self._answer(status, f"{status.phrase.lower()}\n".encode())
+
+    def _metrics(self) -> None:
+        is_openmetrics = exposition.negotiate(self.headers.get("Accept", ""))
+        body = self.server.served.text(is_openmetrics=is_openmetrics).encode()
+        kind = exposition.OPENMETRICS if is_openmetrics else exposition.TEXT
+        more = {"Vary": "Accept, Accept-Encoding"}
+        if _takes_gzip(self.headers.get("Accept-Encoding", "")):
+            body = gzip.compress(body, GZIP_LEVEL, mtime=0)
+            more["Content-Encoding"] = "gzip"
+        self._answer(HTTPStatus.OK, body, kind, **more)
+
+    def _is_let_in(self) -> bool:
+        try:
+            if self.rules.lets_in(self.path.partition("?")[0], self.headers.get("Authorization", "")):
+                return True
+        except TooManyError:
+            self._answer(HTTPStatus.TOO_MANY_REQUESTS, b"too many passwords were tried\n", **{"Retry-After": "1"})
+            return False
+        challenge = {"WWW-Authenticate": 'Basic realm="gpulake", charset="UTF-8"'}
+        self._answer(HTTPStatus.UNAUTHORIZED, b"unauthorized\n", **challenge)
+        return False
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8", **more: str) -> None:
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Connection": "close"}
+        self.send_response(status)
+        for name, value in (headers | more | dict(self.rules.headers)).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Requests are no news, and what a client sends has no place on a terminal."""
+
+
+def _takes_gzip(accept: str) -> bool:
+    for part in accept.split(","):
+        coding, _, quality = part.strip().lower().partition(";")
+        if coding.strip() in ("gzip", "*") and quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):
+            return True
+    return False

@@ -1,0 +1,219 @@
+"""Pushes metrics to an OTLP receiver, in a thread of its own. A receiver that is away costs the sampler nothing."""
+
+from __future__ import annotations
+
+import email.utils
+import gzip
+import random
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http.client import HTTPException
+from time import monotonic
+from typing import NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
+
+from gpulake import __version__
+from gpulake.collect.live import otlp
+from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
+from gpulake.collect.live.names import table
+from gpulake.collect.live.receiver import Receiver
+from gpulake.collect.live.state import State
+from gpulake.core.errors import ConfigError
+
+EVERY_SECONDS = 15.0
+MOST_QUEUED = 20  # five minutes of them
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
+LEAST_WAIT_SECONDS = 1.0
+MOST_WAIT_SECONDS = 60.0
+MOST_ANSWER_BYTES = 64 << 10
+LAST_SECONDS = 5.0  # for what is left when the collector ends
+
+
+class _Message(NamedTuple):
+    body: bytes
+    points: int
+
+
+class _Failure(NamedTuple):
+    reason: str
+    is_for_good: bool
+    wait_seconds: float | None  # that the receiver asked for
+
+
+class Pusher:
+    """Sends what the state says every so often, until it is closed."""
+
+    def __init__(
+        self,
+        state: State,
+        receiver: Receiver,
+        *,
+        every_seconds: float,
+        names: str,
+        most_processes: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._state = state
+        self._receiver = receiver
+        self._every_seconds = every_seconds
+        self._names = table(names)
+        self._most_processes = most_processes
+        self._say = say
+        self._opener = _opener(receiver)
+        self._queue: deque[_Message] = deque()
+        self._counts = {"points_sent_total": 0, "points_dropped_total": 0, "requests_failed_total": 0}
+        self._failures = 0  # in a row
+        self._said = ""
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gpulake-otlp", daemon=True)
+        state.pushed(self._counts)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Sends what is left, if the receiver takes it at once."""
+        self._is_closing.set()
+        self._thread.join(LAST_SECONDS + self._receiver.timeout_seconds)
+
+    def _run(self) -> None:
+        due = monotonic() + self._every_seconds
+        again = 0.0
+        while not self._is_closing.wait(max(0.0, min(due, again if self._queue else due) - monotonic())):
+            if monotonic() >= due:
+                due += self._every_seconds * max(1.0, (monotonic() - due) // self._every_seconds + 1)
+                self._collect()
+            if monotonic() >= again:
+                again = monotonic() + self._send_all()
+        self._collect()
+        end = monotonic() + LAST_SECONDS
+        while self._queue and self._send_first() is None and monotonic() < end:
+            pass
+        self._drop(len(self._queue), "the collector ended")
+
+    def _collect(self) -> None:
+        snapshot = self._state.snapshot()
+        if snapshot is None or not snapshot.is_fresh:
+            return
+        body, points = otlp.encode(snapshot, families(snapshot, self._names, most_processes=self._most_processes))
+        self._queue.append(_Message(gzip.compress(body, 1, mtime=0), points))
+        if len(self._queue) > MOST_QUEUED:
+            self._drop(1, "there are too many to keep")
+
+    def _send_all(self) -> float:
+        """Seconds to wait before the next try."""
+        while self._queue and not self._is_closing.is_set():
+            failure = self._send_first()
+            if failure is None:
+                continue
+            if failure.is_for_good:
+                self._drop(1, failure.reason)
+                continue
+            self._tell(f"{self._receiver.host} does not take metrics, and is tried again: {failure.reason}")
+            if failure.wait_seconds is not None:
+                return min(failure.wait_seconds, 10 * MOST_WAIT_SECONDS)
+            most = min(MOST_WAIT_SECONDS, LEAST_WAIT_SECONDS * 2.0 ** min(self._failures - 1, 10))
+            return random.uniform(most / 2, most)  # so that a cluster does not come back at once
+        return 0.0
+
+    def _send_first(self) -> _Failure | None:
+        message = self._queue[0]
+        failure, answer = _post(self._opener, self._receiver, message.body)
+        if failure is not None:
+            self._failures += 1
+            self._counts["requests_failed_total"] += 1
+        else:
+            self._queue.popleft()
+            self._failures = 0
+            refused, reason = otlp.rejected(answer)
+            refused = min(max(0, refused), message.points)
+            self._counts["points_sent_total"] += message.points - refused
+            self._counts["points_dropped_total"] += refused
+            self._tell(f"{self._receiver.host} did not take {refused} points: {reason[:200]!r}" if refused else "")
+        self._state.pushed(self._counts)
+        return failure
+
+    def _drop(self, messages: int, reason: str) -> None:
+        for _ in range(messages):
+            self._counts["points_dropped_total"] += self._queue.popleft().points
+        if messages:
+            self._tell(f"metrics for {self._receiver.host} were dropped: {reason}")
+            self._state.pushed(self._counts)
+
+    def _tell(self, message: str) -> None:
+        """Says a thing once, until something else is to be said."""
+        if message and message != self._said:
+            self._say(message)
+        self._said = message
+
+
+def push(
+    state: State,
+    receiver: Receiver,
+    *,
+    every_seconds: float = EVERY_SECONDS,
+    names: str = "dcgm",
+    most_processes: int = MOST_PROCESS_SERIES,
+    say: Callable[[str], None] = lambda _: None,
+) -> Pusher:
+    if not every_seconds > 0:
+        raise ConfigError(f"metrics are to be pushed every {every_seconds:g} seconds", "use a number above 0")
+    return Pusher(state, receiver, every_seconds=every_seconds, names=names, most_processes=most_processes, say=say)
+
+
+def _opener(receiver: Receiver) -> OpenerDirector:
+    """Without the handlers for files and redirects: what is sent goes to the receiver, and to nobody else."""
+    try:
+        context = ssl.create_default_context(cafile=receiver.ca_file or None)
+    except OSError as error:
+        hint = "check OTEL_EXPORTER_OTLP_CERTIFICATE"
+        raise ConfigError(f"{receiver.ca_file} cannot be used to verify the receiver: {error}", hint) from error
+    opener = OpenerDirector()
+    for handler in (
+        ProxyHandler(),
+        HTTPHandler(),
+        HTTPSHandler(context=context),
+        HTTPDefaultErrorHandler(),
+        HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _post(opener: OpenerDirector, receiver: Receiver, body: bytes) -> tuple[_Failure | None, bytes]:
+    headers = {
+        "Content-Type": "application/json",
+        "Content-Encoding": "gzip",
+        "User-Agent": f"gpulake/{__version__}",
+    }
+    request = Request(receiver.url, data=body, headers=dict(receiver.headers) | headers, method="POST")  # noqa: S310
+    try:
+        with opener.open(request, timeout=receiver.timeout_seconds) as answer:
+            return None, answer.read(MOST_ANSWER_BYTES)
+    except HTTPError as error:
+        with error:
+            is_for_good = error.code not in RETRY_STATUSES
+            return _Failure(f"HTTP {error.code}", is_for_good, _retry_after(error.headers.get("Retry-After", ""))), b""
+    except (URLError, HTTPException, OSError) as error:
+        return _Failure(str(getattr(error, "reason", error) or type(error).__name__), False, None), b""
+
+
+def _retry_after(text: str) -> float | None:
+    """Seconds, given as such or as a date."""
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        at = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,195 @@
+"""What the last tick saw. The sampler's thread only stores rows here; whoever asks takes a snapshot."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpulake.collect.identity import Identity
+from gpulake.collect.live.xids import XidCounts, Xids
+from gpulake.collect.rows import (
+    Cost,
+    GpuProcess,
+    GpuSample,
+    HostSample,
+    NicSample,
+    NodeEvent,
+    Process,
+    ProcessEnd,
+    ProcessSample,
+    Row,
+)
+from gpulake.core.clock import Clock, SystemClock
+
+STALE_INTERVALS = 3
+LEAST_STALE_MS = 3_000  # a page is asked for every few seconds at most: a hiccup of a fast sampler is no absence
+MOST_KINDS = 1_000  # of events: what a log line says has a bound
+
+
+@dataclass(frozen=True)
+class Gpu:
+    sample: GpuSample
+    since_ms: int  # its counters have not gone back since then, as far as we saw
+    processes: tuple[GpuProcess, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is known now. What is not fresh is not in it."""
+
+    identity: Identity
+    now_ms: int  # of the last tick
+    elapsed_ms: int  # of the last tick
+    boot_ms: int  # when the host was booted, as it looked when the collector began
+    begun_ms: int  # when the collector began
+    is_fresh: bool
+    host: HostSample | None
+    nics: tuple[NicSample, ...]
+    processes: tuple[tuple[Process, ProcessSample], ...]
+    gpus: tuple[Gpu, ...]
+    known_gpus: Mapping[str, GpuSample]  # by uuid: the last of each, however old, to say who an Xid was about
+    xids: XidCounts
+    events: Mapping[str, int]  # by kind
+    sources: Mapping[str, bool]
+    pushed: Mapping[str, int]
+    cost: Cost | None
+
+
+class State:
+    """Latest values. `observe` is what the sampler calls."""
+
+    def __init__(self, *, interval_seconds: float = 1.0, clock: Clock | None = None) -> None:
+        self.stale_ms = max(LEAST_STALE_MS, round(STALE_INTERVALS * interval_seconds * 1000))
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._identity: Identity | None = None
+        self._now_ms = self._elapsed_ms = self._boot_ms = self._begun_ms = 0
+        self._host: HostSample | None = None
+        self._host_at = 0
+        self._nics: dict[str, tuple[NicSample, int]] = {}
+        self._processes: dict[int, Process] = {}
+        self._samples: dict[int, ProcessSample] = {}
+        self._gpus: dict[str, tuple[GpuSample, int]] = {}
+        self._gpu_processes: dict[str, tuple[GpuProcess, ...]] = {}
+        self._xids = Xids()
+        self._events: dict[str, int] = {}
+        self._cost: Cost | None = None
+        self._sources: dict[str, bool] = {}
+        self._pushed: dict[str, int] = {}
+
+    def observe(self, identity: Identity, tick_elapsed_ms: int, now_ms: int, rows: Sequence[Row]) -> None:
+        """Stores what a tick read. It must cost next to nothing: the sampler waits for it."""
+        with self._lock:
+            if self._identity is None:
+                self._boot_ms = now_ms - tick_elapsed_ms
+                self._begun_ms = now_ms
+            self._identity = identity
+            self._now_ms = now_ms
+            self._elapsed_ms = tick_elapsed_ms
+            on_gpus: dict[str, list[GpuProcess]] = {}
+            for row in rows:
+                if isinstance(row, ProcessSample):
+                    self._samples[row.pid] = row
+                elif isinstance(row, GpuProcess):
+                    on_gpus.setdefault(row.gpu_uuid, []).append(row)
+                else:
+                    self._store(row)
+            for uuid, found in on_gpus.items():
+                self._gpu_processes[uuid] = tuple(found)
+
+    def source(self, name: str, *, is_up: bool) -> None:
+        """Whether a source is read. Processes are told when they change: while theirs is not, nobody knows of them."""
+        with self._lock:
+            self._sources[name] = is_up
+
+    def pushed(self, counts: Mapping[str, int]) -> None:
+        """What the thread that pushes has sent and dropped so far."""
+        with self._lock:
+            self._pushed = dict(counts)
+
+    def is_fresh(self) -> bool:
+        return self._identity is not None and self._age_ms() <= self.stale_ms
+
+    def snapshot(self) -> Snapshot | None:
+        """What is known now; None before the first tick."""
+        with self._lock:
+            if self._identity is None:
+                return None
+            is_fresh = self._age_ms() <= self.stale_ms
+            samples = self._samples
+            found = [(process, samples[pid]) for pid, process in self._processes.items() if pid in samples]
+            nics = [nic for nic, at in self._nics.values() if self._elapsed_ms - at <= self.stale_ms]
+            has_host = is_fresh and self._elapsed_ms - self._host_at <= self.stale_ms
+            known = {uuid: sample for uuid, (sample, _) in self._gpus.items()}
+            return Snapshot(
+                identity=self._identity,
+                now_ms=self._now_ms,
+                elapsed_ms=self._elapsed_ms,
+                boot_ms=self._boot_ms,
+                begun_ms=self._begun_ms,
+                is_fresh=is_fresh,
+                host=self._host if has_host else None,
+                nics=tuple(nics) if is_fresh else (),
+                processes=tuple(found) if is_fresh and self._sources.get("pid", True) else (),
+                gpus=self._fresh_gpus(),
+                known_gpus=known,
+                xids=self._xids.counts(self._elapsed_ms, known),
+                events=dict(self._events),
+                sources=dict(self._sources),
+                pushed=dict(self._pushed),
+                cost=self._cost,
+            )
+
+    def _store(self, row: Row) -> None:
+        if isinstance(row, Process):
+            old = self._processes.get(row.pid)
+            if old is not None and old.proc_id != row.proc_id:
+                self._samples.pop(row.pid, None)  # of another process that had this pid
+            self._processes[row.pid] = row
+        elif isinstance(row, ProcessEnd):
+            self._processes.pop(row.pid, None)
+            self._samples.pop(row.pid, None)
+        elif isinstance(row, HostSample):
+            self._host, self._host_at = row, self._elapsed_ms
+        elif isinstance(row, NicSample):
+            self._nics[row.iface] = (row, self._elapsed_ms)
+        elif isinstance(row, GpuSample):
+            self._store_gpu(row)
+        elif isinstance(row, NodeEvent):
+            self._count(row)
+        elif isinstance(row, Cost):
+            self._cost = row
+
+    def _store_gpu(self, row: GpuSample) -> None:
+        old, since_ms = self._gpus.get(row.gpu_uuid, (None, self._now_ms))
+        if old is not None and _has_gone_back(old.energy_joules_total, row.energy_joules_total):
+            since_ms = self._now_ms  # the driver was loaded again
+        self._gpus[row.gpu_uuid] = (row, since_ms)
+        if row.processes == 0:
+            self._gpu_processes.pop(row.gpu_uuid, None)
+
+    def _count(self, event: NodeEvent) -> None:
+        if event.kind in self._events or len(self._events) < MOST_KINDS:
+            self._events[event.kind] = self._events.get(event.kind, 0) + 1
+        if event.kind == "xid" and event.code is not None:
+            self._xids.add(event.elapsed_ms, event.subject, event.code, event.source)
+
+    def _fresh_gpus(self) -> tuple[Gpu, ...]:
+        """A GPU that fell silent is left out: a value that stands still looks like a value."""
+        now_ms = self._elapsed_ms + max(0, self._age_ms())
+        fresh = []
+        for uuid, (sample, since_ms) in self._gpus.items():
+            if now_ms - sample.elapsed_ms > self.stale_ms:
+                continue
+            users = self._gpu_processes.get(uuid, ())
+            shown = tuple(user for user in users if now_ms - user.elapsed_ms <= self.stale_ms)
+            fresh.append(Gpu(sample, since_ms, shown))
+        return tuple(fresh)
+
+    def _age_ms(self) -> int:
+        return round(self._clock.elapsed() * 1000) - self._elapsed_ms
+
+
+def _has_gone_back(before: float | None, now: float | None) -> bool:
+    return before is not None and now is not None and now < before

@@ -1,0 +1,169 @@
+"""Who a metric is about: the labels of hosts, disks, links, processes and GPUs, in the words of each style."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpulake.collect.identity import Identity
+from gpulake.collect.live.names import Labels
+from gpulake.collect.live.state import Gpu, Snapshot
+from gpulake.collect.rows import GpuProcess, GpuSample, Process
+
+# MIG-GPU-<uuid>/<GPU instance>/<compute instance>: how drivers named instances before they had uuids of their own.
+OLD_MIG = re.compile(r"MIG-(?P<gpu>GPU-[0-9a-fA-F-]+)/(?P<instance>\d+)/\d+")
+
+# By the kind of owner. dcgm-exporter's hpc_job is the job; it names pods, of which a cgroup only tells the uid.
+OWNER_LABELS = {
+    "dcgm": {"slurm": "hpc_job", "pod": "pod_uid", "container": "container_id"},
+    "otel": {"slurm": "hpc_job", "pod": "k8s.pod.uid", "container": "container.id"},
+}
+
+
+class Owner(NamedTuple):
+    kind: str
+    id: str
+    evidence: str
+
+
+def run(identity: Identity) -> Labels:
+    return (
+        ("run_id", identity.run_id),
+        ("node_id", identity.node_id),
+        ("stage", identity.stage),
+        ("host_id", identity.host_id),
+        ("boot_id", identity.boot_id),
+    )
+
+
+def core(number: int, style: str) -> Labels:
+    return (("cpu.logical_number" if style == "otel" else "cpu", str(number)),)
+
+
+def disk(name: str, style: str) -> Labels:
+    return (("system.device" if style == "otel" else "device", name),)
+
+
+def nic(iface: str, style: str) -> Labels:
+    return (("network.interface.name" if style == "otel" else "device", iface),)
+
+
+def process(row: Process, style: str) -> Labels:
+    return (
+        ("process.pid" if style == "otel" else "pid", str(row.pid)),
+        ("proc_id", row.proc_id),
+        ("comm", row.comm),
+        ("owner_kind", row.owner_kind),
+        ("owner_id", row.owner_id),
+    )
+
+
+def gpu(sample: GpuSample, known: Mapping[str, GpuSample], host_name: str, style: str) -> Labels:
+    """All of a GPU. dcgm-exporter gives an instance the number and uuid of its GPU, and tells instances apart by
+    their id; where the driver does not tell us that, ours are told apart by MIG_UUID."""
+    parent = known.get(sample.parent_uuid or "")
+    if style == "otel":
+        return _given(
+            ("hw.id", sample.gpu_uuid),
+            ("hw.type", "gpu"),
+            ("hw.name", _device(sample, parent)),
+            ("hw.model", sample.gpu_name),
+            ("hw.parent", sample.parent_uuid),
+            ("pci_bus_id", sample.pci_bus_id),
+            ("GPU_I_PROFILE", sample.mig_profile),
+        )
+    whole = sample if parent is None else parent
+    labels = _given(
+        ("gpu", None if whole.gpu_index is None else str(whole.gpu_index)),
+        ("UUID", sample.parent_uuid or sample.gpu_uuid),
+        ("pci_bus_id", sample.pci_bus_id),
+        ("device", _device(sample, parent)),
+        ("modelName", sample.gpu_name),
+        ("Hostname", host_name),
+    )
+    if sample.parent_uuid is None:
+        return labels
+    old = OLD_MIG.fullmatch(sample.gpu_uuid)
+    return labels + _given(
+        ("GPU_I_PROFILE", sample.mig_profile),
+        ("GPU_I_ID", old["instance"] if old else None),
+        ("MIG_UUID", sample.gpu_uuid),
+    )
+
+
+def gpu_id(sample: GpuSample, style: str) -> Labels:
+    """The least that names a GPU, for what is joined with the rest."""
+    if style == "otel":
+        return (("hw.id", sample.gpu_uuid),)
+    if sample.parent_uuid is None:
+        return (("UUID", sample.gpu_uuid),)
+    return (("UUID", sample.parent_uuid), ("MIG_UUID", sample.gpu_uuid))
+
+
+def unknown_gpu(subject: str, host_name: str, style: str) -> Labels:
+    """One that the kernel named, and nobody else."""
+    return (("hw.id", subject),) if style == "otel" else (("pci_bus_id", subject), ("Hostname", host_name))
+
+
+def gpu_process(row: GpuProcess, style: str) -> Labels:
+    return (
+        ("process.pid" if style == "otel" else "pid", str(row.pid)),
+        ("comm", row.comm or ""),
+        ("owner_kind", row.owner_kind),
+        ("owner_id", row.owner_id),
+    )
+
+
+def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
+    """Who holds a GPU: those whose processes are on it, or else those who were given it and leave it empty."""
+    uuid = gpu.sample.gpu_uuid
+    # Who is on a MIG instance is on its GPU, too.
+    on_it = (one for one in snapshot.gpus if uuid in (one.sample.gpu_uuid, one.sample.parent_uuid))
+    users = [user for one in on_it for user in one.processes]
+    if users:
+        using = {(user.owner_kind, user.owner_id) for user in users if user.owner_id}
+        return tuple(Owner(*found, "process") for found in sorted(using))
+    given = {
+        (process.owner_kind, process.owner_id)
+        for process, _ in snapshot.processes
+        if process.given_gpus and process.owner_id and _names(process.given_gpus, gpu.sample)
+    }
+    return tuple(Owner(*found, "environment") for found in sorted(given))
+
+
+def _names(given: str, sample: GpuSample) -> bool:
+    """Whether a list has this GPU. An index is that of a whole GPU; a uuid may be cut short, and a list ends at what
+    is neither, as CUDA reads it."""
+    for word in given.split(","):
+        name = word.strip()
+        if name.isdecimal() and len(name) < 7:
+            if sample.parent_uuid is None and sample.gpu_index == int(name):
+                return True
+        elif not name.startswith(("GPU-", "MIG-")):
+            return False
+        elif sample.gpu_uuid.startswith(name) and len(name) > 4:
+            return True
+    return False
+
+
+def owner(found: Owner) -> Labels:
+    return (("owner_kind", found.kind), ("owner_id", found.id), ("evidence", found.evidence))
+
+
+def owner_labels(found: tuple[Owner, ...], style: str) -> Labels:
+    """One label a kind. Several owners stand in one label: a series for each would count the GPU several times."""
+    by_kind: dict[str, list[str]] = {}
+    for one in found:
+        by_kind.setdefault(one.kind, []).append(one.id)
+    words = OWNER_LABELS[style]
+    return tuple((words[kind], ",".join(ids)) for kind, ids in by_kind.items() if kind in words)
+
+
+def _device(sample: GpuSample, parent: GpuSample | None) -> str | None:
+    whole = sample if parent is None else parent
+    return None if whole.gpu_index is None else f"nvidia{whole.gpu_index}"
+
+
+def _given(*labels: tuple[str, str | None]) -> Labels:
+    return tuple((name, value) for name, value in labels if value is not None)
