@@ -23,6 +23,7 @@ CPU = re.compile(r"(?:(?P<d>\d{1,6})-)?(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>
 EXIT = re.compile(r"(?P<code>\d{1,4}):(?P<signal>\d{1,3})", re.ASCII)
 STEP = "steps of jobs"
 NOT_OVER = "jobs that have not ended"
+NO_END = "jobs whose End was not printed"
 NEVER_RAN = "jobs that were never given a node"
 NO_HEADER = "there is no header row: print it with `sacct --parsable2`, without --noheader"
 
@@ -65,7 +66,7 @@ class Sacct:
         if shown.step:
             return LeftOut(row.line_number, STEP)
         if times is None:
-            return LeftOut(row.line_number, NOT_OVER)
+            return LeftOut(row.line_number, NOT_OVER if "End" in job else NO_END)
         if "NodeList" in job and not nodes:
             return LeftOut(row.line_number, NEVER_RAN)
         name = self._asked.module or text_of(job.get("JobName", "")) or "slurm"
