@@ -1,7 +1,7 @@
 """A command, traced: when it began and ended, how it ended, what it used. It runs as it would without us.
 
 What is known before it runs (its placement, the file that names its pid) is on the disk before it runs; if we are
-killed meanwhile, its start is there and its end is missing. A trace that cannot be written costs the trace, not the command.
+killed meanwhile, its start is there and its end is missing. A trace that cannot be written costs the trace alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -103,7 +102,6 @@ class _Child:
         os.close(errors_out)
         start_ticks = _start_ticks(self.pid)
         self.proc_id = None if start_ticks is None else f"{place.boot_id}-{start_ticks}-{self.pid}"
-        self._cpu_before_ms = 0.0
         self.cpu_time_ms = 0.0
         self.bytes_in: int | None = None
         self.bytes_out: int | None = None
@@ -113,13 +111,9 @@ class _Child:
         """The error number with which its program could not be run; 0: it runs."""
         os.write(self._gate, b".")
         os.close(self._gate)
-        told = b""
-        while more := os.read(self._errors, 64):
-            told += more
+        told = os.read(self._errors, 16)
         os.close(self._errors)
-        cpu_ns, _, error = told.partition(b" ")
-        self._cpu_before_ms = int(cpu_ns or b"0") / 1e6
-        return int(error or b"0")
+        return int(told or b"0")
 
     def wait(self) -> None:
         """Hands signals on until it has ended; what /proc says of it is read before it is gone."""
@@ -132,9 +126,7 @@ class _Child:
                     os.kill(self.pid, told.si_signo)
         self.bytes_in, self.bytes_out = _bytes(self.pid)
         _, status, usage = os.wait4(self.pid, 0)
-        # What it used while it was still a copy of us is not the command's.
-        used_ms = (usage.ru_utime + usage.ru_stime) * 1000 - self._cpu_before_ms
-        self.cpu_time_ms = round(max(0.0, used_ms), 3)
+        self.cpu_time_ms = round((usage.ru_utime + usage.ru_stime) * 1000, 3)
         code = os.waitstatus_to_exitcode(status)
         self.code = 128 - code if code < 0 else code
 
@@ -229,7 +221,6 @@ def _become(command: Command, context: TraceContext, gate: int, errors: int, mas
         if command.cpus:
             os.sched_setaffinity(0, command.cpus)
         environment = dict(command.environment) | context.environment()
-        os.write(errors, b"%d " % time.process_time_ns())
         os.execvpe(command.arguments[0], list(command.arguments), environment)  # noqa: S606 - a list, no shell
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
