@@ -97,3 +97,21 @@
 {% macro default__json_sum(json) -%}
     list_sum(map_values(try_cast({{ json }} as map(varchar, double))))
 {%- endmacro %}
+
+{# What a JSON object of texts has under a name. #}
+{% macro json_text(json, name) %}{{ adapter.dispatch('json_text', 'gpulake')(json, name) }}{% endmacro %}
+{% macro default__json_text(json, name) %}json_extract_string({{ json }}, '$."{{ name }}"'){% endmacro %}
+
+{# The number of a text in hex, such as 0x0000000000000004. #}
+{% macro hex_number(column) %}{{ adapter.dispatch('hex_number', 'gpulake')(column) }}{% endmacro %}
+{% macro default__hex_number(column) %}try_cast({{ column }} as bigint){% endmacro %}
+
+{# The median of a column, also over a window. #}
+{% macro median(number) %}{{ adapter.dispatch('median', 'gpulake')(number) }}{% endmacro %}
+{% macro default__median(number) %}median({{ number }}){% endmacro %}
+
+{# A text of JSON: an object of the keys and the values of the rows of a group. #}
+{% macro json_object_of(key, value) %}{{ adapter.dispatch('json_object_of', 'gpulake')(key, value) }}{% endmacro %}
+{% macro default__json_object_of(key, value) -%}
+    cast(json_group_object({{ key }}, {{ value }} order by {{ key }}) as varchar)
+{%- endmacro %}
