@@ -145,12 +145,13 @@ class _LastLook:
         self.is_stopped = False
 
     def more(self) -> bool:
-        if self._is_over or self._file.is_cut:
+        if self._is_over:
             return False
         # A writer that has not heard of the new file yet still writes to the old one.
         self._is_over = self._file.is_replaced()
         self.is_stopped = not self._wait()
-        return not self.is_stopped
+        # Behind the place where it was emptied, nothing is what it seems.
+        return not self.is_stopped and not self._file.is_cut
 
 
 class _Batch:

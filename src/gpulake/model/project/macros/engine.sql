@@ -110,8 +110,6 @@
 {% macro median(number) %}{{ adapter.dispatch('median', 'gpulake')(number) }}{% endmacro %}
 {% macro default__median(number) %}median({{ number }}){% endmacro %}
 
-{# A text of JSON: an object of the keys and the values of the rows of a group. #}
-{% macro json_object_of(key, value) %}{{ adapter.dispatch('json_object_of', 'gpulake')(key, value) }}{% endmacro %}
-{% macro default__json_object_of(key, value) -%}
-    cast(json_group_object({{ key }}, {{ value }} order by {{ key }}) as varchar)
-{%- endmacro %}
+{# The texts of the rows of a group, in the order of a column. #}
+{% macro joined_texts(column, order_by) %}{{ adapter.dispatch('joined_texts', 'gpulake')(column, order_by) }}{% endmacro %}
+{% macro default__joined_texts(column, order_by) %}string_agg({{ column }}, ', ' order by {{ order_by }}){% endmacro %}
