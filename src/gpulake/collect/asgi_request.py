@@ -22,8 +22,8 @@ class PassingRequest:
 
     context: TraceContext
     clock: Clock
-    began_ms: int
-    began: float
+    began_ms: float  # by the wall clock
+    began: float  # by the one that nobody can set, seconds
     bytes_in: int = 0
     bytes_out: int | None = 0
     status: int | None = None

@@ -114,9 +114,11 @@ class TracingMiddleware:
     ) -> None:
         ended = self._clock.elapsed() if request.ended is None else request.ended
         took_ms = max(0.0, (ended - request.began) * 1000)
-        enqueued_ms = _enqueued_ms(headers, request.began_ms)
-        times = Times(enqueued_ms, request.began_ms, request.began_ms + round(took_ms))
-        queue_time_ms = float(request.began_ms - enqueued_ms)
+        began_ms = int(request.began_ms)
+        enqueued_ms = _enqueued_ms(headers, began_ms)
+        # Cut, not rounded on their own: what lies within another request lies within it in milliseconds, too.
+        times = Times(enqueued_ms, began_ms, int(request.began_ms + took_ms))
+        queue_time_ms = float(began_ms - enqueued_ms)
         invocation = Invocation(
             trace_id=request.context.trace_id,
             span_id=request.context.span_id,
@@ -170,7 +172,7 @@ class TracingMiddleware:
         yield (
             self._place.run.system_stats,
             SystemStat(
-                ts_ms=self._now_ms(),
+                ts_ms=int(self._now_ms()),
                 node=self._place.node,
                 stage=self._place.stage,
                 metric="in_flight",
@@ -182,7 +184,7 @@ class TracingMiddleware:
 
     def _placement(self, service: _Service, event: str) -> PlacementEvent:
         return PlacementEvent(
-            ts=self._now_ms(),
+            ts=int(self._now_ms()),
             app_id=self._app_id,
             module_id=self._module_id,
             instance_id=service.instance_id,
@@ -193,8 +195,8 @@ class TracingMiddleware:
             pid=service.pid,
         )
 
-    def _now_ms(self) -> int:
-        return round(self._clock.now().timestamp() * 1000)
+    def _now_ms(self) -> float:
+        return self._clock.now().timestamp() * 1000
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class _Child:
         sys.stderr.flush()
         gate_in, self._gate = os.pipe()
         self._errors, errors_out = os.pipe()
-        self.began_ms = _ms(clock)
+        self._began_ms = clock.now().timestamp() * 1000
         self._began = clock.elapsed()
         self.pid = os.fork()
         if self.pid == 0:
@@ -130,9 +130,13 @@ class _Child:
         code = os.waitstatus_to_exitcode(status)
         self.code = 128 - code if code < 0 else code
 
+    @property
+    def began_ms(self) -> int:
+        return int(self._began_ms)
+
     def times(self, clock: Clock, enqueued_ms: int | None) -> Times:
         """Its length is that of a clock which nobody can set."""
-        ended_ms = self.began_ms + max(0, round((clock.elapsed() - self._began) * 1000))
+        ended_ms = int(self._began_ms + (clock.elapsed() - self._began) * 1000)
         is_before = enqueued_ms is not None and 0 <= enqueued_ms <= self.began_ms
         return Times(enqueued_ms if is_before else self.began_ms, self.began_ms, ended_ms)
 
@@ -265,7 +269,3 @@ def _bytes(pid: int) -> tuple[int | None, int | None]:
         return int(told["rchar"]), int(told["wchar"])
     except (OSError, ValueError, KeyError):
         return None, None
-
-
-def _ms(clock: Clock) -> int:
-    return round(clock.now().timestamp() * 1000)
