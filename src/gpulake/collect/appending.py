@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
 
 
 class Appender:
@@ -54,6 +53,7 @@ def append_synced(path: Path, rows: Iterable[object]) -> None:
 
 def line_of(row: object) -> bytes:
     """A row as a line of JSON; what is no text in Unicode is replaced, so that every reader can read it."""
-    content: Mapping[str, Any] | object = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
+    # The rows of dataclasses are flat: no need to copy them first.
+    content = vars(row) if is_dataclass(row) else row
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace") + b"\n"
