@@ -1,0 +1,271 @@
+"""A command, traced: when it began and ended, how it ended, what it used. It runs as it would without us.
+
+What is known before it runs (its placement, the file that names its pid) is on the disk before it runs; if we are
+killed meanwhile, its start is there and its end is missing. A trace that cannot be written costs the trace alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpulake.collect.appending import append_synced
+from gpulake.collect.invocation import Invocation, PlacementEvent, Times
+from gpulake.collect.place import Place
+from gpulake.collect.trace_context import TraceContext, context_from
+from gpulake.core.clock import Clock
+from gpulake.core.errors import UsageError
+
+NOT_FOUND = 127
+NOT_RUN = 126
+FORWARDED = {
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+}
+FROM_TERMINAL = {signal.SIGINT, signal.SIGQUIT}
+SI_KERNEL = 0x80
+CPUS = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
+DEFAULT_AGAIN = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
+
+
+@dataclass(frozen=True)
+class Command:
+    arguments: tuple[str, ...]
+    module: str = ""
+    app: str = ""
+    input: str | None = None
+    output: str | None = None
+    enqueued_ms: int | None = None
+    cpus: frozenset[int] = frozenset()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def program(self) -> str:
+        return Path(self.arguments[0]).name or self.arguments[0]
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    error: str  # why it did not run; empty: it did
+    context: TraceContext
+
+
+def run_command(command: Command, place: Place, clock: Clock, say: Callable[[str], None]) -> Ended:
+    """Runs it to its end, and returns its exit code: 128 and the signal where one killed it."""
+    names = {"traceparent": "TRACEPARENT", "x-trace-id": "TRACE_ID", "tracestate": "TRACESTATE"}
+    context = context_from({name: command.environment.get(variable, "") for name, variable in names.items()})
+    # Held back from here on, and taken one by one while the command runs; it gets them as they were.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+    try:
+        child = _Child(command, context, place, clock, before)
+        trace = _Trace(command, context, place, child, say)
+        trace.begin()
+        error = child.let_go()
+        child.wait()
+        trace.end(clock)
+        return Ended(child.code if not error else _code_of(error), os.strerror(error) if error else "", context)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Child:
+    """A process that waits between its birth and its program, until it is let go."""
+
+    def __init__(
+        self, command: Command, context: TraceContext, place: Place, clock: Clock, mask: set[int | signal.Signals]
+    ) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        gate_in, self._gate = os.pipe()
+        self._errors, errors_out = os.pipe()
+        self._began_ms = clock.now().timestamp() * 1000
+        self._began = clock.elapsed()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._gate)
+            os.close(self._errors)
+            _become(command, context, gate_in, errors_out, mask)
+        os.close(gate_in)
+        os.close(errors_out)
+        start_ticks = _start_ticks(self.pid)
+        self.proc_id = None if start_ticks is None else f"{place.boot_id}-{start_ticks}-{self.pid}"
+        self.cpu_time_ms = 0.0
+        self.bytes_in: int | None = None
+        self.bytes_out: int | None = None
+        self.code = 0
+
+    def let_go(self) -> int:
+        """The error number with which its program could not be run; 0: it runs."""
+        os.write(self._gate, b".")
+        os.close(self._gate)
+        told = os.read(self._errors, 16)
+        os.close(self._errors)
+        return int(told or b"0")
+
+    def wait(self) -> None:
+        """Hands signals on until it has ended; what /proc says of it is read before it is gone."""
+        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            told = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
+            # The keys of a terminal reach the whole foreground group: it has this one already.
+            is_theirs = told.si_signo in FROM_TERMINAL and told.si_code == SI_KERNEL
+            if told.si_signo != signal.SIGCHLD and not is_theirs:
+                with suppress(ProcessLookupError):
+                    os.kill(self.pid, told.si_signo)
+        self.bytes_in, self.bytes_out = _bytes(self.pid)
+        _, status, usage = os.wait4(self.pid, 0)
+        self.cpu_time_ms = round((usage.ru_utime + usage.ru_stime) * 1000, 3)
+        code = os.waitstatus_to_exitcode(status)
+        self.code = 128 - code if code < 0 else code
+
+    @property
+    def began_ms(self) -> int:
+        return int(self._began_ms)
+
+    def times(self, clock: Clock, enqueued_ms: int | None) -> Times:
+        """Its length is that of a clock which nobody can set."""
+        ended_ms = int(self._began_ms + (clock.elapsed() - self._began) * 1000)
+        is_before = enqueued_ms is not None and 0 <= enqueued_ms <= self.began_ms
+        return Times(enqueued_ms if is_before else self.began_ms, self.began_ms, ended_ms)
+
+
+class _Trace:
+    """What is written of a command, beside it."""
+
+    def __init__(
+        self, command: Command, context: TraceContext, place: Place, child: _Child, say: Callable[[str], None]
+    ) -> None:
+        self._command = command
+        self._context = context
+        self._place = place
+        self._child = child
+        self._say = say
+        self._module = command.module or command.program
+        self._sentinel = place.run.path / "pids" / str(child.pid)
+
+    def begin(self) -> None:
+        try:
+            self._sentinel.parent.mkdir(parents=True, exist_ok=True)
+            self._sentinel.write_text(f"{self._child.proc_id or ''}\n", encoding="utf-8")
+            append_synced(self._place.run.placement_events, [self._placement("start", self._child.began_ms)])
+        except OSError as error:
+            self._say(f"the start is not traced: {error}")
+
+    def end(self, clock: Clock) -> None:
+        command, child, place = self._command, self._child, self._place
+        times = child.times(clock, command.enqueued_ms)
+        invocation = Invocation(
+            trace_id=self._context.trace_id,
+            span_id=self._context.span_id,
+            parent_id=self._context.parent_id,
+            module_id=self._module,
+            instance_id=f"pid-{child.pid}",
+            ts_enqueue=times.ts_enqueue,
+            ts_start=times.ts_start,
+            ts_end=times.ts_end,
+            node=place.node,
+            stage=place.stage,
+            method="CLI",
+            path=command.program,
+            bytes_in=child.bytes_in,
+            bytes_out=child.bytes_out,
+            cpu_time_ms=child.cpu_time_ms,
+            queue_time_ms=times.queue_time_ms,
+            service_time_ms=times.service_time_ms,
+            rt_ms=times.rt_ms,
+            status=child.code,
+            pid=child.pid,
+            host_id=place.host_id,
+            proc_id=child.proc_id,
+            input=command.input,
+            output=command.output,
+        )
+        try:
+            append_synced(place.run.events("exec", os.getpid()), [invocation])
+            append_synced(place.run.placement_events, [self._placement("stop", times.ts_end)])
+            self._sentinel.unlink(missing_ok=True)
+        except OSError as error:
+            self._say(f"the end is not traced: {error}")
+
+    def _placement(self, event: str, at_ms: int) -> PlacementEvent:
+        return PlacementEvent(
+            ts=at_ms,
+            app_id=self._command.app or self._module,
+            module_id=self._module,
+            instance_id=f"pid-{self._child.pid}",
+            node_id=self._place.node,
+            event=event,
+            stage=self._place.stage,
+            host_id=self._place.host_id,
+            pid=self._child.pid,
+        )
+
+
+def _become(command: Command, context: TraceContext, gate: int, errors: int, mask: set[int | signal.Signals]) -> None:
+    """In the child: waits to be let go, and becomes the command. Never returns."""
+    code = NOT_RUN
+    try:
+        if not os.read(gate, 1):
+            os._exit(NOT_RUN)  # we were killed before it could be traced
+        for one in DEFAULT_AGAIN:
+            signal.signal(one, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if command.cpus:
+            os.sched_setaffinity(0, command.cpus)
+        environment = dict(command.environment) | context.environment()
+        os.execvpe(command.arguments[0], list(command.arguments), environment)  # noqa: S606 - a list, no shell
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        code = _code_of(number)
+        os.write(errors, b"%d" % number)
+    finally:
+        os._exit(code)
+
+
+def _code_of(error: int) -> int:
+    """As shells tell it."""
+    return NOT_FOUND if error in (errno.ENOENT, errno.ENOTDIR) else NOT_RUN
+
+
+def cpus_of(text: str, allowed: set[int]) -> frozenset[int]:
+    """`0-3,7`; empty: as they are."""
+    if not text:
+        return frozenset()
+    if not CPUS.fullmatch(text):
+        raise UsageError(f"{text!r} are not CPUs", "write them like 0-3,7")
+    chosen: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        chosen.update(range(int(first), int(last or first) + 1))
+    if not chosen or not chosen <= allowed:
+        raise UsageError(f"CPUs {text} are not all here", f"choose from: {','.join(map(str, sorted(allowed)))}")
+    return frozenset(chosen)
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Since boot. The name of a process may hold blanks and parentheses: fields are counted from its end."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _bytes(pid: int) -> tuple[int | None, int | None]:
+    """What it and its children read and wrote, of files and all else, as far as we may know."""
+    try:
+        told = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines())
+        return int(told["rchar"]), int(told["wchar"])
+    except (OSError, ValueError, KeyError):
+        return None, None

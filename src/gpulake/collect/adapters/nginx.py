@@ -1,0 +1,120 @@
+"""nginx's access log, in any `log_format`. The time in it is that of writing the line, when the request had ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpulake.collect import access_log
+from gpulake.collect.adapters import ADAPTERS, Asked, Line, Outcome
+from gpulake.collect.invocation import Times, integer_of
+from gpulake.collect.line_format import LineFormat, Part, Variable
+from gpulake.collect.trace_context import plain_id
+from gpulake.core.errors import UsageError
+
+COMBINED = (
+    '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"'
+)
+FORMATS = {"combined": COMBINED, "tracekit": f"{COMBINED} $request_length $request_time $http_x_trace_id"}
+VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+DIRECTIVE = re.compile(r"\s*log_format\s+\S+\s+(?:escape=\w+\s+)?(?P<strings>.*?);?\s*", re.DOTALL)
+STRING = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|([^\s'\"#]+)|#[^\n]*", re.DOTALL)
+TIMES = ("msec", "time_iso8601", "time_local")
+TRACES = ("http_traceparent", "http_x_trace_id", "otel_trace_id", "http_x_request_id", "request_id")
+NUMBER = r"(?:-|\d{1,20}(?:\.\d{1,9})?)?"  # a dash or nothing: there is none
+# Of each server that was asked: commas between tries, colons between groups of servers.
+NUMBERS = rf"{NUMBER}(?:(?:, | : ){NUMBER}){{0,99}}+"
+PATTERNS = {
+    "time_local": r"[^\]\"]{1,64}",
+    "status": r"(?:-|\d{1,5})?",
+    "upstream_response_time": NUMBERS,
+    **dict.fromkeys(("msec", "request_time", "request_length", "body_bytes_sent", "bytes_sent", "pid"), NUMBER),
+}
+
+
+@ADAPTERS.register("nginx")
+class NginxLog:
+    is_resumable = True
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._traces = (f"http_{_variable_of(asked.trace_field)}",) if asked.trace_field else TRACES
+        given = asked.format
+        # Without a word the longer format goes first: a line of it would not be one of the other.
+        texts = [FORMATS.get(given, given)] if given else [FORMATS["tracekit"], FORMATS["combined"]]
+        self._formats = [LineFormat(parts_of(text), has_escapes=True) for text in texts]
+
+    def read(self, lines: Iterator[Line]) -> Iterator[Outcome]:
+        for line in lines:
+            yield access_log.no_request(line) or self._request(line)
+
+    def _request(self, line: Line) -> Outcome:
+        values = next((found for form in self._formats if (found := form.take_apart(line.text))), None)
+        if values is None:
+            return access_log.rejected(line, "not a line of this log_format")
+        try:
+            times = _times(values, self._asked)
+        except ValueError as error:
+            return access_log.rejected(line, str(error))
+        method, path = access_log.request_line(values.get("request", ""))
+        trace, cause = access_log.trace_of(values, self._traces)
+        causes = ("http_x_parent_span_id", "http_x_span_id", "otel_parent_id")
+        target = values.get("request_uri") or values.get("uri", "")
+        upstream = values.get("upstream_response_time", "-")
+        sent = values.get("body_bytes_sent") or values.get("bytes_sent", "-")
+        request = access_log.Request(
+            times=times,
+            span=plain_id(values.get("otel_span_id")),
+            trace=trace,
+            cause=cause or next((one for name in causes if (one := plain_id(values.get(name)))), None),
+            method=method or plain_id(values.get("request_method")),
+            path=path or access_log.path_of(target),
+            bytes_in=integer_of(values.get("request_length", "-")),
+            bytes_out=integer_of(sent),
+            status=integer_of(values.get("status", "-")),
+            pid=integer_of(values.get("pid", "-")),
+            rt_ms=access_log.milliseconds(values.get("request_time", "-")),
+            service_time_ms=_sum_ms(upstream),
+        )
+        return access_log.found(line, request, self._asked, "nginx")
+
+
+def parts_of(text: str) -> list[Part]:
+    """A format as words and variables; the whole directive will do as well."""
+    directive = DIRECTIVE.fullmatch(text)
+    if directive:
+        strings = STRING.findall(directive["strings"])
+        text = "".join(re.sub(r"\\(.)", r"\1", one or two) or bare for one, two, bare in strings)
+    parts: list[Part] = []
+    end = 0
+    for found in VARIABLE.finditer(text):
+        name = found[1] or found[2]
+        parts += [text[end : found.start()], Variable(name, PATTERNS.get(name, ""))]
+        end = found.end()
+    parts.append(text[end:])
+    names = {part.name for part in parts if isinstance(part, Variable)}
+    if names and not names.intersection(TIMES):
+        raise UsageError("the log_format has no time", f"log one of: {', '.join(f'${name}' for name in TIMES)}")
+    return parts
+
+
+def _times(values: Mapping[str, str], asked: Asked) -> Times:
+    if (end := access_log.milliseconds(values.get("msec", "-"))) is not None:
+        ended_ms = round(end)
+    elif iso := values.get("time_iso8601"):
+        ended_ms = access_log.iso_time_ms(iso, asked.zone)
+    else:
+        ended_ms = access_log.clf_time_ms(values.get("time_local", ""))
+    took = access_log.milliseconds(values.get("request_time", "-"))
+    began_ms = None if took is None else ended_ms - round(took)
+    return Times(began_ms, began_ms, ended_ms)
+
+
+def _sum_ms(text: str) -> float | None:
+    known = [one for word in re.split(r", | : ", text) if (one := access_log.milliseconds(word)) is not None]
+    return round(sum(known), 6) if known else None
+
+
+def _variable_of(header: str) -> str:
+    """X-Trace-Id and $http_x_trace_id alike."""
+    return header.lower().replace("-", "_").removeprefix("$").removeprefix("http_")

@@ -1,0 +1,162 @@
+"""Slurm's accounting, as `sacct --parsable2` prints it: an invocation per job that ended, a placement per node of it.
+
+The invocation is on the first node of the job; placement events tell of all of them, under the same instance, the id of
+the job. Steps are parts of a job and no jobs; jobs that have not ended, or were never given a node, did not run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, tzinfo
+
+from gpulake.collect.access_log import epoch_ms
+from gpulake.collect.adapters import ADAPTERS, EMPTY, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.invocation import Invocation, PlacementEvent, Times, id_from, text_of
+from gpulake.core import slurm_words as words
+from gpulake.core.sacct_rows import NO_NODES, Header, header_of, joined_rows
+from gpulake.core.types import BadRow, TextRow
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
+NO_TIME = {"", "Unknown", "None", "N/A"}
+CPU = re.compile(r"(?:(?P<d>\d{1,6})-)?(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d\d(?:\.\d{1,9})?)", re.ASCII)
+EXIT = re.compile(r"(?P<code>\d{1,4}):(?P<signal>\d{1,3})", re.ASCII)
+STEP = "steps of jobs"
+NOT_OVER = "jobs that have not ended"
+NO_END = "jobs whose End was not printed"
+NEVER_RAN = "jobs that were never given a node"
+NO_HEADER = "there is no header row: print it with `sacct --parsable2`, without --noheader"
+
+
+@ADAPTERS.register("sacct")
+class Sacct:
+    is_resumable = False  # what a line means stands in the header
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+
+    def read(self, lines: Iterator[Line]) -> Iterator[Outcome]:
+        header: Header | None = None
+        for line in lines:
+            if not line.text.strip():
+                yield LeftOut(line.number, EMPTY)
+                continue
+            header = header_of(line.text.removeprefix("\ufeff"))
+            if header:
+                yield LeftOut(line.number, "header rows")
+                break
+            yield Rejected(line.number, NO_HEADER, line.text)
+        if header is None:
+            return
+        for row in joined_rows(((line.number, line.text) for line in lines), header):
+            if isinstance(row, BadRow):
+                yield Rejected(row.line_number, row.reason, row.text)
+            else:
+                yield self._job(row, dict(zip(header.names, row.fields, strict=True)))
+
+    def _job(self, row: TextRow, job: Mapping[str, str]) -> Outcome:
+        try:
+            shown = words.job_id(job.get("JobID") or job.get("JobIDRaw", ""))
+            state, _ = words.state(job["State"])
+            nodes = [] if job.get("NodeList", "") in NO_NODES else words.hosts(job["NodeList"])
+            times = _times(job, self._asked.zone)
+            cpu_time_ms = _cpu_ms(job)
+        except ValueError as error:
+            return Rejected(row.line_number, str(error), row.text)
+        if shown.step:
+            return LeftOut(row.line_number, STEP)
+        if times is None:
+            return LeftOut(row.line_number, NOT_OVER if "End" in job else NO_END)
+        if "NodeList" in job and not nodes:
+            return LeftOut(row.line_number, NEVER_RAN)
+        name = self._asked.module or text_of(job.get("JobName", "")) or "slurm"
+        invocation = Invocation(
+            trace_id=shown.job_id,
+            span_id=id_from("sacct", job.get("Cluster", ""), shown.job_id, times.ts_enqueue, times.ts_start),
+            module_id=name,
+            instance_id=shown.job_id,
+            ts_enqueue=times.ts_enqueue,
+            ts_start=times.ts_start,
+            ts_end=times.ts_end,
+            node=nodes[0] if nodes else self._asked.node,
+            stage=self._asked.stage,
+            method="CLI",
+            path=name,
+            cpu_time_ms=cpu_time_ms,
+            queue_time_ms=times.queue_time_ms,
+            service_time_ms=times.service_time_ms,
+            rt_ms=times.rt_ms,
+            status=_exit_code(job.get("ExitCode", "")),
+            host_id=None if nodes else self._asked.host_id,
+            state=state,
+        )
+        return Found(row.line_number, invocation, tuple(self._placements(invocation, nodes)))
+
+    def _placements(self, job: Invocation, nodes: list[str]) -> Iterator[PlacementEvent]:
+        for node in nodes or [job.node]:
+            for event, at in (("start", job.ts_start), ("stop", job.ts_end)):
+                if at is not None:
+                    yield PlacementEvent(
+                        ts=at,
+                        app_id=job.module_id,
+                        module_id=job.module_id,
+                        instance_id=job.instance_id,
+                        node_id=node,
+                        event=event,
+                        stage=job.stage,
+                        host_id=job.host_id,
+                        pid=None,
+                    )
+
+
+def _times(job: Mapping[str, str], zone: tzinfo) -> Times | None:
+    """None: the job has not ended."""
+    end = _local(job.get("End", ""))
+    if end is None:
+        return None
+    submit, start = _local(job.get("Submit", "")), _local(job.get("Start", ""))
+    enqueued, began = (None if at is None else _ms(at, zone) for at in (submit, start))
+    ended = _ms(end, zone)
+    if began is not None and ended < began:
+        # In the hour that comes twice when clocks are set back, the end is of the second one.
+        ended = _ms(end.replace(fold=1), zone)
+    return Times(enqueued, began, ended)
+
+
+def _local(text: str) -> datetime | None:
+    if text in NO_TIME:
+        return None
+    if not TIME.fullmatch(text):
+        raise ValueError(f"{text[:64]!r} is not a time")
+    return datetime.fromisoformat(text)
+
+
+def _ms(local: datetime, zone: tzinfo) -> int:
+    return epoch_ms(local.replace(tzinfo=zone))
+
+
+def _cpu_ms(job: Mapping[str, str]) -> float | None:
+    """CPU in use, steps included; sacct's CPUTime is CPU that was held."""
+    parts = ("UserCPU", "SystemCPU") if "UserCPU" in job and "SystemCPU" in job else ("TotalCPU",)
+    found = [_span_ms(job.get(name, "")) for name in parts]
+    known = [one for one in found if one is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _span_ms(text: str) -> float | None:
+    """`[days-][hours:]minutes:seconds`."""
+    if not text:
+        return None
+    found = CPU.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text[:64]!r} is not a time span")
+    minutes = int(found["d"] or 0) * 1440 + int(found["h"] or 0) * 60 + int(found["m"])
+    return round((minutes * 60 + float(found["s"])) * 1000, 6)
+
+
+def _exit_code(text: str) -> int | None:
+    """`0:9`: the code, or as a shell would tell the signal."""
+    found = EXIT.fullmatch(text)
+    if not found:
+        return None
+    return 128 + int(found["signal"]) if int(found["signal"]) else int(found["code"])

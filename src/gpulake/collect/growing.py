@@ -1,0 +1,120 @@
+"""Text files that others write, line by line: read to their present end and on from there, however they are rotated."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gpulake.collect.adapters import Line
+from gpulake.collect.invocation import id_from
+from gpulake.core.errors import InputError
+
+CHUNK_BYTES = 1 << 18
+LONGEST_LINE_BYTES = 64 << 20  # what is longer is cut: a line without end must not take all memory
+
+
+class Lines:
+    """Cuts bytes into lines, counts them, and knows where in the file the last whole one ended."""
+
+    def __init__(self, number: int = 0, offset: int = 0) -> None:
+        self.number = number
+        self.offset = offset  # behind the last line that was given
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        whole, end, rest = (self._rest + chunk).rpartition(b"\n")
+        self._rest = rest
+        if end:
+            for text in whole.split(b"\n"):
+                yield self._line(text, len(text) + 1)
+        if len(self._rest) > LONGEST_LINE_BYTES:
+            yield from self.last(is_ended=True)
+
+    def last(self, *, is_ended: bool) -> Iterator[Line]:
+        """What has no end; where it is not ended, its place is not passed."""
+        if self._rest:
+            offset = self.offset
+            yield self._line(self._rest, len(self._rest), is_ended=is_ended)
+            self.offset = self.offset if is_ended else offset
+            self._rest = b""
+
+    def _line(self, text: bytes, size: int, *, is_ended: bool = True) -> Line:
+        self.number += 1
+        self.offset += size
+        # What is no UTF-8 is shown as nginx would have written it.
+        return Line(self.number, text.removesuffix(b"\r").decode("utf-8", "backslashreplace"), is_ended)
+
+
+class GrowingFile:
+    """A file, not a name: it stays the same when it is renamed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._first = self._read_first()
+        except OSError as error:
+            raise InputError(
+                f"cannot read {str(path)!r}: {error.strerror}", "check the path and who may read it"
+            ) from error
+        self._number = os.fstat(self._file).st_ino
+        self._read_to = 0
+
+    @property
+    def source_id(self) -> str:
+        """The same for the same file under another name; another one once the file was begun anew."""
+        return id_from(self._number, self._first.decode("utf-8", "backslashreplace"))
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its first line is whole: before that, nobody can tell which file it is."""
+        return self._first.endswith(b"\n")
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was emptied since it was opened, even if it has grown again."""
+        return os.fstat(self._file).st_size < self._read_to or not self._read_first().startswith(self._first)
+
+    def is_replaced(self) -> bool:
+        """Whether another file has its name now. A name that is gone may come back."""
+        try:
+            return self.path.stat().st_ino != self._number
+        except FileNotFoundError:
+            return False
+
+    def lines(self, lines: Lines) -> Iterator[Line]:
+        """From where `lines` stands to the present end."""
+        self._read_to = max(self._read_to, lines.offset)
+        while chunk := os.pread(self._file, CHUNK_BYTES, self._read_to):
+            self._read_to += len(chunk)
+            yield from lines.feed(chunk)
+
+    def digest(self) -> str:
+        """Of all that it holds."""
+        told = hashlib.sha256()
+        offset = 0
+        while chunk := os.pread(self._file, CHUNK_BYTES, offset):
+            told.update(chunk)
+            offset += len(chunk)
+        return told.hexdigest()[:16]
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _read_first(self) -> bytes:
+        found = os.pread(self._file, CHUNK_BYTES, 0)
+        line, end, _ = found.partition(b"\n")
+        return line + end
+
+
+def piped_lines(descriptor: int, pause: Callable[[], None]) -> Iterator[Line]:
+    """Lines of a pipe to its end; `pause` is called where the next one is not there yet."""
+    lines = Lines()
+    while chunk := os.read(descriptor, CHUNK_BYTES):
+        yield from lines.feed(chunk)
+        if not select.select([descriptor], [], [], 0)[0]:
+            pause()
+    yield from lines.last(is_ended=True)

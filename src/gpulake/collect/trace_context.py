@@ -1,0 +1,106 @@
+"""Which trace a request is a part of: W3C's `traceparent`, and ids as plain text beside it.
+
+A trace id that is no W3C id travels as text (X-Trace-Id, TRACE_ID); a W3C id that is made from it goes with it, and
+whoever takes both in knows that they are one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Version 00 has these four parts and no more; a newer one may have more behind a dash.
+TRACEPARENT = re.compile(
+    r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"
+)
+PLAIN_ID = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")  # what a header can carry, on one line
+TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
+UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
+LONGEST_STATE = 512
+SAMPLED = 0x01
+
+
+@dataclass(frozen=True)
+class TraceParent:
+    trace_id: str
+    parent_id: str
+    flags: int
+
+
+@dataclass(frozen=True)
+class TraceContext:
+    """The trace, the part of it that is ours, and the part that caused ours."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    flags: int = SAMPLED
+    state: str = ""  # W3C's tracestate: handed on as it came
+
+    @property
+    def traceparent(self) -> str:
+        return f"00-{w3c_trace_id(self.trace_id)}-{w3c_span_id(self.span_id)}-{self.flags & SAMPLED:02x}"
+
+    def headers(self) -> dict[str, str]:
+        """What a request carries that this part causes."""
+        told = {
+            "traceparent": self.traceparent,
+            "X-Trace-Id": self.trace_id,
+            "X-Parent-Span-Id": self.span_id,
+            "X-Span-Id": self.span_id,
+        }
+        return told | {"tracestate": self.state} if self.state else told
+
+    def environment(self) -> dict[str, str]:
+        """The same for a command."""
+        return {"TRACEPARENT": self.traceparent, "TRACE_ID": self.trace_id}
+
+
+def parse_traceparent(text: str) -> TraceParent | None:
+    """As W3C has it, strictly; None where it says to begin a new trace."""
+    found = TRACEPARENT.fullmatch(text)
+    if not found or found["version"] == "ff" or (found["version"] == "00" and found["more"] is not None):
+        return None
+    if not found["trace"].strip("0") or not found["parent"].strip("0"):
+        return None
+    return TraceParent(found["trace"], found["parent"], int(found["flags"], 16))
+
+
+def plain_id(text: str | None) -> str | None:
+    """An id that may be anything that one header can carry; the dash that logs write for nothing is none."""
+    return text if text and text != "-" and PLAIN_ID.fullmatch(text) else None
+
+
+def context_from(given: Mapping[str, str]) -> TraceContext:
+    """From traceparent, else from the plain ids; what is missing or wrong is made. Names are in lower case."""
+    parent = parse_traceparent(given.get("traceparent", ""))
+    plain = plain_id(given.get("x-trace-id"))
+    if parent is None:
+        cause = plain_id(given.get("x-parent-span-id")) or plain_id(given.get("x-span-id"))
+        return TraceContext(plain or secrets.token_hex(16), secrets.token_hex(8), cause if plain else None)
+    is_one = plain is not None and w3c_trace_id(plain) == parent.trace_id
+    state = given.get("tracestate", "")
+    return TraceContext(
+        trace_id=plain if plain is not None and is_one else parent.trace_id,
+        span_id=secrets.token_hex(8),
+        parent_id=parent.parent_id,
+        flags=parent.flags,
+        state=state if len(state) <= LONGEST_STATE and state.isascii() and state.isprintable() else "",
+    )
+
+
+def w3c_trace_id(trace_id: str) -> str:
+    """The id itself where it is one, a UUID without its dashes, and else a hash of it."""
+    if TRACE_ID.fullmatch(trace_id):
+        return trace_id
+    if UUID.fullmatch(trace_id) and trace_id.strip("0-"):
+        return trace_id.replace("-", "").lower()
+    return hashlib.sha256(trace_id.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def w3c_span_id(span_id: str) -> str:
+    is_one = re.fullmatch(r"(?!0{16})[0-9a-f]{16}", span_id)
+    return span_id if is_one else hashlib.sha256(span_id.encode("utf-8", "replace")).hexdigest()[:16]
