@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
@@ -91,6 +91,7 @@ def test_a_line_of_a_log_is_read_in_each_of_its_ways_of_telling_time(text: str, 
     assert read_line(text) == line
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_line_breaks_it(text: str) -> None:
     for line in (text, f"[ 1.5] {text}", f"NVRM: Xid (PCI:{text}", f"Out of memory: Killed process 1 ({text}"):

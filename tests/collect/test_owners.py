@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost
@@ -73,6 +73,7 @@ def test_a_job_goes_before_a_pod_and_a_pod_before_a_container_whatever_their_ord
     assert owner_in("".join(lines[:2])) == POD
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_breaks_it_and_no_id_has_other_signs_than_an_id_has(text: str) -> None:
     for cgroup in (text, f"0::{text}", f"0::/lxc/{text}", f"0::/slurm/uid_0/job_{text}", f"0::/docker/{text}"):
@@ -125,6 +126,7 @@ def test_what_a_process_was_given_is_what_the_scheduler_said_first(environ: dict
     assert given_gpus("".join(f"{name}={value}\0" for name, value in environ.items()).encode()) == gpus
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_no_environment_breaks_it(environ: bytes) -> None:
     for text in (environ, b"CUDA_VISIBLE_DEVICES=" + environ):
