@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collect.hosts import RecordedHost
+from collect.hosts import RecordedHost, wait_until
 from gpulake.collect.owners import UNATTRIBUTED, Owner, given_gpus, is_within, owner_in, owner_of, variables
 
 ID = "3fc28fa1c647ceede9f6b340d0b16c9f1f663698972d22a52e296f291638e014"
@@ -100,9 +100,11 @@ def test_a_process_that_is_gone_is_nobodys(tmp_path: Path) -> None:
 
 def test_the_environment_of_a_real_process_is_read() -> None:
     with subprocess.Popen(["sleep", "60"], env={"CUDA_VISIBLE_DEVICES": "2,3"}) as process:
-        environ = Path(f"/proc/{process.pid}/environ").read_bytes()
+        environ = Path(f"/proc/{process.pid}/environ")
+        wait_until(environ.read_bytes)  # it has none while it becomes the other program
+        given = given_gpus(environ.read_bytes())
         process.kill()
-    assert given_gpus(environ) == "2,3"
+    assert given == "2,3"
 
 
 @pytest.mark.parametrize(

@@ -303,13 +303,16 @@ def test_all_are_listed_only_where_the_kernel_gave_out_a_pid_or_ten_seconds_pass
     host.process(7)
     source = Pid(host.machine())
     read(source)
-    read(source, OLD + 1)  # a pid is given out a moment before its process is seen: it is listed once more
-    host.process(8)
-    assert read(source, OLD + 2) == []
-    assert pids(read(source, OLD + 12)) == [8]
+    loadavg(8)
+    assert read(source, OLD + 1) == []
+    host.process(8)  # its pid was given out a moment before it could be seen
+    assert pids(read(source, OLD + 2)) == [8]
     host.process(9)
-    loadavg(9)
-    assert pids(read(source, OLD + 13)) == [9]
+    assert read(source, OLD + 3) == []
+    assert pids(read(source, OLD + 12)) == [9]
+    host.process(10)
+    loadavg(10)
+    assert pids(read(source, OLD + 13)) == [10]
 
 
 def test_the_newest_pid_of_another_namespace_is_not_believed(host: RecordedHost) -> None:
