@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collect.hosts import RecordedHost
+from collect.hosts import RecordedHost, wait_until
 from gpulake.collect.owners import UNATTRIBUTED, Owner, given_gpus, is_within, owner_in, owner_of, variables
 
 ID = "3fc28fa1c647ceede9f6b340d0b16c9f1f663698972d22a52e296f291638e014"
@@ -73,6 +73,7 @@ def test_a_job_goes_before_a_pod_and_a_pod_before_a_container_whatever_their_ord
     assert owner_in("".join(lines[:2])) == POD
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_breaks_it_and_no_id_has_other_signs_than_an_id_has(text: str) -> None:
     for cgroup in (text, f"0::{text}", f"0::/lxc/{text}", f"0::/slurm/uid_0/job_{text}", f"0::/docker/{text}"):
@@ -99,9 +100,11 @@ def test_a_process_that_is_gone_is_nobodys(tmp_path: Path) -> None:
 
 def test_the_environment_of_a_real_process_is_read() -> None:
     with subprocess.Popen(["sleep", "60"], env={"CUDA_VISIBLE_DEVICES": "2,3"}) as process:
-        environ = Path(f"/proc/{process.pid}/environ").read_bytes()
+        environ = Path(f"/proc/{process.pid}/environ")
+        wait_until(environ.read_bytes)  # it has none while it becomes the other program
+        given = given_gpus(environ.read_bytes())
         process.kill()
-    assert given_gpus(environ) == "2,3"
+    assert given == "2,3"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,7 @@ def test_what_a_process_was_given_is_what_the_scheduler_said_first(environ: dict
     assert given_gpus("".join(f"{name}={value}\0" for name, value in environ.items()).encode()) == gpus
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_no_environment_breaks_it(environ: bytes) -> None:
     for text in (environ, b"CUDA_VISIBLE_DEVICES=" + environ):
