@@ -45,13 +45,18 @@ def identify(
         stage=stage,
         host_id=_host_id(root, host_name),
         host_name=host_name,
-        boot_id=_text(root / "proc/sys/kernel/random/boot_id").replace("-", "")[:12],
+        boot_id=boot_id_of(root),
         cpu_cores=len(re.findall(r"^processor\s*:", processors, re.MULTILINE)) or os.cpu_count() or 1,
         memory_bytes=_memory_bytes(_text(root / "proc/meminfo")),
         cpu_model=_first(r"^model name\s*:\s*(.+)$", processors),
         cpu_freq_mhz=cpu_freq_mhz or _freq_mhz(root, processors),
         ticks_per_second=os.sysconf("SC_CLK_TCK"),
     )
+
+
+def boot_id_of(root: Path = Path("/")) -> str:
+    """Of the kernel that runs now: another after each reboot."""
+    return _text(root / "proc/sys/kernel/random/boot_id").replace("-", "")[:12]
 
 
 def _host_id(root: Path, host_name: str) -> str:

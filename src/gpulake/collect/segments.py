@@ -2,7 +2,7 @@
 
 A line is a block: its checksum, a space, JSON, a tab, JSON of its rows. An empty line stands before it, so that half a
 line or a newline gone bad costs one block, not two. The first line of each segment is its header, which names the
-columns of the rows, so that a segment can be read without the code that wrote it; it stands there twice, because nothing
+columns of the rows, so that a segment can be read without the code that wrote it; it stands there twice, as nothing
 else in the file can be read without it. Files are named by session and number, both counted, so that their order needs
 no clock.
 

@@ -20,7 +20,8 @@ class Source(Protocol):
     def read(self, clock: Clock) -> Iterable[Row]:
         """What there is now. Raises NoData if there is nothing and will be nothing.
 
-        A source that drops impossible values counts them in an attribute `values_dropped`.
+        A source that drops impossible values counts them in an attribute `values_dropped`; one that has other processes
+        work for it says what they cost in `worker_cpu_seconds`.
         """
         ...
 
