@@ -278,7 +278,7 @@ class Sampler:
             return
         self._told_at = elapsed
         cost = self._cost()
-        seconds = max(self._clock.elapsed() - self._began, 1e-3)
+        seconds = max(self._clock.elapsed() - self._began, 1.0)
         status = {
             "state": state,
             "run_id": self._identity.run_id,

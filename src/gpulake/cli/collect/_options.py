@@ -47,9 +47,10 @@ def settings_options(function: Function) -> Function:
         settings = Settings(**{name: options.pop(name) for name in names})
         return function(settings=settings, **options)
 
+    wrapped: Function = with_settings
     for option in reversed(_OPTIONS):
-        with_settings = option(with_settings)
-    return with_settings
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def new_run_id() -> str:

@@ -17,8 +17,8 @@ from gpulake.collect.settings import Settings
 def command(settings: Settings, answer_to: int | None) -> None:
     """Collect traces of this machine in the foreground, until ^C, TERM or --duration.
 
-    Needs no root: what it may not read is said once and left out. Samples are on the disk within a second, and a run that
-    was cut off goes on where it stopped when it is given the same --run-id.
+    Needs no root: what it may not read is said once and left out. Samples are on the disk within a second, and a run
+    that was cut off goes on where it stopped when it is given the same --run-id.
 
     \b
     Example: gpulake collect run --run-id night1 --interval 200ms --match 'python|ffmpeg'

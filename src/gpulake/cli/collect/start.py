@@ -16,8 +16,8 @@ from gpulake.collect.settings import Settings
 def command(settings: Settings, grace: float) -> None:
     """Collect traces of this machine in the background.
 
-    Returns once the first samples are on the disk, or says why there are none. A collector of the same run and node that
-    runs already is replaced.
+    Returns once the first samples are on the disk, or says why there are none. A collector of the same run and node
+    that runs already is replaced.
 
     \b
     Example: gpulake collect start --run-id night1 --peer 10.0.0.2

@@ -1,0 +1,116 @@
+"""Sources, clocks and machines for the tests of the sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from gpulake.collect.identity import Identity
+from gpulake.collect.rows import KINDS, NodeEvent, Row
+from gpulake.collect.segments import read_blocks_once
+from gpulake.core.clock import Clock
+
+IDENTITY = Identity(
+    run_id="r1",
+    node_id="n1",
+    stage="edge",
+    host_id="h1",
+    host_name="host1",
+    boot_id="b1",
+    cpu_cores=2,
+    memory_bytes=1 << 30,
+    cpu_model="test",
+    cpu_freq_mhz=2400,
+    ticks_per_second=100,
+)
+
+
+class SteppingClock:
+    """Stands still but for what is added to it."""
+
+    def __init__(self, *, elapsed: float = 100.0) -> None:
+        self.seconds = elapsed
+        self.at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def elapsed(self) -> float:
+        return self.seconds
+
+    def pass_time(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.at += timedelta(seconds=seconds)
+
+    def set_wall(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+def waits(clock: SteppingClock, times: int) -> Callable[[float], bool]:
+    """A wait that takes no time, and says to stop after so many."""
+    left = iter(range(times - 1))
+
+    def wait(seconds: float) -> bool:
+        clock.pass_time(seconds)
+        return next(left, None) is None
+
+    return wait
+
+
+class Counter:
+    """A resumable source: it yields each number once, up to a limit that grows by `step` with each read."""
+
+    def __init__(self, step: int = 3) -> None:
+        self.limit = 0
+        self._step = step
+        self._next = 0
+
+    def read(self, clock: Clock) -> Iterator[Row]:
+        self.limit += self._step
+        while self._next < self.limit:
+            number = self._next
+            self._next += 1
+            yield number_row(clock, number)
+
+    def position(self) -> int:
+        return self._next
+
+    def resume(self, position: int) -> None:
+        self._next = position
+
+
+class Plain:
+    """A source that yields one row a read: how often it was read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.forgotten = 0
+        self.is_closed = False
+        self.values_dropped = 0
+
+    def read(self, clock: Clock) -> Iterable[Row]:
+        self.reads += 1
+        return [number_row(clock, self.reads, "plain")]
+
+    def forget(self) -> None:
+        self.forgotten += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def number_row(clock: Clock, number: int, subject: str = "number") -> NodeEvent:
+    return NodeEvent(round(clock.elapsed() * 1000), "number", subject, number, None, "", "kernel")
+
+
+def events_in(folder: Path) -> list[NodeEvent]:
+    return [NodeEvent(*row) for _, block in read_blocks_once(folder) for row in block.rows.get("event", ())]
+
+
+def numbers_in(folder: Path, subject: str = "number") -> list[int]:
+    return [event.code for event in events_in(folder) if event.subject == subject and event.code is not None]
+
+
+def rows_in(folder: Path, kind: str) -> list[Row]:
+    return [KINDS[kind](*row) for _, block in read_blocks_once(folder) for row in block.rows.get(kind, ())]
