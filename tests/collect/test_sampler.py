@@ -148,7 +148,7 @@ def test_messages_that_never_repeat_do_not_fill_the_log(tmp_path: Path) -> None:
         def read(self, clock: Clock) -> Iterable[Row]:
             raise ValueError(f"at {clock.elapsed()}\x1b[2J\n")
 
-    _, said = sampled(tmp_path, {"chatty": Chatty()}, 3_000)
+    _, said = sampled(tmp_path, {"chatty": Chatty()}, 40, interval_seconds=60.0)
     assert len(said) == 20
     assert said[0] == "chatty: failing: ValueError: at 100.0\\x1b[2J\\n"
 
@@ -346,6 +346,8 @@ def test_a_session_goes_on_where_the_one_before_stopped(tmp_path: Path) -> None:
     assert positions == {"counter": 10}
     sampled(tmp_path, {"counter": Counter(step=20)}, 1, positions=positions)
     assert numbers_in(tmp_path) == list(range(20))
+    *_, last = read_segments(tmp_path)
+    assert [(block.before, block.after) for block in last.blocks] == [({"counter": 10}, {"counter": 20})]
 
 
 def test_each_segment_has_everything_anew(tmp_path: Path) -> None:

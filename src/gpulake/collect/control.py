@@ -47,7 +47,7 @@ class Standing:
     """A run of a node: whether it is being collected, and what its collector last said."""
 
     run: RunDir
-    state: str  # running, stopped, died, or new
+    state: str  # running, stopped or died
     said: dict[str, Any]
 
 
@@ -62,8 +62,8 @@ def standing(run: RunDir) -> Standing:
     said = read_status(run.status)
     if lock.is_held(run.lock):
         return Standing(run, "running", said)
-    # The last thing that a collector says is that it stops.
-    return Standing(run, "died" if said.get("state") == "running" else str(said.get("state", "new")), said)
+    # The first thing that a collector says is that it runs, the last that it stopped.
+    return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
 
 
 def stop(run: RunDir, *, boot_id: str, grace_seconds: float = GRACE_SECONDS) -> Stopped:
@@ -74,8 +74,8 @@ def stop(run: RunDir, *, boot_id: str, grace_seconds: float = GRACE_SECONDS) -> 
     if holder is None:
         return Stopped(run, None, "")
     for name, seconds in (("TERM", grace_seconds), ("KILL", KILL_SECONDS)):
-        _signal(run, holder, name)
-        if lock.until(lambda: not lock.is_held(run.lock), seconds):
+        _signal(holder, name)
+        if lock.until(lambda: _is_gone(run, holder), seconds):
             return Stopped(run, holder.pid, name)
     raise GpulakeError(
         f"process {holder.pid} was killed and is still there", "it waits inside the kernel, for a disk or a driver"
@@ -185,9 +185,12 @@ def _is_alive(holder: lock.Holder | None, boot_id: str) -> bool:
     return holder is not None and holder.boot_id == boot_id and lock.start_ticks_of(holder.pid) == holder.start_ticks
 
 
-def _signal(run: RunDir, holder: lock.Holder, name: str) -> None:
-    # While the lock is held its holder lives, and its pid cannot be another's.
-    if not lock.is_held(run.lock) or lock.start_ticks_of(holder.pid) != holder.start_ticks:
+def _is_gone(run: RunDir, holder: lock.Holder) -> bool:
+    return not lock.is_held(run.lock) and lock.start_ticks_of(holder.pid) != holder.start_ticks
+
+
+def _signal(holder: lock.Holder, name: str) -> None:
+    if lock.start_ticks_of(holder.pid) != holder.start_ticks:
         return
     try:
         os.kill(holder.pid, signal.Signals[f"SIG{name}"])

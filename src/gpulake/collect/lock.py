@@ -66,13 +66,14 @@ def holder_of(path: Path) -> Holder | None:
 
 
 def start_ticks_of(pid: int) -> int | None:
-    """When the process began, in ticks since boot; None if there is none."""
+    """When the process began, in ticks since boot; None if there is none, or only a dead one that nobody buried."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
     # Its name stands in brackets and may hold any letter, brackets too.
-    return int(stat[stat.rindex(b")") :].split()[20])
+    fields = stat[stat.rindex(b")") :].split()
+    return None if fields[1] in (b"Z", b"X") else int(fields[20])
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:

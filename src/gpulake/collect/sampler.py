@@ -109,6 +109,7 @@ class Sampler:
         for reader in self._readers:
             if reader.name in self._positions:
                 reader.resume(self._positions[reader.name])
+        self._tell_status("running")
 
     def run(self, wait: Wait, duration_seconds: float = math.inf) -> None:
         """Ticks on a grid of the time since boot until it is time to stop. One that takes too long costs the next."""
@@ -136,7 +137,9 @@ class Sampler:
         block = self._write(head, reads, begun)
         self._show(block, begun)
         self._counts.tick_seconds = self._clock.elapsed() - begun
-        self._tell_status("running", begun)
+        if begun - self._told_at >= SYNC_SECONDS - self._interval_seconds / 2:
+            self._told_at = begun
+            self._tell_status("running")
 
     def close(self) -> None:
         try:
@@ -146,7 +149,7 @@ class Sampler:
         self._acknowledge()
         for reader in self._readers:
             reader.close()
-        self._tell_status("stopped", math.inf)
+        self._tell_status("stopped")
         os.close(self._statm)
 
     def _write(self, head: Block, reads: Reads, elapsed: float) -> Block:
@@ -273,10 +276,9 @@ class Sampler:
             values_dropped_total=sum(reader.values_dropped for reader in self._readers),
         )
 
-    def _tell_status(self, state: str, elapsed: float) -> None:
-        if self._status is None or elapsed - self._told_at < SYNC_SECONDS - self._interval_seconds / 2:
+    def _tell_status(self, state: str) -> None:
+        if self._status is None:
             return
-        self._told_at = elapsed
         cost = self._cost()
         seconds = max(self._clock.elapsed() - self._began, 1.0)
         status = {
