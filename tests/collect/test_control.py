@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from gpulake.cli import root
 from gpulake.collect import control, lock
-from gpulake.collect.identity import boot_id_of, identify
+from gpulake.collect.identity import identify, read_boot_id
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.segments import read_segments
 from gpulake.collect.settings import Settings, bytes_of, seconds_of
@@ -91,7 +91,7 @@ def test_a_start_replaces_the_collector_of_the_same_run_and_goes_on_with_it(base
     run = started(base)
     assert pid_of(run) != first
     assert ended(first)
-    control.stop(run, boot_id=boot_id_of())
+    control.stop(run)
     assert {segment.header["session"] for segment in read_segments(run.segments)} == {1, 2}
 
 
@@ -125,14 +125,14 @@ def locked_by(run: RunDir, pid: int, **changes: Any) -> None:
     run.path.mkdir(parents=True)
     ticks = lock.start_ticks_of(pid)
     assert ticks is not None
-    holder = lock.Holder(pid, ticks, boot_id_of(), "h1", "host1")
+    holder = lock.Holder(pid, ticks, read_boot_id(Path("/proc")), "h1", "host1")
     run.lock.write_text(json.dumps(replace(holder, **changes).__dict__))
 
 
 def test_a_pid_without_the_lock_is_not_touched(base: Path, stranger: subprocess.Popen[bytes]) -> None:
     run = RunDir(base / "r1" / "n1")
     locked_by(run, stranger.pid)
-    assert control.stop(run, boot_id=boot_id_of()).pid is None
+    assert control.stop(run).pid is None
     assert stranger.poll() is None
 
 
@@ -146,7 +146,7 @@ def test_a_pid_that_is_anothers_by_now_is_never_killed(
     with run.lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(GpulakeError) as refused:
-            control.stop(run, boot_id=boot_id_of(), grace_seconds=0.0)
+            control.stop(run, grace_seconds=0.0)
     assert "--node-id" in refused.value.hint
     assert stranger.poll() is None
 

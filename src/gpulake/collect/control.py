@@ -15,6 +15,7 @@ from typing import Any
 
 import gpulake
 from gpulake.collect import lock
+from gpulake.collect.identity import read_boot_id
 from gpulake.collect.rundir import RunDir, run_dir
 from gpulake.collect.session import check, identity_of
 from gpulake.collect.settings import Settings
@@ -66,11 +67,11 @@ def standing(run: RunDir) -> Standing:
     return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
 
 
-def stop(run: RunDir, *, boot_id: str, grace_seconds: float = GRACE_SECONDS) -> Stopped:
+def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
     """TERM, and KILL if that does not help in time."""
     if not lock.is_held(run.lock):
         return Stopped(run, None, "")
-    holder = _live_holder(run, boot_id)
+    holder = _live_holder(run, read_boot_id(Path("/proc")))
     if holder is None:
         return Stopped(run, None, "")
     for name, seconds in (("TERM", grace_seconds), ("KILL", KILL_SECONDS)):
@@ -87,7 +88,7 @@ def start(settings: Settings, *, grace_seconds: float = GRACE_SECONDS) -> Starte
     check(settings)
     identity = identity_of(settings)
     run = run_dir(settings.base, identity.run_id, identity.node_id)
-    replaced = stop(run, boot_id=identity.boot_id, grace_seconds=grace_seconds)
+    replaced = stop(run, grace_seconds=grace_seconds)
     try:
         run.path.mkdir(parents=True, exist_ok=True)
         answer = _spawn(run, settings)

@@ -45,7 +45,7 @@ def identify(
         stage=stage,
         host_id=_host_id(root, host_name),
         host_name=host_name,
-        boot_id=boot_id_of(root),
+        boot_id=read_boot_id(root / "proc"),
         cpu_cores=len(re.findall(r"^processor\s*:", processors, re.MULTILINE)) or os.cpu_count() or 1,
         memory_bytes=_memory_bytes(_text(root / "proc/meminfo")),
         cpu_model=_first(r"^model name\s*:\s*(.+)$", processors),
@@ -54,9 +54,9 @@ def identify(
     )
 
 
-def boot_id_of(root: Path = Path("/")) -> str:
-    """Of the kernel that runs now: another after each reboot."""
-    return _text(root / "proc/sys/kernel/random/boot_id").replace("-", "")[:12]
+def read_boot_id(proc: Path) -> str:
+    """This boot's own id; empty where the machine tells none."""
+    return _text(proc / "sys/kernel/random/boot_id").replace("-", "")[:12]
 
 
 def _host_id(root: Path, host_name: str) -> str:

@@ -9,7 +9,6 @@ import click
 from gpulake.cli.collect._options import dir_option, grace_option
 from gpulake.collect import control
 from gpulake.collect.control import Stopped
-from gpulake.collect.identity import boot_id_of
 from gpulake.core.errors import UsageError
 
 
@@ -32,7 +31,7 @@ def command(base: Path, run_id: str, node_id: str, is_all: bool, grace: float) -
     if not is_all:
         running = [run for run in running if run.path.parent == running[0].path.parent]
     for run in running:
-        stopped = control.stop(run, boot_id=boot_id_of(), grace_seconds=grace)
+        stopped = control.stop(run, grace_seconds=grace)
         click.echo(f"{run.path}: {_word(stopped)}")
     if not running:
         click.echo(f"{runs[0].path}: not running")
