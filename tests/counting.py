@@ -59,16 +59,17 @@ def waits(clock: SteppingClock, times: int) -> Callable[[float], bool]:
 
 
 class Counter:
-    """A resumable source: it yields each number once, up to a limit that grows by `step` with each read."""
+    """A resumable source: it yields each number once; each tick there are `step` more, whether they are read or not."""
 
-    def __init__(self, step: int = 3) -> None:
-        self.limit = 0
+    def __init__(self, step: int = 3, *, tick_seconds: float = 1.0, begun: float = 100.0) -> None:
         self._step = step
+        self._tick_seconds = tick_seconds
+        self._begun = begun
         self._next = 0
 
     def read(self, clock: Clock) -> Iterator[Row]:
-        self.limit += self._step
-        while self._next < self.limit:
+        limit = self._step * (1 + round((clock.elapsed() - self._begun) / self._tick_seconds))
+        while self._next < limit:
             number = self._next
             self._next += 1
             yield number_row(clock, number)

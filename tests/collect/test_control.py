@@ -307,7 +307,7 @@ WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
         cgroup=WORDS,
         has_refresh=st.booleans(),
         interval_seconds=st.sampled_from([0.1, 0.25, 1.0, 3600.0]),
-        duration_seconds=st.sampled_from([1.0, 90.0, math.inf]),
+        duration_seconds=st.sampled_from([0.0, 1.0, 90.5, 1_234_567.0, math.inf]),
         cap_bytes=st.integers(1, 1 << 50),
         pid_dir=st.sampled_from([None, Path("/run/pids"), Path("-x")]),
     )

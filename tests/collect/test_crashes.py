@@ -130,14 +130,13 @@ def test_a_real_full_disk_drops_and_counts_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_after_a_reboot_times_and_positions_begin_anew(tmp_path: Path) -> None:
-    for boot, elapsed, ticks in (("b1", 5_000.0, 3), ("b2", 10.0, 2), ("b2", 60.0, 2)):
+    for boot, elapsed, ticks in (("b1", 5_000.0, 3), ("b2", 10.0, 2), ("b2", 12.0, 2)):
         identity = replace(IDENTITY, boot_id=boot)
         clock = SteppingClock(elapsed=elapsed)
-        counter = Counter(step=4)
+        counter = Counter(step=4, begun=5_000.0 if boot == "b1" else 10.0)
         writer = SegmentWriter(tmp_path, header_of(identity, 1.0))
         positions = last_positions(tmp_path, boot)
         sampler = Sampler({"counter": counter}, writer, identity, clock, positions=positions)
-        counter.limit = positions.get("counter", 0)
         sampler.run(waits(clock, ticks))
         sampler.close()
     found = [
@@ -150,8 +149,8 @@ def test_after_a_reboot_times_and_positions_begin_anew(tmp_path: Path) -> None:
         ("b1", 5_002_000, [8, 9, 10, 11]),
         ("b2", 10_000, [0, 1, 2, 3]),
         ("b2", 11_000, [4, 5, 6, 7]),
-        ("b2", 60_000, [8, 9, 10, 11]),
-        ("b2", 61_000, [12, 13, 14, 15]),
+        ("b2", 12_000, [8, 9, 10, 11]),
+        ("b2", 13_000, [12, 13, 14, 15]),
     ]
 
 

@@ -188,7 +188,7 @@ def test_rows_that_cannot_be_stored_cost_only_their_source(tmp_path: Path) -> No
 def test_a_clock_that_is_set_is_an_event_with_its_size(tmp_path: Path) -> None:
     clock = SteppingClock()
     writer = SegmentWriter(tmp_path, header_of(IDENTITY, 1.0))
-    sampler = Sampler({"counter": Counter(step=1)}, writer, IDENTITY, clock)
+    sampler = Sampler({"counter": Counter(step=1, begun=101.0)}, writer, IDENTITY, clock)
     for tick, step in enumerate((0.0, -3_600.0, 0.4, 90.0), start=1):
         clock.pass_time(1.0)
         clock.set_wall(step)
@@ -232,7 +232,7 @@ def test_nothing_is_acknowledged_before_it_is_synced(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "fdatasync", synced)
     sampled(
         tmp_path,
-        {"counter": Counter(step=1)},
+        {"counter": Counter(step=1, tick_seconds=0.25)},
         12,
         interval_seconds=0.25,
         acknowledged=lambda tick, positions: order.append((tick, dict(positions))),
@@ -255,7 +255,8 @@ def test_what_there_was_no_room_for_is_read_again_or_counted(tmp_path: Path, mon
     said: list[str] = []
     plain = Plain()
     writer = SegmentWriter(tmp_path, header_of(IDENTITY, 1.0))
-    sampler = Sampler({"counter": Counter(), "plain": plain}, writer, IDENTITY, clock, notices=Notices(said.append))
+    counter = Counter(begun=101.0)
+    sampler = Sampler({"counter": counter, "plain": plain}, writer, IDENTITY, clock, notices=Notices(said.append))
     write = os.write
 
     def full(file: int, content: bytes) -> int:
@@ -285,12 +286,28 @@ def test_what_there_was_no_room_for_is_read_again_or_counted(tmp_path: Path, mon
     assert [cost.ticks_dropped_total for cost in costs] == [0, 0, 3, 3, 3]
 
 
+def test_what_only_grows_is_not_read_each_tick_while_there_is_no_room(tmp_path: Path) -> None:
+    class Counted(Counter):
+        reads = 0
+
+        def read(self, clock: Clock) -> Iterator[Row]:
+            self.reads += 1
+            return super().read(clock)
+
+    counter = Counted()
+    writer = SegmentWriter(tmp_path, header_of(IDENTITY, 1.0), cap_bytes=10)
+    sampled(tmp_path, {"counter": counter}, 600, writer=writer)
+    assert counter.reads == 15  # after 1, 2, 4, 8, 16 and 32 seconds, then once a minute
+    assert list(tmp_path.iterdir()) == []
+    assert writer.used_bytes == 0
+
+
 def test_what_could_not_be_synced_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SteppingClock()
     acknowledged: list[int] = []
     writer = SegmentWriter(tmp_path, header_of(IDENTITY, 0.25))
     sampler = Sampler(
-        {"counter": Counter()},
+        {"counter": Counter(tick_seconds=0.25)},
         writer,
         IDENTITY,
         clock,
@@ -319,9 +336,8 @@ def test_unacknowledged_blocks_that_stayed_on_the_disk_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk fails to sync and to truncate: the blocks are there, and their numbers were read again."""
-    sampler = Sampler(
-        {"counter": Counter()}, SegmentWriter(tmp_path, header_of(IDENTITY, 1.0)), IDENTITY, SteppingClock()
-    )
+    clock = SteppingClock()
+    sampler = Sampler({"counter": Counter()}, SegmentWriter(tmp_path, header_of(IDENTITY, 1.0)), IDENTITY, clock)
 
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -331,8 +347,8 @@ def test_unacknowledged_blocks_that_stayed_on_the_disk_count_once(
             if tick == 3:
                 patch.setattr(os, "fdatasync", fail)
                 patch.setattr(os, "ftruncate", fail)
-            sampler._synced_at = -1e9
             sampler.tick(tick)
+        clock.pass_time(1.0)
     sampler.close()
     assert [block.tick for segment in read_segments(tmp_path) for block in segment.blocks] == [1, 2, 3, 4, 5]
     assert numbers_in(tmp_path) == list(range(15))

@@ -67,6 +67,12 @@ def standing(run: RunDir) -> Standing:
     return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
 
 
+def is_here(run: RunDir) -> bool:
+    """Whether its collector runs on this host; others may share the folder over a network."""
+    holder = lock.holder_of(run.lock)
+    return holder is not None and _is_alive(holder, read_boot_id(Path("/proc")))
+
+
 def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
     """TERM, and KILL if that does not help in time."""
     if not lock.is_held(run.lock):
@@ -121,9 +127,9 @@ def answer_to(descriptor: int, answer: dict[str, Any]) -> None:
 
 def _spawn(run: RunDir, settings: Settings) -> dict[str, Any]:
     """Its first answer, empty if it gave none. What is spawned leaves another behind, which is nobody's child."""
-    answers, ask = os.pipe()
-    try:
-        with run.log.open("ab") as log:
+    with run.log.open("ab") as log:
+        answers, ask = os.pipe()
+        try:
             spawned = subprocess.Popen(  # noqa: S603 - our own command
                 [*own_command(), "run", *settings.arguments(), f"--answer-to={ask}"],
                 stdin=subprocess.DEVNULL,
@@ -132,8 +138,10 @@ def _spawn(run: RunDir, settings: Settings) -> dict[str, Any]:
                 pass_fds=(ask,),
                 start_new_session=True,
             )
-        os.close(ask)
-        spawned.wait()
+        finally:
+            os.close(ask)
+    spawned.wait()
+    try:
         return _first_answer(answers)
     finally:
         os.close(answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 
 from gpulake.collect.notices import Notices
@@ -62,6 +63,7 @@ class Reader:
         self.name = name
         self.source = source
         self.guard = Guard(name, notices, interval_seconds)
+        self._resumable = source if isinstance(source, Resumable) else None
         self.position: int | None = None  # of a source that can be resumed
         self.guard.attempt(self._ask_position)
 
@@ -87,10 +89,9 @@ class Reader:
         return self.guard.failures == failures
 
     def resume(self, position: int) -> None:
-        source = self.source
-        if isinstance(source, Resumable):
+        if self._resumable is not None:
             self.position = position
-            self.guard.attempt(lambda: source.resume(position))
+            self.guard.attempt(partial(self._resumable.resume, position))
 
     def forget(self) -> None:
         if isinstance(self.source, Forgetful):
@@ -108,8 +109,8 @@ class Reader:
             self._ask_position()
 
     def _ask_position(self) -> None:
-        if isinstance(self.source, Resumable):
-            self.position = self.source.position()
+        if self._resumable is not None:
+            self.position = self._resumable.position()
 
 
 def _check(rows: dict[str, list[Row]]) -> None:

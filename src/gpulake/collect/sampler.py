@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from gpulake import __version__
 from gpulake.collect.identity import Identity
 from gpulake.collect.notices import Notices
-from gpulake.collect.reading import OK, Guard, Reader
+from gpulake.collect.reading import MOST_BACKOFF_SECONDS, OK, Guard, Reader
 from gpulake.collect.rows import KINDS, Cost, NodeEvent, Row
 from gpulake.collect.segments import Block, NoRoomError, SegmentWriter
 from gpulake.collect.sources import Source
@@ -101,7 +101,8 @@ class Sampler:
         self._events: list[NodeEvent] = []  # our own, for the next block
         self._offset_ms: int | None = None  # of the wall clock against the time since boot
         self._segment = ""
-        self._synced_at = self._told_at = -math.inf
+        self._synced_at = self._told_at = self._resumables_at = -math.inf
+        self._losses = 0  # in a row
         self._began = clock.elapsed()
         self._began_at = clock.now()
         self._began_cpu_seconds = time.process_time()
@@ -130,7 +131,11 @@ class Sampler:
         begun = self._clock.elapsed()
         now_ms, elapsed_ms = self._moment()
         before = self._positions_now()
-        reads = [(reader, reader.read(self._clock, begun)) for reader in self._readers]
+        reads = [
+            (reader, reader.read(self._clock, begun))
+            for reader in self._readers
+            if reader.position is None or begun >= self._resumables_at
+        ]
         self._note(now_ms, elapsed_ms)
         self._counts.tick = number
         head = Block(number, now_ms, elapsed_ms, {}, before, self._positions | self._positions_now())
@@ -217,6 +222,8 @@ class Sampler:
         """Says what is synced now, and forgets what was kept for the case that it were lost."""
         done = [pending for pending in self._pending if pending.head.tick <= self._writer.acknowledged_tick]
         if done:
+            self._losses = 0
+            self._resumables_at = -math.inf
             self._pending = self._pending[len(done) :]
             self._acknowledged(done[-1].head.tick, done[-1].head.after)
 
@@ -231,6 +238,12 @@ class Sampler:
         for reader in self._readers:
             if lost and reader.name in lost[0].head.before:
                 reader.resume(lost[0].head.before[reader.name])
+        now = self._clock.elapsed()
+        if now >= self._resumables_at:
+            # What stays where it is need not be read each tick while there is no room for it: it only grows.
+            pause = min(self._interval_seconds * 2**self._losses, MOST_BACKOFF_SECONDS)
+            self._resumables_at = now + pause - self._interval_seconds / 2
+            self._losses = min(self._losses + 1, 16)
         self._forget()
 
     def _forget(self) -> None:

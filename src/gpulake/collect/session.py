@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -33,10 +34,11 @@ class StopSignals:
     """While it is open, a signal to stop ends the wait, and not what is under way."""
 
     def __enter__(self) -> Self:
-        self._asked, self._ask = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._is_asked = False
+        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll = select.poll()
-        self._poll.register(self._asked, select.POLLIN)
-        self._wakeup = signal.set_wakeup_fd(self._ask, warn_on_full_buffer=False)
+        self._poll.register(self._woken, select.POLLIN)
+        self._wakeup = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         self._former = {name: signal.signal(name, self._noted) for name in STOP_SIGNALS}
         return self
 
@@ -44,14 +46,17 @@ class StopSignals:
         for name, former in self._former.items():
             signal.signal(name, former)
         signal.set_wakeup_fd(self._wakeup)
-        os.close(self._asked)
-        os.close(self._ask)
+        os.close(self._woken)
+        os.close(self._wake)
 
     def wait(self, seconds: float) -> bool:
-        return bool(self._poll.poll(seconds * 1000))
+        """Whether it is time to stop; another signal may end the wait early."""
+        if not self._is_asked and self._poll.poll(math.ceil(seconds * 1000)):
+            os.read(self._woken, 4096)
+        return self._is_asked
 
-    def _noted(self, number: int, frame: FrameType | None) -> None:
-        """The byte in the pipe says it all."""
+    def _noted(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_asked = True
 
 
 @dataclass(frozen=True)
@@ -139,10 +144,14 @@ def build_sources(settings: Settings, notices: Notices) -> dict[str, Source]:
     for name in settings.sources or SOURCES:
         build = SOURCES.get(name)
         try:
-            sources[name] = build(replace(machine, say=partial(notices.say, name)))
+            sources[name] = build(replace(machine, say=partial(_say, notices, name)))
         except (NoData, OSError) as absence:
             sources[name] = Absent(str(absence))
     return sources
+
+
+def _say(notices: Notices, name: str, message: str) -> None:
+    notices.say(name, message.removeprefix(f"{name}: "))
 
 
 @contextlib.contextmanager

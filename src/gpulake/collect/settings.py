@@ -51,11 +51,11 @@ class Settings:
             "--match": self.match,
             "--pid-dir": "" if self.pid_dir is None else str(self.pid_dir),
             "--cgroup": self.cgroup,
-            "--interval": f"{self.interval_seconds:g}s",
+            "--interval": _plain(self.interval_seconds),
             "--sources": ",".join(self.sources),
             "--cpu-freq-mhz": str(self.cpu_freq_mhz) if self.cpu_freq_mhz else "",
             "--cap": str(self.cap_bytes),
-            "--duration": "" if math.isinf(self.duration_seconds) else f"{self.duration_seconds:g}s",
+            "--duration": "" if math.isinf(self.duration_seconds) else _plain(self.duration_seconds),
         }
         # With an equals sign: a value may begin with a dash.
         arguments = [f"{name}={value}" for name, value in given.items() if value]
@@ -70,6 +70,10 @@ def seconds_of(text: str) -> float:
 def bytes_of(text: str) -> int:
     """'1GiB', '500MB', '1048576'."""
     return round(_quantity(text, BYTES, "a size", "write it like 1GiB, 500MB or 1048576"))
+
+
+def _plain(seconds: float) -> str:
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
 
 
 def _quantity(text: str, units: dict[str, float] | dict[str, int], what: str, hint: str) -> float:

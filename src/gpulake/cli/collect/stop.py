@@ -28,6 +28,8 @@ def command(base: Path, run_id: str, node_id: str, is_all: bool, grace: float) -
     if not runs:
         raise UsageError(f"no run under {base}", "name its folder with --dir, or begin one: gpulake collect start")
     running = [run for run in runs if control.standing(run).state == "running"]
+    if not node_id:
+        running = [run for run in running if control.is_here(run)] or running
     if not is_all:
         running = [run for run in running if run.path.parent == running[0].path.parent]
     for run in running:

@@ -32,6 +32,10 @@ def command(context: click.Context, settings: Settings, user: str) -> None:
 
     if context.get_parameter_source("base") is click.core.ParameterSource.DEFAULT:
         settings = replace(settings, base=FOLDER)
-    settings = replace(settings, run_id=settings.run_id or RUN_ID)
+    settings = replace(
+        settings,
+        run_id=settings.run_id or RUN_ID,
+        pid_dir=None if settings.pid_dir is None else settings.pid_dir.absolute(),
+    )
     check(settings)
     click.echo(unit(settings, own_command(), user=user), nl=False)
