@@ -36,6 +36,9 @@ def test_the_same_version_makes_the_same_bytes(bundle: Path, tmp_path: Path) -> 
     assert answer.exit_code == 0
     assert (tmp_path / "again.pyz").read_bytes() == bundle.read_bytes()
     assert f"{bundle.stat().st_size:,} bytes, with click" in answer.output
+    entries = zipfile.ZipFile(bundle).infolist()
+    assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
+    assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
 
 
 def test_it_holds_what_a_node_needs_and_no_more(bundle: Path) -> None:
