@@ -208,7 +208,7 @@ def test_a_signal_ends_the_foreground_with_everything_acknowledged(base: Path, n
 def test_a_run_says_what_it_knows_of_its_node(base: Path) -> None:
     answer = collect(
         "run", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", "--stage", "edge", "--duration", "0.1",
-        "--interval", "100ms", "--cpu-freq-mhz", "2400", "--interface", "none0",
+        "--interval", "100ms", "--cpu-freq-mhz", "2400", "--interface", "lo",
     )  # fmt: skip
     assert answer.exit_code == 0, answer.output
     run = RunDir(base / "r1" / "n1")
@@ -218,14 +218,14 @@ def test_a_run_says_what_it_knows_of_its_node(base: Path) -> None:
         "node": "n1",
         "stage": "edge",
         "host": identity.host_name,
-        "iface": "none0",
+        "iface": "lo",
         "cpu_cores": identity.cpu_cores,
         "mem_mb": identity.memory_bytes // 2**20,
         "cpu_model": identity.cpu_model,
         "cpu_freq_mhz": 2400,
         "host_id": identity.host_id,
     }
-    assert json.loads(run.link_meta.read_text()) == {"iface": "none0", "BW_bps": 0, "PR_s": None}
+    assert json.loads(run.link_meta.read_text()) == {"iface": "lo", "BW_bps": 0, "PR_s": None}
     meta = json.loads(run.run_meta.read_text())
     assert (meta["run_id"], meta["node_id"], meta["options"]["interval_seconds"]) == ("r1", "n1", 0.1)
 

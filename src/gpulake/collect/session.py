@@ -83,8 +83,8 @@ def collect(
     identity = identity_of(settings)
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     notices = Notices(echo)
+    sources = build_sources(settings, notices)
     with _held(run, identity):
-        sources = build_sources(settings, notices)
         try:
             write_metas(run, identity, settings)
         except OSError as error:
