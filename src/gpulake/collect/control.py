@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,15 +90,18 @@ def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
     )
 
 
-def start(settings: Settings, *, grace_seconds: float = GRACE_SECONDS) -> Started:
-    """A collector in the background, once its first tick is acknowledged. An older one of the same run is replaced."""
+def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> Started:
+    """A collector in the background, once its first tick is acknowledged. An older one of the same run is replaced.
+
+    It is given more arguments than the settings say, if there are more.
+    """
     check(settings)
     identity = identity_of(settings)
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
         run.path.mkdir(parents=True, exist_ok=True)
-        answer = _spawn(run, settings)
+        answer = _spawn(run, [*settings.arguments(), *more])
     except OSError as error:
         raise GpulakeError(f"no files in {run.path}: {error.strerror}", "choose another --dir, or make room") from error
     if answer.get("error"):
@@ -125,13 +129,13 @@ def answer_to(descriptor: int, answer: dict[str, Any]) -> None:
     os.close(descriptor)
 
 
-def _spawn(run: RunDir, settings: Settings) -> dict[str, Any]:
+def _spawn(run: RunDir, arguments: Sequence[str]) -> dict[str, Any]:
     """Its first answer, empty if it gave none. What is spawned leaves another behind, which is nobody's child."""
     with run.log.open("ab") as log:
         answers, ask = os.pipe()
         try:
             spawned = subprocess.Popen(  # noqa: S603 - our own command
-                [*own_command(), "run", *settings.arguments(), f"--answer-to={ask}"],
+                [*own_command(), "run", *arguments, f"--answer-to={ask}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

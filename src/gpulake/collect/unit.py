@@ -59,8 +59,9 @@ WantedBy=multi-user.target
 """
 
 
-def unit(settings: Settings, command: Sequence[str], *, user: str = "") -> str:
-    """Without a user systemd makes one up, who can write below /var/lib only."""
+def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = (), user: str = "") -> str:
+    """Runs the command with the settings and more arguments. Without a user systemd makes one up, who can write below
+    /var/lib only."""
     base = settings.base
     if not base.is_absolute():
         raise UsageError(f"the folder of a service is {str(base)!r}", "give --dir as an absolute path")
@@ -71,7 +72,7 @@ def unit(settings: Settings, command: Sequence[str], *, user: str = "") -> str:
             f"a user that systemd makes up cannot write to {base}", "give --user, or a --dir such as /var/lib/gpulake"
         )
     return UNIT.format(
-        command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments()]),
+        command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments(), *more]),
         user=f"User={user}" if user else f"DynamicUser=yes\nStateDirectory={base.name}",
         writable=f"ReadWritePaths={quoted(str(base))}" if user else "# What it writes lies in its StateDirectory.",
         home="read-only" if _is_in_a_home(command, base) else "yes",
