@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from gpulake.collect.identity import Identity
+from gpulake.collect.notices import Notices
 from gpulake.collect.rows import KINDS, NodeEvent, Row
-from gpulake.collect.segments import read_blocks_once
+from gpulake.collect.sampler import Sampler, header_of
+from gpulake.collect.segments import SegmentWriter, read_blocks_once
+from gpulake.collect.sources import Source
 from gpulake.core.clock import Clock
 
 IDENTITY = Identity(
@@ -99,6 +103,20 @@ class Plain:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+def sampled(
+    folder: Path, sources: Mapping[str, Source], ticks: int, *, clock: SteppingClock | None = None, **options: Any
+) -> tuple[Sampler, list[str]]:
+    """A session of so many waits, closed; and what it said."""
+    clock = clock or SteppingClock()
+    said: list[str] = []
+    interval = options.get("interval_seconds", 1.0)
+    writer = options.pop("writer", None) or SegmentWriter(folder, header_of(IDENTITY, interval))
+    sampler = Sampler(sources, writer, IDENTITY, clock, notices=Notices(said.append), **options)
+    sampler.run(waits(clock, ticks))
+    sampler.close()
+    return sampler, said
 
 
 def number_row(clock: Clock, number: int, subject: str = "number") -> NodeEvent:
