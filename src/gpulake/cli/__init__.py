@@ -27,9 +27,9 @@ def root() -> None:
     """
 
 
-def main() -> None:
+def main(group: click.Group = root, name: str = "gpulake") -> None:
     try:
-        root(prog_name="gpulake")
+        group(prog_name=name)
     except GpulakeError as error:
         click.echo(f"error: {error.message}", err=True)
         if error.hint:

@@ -1,0 +1,53 @@
+"""gpulake collect run"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import click
+
+from gpulake.cli.collect._options import new_run_id, settings_options
+from gpulake.collect.settings import Settings
+
+
+@click.command(short_help="Collect in the foreground.")
+@settings_options
+@click.option("--answer-to", type=int, hidden=True, help="Go to the background, and answer to this descriptor.")
+def command(settings: Settings, answer_to: int | None) -> None:
+    """Collect traces of this machine in the foreground, until ^C, TERM or --duration.
+
+    Needs no root: what it may not read is said once and left out. Samples are on the disk within a second, and a run
+    that was cut off goes on where it stopped when it is given the same --run-id.
+
+    \b
+    Example: gpulake collect run --run-id night1 --interval 200ms --match 'python|ffmpeg'
+    """
+    from gpulake.collect import control
+    from gpulake.collect.session import StopSignals, collect
+    from gpulake.core.errors import GpulakeError
+
+    if answer_to is not None and os.fork():
+        os._exit(0)
+    told = answer_to is None
+
+    def acknowledged(*_: object) -> None:
+        nonlocal told
+        if not told and answer_to is not None:
+            told = True
+            control.answer_to(answer_to, {"ok": True})
+
+    settings = replace(settings, run_id=settings.run_id or new_run_id())
+    try:
+        with StopSignals() as signals:
+            run = collect(settings, signals.wait, echo=_say, acknowledged=acknowledged)
+    except GpulakeError as error:
+        if not told and answer_to is not None:
+            answer = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
+            control.answer_to(answer_to, answer)
+        raise
+    click.echo(run.path)
+
+
+def _say(message: str) -> None:
+    click.echo(message, err=True)

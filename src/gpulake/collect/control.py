@@ -1,0 +1,215 @@
+"""Start, stop and look after collectors from outside of them: by the lock of their RUN_DIR, never by a bare pid."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gpulake
+from gpulake.collect import lock
+from gpulake.collect.identity import read_boot_id
+from gpulake.collect.rundir import RunDir, run_dir
+from gpulake.collect.session import check, identity_of
+from gpulake.collect.settings import Settings
+from gpulake.collect.status import read_status
+from gpulake.core.errors import GpulakeError, UsageError
+
+GRACE_SECONDS = 5.0
+PATIENCE_SECONDS = 15.0  # for a first tick to be acknowledged
+KILL_SECONDS = 5.0  # a process that was killed may have to wait for its disk
+LOG_LINES = 3
+
+
+@dataclass(frozen=True)
+class Stopped:
+    run: RunDir
+    pid: int | None  # None: nothing ran
+    signal: str  # TERM or KILL
+
+
+@dataclass(frozen=True)
+class Started:
+    run: RunDir
+    pid: int
+    is_acknowledged: bool  # a first tick is on the disk
+    replaced: Stopped
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A run of a node: whether it is being collected, and what its collector last said."""
+
+    run: RunDir
+    state: str  # running, stopped or died
+    said: dict[str, Any]
+
+
+def find_runs(base: Path, run_id: str = "", node_id: str = "") -> list[RunDir]:
+    """What has been collected under the folder; the newest first."""
+    locks = [path for path in base.glob("*/*/collector.lock") if path.is_file()]
+    wanted = [path for path in locks if run_id in ("", path.parent.parent.name) and node_id in ("", path.parent.name)]
+    return [RunDir(path.parent) for path in sorted(wanted, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
+
+
+def standing(run: RunDir) -> Standing:
+    said = read_status(run.status)
+    if lock.is_held(run.lock):
+        return Standing(run, "running", said)
+    # The first thing that a collector says is that it runs, the last that it stopped.
+    return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
+
+
+def is_here(run: RunDir) -> bool:
+    """Whether its collector runs on this host; others may share the folder over a network."""
+    holder = lock.holder_of(run.lock)
+    return holder is not None and _is_alive(holder, read_boot_id(Path("/proc")))
+
+
+def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
+    """TERM, and KILL if that does not help in time."""
+    if not lock.is_held(run.lock):
+        return Stopped(run, None, "")
+    holder = _live_holder(run, read_boot_id(Path("/proc")))
+    if holder is None:
+        return Stopped(run, None, "")
+    for name, seconds in (("TERM", grace_seconds), ("KILL", KILL_SECONDS)):
+        _signal(holder, name)
+        if lock.until(lambda: _is_gone(run, holder), seconds):
+            return Stopped(run, holder.pid, name)
+    raise GpulakeError(
+        f"process {holder.pid} was killed and is still there", "it waits inside the kernel, for a disk or a driver"
+    )
+
+
+def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> Started:
+    """A collector in the background, once its first tick is acknowledged. An older one of the same run is replaced.
+
+    It is given more arguments than the settings say, if there are more.
+    """
+    check(settings)
+    identity = identity_of(settings)
+    run = run_dir(settings.base, identity.run_id, identity.node_id)
+    replaced = stop(run, grace_seconds=grace_seconds)
+    try:
+        run.path.mkdir(parents=True, exist_ok=True)
+        answer = _spawn(run, [*settings.arguments(), *more])
+    except OSError as error:
+        raise GpulakeError(f"no files in {run.path}: {error.strerror}", "choose another --dir, or make room") from error
+    if answer.get("error"):
+        raise _failure(answer)
+    holder = lock.holder_of(run.lock)
+    if not answer and not lock.is_held(run.lock):
+        raise GpulakeError("the collector ended at its start", f"its last words, in {run.log}: {_last_words(run)}")
+    return Started(run, holder.pid if holder else 0, bool(answer), replaced)
+
+
+def own_command() -> list[str]:
+    """The command line that runs `gpulake collect` again as it runs now: from the packages, or from a bundle."""
+    flags = [flag for flag, is_set in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if is_set]
+    root = Path(gpulake.__file__).parent.parent
+    if root.is_file():
+        return [sys.executable, *flags, str(root)]
+    # -P: what lies in the folder that it is started in is not to be imported.
+    return [sys.executable, "-P", *flags, "-m", "gpulake.cli.collect"]
+
+
+def answer_to(descriptor: int, answer: dict[str, Any]) -> None:
+    """What a collector in the background tells the one that started it; nobody may be there any more."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(descriptor, json.dumps(answer).encode() + b"\n")
+    os.close(descriptor)
+
+
+def _spawn(run: RunDir, arguments: Sequence[str]) -> dict[str, Any]:
+    """Its first answer, empty if it gave none. What is spawned leaves another behind, which is nobody's child."""
+    with run.log.open("ab") as log:
+        answers, ask = os.pipe()
+        try:
+            spawned = subprocess.Popen(  # noqa: S603 - our own command
+                [*own_command(), "run", *arguments, f"--answer-to={ask}"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(ask,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(ask)
+    spawned.wait()
+    try:
+        return _first_answer(answers)
+    finally:
+        os.close(answers)
+
+
+def _first_answer(answers: int) -> dict[str, Any]:
+    waiting = select.poll()
+    waiting.register(answers, select.POLLIN | select.POLLHUP)
+    if not waiting.poll(PATIENCE_SECONDS * 1000):
+        return {}
+    text = os.read(answers, 65_536)
+    answer: dict[str, Any] = json.loads(text) if text else {}
+    return answer
+
+
+def _failure(answer: dict[str, Any]) -> GpulakeError:
+    kind = UsageError if answer.get("exit_code") == UsageError.exit_code else GpulakeError
+    return kind(str(answer["error"]), str(answer.get("hint", "")))
+
+
+def _last_words(run: RunDir) -> str:
+    try:
+        lines = run.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return " | ".join(lines[-LOG_LINES:])
+
+
+def _live_holder(run: RunDir, boot_id: str) -> lock.Holder | None:
+    """The process that holds the lock; None if it let go. A pid that is another's by now is never taken for it."""
+
+    def is_settled() -> bool:
+        return not lock.is_held(run.lock) or _is_alive(lock.holder_of(run.lock), boot_id)
+
+    lock.until(is_settled, lock.PATIENCE_SECONDS)
+    if not lock.is_held(run.lock):
+        return None
+    holder = lock.holder_of(run.lock)
+    if holder is not None and _is_alive(holder, boot_id):
+        return holder
+    where = (
+        f"on {holder.host_name}, or in a container" if holder and holder.boot_id != boot_id else "that is not seen here"
+    )
+    raise GpulakeError(
+        f"{run.path} is held by a process {where}", "stop it where it runs, or give this node another --node-id"
+    )
+
+
+def _is_alive(holder: lock.Holder | None, boot_id: str) -> bool:
+    return holder is not None and holder.boot_id == boot_id and lock.start_ticks_of(holder.pid) == holder.start_ticks
+
+
+def _is_gone(run: RunDir, holder: lock.Holder) -> bool:
+    return not lock.is_held(run.lock) and lock.start_ticks_of(holder.pid) != holder.start_ticks
+
+
+def _signal(holder: lock.Holder, name: str) -> None:
+    if lock.start_ticks_of(holder.pid) != holder.start_ticks:
+        return
+    try:
+        os.kill(holder.pid, signal.Signals[f"SIG{name}"])
+    except ProcessLookupError:
+        pass
+    except PermissionError as error:
+        raise GpulakeError(
+            f"process {holder.pid} is another user's", "stop it as the user who started it, or as root"
+        ) from error

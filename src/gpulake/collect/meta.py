@@ -1,0 +1,100 @@
+"""What is known of a run before its first row, in the words that the format was published with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpulake import __version__
+from gpulake.collect.identity import Identity
+from gpulake.collect.rundir import RunDir
+from gpulake.collect.settings import Settings
+
+ROUTE_IS_UP = 1
+
+
+def write_metas(run: RunDir, identity: Identity, settings: Settings, *, root: Path = Path("/")) -> None:
+    """node_meta.json, link_meta.json and run_meta.json, each whole or as it was. Raises OSError."""
+    iface = settings.interface or _route_interface(root)
+    _write(run.node_meta, node_meta(identity, iface))
+    _write(run.link_meta, link_meta(iface, root))
+    # Others have their own words to say in it, such as the load that was put on.
+    _write(run.run_meta, _existing(run.run_meta) | run_meta(identity, settings))
+
+
+def node_meta(identity: Identity, iface: str) -> dict[str, Any]:
+    return {
+        "run_id": identity.run_id,
+        "node": identity.node_id,
+        "stage": identity.stage,
+        "host": identity.host_name,
+        "iface": iface,
+        "cpu_cores": identity.cpu_cores,
+        "mem_mb": identity.memory_bytes >> 20,
+        "cpu_model": identity.cpu_model,
+        "cpu_freq_mhz": identity.cpu_freq_mhz,
+        "host_id": identity.host_id,
+    }
+
+
+def link_meta(iface: str, root: Path = Path("/")) -> dict[str, Any]:
+    """The propagation is not known yet: it comes of the round trips that are sampled."""
+    try:
+        megabits = int((root / "sys/class/net" / iface / "speed").read_text())
+    except (OSError, ValueError):
+        megabits = 0
+    return {"iface": iface, "BW_bps": max(megabits, 0) * 1_000_000, "PR_s": None}
+
+
+def run_meta(identity: Identity, settings: Settings) -> dict[str, Any]:
+    return {
+        "run_id": identity.run_id,
+        "node_id": identity.node_id,
+        "host_id": identity.host_id,
+        "boot_id": identity.boot_id,
+        "stage": identity.stage,
+        "gpulake": __version__,
+        "options": {name: _plain(value) for name, value in asdict(settings).items()},
+    }
+
+
+def _existing(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    return None if value == float("inf") else value
+
+
+def _route_interface(root: Path) -> str:
+    """The interface of the default route; empty without one."""
+    try:
+        lines = (root / "proc/net/route").read_text().splitlines()[1:]
+    except OSError:
+        return ""
+    routes = [
+        (int(fields[6]), fields[0])
+        for fields in map(str.split, lines)
+        if len(fields) >= 8 and fields[1] == fields[7] == "00000000" and int(fields[3], 16) & ROUTE_IS_UP
+    ]
+    return min(routes)[1] if routes else ""
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    new = path.with_suffix(".new")
+    with new.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

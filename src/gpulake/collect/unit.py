@@ -1,0 +1,95 @@
+"""A systemd unit that keeps a collector running, with as few rights as it can do with."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpulake.collect.settings import Settings
+from gpulake.core.errors import UsageError
+
+STATE = Path("/var/lib")  # what a unit has below it as its own, systemd creates for its user
+PLAIN = re.compile(r"[A-Za-z0-9_./:=@,+-]+")
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
+ESCAPES = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+UNIT = """\
+[Unit]
+Description=Traces of this node (gpulake collect)
+Documentation=man:systemd.exec(5)
+After=network.target
+
+[Service]
+Type=exec
+ExecStart={command}
+{user}
+Restart=always
+RestartSec=5
+RestartPreventExitStatus=2
+TimeoutStopSec=15
+Nice=10
+LimitNOFILE=65536
+UMask=0027
+
+NoNewPrivileges=yes
+ProtectSystem=strict
+{writable}
+ProtectHome={home}
+PrivateTmp=yes
+ProtectControlGroups=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+# It reads all processes, the kernel's log and the GPUs: ProtectProc, ProtectKernelLogs, PrivateDevices and what implies
+# a list of devices (ProtectClock) stay off.
+CapabilityBoundingSet=
+# To read the kernel's log, and what other users' processes read and write, put this in place of the line above:
+# CapabilityBoundingSet=CAP_SYSLOG CAP_SYS_PTRACE
+# AmbientCapabilities=CAP_SYSLOG CAP_SYS_PTRACE
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = (), user: str = "") -> str:
+    """Runs the command with the settings and more arguments. Without a user systemd makes one up, who can write below
+    /var/lib only."""
+    base = settings.base
+    if not base.is_absolute():
+        raise UsageError(f"the folder of a service is {str(base)!r}", "give --dir as an absolute path")
+    if user and not USER.fullmatch(user):
+        raise UsageError(f"the user is {user!r}", "name a user of this machine")
+    if not user and (base.parent != STATE or not PLAIN.fullmatch(base.name)):
+        raise UsageError(
+            f"a user that systemd makes up cannot write to {base}", "give --user, or a --dir such as /var/lib/gpulake"
+        )
+    return UNIT.format(
+        command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments(), *more]),
+        user=f"User={user}" if user else f"DynamicUser=yes\nStateDirectory={base.name}",
+        writable=f"ReadWritePaths={quoted(str(base))}" if user else "# What it writes lies in its StateDirectory.",
+        home="read-only" if _is_in_a_home(command, base) else "yes",
+    )
+
+
+def quoted(word: str) -> str:
+    """One word of a unit's command line: systemd takes %, $, quotes and backslashes for its own."""
+    if PLAIN.fullmatch(word):
+        return word
+    return '"' + "".join(ESCAPES.get(letter, _escaped(letter)) for letter in word) + '"'
+
+
+def _escaped(letter: str) -> str:
+    return letter if letter.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(letter))
+
+
+def _is_in_a_home(command: Sequence[str], base: Path) -> bool:
+    """Whether the interpreter, the package or the folder lies where ProtectHome would hide it."""
+    return any(word.startswith(("/home/", "/root/", "/run/user/")) for word in (*command, str(base)))
