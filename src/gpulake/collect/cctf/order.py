@@ -1,0 +1,81 @@
+"""In which order rows stand in a file, and what makes two rows the same: time first, then the subject."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from gpulake.core.tables import cctf_tables
+
+Row: TypeAlias = Mapping[str, Any]
+Key: TypeAlias = tuple[Any, ...]
+
+# The subject of a row, after its time. Two rows with one key tell of the same thing.
+SUBJECTS: dict[str, tuple[str, ...]] = {
+    "host_metrics": ("node", "host_id"),
+    "link_metrics": ("node", "host_id", "link"),
+    "proc_metrics": ("node", "host_id", "pid", "proc_id"),
+    "proc_cpu": ("node", "host_id", "pid", "proc_id"),
+    "proc_rss": ("node", "host_id", "pid", "proc_id"),
+    "gpu_metrics": ("node", "host_id", "gpu_uuid"),
+    "gpu_processes": ("node", "host_id", "gpu_uuid", "pid"),
+    "node_events": ("node", "host_id", "kind", "subject", "code", "pid", "message", "source"),
+    "invocations": ("pid", "node", "host_id", "trace_id", "span_id"),
+    "placement_events": ("node_id", "host_id", "app_id", "module_id", "instance_id", "event", "pid"),
+    "system_stats": ("node", "host_id", "metric", "instance_id"),
+}
+# Of an invocation the first of these that is known says where it stands.
+TIMES: dict[str, tuple[str, ...]] = {
+    "invocations": ("ts_enqueue", "ts_start", "ts_end"),
+    "placement_events": ("ts",),
+}
+# Every time that a row holds: what a clock that was off shifts.
+CLOCK_COLUMNS = ("ts_ms", "ts", "ts_enqueue", "ts_start", "ts_end", "started_ms")
+
+
+def time_of(table: str, row: Row) -> int:
+    """When the row stands in its file; what has no time stands first."""
+    for column in TIMES.get(table, ("ts_ms",)):
+        value = row.get(column)
+        if isinstance(value, int | float):
+            return int(value)
+    return 0
+
+
+def key_of(table: str) -> Callable[[Row], Key]:
+    """The order of a table's rows as a function."""
+    subject = SUBJECTS[table]
+    is_integer = [cctf_tables()[table].column_types[column] == "integer" for column in subject]
+
+    def key(row: Row) -> Key:
+        values = [
+            _comparable(row.get(column), is_number) for column, is_number in zip(subject, is_integer, strict=True)
+        ]
+        # Without an id of its own, an invocation is what all of it says.
+        if table == "invocations" and not row.get("span_id"):
+            values.append(text_of(row))
+        return (time_of(table, row), *values)
+
+    return key
+
+
+def line_key(table: str) -> Callable[[str], Key]:
+    """The same for a line of the file."""
+    key = key_of(table)
+    return lambda line: key(json.loads(line))
+
+
+def whole(table: str, row: Row) -> dict[str, Any]:
+    """Every column of the table in its order; what is not known is None."""
+    return {column: row.get(column) for column in cctf_tables()[table].column_names}
+
+
+def text_of(row: Row) -> str:
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+
+
+def _comparable(value: Any, is_number: bool) -> Any:
+    if is_number:
+        return value if isinstance(value, int | float) else -1
+    return "" if value is None else str(value)
