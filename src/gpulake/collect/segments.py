@@ -166,35 +166,19 @@ def last_positions(folder: Path) -> dict[str, int]:
     return {}
 
 
-def segment_files(folder: Path) -> list[Path]:
-    """In the order in which they were written."""
-    return _files(folder)
-
-
-def read_segment(path: Path) -> Iterator[Mapping[str, Any] | Block | Damage]:
-    """The lines of one segment, one at a time: its header, its blocks, and what is damaged."""
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            found = _parsed(line)
-            if isinstance(found, str):
-                yield Damage(path.name, number, found, is_torn_tail=not line.endswith(b"\n"))
-            elif found.get("format") == FORMAT:
-                yield found
-            else:
-                yield Block(**found)
-
-
 def _read(path: Path) -> Segment:
     header: Mapping[str, Any] = {}
     blocks: list[Block] = []
     damage: list[Damage] = []
-    for found in read_segment(path):
-        if isinstance(found, Block):
-            blocks.append(found)
-        elif isinstance(found, Damage):
-            damage.append(found)
-        else:
-            header = found
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            found = _parsed(line)
+            if isinstance(found, str):
+                damage.append(Damage(path.name, number, found, is_torn_tail=not line.endswith(b"\n")))
+            elif found.get("format") == FORMAT:
+                header = found
+            else:
+                blocks.append(Block(**found))
     return Segment(header, tuple(blocks), tuple(damage))
 
 
