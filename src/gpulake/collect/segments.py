@@ -1,20 +1,23 @@
 """Segments: append-only files of blocks, one block a tick. A block is acknowledged once it is synced to the disk.
 
-A line is a block: its checksum, a space, JSON. The first line of each segment is its header, which names the columns of
-the rows, so that a segment can be read without the code that wrote it. Files are named by session and number, both
-counted, so that their order needs no clock.
+A line is a block: its checksum, a space, JSON, a tab, JSON of its rows. An empty line stands before it, so that half a
+line or a newline gone bad costs one block, not two. The first line of each segment is its header, which names the
+columns of the rows, so that a segment can be read without the code that wrote it; it stands there twice, because nothing
+else in the file can be read without it. Files are named by session and number, both counted, so that their order needs
+no clock.
 
-What is acknowledged is never deleted. When there is no room, by the cap or on the disk, new blocks are dropped and
-counted.
+What is acknowledged is never deleted. When there is no room, by the cap or on the disk, new blocks are dropped, and who
+writes is told which.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +25,22 @@ SEGMENT_BYTES = 16 << 20
 CAP_BYTES = 1 << 30
 FORMAT = "gpulake-segment"
 VERSION = 1
+NAME = re.compile(r"(\d{6,})-(\d{6,})\.seg")
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
 
 
 @dataclass(frozen=True)
 class Block:
-    """What one tick left. Positions say how far resumable sources had come before it and with it."""
+    """What one tick left. Positions say how far resumable sources had come before it and with it; parts, which rows are
+    theirs: by source and kind, the first and how many."""
 
     tick: int
     now_ms: int  # what the wall clock showed
     elapsed_ms: int  # since boot
-    rows: Mapping[str, list[list[Any]]]  # by kind
+    rows: Mapping[str, Sequence[Sequence[Any]]]  # by kind
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,11 @@ class Segment:
 
 
 class NoRoomError(Exception):
-    """The block was dropped: the cap is reached, or the disk is full or failing."""
+    """Blocks are lost, from this tick on: the cap is reached, or the disk is full or failing."""
+
+    def __init__(self, reason: str, lost_from: int) -> None:
+        super().__init__(reason)
+        self.lost_from = lost_from
 
 
 class SegmentWriter:
@@ -66,144 +77,294 @@ class SegmentWriter:
         segment_bytes: int = SEGMENT_BYTES,
         cap_bytes: int = CAP_BYTES,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_folder(folder)
         self._folder = folder
         self._header = dict(header)
         self._segment_bytes = segment_bytes
-        self._cap_bytes = cap_bytes
-        self._session = 1 + max((int(path.name[:6]) for path in _files(folder)), default=0)
+        self.cap_bytes = cap_bytes
+        files = _files(folder)
+        self._session = 1 + max((session for session, _, _ in files), default=0)
         self._number = 0
+        self._path = folder
         self._file = -1
         self._size = 0  # of the open file
-        self._used_bytes = sum(path.stat().st_size for path in _files(folder))
-        self._written_tick = 0
+        self._synced_size = 0
+        self._has_blocks = False
+        self._unsynced: list[int] = []  # ticks
+        self.used_bytes = sum(path.stat().st_size for _, _, path in files)
+        if files:
+            # Sources go on from its last block, which may have been written and not synced.
+            _sync(files[-1][2])
         self.written_bytes = 0
         self.acknowledged_tick = 0
 
+    @property
+    def segment(self) -> str:
+        """The file that is written now, or was last."""
+        return self._path.name if self._number else ""
+
     def append(self, block: Block) -> None:
         """Writes the block whole, or not at all and raises NoRoomError. It is acknowledged by the next sync."""
-        line = _line(
-            {
-                "tick": block.tick,
-                "now_ms": block.now_ms,
-                "elapsed_ms": block.elapsed_ms,
-                "rows": block.rows,
-                "before": block.before,
-                "after": block.after,
-            }
-        )
+        head = {
+            "tick": block.tick,
+            "now_ms": block.now_ms,
+            "elapsed_ms": block.elapsed_ms,
+            "before": block.before,
+            "after": block.after,
+            "parts": block.parts,
+        }
+        line = _line(head, block.rows)
         try:
-            if self._file < 0 or self._size + len(line) > self._segment_bytes:
-                self._next_file()
-            self._write(line)
+            if self._has_blocks and self._size + len(line) > self._segment_bytes:
+                self.close()
+            if self._file < 0:
+                self._open(len(line))
+            self._write(b"\n" + line)
         except OSError as error:
-            self._close()
-            raise NoRoomError(error.strerror or str(error)) from error
-        self._written_tick = block.tick
+            raise NoRoomError(error.strerror or str(error), block.tick) from error
+        self._has_blocks = True
+        self._unsynced.append(block.tick)
 
     def sync(self) -> None:
         """Acknowledges what was written, or raises NoRoomError: then nothing since the last sync is acknowledged."""
-        if self._file < 0 or self.acknowledged_tick == self._written_tick:
+        if not self._unsynced:
             return
         try:
             os.fdatasync(self._file)
         except OSError as error:
-            self._close()
-            raise NoRoomError(error.strerror or str(error)) from error
-        self.acknowledged_tick = self._written_tick
+            # The kernel may have forgotten what it could not write, and say yes when asked again: begin a new file.
+            lost_from = self._unsynced[0]
+            self._abandon()
+            raise NoRoomError(error.strerror or str(error), lost_from) from error
+        self.acknowledged_tick = self._unsynced[-1]
+        self._synced_size = self._size
+        self._unsynced.clear()
 
     def close(self) -> None:
-        if self._file >= 0:
-            self.sync()
-            self._close()
+        self.sync()
+        self._close()
+
+    def _open(self, first_line_bytes: int) -> None:
+        number = self._number + 1
+        header = _line(
+            {"format": FORMAT, "version": VERSION, "session": self._session, "segment": number} | self._header
+        )
+        # No file for a header alone: with no room there would be one a tick.
+        self._check_cap(2 * len(header) + first_line_bytes + 2)
+        self._path = self._folder / f"{self._session:06d}-{number:06d}.seg"
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._number = number
+        try:
+            self._write(header + b"\n" + header)
+            _sync(self._folder)
+        except OSError:
+            self._abandon()
+            raise
 
     def _write(self, line: bytes) -> None:
-        if self._used_bytes + len(line) > self._cap_bytes:
-            raise OSError(0, f"the cap of {self._cap_bytes} bytes is reached")
+        self._check_cap(len(line))
         rest = memoryview(line)
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError:
-            # Half a line must not stand before a whole one.
             os.ftruncate(self._file, self._size)
             raise
         self._size += len(line)
-        self._used_bytes += len(line)
+        self.used_bytes += len(line)
         self.written_bytes += len(line)
 
-    def _next_file(self) -> None:
-        if self._file >= 0:
-            os.fdatasync(self._file)
-            self.acknowledged_tick = self._written_tick
-            self._close()
-        number = self._number + 1
-        path = self._folder / f"{self._session:06d}-{number:06d}.seg"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._size = 0
-        self._number = number
-        header = {"format": FORMAT, "version": VERSION, "session": self._session, "segment": number} | self._header
-        self._write(_line(header))
-        _sync_folder(self._folder)
+    def _check_cap(self, wanted_bytes: int) -> None:
+        if self.used_bytes + wanted_bytes > self.cap_bytes:
+            raise OSError(0, f"the cap of {self.cap_bytes} bytes is reached")
+
+    def _abandon(self) -> None:
+        """Leaves the file with what was acknowledged in it; without any, leaves no file."""
+        try:
+            if self._synced_size:
+                os.ftruncate(self._file, self._synced_size)
+            else:
+                self._path.unlink()
+        except OSError:
+            pass  # what stays there was never acknowledged: readers go by the positions
+        self.used_bytes -= self._size - self._synced_size
+        self._unsynced.clear()
+        self._close()
 
     def _close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = -1
+        file, self._file = self._file, -1
+        self._size = self._synced_size = 0
+        self._has_blocks = False
+        if file >= 0:
+            os.close(file)
 
 
 def read_segments(folder: Path) -> Iterator[Segment]:
     """Every segment in the order in which they were written. What is damaged is told, and the rest is read."""
-    for path in _files(folder):
-        yield _read(path)
+    for _, _, path in _files(folder):
+        header: Mapping[str, Any] = {}
+        blocks: list[Block] = []
+        damage: list[Damage] = []
+        for found in _contents(path, _whole):
+            if isinstance(found, Damage):
+                damage.append(found)
+            elif "format" in found:
+                header = found
+            else:
+                blocks.append(_block(found))
+        yield Segment(header, tuple(blocks), tuple(damage))
 
 
-def last_positions(folder: Path) -> dict[str, int]:
-    """How far the resumable sources had come with the newest whole block."""
-    for path in reversed(_files(folder)):
-        if blocks := _read(path).blocks:
-            return dict(blocks[-1].after)
+def read_blocks_once(
+    folder: Path, *, tell: Callable[[Damage], None] = lambda _: None
+) -> Iterator[tuple[Mapping[str, Any], Block]]:
+    """Every block with its header, in order, and no row of a resumable source twice.
+
+    A source that went back, because a block could not be acknowledged, left the same rows again in a later block: the
+    rows of the earlier one are cut. Positions are of one boot.
+    """
+    headers, cut = _headers_and_cuts(folder)
+    for session, number, path in _files(folder):
+        for found in _contents(path, _whole):
+            if isinstance(found, Damage):
+                tell(found)
+            elif "format" in found:
+                continue
+            elif session not in headers:
+                tell(Damage(path.name, 0, f"tick {found['tick']} belongs to no header", is_torn_tail=False))
+            else:
+                block = _block(found)
+                for source in cut.get((session, number, block.tick), ()):
+                    block = _without(block, source)
+                yield headers[session], block
+
+
+def last_positions(folder: Path, boot_id: str) -> dict[str, int]:
+    """How far the resumable sources had come in this boot with the newest whole block."""
+    headers: dict[int, Mapping[str, Any]] = {}
+    for session, _, path in reversed(_files(folder)):
+        last: Mapping[str, Any] = {}
+        for found in _contents(path, _head):
+            if not isinstance(found, Damage):
+                if "format" in found:
+                    headers[session] = found
+                else:
+                    last = found
+        if last:
+            return dict(last["after"]) if headers.get(session, {}).get("boot_id") == boot_id else {}
     return {}
 
 
-def _read(path: Path) -> Segment:
-    header: Mapping[str, Any] = {}
-    blocks: list[Block] = []
-    damage: list[Damage] = []
+def _headers_and_cuts(folder: Path) -> tuple[dict[int, Mapping[str, Any]], dict[tuple[int, int, int], list[str]]]:
+    """The header of each session, and which rows later blocks have again: by session, file and tick, the sources."""
+    headers: dict[int, Mapping[str, Any]] = {}
+    kept: dict[tuple[str, str], list[tuple[int, tuple[int, int, int]]]] = {}
+    cut: dict[tuple[int, int, int], list[str]] = {}
+    for session, number, path in _files(folder):
+        for head in _contents(path, _head):
+            if isinstance(head, Damage):
+                continue
+            if "format" in head:
+                headers[session] = head
+                continue
+            boot_id = str(headers.get(session, {}).get("boot_id"))
+            for source, before in head["before"].items():
+                if head["after"].get(source, before) == before:
+                    continue
+                earlier = kept.setdefault((boot_id, source), [])
+                while earlier and earlier[-1][0] >= before:
+                    cut.setdefault(earlier.pop()[1], []).append(source)
+                earlier.append((before, (session, number, head["tick"])))
+    return headers, cut
+
+
+def _without(block: Block, source: str) -> Block:
+    """The block with the rows of the source left out; those of others keep their order."""
+    rows = dict(block.rows)
+    parts = dict(block.parts)
+    for kind, (first, count) in parts.pop(source, {}).items():
+        rows[kind] = [*rows[kind][:first], *rows[kind][first + count :]]
+        for other, spans in parts.items():
+            if kind in spans and spans[kind][0] > first:
+                parts[other] = {**spans, kind: [spans[kind][0] - count, spans[kind][1]]}
+    return replace(block, rows=rows, parts=parts)
+
+
+def _contents(path: Path, parsed: Callable[[bytes], dict[str, Any] | str]) -> Iterator[dict[str, Any] | Damage]:
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            found = _parsed(line)
+            if line == b"\n":
+                continue
+            found = parsed(line)
             if isinstance(found, str):
-                damage.append(Damage(path.name, number, found, is_torn_tail=not line.endswith(b"\n")))
-            elif found.get("format") == FORMAT:
-                header = found
+                yield Damage(path.name, number, found, is_torn_tail=not line.endswith(b"\n"))
+            elif found.get("format", FORMAT) != FORMAT or found.get("version", VERSION) != VERSION:
+                yield Damage(path.name, number, "it is of a newer gpulake", is_torn_tail=False)
+                return
             else:
-                blocks.append(Block(**found))
-    return Segment(header, tuple(blocks), tuple(damage))
+                yield found
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("[0-9]*-[0-9]*.seg"))
+def _block(content: Mapping[str, Any]) -> Block:
+    return Block(
+        tick=content["tick"],
+        now_ms=content["now_ms"],
+        elapsed_ms=content["elapsed_ms"],
+        rows=content["rows"],
+        before=content["before"],
+        after=content["after"],
+        parts=content["parts"],
+    )
 
 
-def _line(content: Mapping[str, Any]) -> bytes:
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+def _files(folder: Path) -> list[tuple[int, int, Path]]:
+    """Session, number and path, in the order in which they were written."""
+    named = ((NAME.fullmatch(path.name), path) for path in folder.glob("*.seg"))
+    return sorted((int(name[1]), int(name[2]), path) for name, path in named if name)
+
+
+def _line(*parts: Mapping[str, Any]) -> bytes:
+    text = "\t".join(map(_encode, parts)).encode("utf-8", "replace")
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _parsed(line: bytes) -> dict[str, Any] | str:
+def _whole(line: bytes) -> dict[str, Any] | str:
     """The content of a line, or what is wrong with it."""
-    if not line.endswith(b"\n"):
-        return "it ends before its end"
-    checksum, _, text = line[:-1].partition(b" ")
-    if checksum != b"%08x" % zlib.crc32(text):
-        return "its checksum does not match"
-    content: dict[str, Any] = json.loads(text)
+    text = _checked(line)
+    if isinstance(text, str):
+        return text
+    head, _, rows = text.partition(b"\t")
+    content: dict[str, Any] = json.loads(head)
+    return content | {"rows": json.loads(rows)} if rows else content
+
+
+def _head(line: bytes) -> dict[str, Any] | str:
+    """The same without the rows, which are most of it."""
+    text = _checked(line)
+    if isinstance(text, str):
+        return text
+    content: dict[str, Any] = json.loads(text.partition(b"\t")[0])
     return content
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _checked(line: bytes) -> bytes | str:
+    if not line.endswith(b"\n"):
+        return "it ends before its end"
+    checksum, _, text = line[:-1].partition(b" ")
+    return text if checksum == b"%08x" % zlib.crc32(text) else "its checksum does not match"
+
+
+def _make_folder(folder: Path) -> None:
+    """A folder whose name is lost with the power would take with it what was synced inside."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """A file or a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gpulake.collect.rows import Row
 from gpulake.core.clock import Clock
@@ -18,18 +18,43 @@ class NoData(Exception):  # noqa: N818 - absence is not an error
 
 class Source(Protocol):
     def read(self, clock: Clock) -> Iterable[Row]:
-        """What there is now. Raises NoData if there is nothing and will be nothing."""
+        """What there is now. Raises NoData if there is nothing and will be nothing.
+
+        A source that drops impossible values counts them in an attribute `values_dropped`.
+        """
         ...
 
 
+@runtime_checkable
 class Resumable(Protocol):
-    """A source that reads something that stays there: it says how far it came, and goes on from there."""
+    """A source that reads something that stays there: it says how far it came, and goes on from there.
+
+    Its position covers what it has yielded and nothing more, also when `read` raised; in one boot it only grows.
+    """
 
     def read(self, clock: Clock) -> Iterable[Row]: ...
 
     def position(self) -> int: ...
 
     def resume(self, position: int) -> None: ...
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A source that yields only what changed. Told that what it yielded may be lost, it yields everything again."""
+
+    def read(self, clock: Clock) -> Iterable[Row]: ...
+
+    def forget(self) -> None: ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A source that holds something: a thread, a process, the driver."""
+
+    def read(self, clock: Clock) -> Iterable[Row]: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
