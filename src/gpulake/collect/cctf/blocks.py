@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpulake.collect.rows import KINDS
-from gpulake.collect.segments import Block, Damage, read_segment, segment_files
+from gpulake.collect.segments import Block, Damage, read_blocks_once, read_moments
 
 STEP_MS = 500  # what the wall clock may move against the time since boot and not be called a step
-REPEATS = 10_000  # events that are remembered, to know them again
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,6 @@ class Ledger:
     torn_tails: int = 0
     damage: list[Damage] = field(default_factory=list)  # the first of it
     unknown_kinds: Counter[str] = field(default_factory=Counter)
-    repeated_rows: int = 0
     clock_steps: int = 0
     largest_clock_step_ms: int = 0
 
@@ -88,66 +85,7 @@ def boot_id_of(header: Mapping[str, Any]) -> str:
 
 def boot_offsets(folder: Path) -> dict[str, int]:
     """By boot: what its last block says lies between time since boot and the epoch, in milliseconds."""
-    offsets: dict[str, int] = {}
-    for path in reversed(segment_files(folder)):
-        lines = read_segment(path)
-        first = next(lines, None)
-        if isinstance(first, Mapping) and boot_id_of(first) in offsets:
-            continue
-        header = first if isinstance(first, Mapping) else {}
-        last = first if isinstance(first, Block) else None
-        for found in lines:
-            if isinstance(found, Block):
-                last = found
-        if last is not None:
-            offsets.setdefault(boot_id_of(header), last.now_ms - last.elapsed_ms)
-    return offsets
-
-
-def blocks_once(folder: Path, ledger: Ledger | None = None) -> Iterator[tuple[Mapping[str, Any], Block]]:
-    """Every whole block with the header of its segment. Events that a source, set back, said again come once."""
-    seen = ledger or Ledger()
-    header: Mapping[str, Any] = {}
-    session = ""
-    once = _Once(seen)
-    for path in segment_files(folder):
-        if path.name[:6] != session:
-            # A header that is damaged is that of the segment before, of the same session.
-            session, header = path.name[:6], {}
-        for found in read_segment(path):
-            if isinstance(found, Damage):
-                seen.note_damage(found)
-            elif isinstance(found, Block):
-                yield header, once.filtered(header, found)
-            else:
-                header = found
-
-
-class _Once:
-    """Knows how far resumable sources had come, and the last events."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._boot = ""
-        self._reached: dict[str, int] = {}
-        self._recent: deque[str] = deque(maxlen=REPEATS)
-
-    def filtered(self, header: Mapping[str, Any], block: Block) -> Block:
-        if boot_id_of(header) != self._boot:
-            self._boot = boot_id_of(header)
-            self._reached.clear()
-            self._recent.clear()
-        is_set_back = any(block.before[source] < self._reached.get(source, 0) for source in block.before)
-        self._reached.update(block.after)
-        events = block.rows.get("event", [])
-        if is_set_back and events:
-            known = set(self._recent)
-            kept = [row for row in events if json.dumps(row) not in known]
-            self._ledger.repeated_rows += len(events) - len(kept)
-            block = Block(block.tick, block.now_ms, block.elapsed_ms, {**block.rows, "event": kept})
-            events = kept
-        self._recent.extend(json.dumps(row) for row in events)
-        return block
+    return {boot_id_of(header): now_ms - elapsed_ms for header, now_ms, elapsed_ms in read_moments(folder)}
 
 
 def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, Layout, Block]]:
@@ -155,7 +93,7 @@ def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, La
     offsets = boot_offsets(folder)
     layout = Layout({})
     steady: dict[str, int] = {}  # the offset that the block before saw
-    for header, block in blocks_once(folder, ledger):
+    for header, block in read_blocks_once(folder, tell=ledger.note_damage):
         if header is not layout.header:
             layout = Layout(header)
         boot_id = boot_id_of(header)

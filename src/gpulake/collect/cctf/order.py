@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -72,7 +73,19 @@ def whole(table: str, row: Row) -> dict[str, Any]:
 
 
 def text_of(row: Row) -> str:
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+    """A line of JSON. What is no number has no place in it."""
+    try:
+        return json.dumps(row, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(row), separators=(",", ":"), ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _comparable(value: Any, is_number: bool) -> Any:

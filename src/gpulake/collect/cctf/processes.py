@@ -64,7 +64,7 @@ class Processes:
     given: GivenGpus = field(default_factory=GivenGpus)
     samples_without_process: int = 0
     _view: dict[int, _Process] = field(default_factory=dict)
-    _former: dict[str, _Process] = field(default_factory=dict)  # in view when the session before ended
+    _former: dict[str, _Process] = field(default_factory=dict)  # left the view, and nothing said that they ended
     _ordered: list[_Process] | None = None
     _boot_id: str | None = None
     _session: int = -1
@@ -85,7 +85,9 @@ class Processes:
         for pid in [pid for pid in ends if pid in self._view]:
             self._end(pid, tick)
             ends[pid] -= 1
-        for facts in layout.rows(block, "process"):
+        said = list(layout.rows(block, "process"))
+        self._drop_unsaid(said, tick)
+        for facts in said:
             self._meet(facts, tick)
         for sample in layout.rows(block, "process_sample"):
             self._take(sample)
@@ -107,6 +109,14 @@ class Processes:
             self._session = tick.session
             self._former = {process.proc_id: process for process in self._view.values() if process.proc_id}
             for pid in list(self._view):
+                self._end(pid, tick)
+
+    def _drop_unsaid(self, said: list[dict[str, Any]], tick: Tick) -> None:
+        """A source that is told to says again who is there: what it then leaves out ended in a block that was lost."""
+        again = {facts["pid"] for facts in said if (known := self._view.get(facts["pid"])) and known.facts == facts}
+        if 2 * len(again) >= len(self._view):
+            for pid in self._view.keys() - {facts["pid"] for facts in said}:
+                self._former[self._view[pid].proc_id] = self._view[pid]
                 self._end(pid, tick)
 
     def _meet(self, facts: Mapping[str, Any], tick: Tick) -> None:
@@ -134,11 +144,22 @@ class Processes:
     def _take(self, sample: Mapping[str, Any]) -> None:
         process = self._view.get(sample["pid"])
         if process is None:
-            self.samples_without_process += 1
-            process = self._view[sample["pid"]] = _Process(sample["pid"], {})
-            self._ordered = None
+            process = self._returned(sample["pid"])
         process.sample = sample
         process.is_changed = True
+
+    def _returned(self, pid: int) -> _Process:
+        """One that was taken for gone, or whose Process row was lost."""
+        process = next((process for process in self._former.values() if process.pid == pid), None)
+        if process is None:
+            self.samples_without_process += 1
+            process = _Process(pid, {})
+        else:
+            del self._former[process.proc_id]
+            self.given.add(process.facts)
+        self._view[pid] = process
+        self._ordered = None
+        return process
 
     def _end(self, pid: int, tick: Tick) -> None:
         process = self._view.pop(pid)
