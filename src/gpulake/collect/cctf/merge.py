@@ -20,11 +20,12 @@ from typing import Any, TypeAlias
 
 from gpulake.collect.cctf.files import FAN_IN, SortedFile, alone_in, open_text, replace, write_json, write_text
 from gpulake.collect.cctf.hosts import Input, Renaming
-from gpulake.collect.cctf.inputs import has_files, output_folders, rows_of
+from gpulake.collect.cctf.inputs import FOLDERS, has_files, output_folders, rows_of
 from gpulake.collect.cctf.merge_text import report_of
-from gpulake.collect.cctf.metas import as_rows, read_document
+from gpulake.collect.cctf.metas import as_rows, read_document, read_metas
 from gpulake.collect.cctf.order import SUBJECTS, Key, key_of, line_key, text_of
 from gpulake.collect.cctf.skew import Skew, corrections
+from gpulake.collect.rundir import RunDir
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.core.tables import cctf_tables
 
@@ -55,11 +56,15 @@ def _inputs(paths: Sequence[Path], out: Path) -> list[Input]:
             found.setdefault(folder.resolve(), folder)
     if has_files(out) and not (out / REPORT).is_file():
         raise UsageError(f"{out} has files that no merge wrote", "name another folder for the result")
-    return [
-        Input(folder, tuple(nodes), stands_for_host=not all(node.get("host_id") for node in nodes))
-        for _, folder in sorted(found.items())
-        for nodes in [as_rows(read_document(folder / "nodes.json", []))]
-    ]
+    return [_input(folder) for _, folder in sorted(found.items())]
+
+
+def _input(folder: Path) -> Input:
+    """Files of the first eras name no host; what the collector left beside them may."""
+    nodes = as_rows(read_document(folder / "nodes.json", []))
+    if len(nodes) == 1 and not nodes[0].get("host_id") and folder.name in FOLDERS:
+        nodes[0]["host_id"] = read_metas(RunDir(folder.parent)).host_id
+    return Input(folder, tuple(nodes), stands_for_host=not nodes or not all(node.get("host_id") for node in nodes))
 
 
 @dataclass
