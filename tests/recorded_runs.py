@@ -62,7 +62,7 @@ def host_of(busy: int, idle: int, **changes: Any) -> HostSample:
 
 
 def nic_of(rx: int, tx: int, **changes: Any) -> NicSample:
-    values = dict.fromkeys(NicSample._fields) | {
+    values: dict[str, Any] = dict.fromkeys(NicSample._fields) | {
         "iface": "eth0",
         "rx_bytes_total": rx,
         "tx_bytes_total": tx,

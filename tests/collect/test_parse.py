@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpulake.cli import root
 from gpulake.collect.cctf import files
 from gpulake.collect.cctf.order import key_of
 from gpulake.collect.cctf.parse import parse
-from gpulake.collect.rows import Cost, GpuProcess, NodeEvent, ProcessEnd, Row
+from gpulake.collect.rows import Cost, NodeEvent, Row
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 from gpulake.core.tables import cctf_tables
 from recorded_runs import (
-    BOOT,
     EPOCH_MS,
     block_of,
     document_in,
     files_in,
-    gpu_of,
     header_of,
     host_of,
     nic_of,
@@ -191,159 +185,6 @@ def test_rows_are_in_order_even_if_the_second_boot_had_an_older_clock(tmp_path: 
     assert rows_in(tmp_path, "node_events")[0]["ts_ms"] == AT + 10
 
 
-def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_path: Path) -> None:
-    write_session(
-        tmp_path,
-        [
-            block_of(1000, [process_of(5, 10), sample_of(5, 300)]),  # it was there before
-            block_of(2000, [process_of(9, 150), sample_of(9, 7, rss_kb=8)]),  # it began at 1500 ms
-            block_of(3000, []),
-            block_of(4000, [sample_of(5, 302), ProcessEnd(9)]),
-        ],
-    )
-    parse(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid", "utime", "rss_kb", "cpu_ms", "dt_ms") == [
-        (AT + 1000, 5, 300, 4, None, None),
-        (AT + 2000, 5, 300, 4, 0, 1000),
-        (AT + 2000, 9, 7, 8, 70, 500),
-        (AT + 3000, 5, 300, 4, 0, 1000),
-        (AT + 3000, 9, 7, 8, 0, 1000),
-        (AT + 4000, 5, 302, 4, 20, 1000),
-    ]
-    assert rows_in(tmp_path, "proc_metrics")[2] == {
-        "ts_ms": AT + 2000,
-        "pid": 9,
-        "rss_kb": 8,
-        "utime": 7,
-        "stime": 0,
-        "cpu_ms": 70,
-        "dt_ms": 500,
-        "node": "n1",
-        "stage": "edge",
-        "host_id": "0123456789ab",
-        "proc_id": f"{BOOT}-150-9",
-        "started_ms": AT + 1500,
-        "ppid": 1,
-        "comm": "python",
-        "threads": 1,
-        "ticks_per_second": 100,
-        "read_bytes_total": None,
-        "written_bytes_total": None,
-        "owner_kind": "unattributed",
-        "owner_id": "",
-    }
-    assert told(rows_in(tmp_path, "proc_cpu"), "ts_ms", "pid", "cpu_ms", "dt_ms", "proc_id")[:2] == [
-        (AT + 2000, 5, 0, 1000, f"{BOOT}-10-5"),
-        (AT + 2000, 9, 70, 500, f"{BOOT}-150-9"),
-    ]
-    assert len(rows_in(tmp_path, "proc_cpu")) == 5
-    assert len(rows_in(tmp_path, "proc_rss")) == 6
-
-
-def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:
-    write_session(
-        tmp_path,
-        [
-            block_of(1000, [process_of(5, 10), sample_of(5, 300)]),
-            block_of(2000, [ProcessEnd(5), process_of(5, 160, comm="bash"), sample_of(5, 2)]),
-            block_of(3000, [process_of(6, 210), sample_of(6, 1), ProcessEnd(6)]),  # it came and went
-            block_of(4000, [ProcessEnd(5)]),
-        ],
-    )
-    parse(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "proc_id", "comm", "cpu_ms", "dt_ms") == [
-        (AT + 1000, f"{BOOT}-10-5", "python", None, None),
-        (AT + 2000, f"{BOOT}-160-5", "bash", 20, 400),
-        (AT + 3000, f"{BOOT}-160-5", "bash", 0, 1000),
-    ]
-
-
-def test_a_process_that_ended_in_a_lost_block_leaves_when_the_others_are_said_again(tmp_path: Path) -> None:
-    said: list[Row] = [process_of(pid, 10) for pid in (5, 6, 7)]
-    samples: list[Row] = [sample_of(pid, 1) for pid in (5, 6, 7)]
-    write_session(
-        tmp_path,
-        [
-            block_of(1000, [*said, *samples]),
-            block_of(3000, [said[0], said[2], samples[0], samples[2]]),
-            block_of(4000, []),
-        ],
-    )
-    parse(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid") == [
-        (AT + 1000, 5),
-        (AT + 1000, 6),
-        (AT + 1000, 7),
-        (AT + 3000, 5),
-        (AT + 3000, 7),
-        (AT + 4000, 5),
-        (AT + 4000, 7),
-    ]
-
-
-def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path) -> None:
-    def use(uuid: str, pid: int, owner: str) -> GpuProcess:
-        return GpuProcess(1000, uuid, pid, None, 10, None, None, "slurm", owner)
-
-    given_gpus = {"owner_kind": "slurm", "owner_id": "40"}
-    write_session(
-        tmp_path,
-        [
-            block_of(
-                1000,
-                [
-                    process_of(8, 1, given_gpus="2,GPU-d", **given_gpus),
-                    process_of(9, 1, given_gpus="-1,5", **given_gpus),
-                    *(
-                        gpu_of(1000, f"GPU-{letter}{letter}", gpu_index=index, gpu_name="H200")
-                        for index, letter in enumerate("abcdef")
-                    ),
-                    gpu_of(1000, "MIG-1", parent_uuid="GPU-ff", gpu_index=0),
-                    use("GPU-aa", 8, "41"),
-                    use("GPU-bb", 8, "41"),
-                    use("GPU-bb", 77, "42"),
-                    use("MIG-1", 77, "42"),
-                ],
-            )
-        ],
-    )
-    parse(tmp_path)
-    assert told(rows_in(tmp_path, "gpu_metrics"), "gpu_uuid", "owner_kind", "owner_id", "owner_evidence") == [
-        ("GPU-aa", "slurm", "41", "process"),
-        ("GPU-bb", "several", None, "process"),
-        ("GPU-cc", "slurm", "40", "environment"),
-        ("GPU-dd", "slurm", "40", "environment"),
-        ("GPU-ee", None, None, None),
-        ("GPU-ff", "slurm", "42", "process"),
-        ("MIG-1", "slurm", "42", "process"),
-    ]
-    assert told(rows_in(tmp_path, "gpu_processes"), "gpu_uuid", "pid", "proc_id", "comm") == [
-        ("GPU-aa", 8, f"{BOOT}-1-8", "python"),
-        ("GPU-bb", 8, f"{BOOT}-1-8", "python"),
-        ("GPU-bb", 77, None, None),
-        ("MIG-1", 77, None, None),
-    ]
-    node = document_in(tmp_path, "nodes.json")[0]
-    assert (node["gpus"], node["gpu_name"], node["mem_mb"]) == (6, "H200", 8192)
-
-
-def test_gpu_rows_that_come_late_stand_at_their_own_time(tmp_path: Path) -> None:
-    write_session(
-        tmp_path,
-        [
-            block_of(1000, [gpu_of(1000, "GPU-a", gpu_busy_ratio=0.0)]),
-            block_of(2000, [gpu_of(1900, "GPU-b"), gpu_of(1200, "GPU-a"), gpu_of(900, "GPU-b")]),
-        ],
-    )
-    parse(tmp_path)
-    assert told(rows_in(tmp_path, "gpu_metrics"), "ts_ms", "gpu_uuid", "gpu_busy_ratio") == [
-        (AT + 900, "GPU-b", None),
-        (AT + 1000, "GPU-a", 0.0),
-        (AT + 1200, "GPU-a", None),
-        (AT + 1900, "GPU-b", None),
-    ]
-
-
 def test_what_the_collector_costs_stands_beside_the_statistics_of_applications(tmp_path: Path) -> None:
     write_session(tmp_path, [block_of(1000, [Cost(0.5, 4096, 0.01, 3, 99, 1, 2, 3)])])
     write_lines(
@@ -491,124 +332,3 @@ def test_the_command_prints_what_it_wrote(tmp_path: Path) -> None:
     )
     as_json = CliRunner().invoke(root, ["collect", "parse", str(tmp_path), "--json"])
     assert json.loads(as_json.stdout)["files"]["host_metrics"]["rows"] == 1
-
-
-class Step(NamedTuple):
-    """One tick of a made-up node."""
-
-    wait_ms: int
-    change: str  # go on, restart the collector, or reboot
-    busy: int
-    idle: int
-    rx: int
-    changed: tuple[int, ...]  # of five processes: ticks that each used
-    born: bool  # a new process begins
-    ended: bool  # the oldest ends
-
-
-STEPS = st.lists(
-    st.builds(
-        Step,
-        wait_ms=st.integers(100, 3000),
-        change=st.sampled_from(["go on"] * 6 + ["restart", "reboot"]),
-        busy=st.integers(0, 50),
-        idle=st.integers(0, 50),
-        rx=st.integers(-5, 1000),
-        changed=st.tuples(*[st.integers(0, 3)] * 5),
-        born=st.booleans(),
-        ended=st.booleans(),
-    ),
-    min_size=1,
-    max_size=25,
-)
-
-
-class Lived(NamedTuple):
-    """What the oracle keeps of a process."""
-
-    pid: int
-    start_ticks: int
-    boot: int
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, hertz=st.sampled_from([100, 250, 300, 1024]))
-def test_rates_are_those_of_a_naive_walk(steps: Sequence[Step], hertz: int, tmp_path_factory: Any) -> None:
-    """Random counters, restarts and boots: every rate is its difference, and a process' CPU adds up to its counter."""
-    run = tmp_path_factory.mktemp("run")
-    expected_host: list[tuple[Any, ...]] = []
-    expected_rx: list[float | None] = []
-    rows_expected = 0
-    totals: dict[Lived, int] = {}  # ticks of each process
-    observed: set[Lived] = set()  # born under observation and seen
-    boot, elapsed, busy, idle, rx = 0, 1000, 0, 0, 0
-    began: int | None = None  # the first tick of the boot
-    host_before: tuple[int, int] | None = None
-    rx_before: tuple[int, int] | None = None
-    alive: list[Lived] = []
-    said: set[Lived] = set()
-    blocks: list[Any] = []
-    next_pid = 10
-    for step in steps:
-        if step.change != "go on":
-            write_session(run, blocks, boot_id=f"boot{boot}", ticks_per_second=hertz)
-            blocks, said = [], set()
-            if step.change == "reboot":
-                boot, elapsed, busy, idle, rx = boot + 1, 0, 0, 0, 0
-                host_before = rx_before = None
-                alive = []
-                began = None
-        elapsed += step.wait_ms
-        began = elapsed if began is None else began
-        busy, idle, rx = busy + step.busy, idle + step.idle, max(0, rx + step.rx)
-        rows: list[Row] = [host_of(busy, idle), nic_of(rx, 0)]
-        if step.ended and alive:
-            gone = alive.pop(0)
-            if gone in said:
-                rows.append(ProcessEnd(gone.pid))
-        if step.born:
-            start = max(0, elapsed - step.wait_ms // 2) * hertz // 1000
-            alive.append(Lived(next_pid, start, boot))
-            totals[alive[-1]] = 0
-            next_pid += 1
-        for place, life in enumerate(alive):
-            grown = step.changed[place % 5]
-            totals[life] += grown
-            if life not in said:
-                proc_id = f"boot{boot}-{life.start_ticks}-{life.pid}"
-                rows.append(process_of(life.pid, life.start_ticks, proc_id=proc_id))
-            if grown or life not in said:
-                rows.append(sample_of(life.pid, totals[life]))
-            said.add(life)
-            if life.start_ticks * 1000 / hertz > began:
-                observed.add(life)
-        rows_expected += len(alive)
-        blocks.append(block_of(elapsed, rows, now_ms=AT + boot * 10**8 + elapsed))
-        whole = busy + idle - sum(host_before) if host_before else 0
-        expected_host.append(
-            (
-                AT + boot * 10**8 + elapsed,
-                round(100 * (busy - host_before[0]) / whole, 2) if host_before and whole else None,
-            )
-        )
-        expected_rx.append(
-            None
-            if rx_before is None or rx < rx_before[0]
-            else round((rx - rx_before[0]) * 1000 / (elapsed - rx_before[1]), 3)
-        )
-        host_before, rx_before = (busy, idle), (rx, elapsed)
-    write_session(run, blocks, boot_id=f"boot{boot}", ticks_per_second=hertz)
-    audit = parse(run)
-
-    assert told(rows_in(run, "host_metrics"), "ts_ms", "cpu_util") == expected_host
-    assert [row["rx_Bps"] for row in rows_in(run, "link_metrics")] == expected_rx
-    metrics = rows_in(run, "proc_metrics")
-    assert len(metrics) == rows_expected
-    assert metrics == sorted(metrics, key=key_of("proc_metrics"))
-    assert all(sum(file["violations"].values()) == 0 for file in audit["files"].values())
-    spent: dict[str, Fraction] = {}
-    for row in rows_in(run, "proc_cpu"):
-        spent[row["proc_id"]] = spent.get(row["proc_id"], Fraction(0)) + Fraction(row["cpu_ms"])
-    for life in observed:
-        charged = spent[f"boot{life.boot}-{life.start_ticks}-{life.pid}"]
-        assert float(charged) == pytest.approx(totals[life] * 1000 / hertz)
