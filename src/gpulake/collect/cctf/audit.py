@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpulake.collect.cctf.audit_text import report_of
+from gpulake.collect.cctf.audit_text import can_be_told, report_of
 from gpulake.collect.cctf.checks import Dropped, FileCheck, Gaps
 from gpulake.collect.cctf.files import write_json, write_text
 from gpulake.collect.cctf.inputs import output_folder, rows_of
@@ -34,7 +34,7 @@ def audit(path: Path) -> dict[str, Any]:
     folder = output_folder(path)
     before = read_document(folder / DOCUMENT, [])
     facts = before.get("parse") if isinstance(before, dict) else None
-    return examine(folder, facts if isinstance(facts, dict) else None)
+    return examine(folder, facts if can_be_told(facts) else None)
 
 
 def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -22,6 +22,14 @@ def report_of(audit: Mapping[str, Any]) -> str:
     return "\n".join([*_head(audit), *_files(audit), *_order(audit), *_lost(audit), *_parse(audit["parse"])]) + "\n"
 
 
+def can_be_told(facts: Any) -> bool:
+    """Whether these are facts that a parse left: others may have written the file."""
+    try:
+        return isinstance(facts, dict) and bool(list(_parse(facts)))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+
+
 def plain(value: Any) -> str:
     return _MARKUP.sub(r"\\\1", label(value, 120))
 
