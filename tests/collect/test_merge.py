@@ -17,6 +17,7 @@ from gpulake.collect.cctf import merge as merging
 from gpulake.collect.cctf.merge import merge
 from gpulake.collect.cctf.order import key_of
 from gpulake.collect.cctf.parse import parse
+from gpulake.collect.rows import Row
 from gpulake.core.errors import InputError, UsageError
 from recorded_runs import (
     EPOCH_MS,
@@ -38,7 +39,7 @@ AT = EPOCH_MS
 
 def node(folder: Path, times: Sequence[int], **names: Any) -> Path:
     """The parsed run of one node, with a process of pid 5."""
-    rows = [process_of(5, 1), sample_of(5, 1), nic_of(1, 1)]
+    rows: list[Row] = [process_of(5, 1), sample_of(5, 1), nic_of(1, 1)]
     write_session(folder, [block_of(at, [host_of(at, at), *(rows if at == times[0] else [])]) for at in times], **names)
     parse(folder)
     return folder

@@ -14,7 +14,7 @@ from gpulake.cli import root
 from gpulake.collect.cctf.merge import merge
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.cctf.schema import schema_of, schemas
-from gpulake.collect.rows import Cost, GpuProcess, NodeEvent
+from gpulake.collect.rows import Cost, GpuProcess, NodeEvent, Row
 from gpulake.core.errors import UsageError
 from gpulake.core.tables import cctf_tables
 from recorded_runs import block_of, gpu_of, host_of, nic_of, process_of, sample_of, write_lines, write_session
@@ -23,7 +23,7 @@ from recorded_runs import block_of, gpu_of, host_of, nic_of, process_of, sample_
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run with every file."""
-    rows = [
+    rows: list[Row] = [
         host_of(1, 1, core_ticks=((1, 2),), disks={"sda": [1, 2, 3]}),
         nic_of(1, 1, is_up=True),
         process_of(5, 50),

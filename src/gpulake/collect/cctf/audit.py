@@ -56,9 +56,9 @@ def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, A
             check.note(row)
             if table == witness:
                 gaps.note(check.node_of(row), row.get("ts_ms"))
-            if table == "system_stats":
+            elif table == "system_stats":
                 dropped.note(row)
-            if table == "node_events":
+            elif table == "node_events":
                 clock_steps += row.get("kind") == "clock_step"
     firsts = [check.first_ms for check in checks.values() if check.first_ms is not None]
     lasts = [check.last_ms for check in checks.values() if check.last_ms is not None]

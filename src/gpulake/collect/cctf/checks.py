@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -47,13 +48,14 @@ class FileCheck:
     negative_intervals: int = 0
     violations: list[dict[str, Any]] = field(default_factory=list)
     subjects: dict[tuple[Any, ...], int] = field(default_factory=dict)  # with their last time
-    pids: set[tuple[str, str, int]] = field(default_factory=set)
     rows_by_pid: Counter[tuple[str, str, int]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._columns = cctf_tables()[self.table].column_names
-        self._has_pids = self.table in ("proc_metrics", "proc_cpu", "proc_rss", "invocations")
+        self._column_set = frozenset(self._columns)
         self._has_subjects = self.table in SERIES
+        self._subject_of = itemgetter(*SUBJECTS[self.table])
+        self._before_ms = 0
 
     def note_bad(self, line_number: int, reason: str) -> None:
         self.bad_lines += 1
@@ -64,40 +66,61 @@ class FileCheck:
         return str(row.get("node") or self.only_node), str(row.get("host_id") or self.only_host)
 
     def note(self, row: Mapping[str, Any]) -> None:
+        # A run has many millions of rows: what is not there is looked for only where something is not.
         self.rows += 1
-        for column in self._columns:
-            if row.get(column) is None:
+        if None in row.values():
+            for column, value in row.items():
+                if value is None:
+                    self.missing[column] += 1
+        if row.keys() != self._column_set:
+            for column in self._column_set - row.keys():
                 self.missing[column] += 1
         at = time_of(self.table, row)
-        if self.last_ms is not None and at < self._before_ms:
+        if self.first_ms is None or self.last_ms is None:
+            self.first_ms = self.last_ms = at
+        elif at < self._before_ms:
             self.behind += 1
             self._violation("behind", row)
+            self.first_ms = min(self.first_ms, at)
+        elif at > self.last_ms:
+            self.last_ms = at
         self._before_ms = at
-        self.first_ms = at if self.first_ms is None else min(self.first_ms, at)
-        self.last_ms = at if self.last_ms is None else max(self.last_ms, at)
-        node = self.node_of(row)
-        if self._has_pids and isinstance(row.get("pid"), int):
-            pid = (*node, row["pid"])
-            self.pids.add(pid)
-            if self.table == "invocations":
-                self.rows_by_pid[pid] += 1
         if self._has_subjects:
-            self._note_subject(row, node, at)
+            self._note_subject(row, at)
         if self.table == "invocations":
-            self._note_steps(row)
-        if isinstance(row.get("dt_ms"), int | float) and row["dt_ms"] < 0:
+            self._note_invocation(row)
+        interval = row.get("dt_ms")
+        if interval is not None and isinstance(interval, int | float) and interval < 0:
             self.negative_intervals += 1
             self._violation("negative_interval", row)
 
-    _before_ms: int = 0
+    @property
+    def pids(self) -> set[tuple[str, str, int]]:
+        """By node and host."""
+        if self.table == "invocations":
+            return set(self.rows_by_pid)
+        return {
+            (*self.node_of({"node": node, "host_id": host_id}), pid)
+            for node, host_id, pid, _ in self.subjects
+            if isinstance(pid, int)
+        }
 
-    def _note_subject(self, row: Mapping[str, Any], node: tuple[str, str], at: int) -> None:
-        rest = [str(row.get(name)) for name in SUBJECTS[self.table] if name not in ("node", "host_id")]
-        subject = (*node, *rest)
-        if self.subjects.get(subject, at - 1) >= at:
+    def _note_subject(self, row: Mapping[str, Any], at: int) -> None:
+        try:
+            subject = self._subject_of(row)
+            before = self.subjects.get(subject)
+        except (KeyError, TypeError):
+            subject = tuple(_hashable(row.get(name)) for name in SUBJECTS[self.table])
+            before = self.subjects.get(subject)
+        if before is not None and before >= at:
             self.not_later += 1
             self._violation("not_later", row)
         self.subjects[subject] = at
+
+    def _note_invocation(self, row: Mapping[str, Any]) -> None:
+        if isinstance(row.get("pid"), int):
+            self.rows_by_pid[(*self.node_of(row), row["pid"])] += 1
+        self._note_steps(row)
 
     def _note_steps(self, row: Mapping[str, Any]) -> None:
         known = [row[name] for name in TIMES["invocations"] if isinstance(row.get(name), int | float)]
@@ -206,3 +229,7 @@ class Dropped:
 
 def name_of(node: tuple[str, str]) -> str:
     return f"{node[0]} ({node[1]})" if node[1] else node[0]
+
+
+def _hashable(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float) else str(value)

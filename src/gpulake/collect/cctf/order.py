@@ -37,6 +37,9 @@ CLOCK_COLUMNS = ("ts_ms", "ts", "ts_enqueue", "ts_start", "ts_end", "started_ms"
 
 def time_of(table: str, row: Row) -> int:
     """When the row stands in its file; what has no time stands first."""
+    at = row.get("ts_ms")
+    if isinstance(at, int) and table not in TIMES:
+        return at
     for column in TIMES.get(table, ("ts_ms",)):
         value = row.get(column)
         if isinstance(value, int | float):
