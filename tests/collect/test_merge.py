@@ -95,6 +95,7 @@ def test_files_without_a_host_are_told_apart_by_their_folder(tmp_path: Path) -> 
     sample = {"ts_ms": 5, "pid": 42, "cpu_ms": 1, "dt_ms": 1}
     first = plain(tmp_path / "c1", "vm0", proc_cpu=[sample])
     second = plain(tmp_path / "c2", "vm0", proc_cpu=[sample])
+    (second / "cctf").rename(second / "CTS")
     report = merge([first, second], tmp_path / "out")
     rows = rows_in(tmp_path / "out", "proc_cpu")
     assert len({(row["node"], row["host_id"]) for row in rows}) == 2

@@ -221,6 +221,19 @@ def test_columns_of_another_gpulake_are_read_by_name(tmp_path: Path) -> None:
     assert audit["parse"]["unknown_kinds"] == {"moon": 2}
 
 
+def test_rows_that_lack_what_they_are_about_cost_only_themselves(tmp_path: Path) -> None:
+    block = block_of(1000, [])
+    block.rows["process"] = [["id"], ["id", 5, 1, "sh", 3]]  # type: ignore[index]
+    block.rows["process_sample"] = [[], [5, 7]]  # type: ignore[index]
+    block.rows["process_end"] = [[]]  # type: ignore[index]
+    write_session(tmp_path, [block])
+    parse(tmp_path)
+    assert told(rows_in(tmp_path, "proc_metrics"), "pid", "proc_id", "utime", "stime", "cpu_ms") == [
+        (5, "id", 7, None, None)
+    ]
+    assert rows_in(tmp_path, "proc_rss") == []
+
+
 def test_damage_costs_its_block_and_is_told(tmp_path: Path) -> None:
     write_session(tmp_path, [block_of(at, [host_of(at, 0)]) for at in (1000, 2000, 3000)])
     (segment,) = (tmp_path / "segments").iterdir()

@@ -168,7 +168,9 @@ def test_ifstat_takes_its_day_from_another_log_or_from_its_own_end(tmp_path: Pat
     else:
         end = at("2025-09-17T00:00:02") / 1000
         os.utime(run / "net.log", (end, end))
-    parse(run)
+    audit = parse(run)
+    dated_by = {"vmstat": "mem.log", "mpstat": "cpu.log", "mtime": "the time of its last change"}[other]
+    assert audit["parse"]["logs"][-1]["dated_by"] == dated_by
     assert [row["ts_ms"] for row in rows_in(run, "link_metrics")] == [
         at("2025-09-16T23:59:59"),
         at("2025-09-17T00:00:00"),

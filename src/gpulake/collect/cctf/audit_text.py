@@ -135,7 +135,8 @@ def _parse(facts: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _read_files(facts: Mapping[str, Any]) -> Iterator[str]:
     for log in facts["logs"]:
-        yield f"- {plain(log['file'])}: {log['rows']:,} rows, {log['rejected']:,} lines rejected"
+        lines = f"{log['rows']:,} rows, {log['rejected']:,} lines rejected, dated by {plain(log['dated_by'])}"
+        yield f"- {plain(log['file'])}: {lines}"
         for reason, count in log["reasons"].items():
             yield f"  - {count:,}: {plain(reason)}"
     for name in facts["left_alone"]:

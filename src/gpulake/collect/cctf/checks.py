@@ -66,15 +66,10 @@ class FileCheck:
         return str(row.get("node") or self.only_node), str(row.get("host_id") or self.only_host)
 
     def note(self, row: Mapping[str, Any]) -> None:
-        # A run has many millions of rows: what is not there is looked for only where something is not.
         self.rows += 1
-        if None in row.values():
-            for column, value in row.items():
-                if value is None:
-                    self.missing[column] += 1
-        if row.keys() != self._column_set:
-            for column in self._column_set - row.keys():
-                self.missing[column] += 1
+        # A run has many millions of rows: what is not there is looked for only where something is not.
+        if None in row.values() or row.keys() != self._column_set:
+            self._note_missing(row)
         at = time_of(self.table, row)
         if self.first_ms is None or self.last_ms is None:
             self.first_ms = self.last_ms = at
@@ -93,6 +88,13 @@ class FileCheck:
         if interval is not None and isinstance(interval, int | float) and interval < 0:
             self.negative_intervals += 1
             self._violation("negative_interval", row)
+
+    def _note_missing(self, row: Mapping[str, Any]) -> None:
+        for column, value in row.items():
+            if value is None:
+                self.missing[column] += 1
+        for column in self._column_set - row.keys():
+            self.missing[column] += 1
 
     @property
     def pids(self) -> set[tuple[str, str, int]]:

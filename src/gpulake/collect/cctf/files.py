@@ -20,7 +20,7 @@ from gpulake.core.errors import UsageError
 
 WINDOW_LINES = 8_192
 FAN_IN = 64  # runs that are open at a time
-ENDING = ".tmp"
+ENDING = ".gpulake-tmp"
 BUFFER_BYTES = 1 << 20
 
 
@@ -124,10 +124,15 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    source = path.with_name(f".{path.name}{ENDING}")
+    source = temporary(path)
     with open_text(source) as output:
         output.write(text)
     replace(source, path)
+
+
+def temporary(path: Path) -> Path:
+    """Where a file is written before it is in its place."""
+    return path.with_name(f".{path.name}{ENDING}")
 
 
 def replace(source: Path, path: Path) -> None:

@@ -52,8 +52,14 @@ class Renaming:
     hosts: dict[str, set[str]] = field(default_factory=dict)  # by node name
     corrections: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by new name and host_id
 
+    _resolved: dict[tuple[Path, str, str], tuple[str, str, int]] = field(default_factory=dict)
+
     def meet(self, node: str, host_id: str) -> None:
         self.hosts.setdefault(node, set()).add(host_id)
+
+    def correct(self, corrections: Mapping[tuple[str, str], int]) -> None:
+        self.corrections = corrections
+        self._resolved.clear()
 
     def name(self, node: str, host_id: str) -> str:
         known = self.hosts.get(node, set()) | {host_id}
@@ -84,14 +90,17 @@ class Renaming:
         """The row under its new name and time, with every column."""
         column = "u" if table == "links" else "node_id" if table in ("nodes", "placement_events") else "node"
         full = whole(table, row)
-        spoken = row.get(column) or row.get("node") or row.get("node_id") or source.only_node
-        node = str(spoken)
-        full["host_id"] = self._host_id(source, row, node)
-        full[column] = self.name(node, full["host_id"])
-        for other in ("v", "link"):
-            if isinstance(full.get(other), str) and full[other].startswith(f"{node}."):
-                full[other] = full[column] + full[other][len(node) :]
-        shift = self.corrections.get((full[column], full["host_id"]), 0)
+        node = str(row.get(column) or row.get("node") or row.get("node_id") or source.only_node)
+        known = (source.path, node, str(row.get("host_id") or ""))
+        if known not in self._resolved:
+            host_id = self._host_id(source, row, node)
+            name = self.name(node, host_id)
+            self._resolved[known] = (name, host_id, self.corrections.get((name, host_id), 0))
+        full[column], full["host_id"], shift = self._resolved[known]
+        if full[column] != node:
+            for other in ("v", "link"):
+                if isinstance(full.get(other), str) and full[other].startswith(f"{node}."):
+                    full[other] = full[column] + full[other][len(node) :]
         if shift:
             for clock in CLOCK_COLUMNS:
                 if isinstance(full.get(clock), int):

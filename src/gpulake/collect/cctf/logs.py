@@ -96,19 +96,21 @@ class Logs:
     def _rows(self, path: Path, report: LogReport) -> Iterator[dict[str, Any]]:
         end_ms = round(path.stat().st_mtime * 1000)
         if path.name == MEMORY_LOG:
+            report.dated_by = path.name
             unit_bytes = vmstat_unit(path, self.unit, self.metas.memory_bytes)
             return vmstat_rows(path, report, unit_bytes=unit_bytes, where=self.where)
         rows = mpstat_rows if path.name == CPU_LOG else ifstat_rows
-        near_ms = self._begin_ms(is_mpstat=path.name == CPU_LOG)
+        near_ms, report.dated_by = self._begin(path)
         return rows(path, report, near_ms=near_ms, end_ms=end_ms, where=self.where)
 
-    def _begin_ms(self, *, is_mpstat: bool) -> int | None:
-        """When the run began, by the logs that name a date."""
+    def _begin(self, path: Path) -> tuple[int | None, str]:
+        """When a log began that does not write the date on every line, and what says so."""
         memory, cpu = self.folder / MEMORY_LOG, self.folder / CPU_LOG
-        dated = vmstat_begin_ms(memory, self.where) if memory.is_file() else None
-        if is_mpstat or not cpu.is_file():
-            return dated
-        return dated if dated is not None else mpstat_begin_ms(cpu, self.where)
+        near_ms = vmstat_begin_ms(memory, self.where) if memory.is_file() else None
+        own_ms = mpstat_begin_ms(cpu, self.where, near_ms) if cpu.is_file() else None
+        if own_ms is not None and (path == cpu or near_ms is None):
+            return near_ms if path == cpu else own_ms, CPU_LOG
+        return near_ms, MEMORY_LOG if near_ms is not None else "the time of its last change"
 
 
 def _dated(rows: Iterator[dict[str, Any]], report: LogReport) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gpulake.collect.cctf.files import FAN_IN, SortedFile, alone_in, open_text, replace, write_json, write_text
+from gpulake.collect.cctf.files import (
+    FAN_IN,
+    SortedFile,
+    alone_in,
+    open_text,
+    replace,
+    temporary,
+    write_json,
+    write_text,
+)
 from gpulake.collect.cctf.hosts import Input, Renaming
 from gpulake.collect.cctf.inputs import FOLDERS, has_files, output_folders, rows_of
 from gpulake.collect.cctf.merge_text import report_of
@@ -91,7 +100,7 @@ class _Merge:
         self._meet()
         bounds = self._skew()
         if self.applies_skew:
-            self.renaming.corrections = corrections(bounds)
+            self.renaming.correct(corrections(bounds))
         for table in SUBJECTS:
             self._write_table(table)
         for table in ("nodes", "links", "module_inventory"):
@@ -132,15 +141,15 @@ class _Merge:
         if not sources:
             target.unlink(missing_ok=True)  # of a merge of other inputs
             return
-        temporary = target.with_name(f".{target.name}.tmp")
-        with contextlib.ExitStack() as stack, open_text(temporary) as output:
+        source = temporary(target)
+        with contextlib.ExitStack() as stack, open_text(source) as output:
             streams = [
                 stack.enter_context(contextlib.closing(stream)) for stream in self._streams(table, sources, target)
             ]
             for _, group in groupby(heapq.merge(*streams, key=itemgetter(0)), key=itemgetter(0)):
                 output.write(self._kept(table, (line for _, line in group)) + "\n")
                 self.counts.rows[table] += 1
-        replace(temporary, target)
+        replace(source, target)
 
     def _streams(self, table: str, sources: list[tuple[Input, Path]], target: Path) -> list[Stream]:
         """Sorted lines of each input; of many inputs, sorted together, as only so many files can be open."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 from gpulake.core.tables import cctf_tables
 
 Row: TypeAlias = Mapping[str, Any]
 Key: TypeAlias = tuple[Any, ...]
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 # The subject of a row, after its time. Two rows with one key tell of the same thing.
 SUBJECTS: dict[str, tuple[str, ...]] = {
@@ -49,19 +51,17 @@ def time_of(table: str, row: Row) -> int:
 
 def key_of(table: str) -> Callable[[Row], Key]:
     """The order of a table's rows as a function."""
-    subject = SUBJECTS[table]
-    is_integer = [cctf_tables()[table].column_types[column] == "integer" for column in subject]
+    types = cctf_tables()[table].column_types
+    comparable = [(column, _number if types[column] == "integer" else _word) for column in SUBJECTS[table]]
 
     def key(row: Row) -> Key:
-        values = [
-            _comparable(row.get(column), is_number) for column, is_number in zip(subject, is_integer, strict=True)
-        ]
-        # Without an id of its own, an invocation is what all of it says.
-        if table == "invocations" and not row.get("span_id"):
-            values.append(text_of(row))
-        return (time_of(table, row), *values)
+        return (time_of(table, row), *[as_one(row.get(column)) for column, as_one in comparable])
 
-    return key
+    def key_of_all(row: Row) -> Key:
+        """Without an id of its own, an invocation is what all of it says."""
+        return key(row) if row.get("span_id") else (*key(row), text_of(row))
+
+    return key_of_all if table == "invocations" else key
 
 
 def line_key(table: str) -> Callable[[str], Key]:
@@ -72,15 +72,20 @@ def line_key(table: str) -> Callable[[str], Key]:
 
 def whole(table: str, row: Row) -> dict[str, Any]:
     """Every column of the table in its order; what is not known is None."""
-    return {column: row.get(column) for column in cctf_tables()[table].column_names}
+    return {column: row.get(column) for column in _columns(table)}
+
+
+@cache
+def _columns(table: str) -> tuple[str, ...]:
+    return cctf_tables()[table].column_names
 
 
 def text_of(row: Row) -> str:
     """A line of JSON. What is no number has no place in it."""
     try:
-        return json.dumps(row, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return _encode(row)
     except ValueError:
-        return json.dumps(_finite(row), separators=(",", ":"), ensure_ascii=False)
+        return _encode(_finite(row))
 
 
 def _finite(value: Any) -> Any:
@@ -91,7 +96,9 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _comparable(value: Any, is_number: bool) -> Any:
-    if is_number:
-        return value if isinstance(value, int | float) else -1
-    return "" if value is None else str(value)
+def _number(value: Any) -> int | float:
+    return value if isinstance(value, int | float) else -1
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

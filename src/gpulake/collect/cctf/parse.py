@@ -14,7 +14,7 @@ from gpulake.collect.cctf import audit, reference
 from gpulake.collect.cctf.blocks import Layout, Ledger, Tick, names_of, ticks
 from gpulake.collect.cctf.calendar import zone
 from gpulake.collect.cctf.events import Events, invocation_files, with_processes
-from gpulake.collect.cctf.files import SortedFile, alone_in, discard_all, open_text, replace, write_json
+from gpulake.collect.cctf.files import SortedFile, alone_in, discard_all, open_text, replace, temporary, write_json
 from gpulake.collect.cctf.gpus import gpu_rows
 from gpulake.collect.cctf.jsonlines import Rejects
 from gpulake.collect.cctf.logs import Logs
@@ -85,7 +85,7 @@ def parse(folder: Path, options: Options | None = None) -> dict[str, Any]:
 @contextmanager
 def _rejects(path: Path) -> Iterator[Rejects]:
     """What was set aside, in a file that is there only if something was."""
-    source = path.with_name(f".{path.name}.tmp")
+    source = temporary(path)
     with open_text(source) as output:
         rejects = Rejects(output)
         yield rejects

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,15 +81,15 @@ class Processes:
 
     def tick(self, tick: Tick, layout: Layout, block: Block) -> None:
         self._begin(tick)
-        ends = Counter(end.get("pid") for end in layout.rows(block, "process_end"))
+        ends = Counter(end["pid"] for end in _with_pid(layout, block, "process_end"))
         for pid in [pid for pid in ends if pid in self._view]:
             self._end(pid, tick)
             ends[pid] -= 1
-        said = list(layout.rows(block, "process"))
+        said = list(_with_pid(layout, block, "process"))
         self._drop_unsaid(said, tick)
         for facts in said:
             self._meet(facts, tick)
-        for sample in layout.rows(block, "process_sample"):
+        for sample in _with_pid(layout, block, "process_sample"):
             self._take(sample)
         # It came and went within the tick.
         for pid in [pid for pid, times in ends.items() if times > 0 and pid in self._view]:
@@ -202,7 +202,10 @@ class Processes:
         if since is not None and not process.is_changed:
             return "0", str(tick.elapsed_ms - since)
         assert process.sample is not None
-        total = process.sample["utime_ticks"] + process.sample["stime_ticks"]
+        spent = (process.sample.get("utime_ticks"), process.sample.get("stime_ticks"))
+        if None in spent:
+            return "null", "null"
+        total = sum(ticks for ticks in spent if ticks is not None)
         grown = total - process.charged_ticks
         process.charged_ticks = total
         if since is not None:
@@ -211,6 +214,10 @@ class Processes:
         if not process.facts or born_ms <= self._began_ms:
             return "null", "null"  # it was there before us
         return milliseconds(total, tick), number(max(0.0, tick.elapsed_ms - born_ms))
+
+
+def _with_pid(layout: Layout, block: Block, kind: str) -> Iterator[dict[str, Any]]:
+    return (row for row in layout.rows(block, kind) if isinstance(row.get("pid"), int))
 
 
 def milliseconds(ticks: int, tick: Tick) -> str:

@@ -27,6 +27,7 @@ class LogReport:
 
     file: str
     rows: int = 0
+    dated_by: str = ""  # what says on which day it began
     reasons: Counter[str] = field(default_factory=Counter)
     rejected: list[tuple[int, str]] = field(default_factory=list)  # line number and reason, the first of them
 
@@ -39,6 +40,7 @@ class LogReport:
         return {
             "file": self.file,
             "rows": self.rows,
+            "dated_by": self.dated_by,
             "rejected": sum(self.reasons.values()),
             "reasons": dict(sorted(self.reasons.items())),
             "first_rejected": [{"line": line, "reason": reason} for line, reason in self.rejected],
