@@ -62,7 +62,11 @@ def read_boot_id(proc: Path) -> str:
 def _host_id(root: Path, host_name: str) -> str:
     """The machine id is not for others to see as it is; containers of one image may share one, so the name counts."""
     machine = _text(root / "etc/machine-id") or _text(root / "var/lib/dbus/machine-id")
-    return hashlib.sha256(f"gpulake {machine} {host_name}".encode()).hexdigest()[:12]
+    return host_id_of(machine, host_name)
+
+
+def host_id_of(machine_id: str, host_name: str) -> str:
+    return hashlib.sha256(f"gpulake {machine_id} {host_name}".encode()).hexdigest()[:12]
 
 
 def _memory_bytes(meminfo: str) -> int:

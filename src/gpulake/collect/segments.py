@@ -239,6 +239,19 @@ def read_blocks_once(
                 yield headers[session], block
 
 
+def read_moments(folder: Path) -> Iterator[tuple[Mapping[str, Any], int, int]]:
+    """Of every block its header, what the wall clock showed and the time since boot, without the cost of its rows."""
+    headers: dict[int, Mapping[str, Any]] = {}
+    for session, _, path in _files(folder):
+        for head in _contents(path, _head):
+            if isinstance(head, Damage):
+                continue
+            if "format" in head:
+                headers[session] = head
+            elif session in headers:
+                yield headers[session], head["now_ms"], head["elapsed_ms"]
+
+
 def last_positions(folder: Path, boot_id: str) -> dict[str, int]:
     """How far the resumable sources had come in this boot with the newest whole block."""
     headers: dict[int, Mapping[str, Any]] = {}

@@ -1,0 +1,32 @@
+"""gpulake collect audit: what the files of a run are worth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def command(folder: Path, as_json: bool) -> None:
+    """Say what the files of a run are worth.
+
+    FOLDER is a run directory, or the folder with its files: cctf, CTS or a merged run, whoever wrote it. Counts rows,
+    missing values, rows out of order, pids that were not sampled, gaps and what was dropped. Writes nothing.
+
+    \b
+    Example:  gpulake collect audit runs/night1/node7
+    """
+    from gpulake.collect.cctf.audit import audit
+    from gpulake.collect.cctf.audit_text import report_of
+
+    found = audit(folder)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        click.echo(report_of(found), nl=False)

@@ -1,0 +1,132 @@
+"""Blocks of a run in the order in which they were written, with the names and the time of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpulake.collect.rows import KINDS
+from gpulake.collect.segments import Block, Damage, read_blocks_once, read_moments
+
+STEP_MS = 500  # what the wall clock may move against the time since boot and not be called a step
+
+
+@dataclass(frozen=True)
+class Names:
+    """What rows of a node carry."""
+
+    node: str
+    stage: str | None
+    host_id: str | None
+
+
+@dataclass(frozen=True)
+class Tick:
+    """The moment of a block."""
+
+    names: Names
+    boot_id: str
+    session: int
+    elapsed_ms: int
+    offset_ms: int  # from time since boot to the epoch
+    ticks_per_second: int
+
+    @property
+    def ts_ms(self) -> int:
+        return self.elapsed_ms + self.offset_ms
+
+
+class Layout:
+    """The columns of rows by kind, as the header of their segment names them."""
+
+    def __init__(self, header: Mapping[str, Any]) -> None:
+        self.header = header
+        given = header.get("columns") or {}
+        self._columns: dict[str, tuple[str, ...]] = {
+            kind: tuple(given[kind]) if kind in given else row._fields for kind, row in KINDS.items()
+        }
+
+    def rows(self, block: Block, kind: str) -> Iterator[dict[str, Any]]:
+        """Rows of a kind by name; a row that is too short lacks its last fields."""
+        columns = self._columns[kind]
+        for row in block.rows.get(kind, ()):
+            yield dict(zip(columns, row, strict=False))
+
+
+@dataclass
+class Ledger:
+    """What was read, and what was wrong with it."""
+
+    blocks: int = 0
+    sessions: set[int] = field(default_factory=set)
+    boots: dict[str, int] = field(default_factory=dict)  # blocks of each
+    damaged_blocks: int = 0
+    torn_tails: int = 0
+    damage: list[Damage] = field(default_factory=list)  # the first of it
+    unknown_kinds: Counter[str] = field(default_factory=Counter)
+    clock_steps: int = 0
+    largest_clock_step_ms: int = 0
+
+    def note_damage(self, damage: Damage) -> None:
+        if damage.is_torn_tail:
+            self.torn_tails += 1
+        else:
+            self.damaged_blocks += 1
+        if len(self.damage) < 100:
+            self.damage.append(damage)
+
+
+def boot_id_of(header: Mapping[str, Any]) -> str:
+    return str(header.get("boot_id", ""))
+
+
+def boot_offsets(folder: Path) -> dict[str, int]:
+    """By boot: what its last block says lies between time since boot and the epoch, in milliseconds."""
+    return {boot_id_of(header): now_ms - elapsed_ms for header, now_ms, elapsed_ms in read_moments(folder)}
+
+
+def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, Layout, Block]]:
+    """Every block with its time; names that a header lacks are those given."""
+    offsets = boot_offsets(folder)
+    layout = Layout({})
+    steady: dict[str, int] = {}  # the offset that the block before saw
+    for header, block in read_blocks_once(folder, tell=ledger.note_damage):
+        if header is not layout.header:
+            layout = Layout(header)
+        boot_id = boot_id_of(header)
+        tick = Tick(
+            names=names_of(header, names),
+            boot_id=boot_id,
+            session=int(header.get("session", 0)),
+            elapsed_ms=block.elapsed_ms,
+            offset_ms=offsets.get(boot_id, block.now_ms - block.elapsed_ms),
+            ticks_per_second=int(header.get("ticks_per_second") or 100),
+        )
+        _note(ledger, tick, block, steady)
+        yield tick, layout, block
+
+
+def names_of(header: Mapping[str, Any], otherwise: Names) -> Names:
+    return Names(
+        node=str(header.get("node_id") or otherwise.node),
+        stage=header.get("stage") or otherwise.stage,
+        host_id=header.get("host_id") or otherwise.host_id,
+    )
+
+
+def _note(ledger: Ledger, tick: Tick, block: Block, steady: dict[str, int]) -> None:
+    ledger.blocks += 1
+    ledger.sessions.add(tick.session)
+    ledger.boots[tick.boot_id] = ledger.boots.get(tick.boot_id, 0) + 1
+    for kind, rows in block.rows.items():
+        if kind not in KINDS:
+            ledger.unknown_kinds[kind] += len(rows)
+    offset = block.now_ms - block.elapsed_ms
+    step = abs(offset - steady.get(tick.boot_id, offset))
+    if step >= STEP_MS:
+        ledger.clock_steps += 1
+        ledger.largest_clock_step_ms = max(ledger.largest_clock_step_ms, step)
+    steady[tick.boot_id] = offset

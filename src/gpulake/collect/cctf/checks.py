@@ -1,0 +1,237 @@
+"""The checks of an audit: each is told row after row, and says in the end what it found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from statistics import median
+from typing import Any
+
+from gpulake.collect.cctf.order import SUBJECTS, TIMES, time_of
+from gpulake.core.tables import cctf_tables
+
+SHOWN = 10
+FIRST_INTERVALS = 101  # that say how long an interval is
+GAP_INTERVALS = 2.5  # of silence
+# Files in which a subject has one row a time.
+SERIES = {
+    "host_metrics",
+    "link_metrics",
+    "proc_metrics",
+    "proc_cpu",
+    "proc_rss",
+    "gpu_metrics",
+    "gpu_processes",
+    "system_stats",
+}
+DROPPED = ("collector_ticks_missed_total", "collector_ticks_dropped_total", "collector_values_dropped_total")
+
+
+@dataclass
+class FileCheck:
+    """One file: rows, missing values, order."""
+
+    table: str
+    only_node: str  # what a row is taken to say that does not name its node
+    only_host: str
+    rows: int = 0
+    bad_lines: int = 0
+    first_bad: list[dict[str, Any]] = field(default_factory=list)
+    first_ms: int | None = None
+    last_ms: int | None = None
+    missing: Counter[str] = field(default_factory=Counter)
+    behind: int = 0  # rows that are earlier than the row before
+    not_later: int = 0  # rows of a subject that are not later than its row before
+    steps_back: int = 0  # ts_enqueue <= ts_start <= ts_end does not hold
+    negative_intervals: int = 0
+    violations: list[dict[str, Any]] = field(default_factory=list)
+    subjects: dict[tuple[Any, ...], int] = field(default_factory=dict)  # with their last time
+    rows_by_pid: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._columns = cctf_tables()[self.table].column_names
+        self._column_set = frozenset(self._columns)
+        self._has_subjects = self.table in SERIES
+        self._subject_of = itemgetter(*SUBJECTS[self.table])
+        self._before_ms = 0
+
+    def note_bad(self, line_number: int, reason: str) -> None:
+        self.bad_lines += 1
+        if len(self.first_bad) < SHOWN:
+            self.first_bad.append({"line": line_number, "reason": reason})
+
+    def node_of(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        return str(row.get("node") or self.only_node), str(row.get("host_id") or self.only_host)
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        self.rows += 1
+        # A run has many millions of rows: what is not there is looked for only where something is not.
+        if None in row.values() or row.keys() != self._column_set:
+            self._note_missing(row)
+        at = time_of(self.table, row)
+        if self.first_ms is None or self.last_ms is None:
+            self.first_ms = self.last_ms = at
+        elif at < self._before_ms:
+            self.behind += 1
+            self._violation("behind", row)
+            self.first_ms = min(self.first_ms, at)
+        elif at > self.last_ms:
+            self.last_ms = at
+        self._before_ms = at
+        if self._has_subjects:
+            self._note_subject(row, at)
+        if self.table == "invocations":
+            self._note_invocation(row)
+        interval = row.get("dt_ms")
+        if interval is not None and isinstance(interval, int | float) and interval < 0:
+            self.negative_intervals += 1
+            self._violation("negative_interval", row)
+
+    def _note_missing(self, row: Mapping[str, Any]) -> None:
+        for column, value in row.items():
+            if value is None:
+                self.missing[column] += 1
+        for column in self._column_set - row.keys():
+            self.missing[column] += 1
+
+    @property
+    def pids(self) -> set[tuple[str, str, int]]:
+        """By node and host."""
+        if self.table == "invocations":
+            return set(self.rows_by_pid)
+        return {
+            (*self.node_of({"node": node, "host_id": host_id}), pid)
+            for node, host_id, pid, _ in self.subjects
+            if isinstance(pid, int)
+        }
+
+    def _note_subject(self, row: Mapping[str, Any], at: int) -> None:
+        try:
+            subject = self._subject_of(row)
+            before = self.subjects.get(subject)
+        except (KeyError, TypeError):
+            subject = tuple(_hashable(row.get(name)) for name in SUBJECTS[self.table])
+            before = self.subjects.get(subject)
+        if before is not None and before >= at:
+            self.not_later += 1
+            self._violation("not_later", row)
+        self.subjects[subject] = at
+
+    def _note_invocation(self, row: Mapping[str, Any]) -> None:
+        if isinstance(row.get("pid"), int):
+            self.rows_by_pid[(*self.node_of(row), row["pid"])] += 1
+        self._note_steps(row)
+
+    def _note_steps(self, row: Mapping[str, Any]) -> None:
+        known = [row[name] for name in TIMES["invocations"] if isinstance(row.get(name), int | float)]
+        if known != sorted(known):
+            self.steps_back += 1
+            self._violation("steps_back", row)
+
+    def _violation(self, kind: str, row: Mapping[str, Any]) -> None:
+        if len(self.violations) < SHOWN:
+            subject = {name: row.get(name) for name in SUBJECTS[self.table] if row.get(name) is not None}
+            self.violations.append({"kind": kind, "row": self.rows, "ts_ms": time_of(self.table, row), **subject})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "bad_lines": self.bad_lines,
+            "first_bad_lines": self.first_bad,
+            "first_ms": self.first_ms,
+            "last_ms": self.last_ms,
+            "subjects": len(self.subjects) if self._has_subjects else None,
+            "missing": {
+                column: {"count": self.missing[column], "ratio": round(self.missing[column] / self.rows, 6)}
+                for column in self._columns
+                if self.rows
+            },
+            "violations": {
+                "behind": self.behind,
+                "not_later": self.not_later,
+                "steps_back": self.steps_back,
+                "negative_intervals": self.negative_intervals,
+            },
+            "first_violations": self.violations,
+        }
+
+
+class Gaps:
+    """Silence of a node: much longer than its interval, which its first rows tell."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], int] = {}
+        self._first: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self._interval_ms: dict[tuple[str, str], float] = {}
+        self._count = 0
+        self._silent_ms = 0
+        self._found: list[dict[str, Any]] = []
+
+    def note(self, node: tuple[str, str], at: Any) -> None:
+        if not isinstance(at, int):
+            return
+        before = self._last.get(node)
+        if before is not None and at <= before:
+            return
+        self._last[node] = at
+        if before is None:
+            return
+        if node in self._interval_ms:
+            self._judge(node, before, at)
+            return
+        first = self._first.setdefault(node, [])
+        first.append((before, at))
+        if len(first) == FIRST_INTERVALS:
+            self._settle(node)
+
+    def as_dict(self) -> dict[str, Any]:
+        for node in sorted(self._first):
+            self._settle(node)
+        return {
+            "count": self._count,
+            "silent_ms": self._silent_ms,
+            "interval_ms": {name_of(node): round(span, 3) for node, span in sorted(self._interval_ms.items())},
+            "first": self._found,
+        }
+
+    def _settle(self, node: tuple[str, str]) -> None:
+        first = self._first.pop(node)
+        self._interval_ms[node] = median(at - before for before, at in first)
+        for before, at in first:
+            self._judge(node, before, at)
+
+    def _judge(self, node: tuple[str, str], before: int, at: int) -> None:
+        if at - before > GAP_INTERVALS * self._interval_ms[node]:
+            self._count += 1
+            self._silent_ms += at - before
+            if len(self._found) < SHOWN:
+                self._found.append({"node": name_of(node), "from_ms": before, "to_ms": at})
+
+
+class Dropped:
+    """What collectors counted as lost: the last word of each of their sessions, summed."""
+
+    def __init__(self) -> None:
+        self._most: dict[str, dict[tuple[Any, ...], float]] = {name: {} for name in DROPPED}
+
+    def note(self, row: Mapping[str, Any]) -> None:
+        sessions = self._most.get(str(row.get("metric")))
+        if sessions is not None and isinstance(row.get("value"), int | float):
+            session = (row.get("node"), row.get("host_id"), row.get("instance_id"))
+            sessions[session] = max(sessions.get(session, 0), row["value"])
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            name.removeprefix("collector_").removesuffix("_total"): round(sum(sessions.values()))
+            for name, sessions in self._most.items()
+        }
+
+
+def name_of(node: tuple[str, str]) -> str:
+    return f"{node[0]} ({node[1]})" if node[1] else node[0]
+
+
+def _hashable(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float) else str(value)

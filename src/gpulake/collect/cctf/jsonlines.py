@@ -1,0 +1,105 @@
+"""JSON lines that others wrote: every line is a row, or is set aside with its reason."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from gpulake.core.tables import Table
+
+LARGEST_INTEGER = 2**63 - 1
+KEPT_CHARACTERS = 2_000
+
+
+@dataclass
+class Rejects:
+    """Lines that are no rows: each is written to a file of its own kind, and counted."""
+
+    output: IO[str]
+    by_reason: Counter[tuple[str, str]] = field(default_factory=Counter)  # file and reason
+    torn: Counter[str] = field(default_factory=Counter)  # files whose last line was being written
+    misfits: Counter[str] = field(default_factory=Counter)  # values that are not of their column's type
+    unknown_fields: Counter[str] = field(default_factory=Counter)
+
+    def add(self, file: str, line_number: int, reason: str, text: str) -> None:
+        self.by_reason[file, reason] += 1
+        reject = {"file": file, "line": line_number, "reason": reason, "text": text[:KEPT_CHARACTERS]}
+        self.output.write(json.dumps(reject, ensure_ascii=False) + "\n")
+
+    def tear(self, file: str, line_number: int, text: str) -> None:
+        self.torn[file] += 1
+        self.add(file, line_number, "its end is missing: it was being written", text)
+
+    @property
+    def count(self) -> int:
+        return sum(self.by_reason.values())
+
+
+def objects(path: Path, rejects: Rejects) -> Iterator[tuple[int, dict[str, Any], str]]:
+    """The lines that are JSON objects, with their number and text."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        for line_number, line in enumerate(lines, start=1):
+            text = line.strip()
+            if not text:
+                continue
+            try:
+                row = json.loads(text, parse_constant=lambda _: None)
+            except (ValueError, RecursionError) as error:
+                if not line.endswith("\n"):
+                    rejects.tear(path.name, line_number, text)
+                else:
+                    reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is no JSON"
+                    rejects.add(path.name, line_number, f"it is no JSON: {reason}", text)
+                continue
+            if isinstance(row, dict):
+                yield line_number, row, text
+            else:
+                rejects.add(path.name, line_number, "it is no object", text)
+
+
+def fitted(table: Table, row: dict[str, Any], rejects: Rejects) -> dict[str, Any] | str:
+    """The columns of the table, each of its type or None; or what is missing that every row must have."""
+    fit: dict[str, Any] = {}
+    for column in table.columns:
+        value = row.get(column.name)
+        fit[column.name] = cast(value, column.type)
+        if value is not None and fit[column.name] is None:
+            rejects.misfits[f"{table.name}.{column.name}"] += 1
+    for name in row.keys() - table.column_types.keys():
+        rejects.unknown_fields[f"{table.name}.{name[:80]}"] += 1
+    missing = [name for name in table.required if fit[name] is None]
+    return f"{missing[0]} is missing" if missing else fit
+
+
+def cast(value: Any, kind: str) -> Any:
+    """A value as the type says, or None if it cannot be."""
+    if value is None or kind == "json":
+        return value
+    if kind == "text":
+        return value if isinstance(value, str) else json.dumps(value) if isinstance(value, int | float) else None
+    if kind == "flag":
+        return value if isinstance(value, bool) else None
+    number = _number(value)
+    if number is None or kind == "number":
+        return number
+    if isinstance(number, float):
+        number = round(number)
+    return number if abs(number) <= LARGEST_INTEGER else None
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) < 10**300 else None
+    return value if isinstance(value, float) and math.isfinite(value) else None

@@ -1,0 +1,130 @@
+"""The logs of mpstat, vmstat and ifstat of a run, into the files of host and links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import tzinfo
+from heapq import merge
+from itertools import groupby, zip_longest
+from pathlib import Path
+from typing import Any
+
+from gpulake.collect.cctf.blocks import Names
+from gpulake.collect.cctf.files import SortedFile
+from gpulake.collect.cctf.metas import Metas
+from gpulake.collect.cctf.order import Key, key_of, text_of, whole
+from gpulake.collect.cctf.sysstat import (
+    LogReport,
+    ifstat_rows,
+    mpstat_begin_ms,
+    mpstat_rows,
+    vmstat_begin_ms,
+    vmstat_rows,
+    vmstat_unit,
+)
+
+CPU_LOG, MEMORY_LOG, LINK_LOG = "cpu.log", "mem.log", "net.log"
+
+
+@dataclass
+class Logs:
+    """The logs of a run. One without dates began with one that has them, or else ended when it was last written."""
+
+    folder: Path
+    metas: Metas
+    names: Names
+    where: tzinfo
+    unit: str  # of vmstat; auto: by the memory that there is
+
+    def has_host(self) -> bool:
+        return any((self.folder / name).is_file() for name in (CPU_LOG, MEMORY_LOG))
+
+    def has_links(self) -> bool:
+        return (self.folder / LINK_LOG).is_file()
+
+    def write_host(self, target: SortedFile) -> list[LogReport]:
+        """One row a second, with what either log says of it."""
+        reports, sources = [], []
+        for name in (CPU_LOG, MEMORY_LOG):
+            path = self.folder / name
+            if path.is_file():
+                report = LogReport(name)
+                kept = SortedFile(target.path.with_name(name), _time_of_line)
+                for row in _dated(self._rows(path, report), report):
+                    kept.add((row["ts_ms"],), text_of(row))
+                reports.append(report)
+                sources.append(map(json.loads, kept.drain()))
+        key = key_of("host_metrics")
+        names = self.names
+        for _, group in groupby(merge(*sources, key=_moment), key=_moment):
+            found = list(group)
+            cpu = [row for row in found if "cpu_util" in row]
+            memory = [row for row in found if "cpu_util" not in row]
+            nothing: dict[str, Any] = {}
+            for one, other in zip_longest(cpu, memory, fillvalue=nothing):
+                row = whole(
+                    "host_metrics",
+                    {"node": names.node, "stage": names.stage, "host_id": names.host_id, **one, **other},
+                )
+                target.add(key(row), text_of(row))
+        return reports
+
+    def write_links(self, target: SortedFile) -> LogReport:
+        report = LogReport(LINK_LOG)
+        names = self.names
+        main = self.metas.node.get("iface") or self.metas.link.get("iface")
+        key = key_of("link_metrics")
+        for row in _dated(self._rows(self.folder / LINK_LOG, report), report):
+            iface = row["iface"] or main
+            link = "nic" if iface == main or not main else iface
+            full = whole(
+                "link_metrics",
+                row
+                | {
+                    "node": names.node,
+                    "stage": names.stage,
+                    "host_id": names.host_id,
+                    "link": f"{names.node}.{link}",
+                    "iface": iface,
+                },
+            )
+            target.add(key(full), text_of(full))
+        return report
+
+    def _rows(self, path: Path, report: LogReport) -> Iterator[dict[str, Any]]:
+        end_ms = round(path.stat().st_mtime * 1000)
+        if path.name == MEMORY_LOG:
+            report.dated_by = path.name
+            unit_bytes = vmstat_unit(path, self.unit, self.metas.memory_bytes)
+            return vmstat_rows(path, report, unit_bytes=unit_bytes, where=self.where)
+        rows = mpstat_rows if path.name == CPU_LOG else ifstat_rows
+        near_ms, report.dated_by = self._begin(path)
+        return rows(path, report, near_ms=near_ms, end_ms=end_ms, where=self.where)
+
+    def _begin(self, path: Path) -> tuple[int | None, str]:
+        """When a log began that does not write the date on every line, and what says so."""
+        memory, cpu = self.folder / MEMORY_LOG, self.folder / CPU_LOG
+        near_ms = vmstat_begin_ms(memory, self.where) if memory.is_file() else None
+        own_ms = mpstat_begin_ms(cpu, self.where, near_ms) if cpu.is_file() else None
+        if own_ms is not None and (path == cpu or near_ms is None):
+            return near_ms if path == cpu else own_ms, CPU_LOG
+        return near_ms, MEMORY_LOG if near_ms is not None else "the time of its last change"
+
+
+def _dated(rows: Iterator[dict[str, Any]], report: LogReport) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        if row["ts_ms"] is None or row["ts_ms"] < 0:
+            report.rows -= 1
+            report.reject(0, "no calendar has its time")
+        else:
+            yield row
+
+
+def _moment(row: dict[str, Any]) -> int:
+    return int(row["ts_ms"])
+
+
+def _time_of_line(line: str) -> Key:
+    return (json.loads(line)["ts_ms"],)

@@ -1,0 +1,265 @@
+"""gpulake collect parse: what a node left in its run directory, into RUN_DIR/cctf."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpulake import __version__
+from gpulake.collect.cctf import audit, reference
+from gpulake.collect.cctf.blocks import Layout, Ledger, Tick, names_of, ticks
+from gpulake.collect.cctf.calendar import zone
+from gpulake.collect.cctf.events import Events, invocation_files, with_processes
+from gpulake.collect.cctf.files import SortedFile, alone_in, discard_all, open_text, replace, temporary, write_json
+from gpulake.collect.cctf.gpus import gpu_rows
+from gpulake.collect.cctf.jsonlines import Rejects
+from gpulake.collect.cctf.logs import Logs
+from gpulake.collect.cctf.metas import Metas, link_rows, module_rows, node_row, read_metas, run_id_of
+from gpulake.collect.cctf.order import SUBJECTS, key_of, line_key, text_of, whole
+from gpulake.collect.cctf.processes import Processes, ProcessFiles
+from gpulake.collect.cctf.series import HostSeries, LinkSeries, cost_rows, event_rows
+from gpulake.collect.cctf.sysstat import LogReport
+from gpulake.collect.rundir import RunDir
+from gpulake.collect.segments import Block, read_moments
+from gpulake.core.errors import GpulakeError, InputError
+from gpulake.core.tables import cctf_tables
+
+REJECTED = "rejected.jsonl"
+RAW_PROCESSES = "proc_metrics.jsonl"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read text that does not say it itself."""
+
+    tz: str = "UTC"
+    vmstat_unit: str = "auto"
+
+
+@dataclass
+class Tables:
+    """The files that are being written, each with its order."""
+
+    folder: Path
+    files: dict[str, SortedFile] = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
+    _keys: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for table in SUBJECTS:
+            self.files[table] = SortedFile(self.folder / cctf_tables()[table].file, line_key(table))
+            self._keys[table] = key_of(table)
+
+    def add(self, table: str, row: Mapping[str, Any]) -> None:
+        full = whole(table, row)
+        self.files[table].add(self._keys[table](full), text_of(full))
+
+    @property
+    def processes(self) -> ProcessFiles:
+        return ProcessFiles(self.files["proc_metrics"], self.files["proc_cpu"], self.files["proc_rss"])
+
+    def finish(self) -> None:
+        for table, file in self.files.items():
+            if file.lines:
+                self.rows[table] = file.lines
+                file.finish()
+
+
+def parse(folder: Path, options: Options | None = None) -> dict[str, Any]:
+    """Writes RUN_DIR/cctf and gives its audit."""
+    options = options or Options()
+    zone(options.tz)
+    run = RunDir(folder)
+    _check(run)
+    try:
+        with alone_in(run.cctf), _rejects(run.cctf / REJECTED) as rejects:
+            return _Parse(run, options, rejects).write()
+    except OSError as error:
+        raise GpulakeError(f"cannot parse {folder}: {error}", "is there room, and may it be written?") from error
+
+
+@contextmanager
+def _rejects(path: Path) -> Iterator[Rejects]:
+    """What was set aside, in a file that is there only if something was."""
+    source = temporary(path)
+    with open_text(source) as output:
+        rejects = Rejects(output)
+        yield rejects
+    if rejects.count:
+        replace(source, path)
+    else:
+        source.unlink()
+        path.unlink(missing_ok=True)
+
+
+def _check(run: RunDir) -> None:
+    if not run.path.is_dir():
+        raise InputError(f"no run directory at {run.path}", "name the folder of a node: runs/RUN/NODE")
+    known = [
+        run.segments,
+        run.node_meta,
+        *(run.path / name for name in ("cpu.log", "mem.log", "net.log", RAW_PROCESSES)),
+    ]
+    if not any(path.exists() for path in known) and not invocation_files(run.path):
+        raise InputError(
+            f"{run.path} has nothing that a collector left", "name the folder of a node, which has segments/ or cpu.log"
+        )
+
+
+class _Parse:
+    """One parse: what was read so far."""
+
+    def __init__(self, run: RunDir, options: Options, rejects: Rejects) -> None:
+        self.run = run
+        self.options = options
+        self.rejects = rejects
+        self.metas: Metas = read_metas(run)
+        self.ledger = Ledger()
+        self.tables = Tables(run.cctf)
+        # Of rows that lack them: the collector's, where one ran.
+        header = next((header for header, _, _ in read_moments(run.segments)), {})
+        self.names = names_of(header, self.metas.names)
+        self.events = Events(self.names, rejects)
+        self.headers: dict[tuple[Any, Any], Mapping[str, Any]] = {}  # by node and host
+        self.links = LinkSeries()
+        self.gpus: dict[tuple[Any, Any], dict[str, str | None]] = {}  # by node and host: uuid and name
+        self.logs: list[LogReport] = []
+        self.left_alone: list[str] = []
+        self.samples_without_process = 0
+
+    def write(self) -> dict[str, Any]:
+        try:
+            invocations = SortedFile(self.run.cctf / "invocations", line_key("invocations"))
+            self._read_events(invocations)
+            processes = Processes(self.tables.processes, frozenset(self.events.pids))
+            self._read_segments(processes)
+            self._read_text()
+            target = self.tables.files["invocations"]
+            key = line_key("invocations")
+            for line in with_processes(invocations.drain(), processes.lives):
+                target.add(key(line), line)
+            self.tables.finish()
+        except BaseException:
+            discard_all(self.tables.files.values())
+            raise
+        self._write_documents()
+        return audit.write(self.run.cctf, self._facts())
+
+    def _read_events(self, invocations: SortedFile) -> None:
+        self.events.read_invocations(self.run.path, invocations)
+        for table, path in (
+            ("placement_events", self.run.placement_events),
+            ("system_stats", self.run.system_stats),
+        ):
+            if path.is_file():
+                self.events.read_table(table, path, self.tables.files[table])
+
+    def _read_segments(self, processes: Processes) -> None:
+        host = HostSeries()
+        for tick, layout, block in ticks(self.run.segments, self.names, self.ledger):
+            self.headers.setdefault((tick.names.node, tick.names.host_id), layout.header)
+            self._read_block(tick, layout, block, host, processes)
+        self.samples_without_process = processes.samples_without_process
+
+    def _read_block(self, tick: Tick, layout: Layout, block: Block, host: HostSeries, processes: Processes) -> None:
+        add = self.tables.add
+        for row in host.rows(tick, layout, block):
+            add("host_metrics", row)
+        for row in self.links.rows(tick, layout, block):
+            add("link_metrics", row)
+        processes.tick(tick, layout, block)
+        gpus, gpu_processes = gpu_rows(tick, layout, block, processes)
+        for row in gpus:
+            add("gpu_metrics", row)
+            if not row["parent_uuid"]:
+                self.gpus.setdefault((row["node"], row["host_id"]), {})[row["gpu_uuid"]] = row["gpu_name"]
+        for row in gpu_processes:
+            add("gpu_processes", row)
+        for row in event_rows(tick, layout, block):
+            add("node_events", row)
+        for row in cost_rows(tick, layout, block):
+            add("system_stats", row)
+
+    def _read_text(self) -> None:
+        """The reference's files, where the collector's own segments say nothing of the same."""
+        logs = Logs(self.run.path, self.metas, self.names, zone(self.options.tz), self.options.vmstat_unit)
+        files = self.tables.files
+        if logs.has_host() and self._is_free("host_metrics", "cpu.log, mem.log"):
+            self.logs += logs.write_host(files["host_metrics"])
+        if logs.has_links() and self._is_free("link_metrics", "net.log"):
+            self.logs.append(logs.write_links(files["link_metrics"]))
+        path = self.run.path / RAW_PROCESSES
+        if path.is_file() and self._is_free("proc_metrics", path.name):
+            hertz = self.metas.node.get("ticks_per_second")
+            ticks_per_second = hertz if isinstance(hertz, int) and hertz > 0 else reference.TICKS_PER_SECOND
+            reference.read_processes(path, self.names, self.tables.processes, self.rejects, ticks_per_second)
+
+    def _is_free(self, table: str, words: str) -> bool:
+        if self.tables.files[table].lines:
+            self.left_alone.append(words)
+            return False
+        return True
+
+    def _write_documents(self) -> None:
+        folder = self.run.cctf
+        headers = self.headers or {(self.metas.names.node, self.metas.names.host_id): {}}
+        nodes = []
+        for names, header in headers.items():
+            row = node_row(self.metas, header)
+            gpus = self.gpus.get(names, {})
+            if header:
+                row["gpus"] = len(gpus)
+                row["gpu_name"] = next((name for _, name in sorted(gpus.items()) if name), None)
+            nodes.append(row)
+        run_id = run_id_of(self.metas, self.headers.values(), self.run)
+        for row in nodes:
+            row["run_id"] = row["run_id"] or run_id
+        write_json(folder / "nodes.json", nodes)
+        write_json(folder / "links.json", link_rows(self.metas, self.links.links()))
+        write_json(folder / "module_inventory.json", module_rows(self.metas, self.events.modules))
+        write_json(folder / "run_meta.json", {"run_id": run_id, "meta": self._run_meta()})
+
+    def _run_meta(self) -> dict[str, Any]:
+        said = self.metas.run.get("meta") if isinstance(self.metas.run.get("meta"), dict) else self.metas.run
+        return {
+            **(said or {}),
+            "format": "cctf",
+            "parsed_by": f"gpulake {__version__}",
+            "blocks": self.ledger.blocks,
+            "sessions": len(self.ledger.sessions),
+            "boots": len(self.ledger.boots),
+            "interval_ms": next((header.get("interval_ms") for header in self.headers.values()), None),
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        """What the files themselves do not tell."""
+        ledger, rejects = self.ledger, self.rejects
+        return {
+            "blocks": ledger.blocks,
+            "sessions": len(ledger.sessions),
+            "boots": len(ledger.boots),
+            "damaged_blocks": ledger.damaged_blocks,
+            "torn_tails": ledger.torn_tails,
+            "first_damage": [asdict(damage) for damage in ledger.damage],
+            "unknown_kinds": dict(sorted(ledger.unknown_kinds.items())),
+            "clock_steps": ledger.clock_steps,
+            "largest_clock_step_ms": ledger.largest_clock_step_ms,
+            "samples_without_process": self.samples_without_process,
+            "logs": [report.as_dict() for report in self.logs],
+            "left_alone": self.left_alone,
+            "event_rows": dict(sorted(self.events.rows.items())),
+            "duplicate_events": self.events.duplicates,
+            "contradicting_spans": self.events.contradictions,
+            "rejected_lines": [
+                {"file": file, "reason": reason, "lines": lines}
+                for (file, reason), lines in sorted(rejects.by_reason.items())
+            ],
+            "torn_lines": dict(sorted(rejects.torn.items())),
+            "values_of_wrong_type": dict(sorted(rejects.misfits.items())),
+            "unknown_fields": dict(sorted(rejects.unknown_fields.items())),
+            "unreadable_files": list(self.metas.unreadable),
+        }

@@ -1,0 +1,206 @@
+"""Counters into rates: the rows of host, links, events and of the collector itself, one tick after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpulake.collect.cctf.blocks import Layout, Tick
+from gpulake.collect.rows import Cost
+from gpulake.collect.segments import Block
+
+# The order of HostSample.cpu_ticks.
+USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL = range(8)
+BUSY = (USER, NICE, SYSTEM, IRQ, SOFTIRQ, STEAL)
+GAUGES = (
+    "load_1m",
+    "load_5m",
+    "load_15m",
+    "processes_running",
+    "processes_blocked",
+    "memory_total_bytes",
+    "memory_available_bytes",
+    "swap_used_bytes",
+    "disks",
+    "oom_kills_total",
+)
+
+
+def named(tick: Tick, elapsed_ms: int | None = None) -> dict[str, Any]:
+    """What every row of a node begins with."""
+    at = tick.elapsed_ms if elapsed_ms is None else elapsed_ms
+    return {
+        "ts_ms": round(at) + tick.offset_ms,
+        "node": tick.names.node,
+        "stage": tick.names.stage,
+        "host_id": tick.names.host_id,
+    }
+
+
+def growth(now: int | float | None, before: int | float | None) -> int | float | None:
+    """How much a counter grew; one that went back says nothing."""
+    if now is None or before is None or now < before:
+        return None
+    return now - before
+
+
+@dataclass
+class HostSeries:
+    """The host's rows. Counters of another boot are not compared."""
+
+    boot_id: str | None = None
+    elapsed_ms: int = -1
+    cpu_ticks: Sequence[int] = ()
+    core_ticks: Sequence[Sequence[int]] = ()
+
+    def rows(self, tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, Any]]:
+        for sample in layout.rows(block, "host"):
+            if tick.boot_id != self.boot_id:
+                self.boot_id, self.elapsed_ms, self.cpu_ticks, self.core_ticks = tick.boot_id, -1, (), ()
+            if tick.elapsed_ms <= self.elapsed_ms:
+                continue  # the same moment again
+            yield self._row(tick, sample)
+            self.elapsed_ms = tick.elapsed_ms
+
+    def _row(self, tick: Tick, sample: Mapping[str, Any]) -> dict[str, Any]:
+        ticks: Sequence[int] = sample.get("cpu_ticks") or ()
+        cores: Sequence[Sequence[int]] = sample.get("core_ticks") or ()
+        free = sample.get("memory_free_bytes")
+        row = named(tick) | cpu_shares(ticks, self.cpu_ticks)
+        row["core_busy_ratios"] = core_shares(cores, self.core_ticks)
+        row["mem_free_mb"] = None if free is None else free / 1e6
+        row.update({name: sample.get(name) for name in GAUGES})
+        disks = sample.get("disks") or {}
+        if disks:
+            row["disk_read_bytes_total"] = sum(disk[0] for disk in disks.values())
+            row["disk_written_bytes_total"] = sum(disk[1] for disk in disks.values())
+            row["disk_busy_seconds_total"] = sum(disk[2] for disk in disks.values()) / 1000
+        self.cpu_ticks, self.core_ticks = ticks, cores
+        return row
+
+
+def cpu_shares(now: Sequence[int], before: Sequence[int]) -> dict[str, float | None]:
+    """Of all cores' time between two readings. Waiting for a disk is not busy."""
+    shares: dict[str, float | None] = dict.fromkeys(
+        ("cpu_util", "cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_steal_ratio")
+    )
+    if len(now) < 8 or len(before) < 8:
+        return shares
+    grown = [growth(now[part], before[part]) for part in range(8)]
+    # The kernel takes back idle and waiting time now and then: no reason to give up the rest.
+    everything = sum(part for part in grown if part is not None)
+    if not everything or any(grown[part] is None for part in BUSY):
+        return shares
+
+    def share(*parts: int) -> float | None:
+        found = [grown[part] for part in parts]
+        return None if None in found else round(sum(part for part in found if part is not None) / everything, 6)
+
+    busy = sum(part for part in (grown[index] for index in BUSY) if part is not None)
+    shares["cpu_util"] = round(100 * busy / everything, 2)
+    shares["cpu_user_ratio"] = share(USER, NICE)
+    shares["cpu_system_ratio"] = share(SYSTEM, IRQ, SOFTIRQ)
+    shares["cpu_iowait_ratio"] = share(IOWAIT)
+    shares["cpu_steal_ratio"] = share(STEAL)
+    return shares
+
+
+def core_shares(now: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -> list[float | None] | None:
+    """Busy share of each core; cores that came or went leave the others' places unsure, so nothing is said."""
+    if not now or len(now) != len(before):
+        return None
+    shares: list[float | None] = []
+    for (busy, everything), (busy_before, everything_before) in zip(now, before, strict=True):
+        grown, all_grown = growth(busy, busy_before), growth(everything, everything_before)
+        shares.append(None if grown is None or not all_grown else round(min(1.0, grown / all_grown), 4))
+    return shares
+
+
+class LinkSeries:
+    """The rows of network interfaces, and what links.json says of them."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, str], tuple[int, int | None, int | None]] = {}
+        self._boot_id = ""
+        self._links: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def rows(self, tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, Any]]:
+        if tick.boot_id != self._boot_id:
+            self._boot_id = tick.boot_id
+            self._before.clear()
+        for sample in sorted(layout.rows(block, "nic"), key=lambda sample: link_name(tick, sample)):
+            key = (tick.names.node, str(sample.get("iface")))
+            elapsed_ms, rx, tx = self._before.get(key, (-1, None, None))
+            if tick.elapsed_ms <= elapsed_ms:
+                continue  # the same moment again
+            span_ms = tick.elapsed_ms - elapsed_ms
+            row = named(tick) | sample
+            row["link"] = link_name(tick, sample)
+            row["rx_Bps"] = per_second(growth(sample.get("rx_bytes_total"), rx), span_ms)
+            row["tx_Bps"] = per_second(growth(sample.get("tx_bytes_total"), tx), span_ms)
+            self._before[key] = (tick.elapsed_ms, sample.get("rx_bytes_total"), sample.get("tx_bytes_total"))
+            self._note(tick, sample)
+            yield row
+
+    def links(self) -> list[dict[str, Any]]:
+        """The interface of the run first."""
+        found = sorted(self._links.values(), key=lambda link: (link["u"], not link["is_main"], link["iface"]))
+        return [
+            {
+                "u": link["u"],
+                "v": f"{link['u']}.net",
+                "BW_bps": link["speed"],
+                "PR_s": None if link["rtt"] is None else link["rtt"] / 2,
+                "host_id": link["host_id"],
+                "iface": link["iface"],
+            }
+            for link in found
+        ]
+
+    def _note(self, tick: Tick, sample: Mapping[str, Any]) -> None:
+        key = (tick.names.node, str(tick.names.host_id), str(sample.get("iface")))
+        link = self._links.setdefault(
+            key,
+            {
+                "u": tick.names.node,
+                "host_id": tick.names.host_id,
+                "iface": key[2],
+                "speed": 0,
+                "rtt": None,
+                "is_main": False,
+            },
+        )
+        link["is_main"] = bool(sample.get("is_main"))
+        if sample.get("speed_bits_per_second") is not None:
+            link["speed"] = sample["speed_bits_per_second"]
+        rtt = sample.get("rtt_seconds")
+        if rtt is not None and (link["rtt"] is None or rtt < link["rtt"]):
+            link["rtt"] = rtt
+
+
+def link_name(tick: Tick, sample: Mapping[str, Any]) -> str:
+    return f"{tick.names.node}.{'nic' if sample.get('is_main') else sample.get('iface')}"
+
+
+def per_second(grown: int | float | None, span_ms: int) -> float | None:
+    return None if grown is None or span_ms <= 0 else round(grown * 1000 / span_ms, 3)
+
+
+def event_rows(tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, Any]]:
+    for event in layout.rows(block, "event"):
+        yield named(tick, event.get("elapsed_ms")) | {
+            name: event.get(name) for name in ("kind", "subject", "code", "pid", "message", "source")
+        }
+
+
+def cost_rows(tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, Any]]:
+    """One row a number. Its counters begin anew with each session of the collector, so the session is the instance."""
+    for cost in layout.rows(block, "cost"):
+        for name in Cost._fields:
+            if cost.get(name) is not None:
+                yield named(tick) | {
+                    "metric": f"collector_{name}",
+                    "value": cost[name],
+                    "instance_id": f"collector-{tick.session}",
+                }
