@@ -137,7 +137,7 @@ def build_sources(settings: Settings, notices: Notices) -> dict[str, Source]:
         match=settings.match,
         pid_dir=settings.pid_dir,
         cgroup=settings.cgroup,
-        refresh_seconds=max(1.0, settings.interval_seconds) if settings.has_refresh else 0.0,
+        refresh_seconds=settings.interval_seconds if settings.has_refresh else 0.0,
         interval_seconds=settings.interval_seconds,
     )
     sources: dict[str, Source] = {}

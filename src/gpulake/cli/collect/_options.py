@@ -120,5 +120,4 @@ _OPTIONS: tuple[Callable[[Function], Function], ...] = (
         metavar="TIME",
         help="Stop after this time. [default: when told to]",
     ),
-    # --listen, --web-config and --otlp come here: what shows the samples live.
 )

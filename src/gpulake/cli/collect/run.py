@@ -7,14 +7,17 @@ from dataclasses import replace
 
 import click
 
+from gpulake.cli.collect._live import live_options
 from gpulake.cli.collect._options import new_run_id, settings_options
+from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings
 
 
 @click.command(short_help="Collect in the foreground.")
 @settings_options
+@live_options
 @click.option("--answer-to", type=int, hidden=True, help="Go to the background, and answer to this descriptor.")
-def command(settings: Settings, answer_to: int | None) -> None:
+def command(settings: Settings, live: LiveOptions, answer_to: int | None) -> None:
     """Collect traces of this machine in the foreground, until ^C, TERM or --duration.
 
     Needs no root: what it may not read is said once and left out. Samples are on the disk within a second, and a run
@@ -24,6 +27,7 @@ def command(settings: Settings, answer_to: int | None) -> None:
     Example: gpulake collect run --run-id night1 --interval 200ms --match 'python|ffmpeg'
     """
     from gpulake.collect import control
+    from gpulake.collect.live.session import live as go_live
     from gpulake.collect.session import StopSignals, collect
     from gpulake.core.errors import GpulakeError
 
@@ -39,8 +43,15 @@ def command(settings: Settings, answer_to: int | None) -> None:
 
     settings = replace(settings, run_id=settings.run_id or new_run_id())
     try:
-        with StopSignals() as signals:
-            run = collect(settings, signals.wait, echo=_say, acknowledged=acknowledged)
+        with StopSignals() as signals, go_live(live, interval_seconds=settings.interval_seconds, say=_say) as state:
+            run = collect(
+                settings,
+                signals.wait,
+                echo=_say,
+                observers=[state.observe] if state else [],
+                source_observers=[state.source] if state else [],
+                acknowledged=acknowledged,
+            )
     except GpulakeError as error:
         if not told and answer_to is not None:
             answer = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from gpulake.cli.collect._live import live_options
 from gpulake.cli.collect._options import settings_options
+from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings
 
 FOLDER = Path("/var/lib/gpulake")
@@ -16,9 +18,10 @@ RUN_ID = "service"  # a restart goes on with the same run
 
 @click.command(short_help="Print a systemd unit.")
 @settings_options
+@live_options
 @click.option("--user", default="", help="Whom it runs as. [default: a user that systemd makes up]")
 @click.pass_context
-def command(context: click.Context, settings: Settings, user: str) -> None:
+def command(context: click.Context, settings: Settings, live: LiveOptions, user: str) -> None:
     """Print a systemd unit that collects as `gpulake collect run` with these options would, and restarts if it dies.
 
     It needs no root. The folder is /var/lib/gpulake and the run is named service, unless they are given.
@@ -38,4 +41,4 @@ def command(context: click.Context, settings: Settings, user: str) -> None:
         pid_dir=None if settings.pid_dir is None else settings.pid_dir.absolute(),
     )
     check(settings)
-    click.echo(unit(settings, own_command(), user=user), nl=False)
+    click.echo(unit(settings, own_command(), more=live.arguments(), user=user), nl=False)

@@ -39,6 +39,11 @@ class Kernel:
     def resume(self, position: int) -> None:
         """Goes on with the record of this number. A number from before a reboot is told by there being none so high."""
         self._position = self._resumed_at = position
+        # What was read is read again only by who opens it anew.
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+        self._rest = b""
 
     def read(self, clock: Clock) -> Iterable[NodeEvent]:
         self._open()
