@@ -216,7 +216,7 @@ def test_the_command_takes_node_and_stage_from_the_collectors_own_words(tmp_path
 def test_a_log_of_another_node_is_not_of_this_host(tmp_path: Path) -> None:
     log, run = tmp_path / "access.log", tmp_path / "r1" / "web1"
     log.write_text(line(1))
-    CliRunner().invoke(command, ["nginx", str(log), "--run-dir", str(run), "--node", "web2"], catch_exceptions=False)
+    CliRunner().invoke(command, ["nginx", str(log), "--run-dir", str(run), "--node-id", "web2"], catch_exceptions=False)
     (row,) = (json.loads(text) for path in run.glob("events.*") for text in path.read_text().splitlines())
     assert (row["node"], row["host_id"]) == ("web2", None)
 
@@ -234,7 +234,7 @@ def test_a_file_of_which_nothing_could_be_read_is_an_error(tmp_path: Path) -> No
         (["apache", "x"], "no adapter named 'apache'"),
         (["nginx", "x", "--tz", "Mars/Base"], "no time zone 'Mars/Base'"),
         (["nginx", "x", "y", "--follow"], "2 files to follow"),
-        (["nginx", "x", "--node", "../up"], "the node id is '../up'"),
+        (["nginx", "x", "--node-id", "../up"], "the node id is '../up'"),
     ],
 )
 def test_what_does_not_exist_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:

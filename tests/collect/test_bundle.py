@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 import zipfile
@@ -10,12 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gpulake.cli import root
+from gpulake.cli import collect, root
 from gpulake.collect.bundle import write_bundle
 from gpulake.collect.segments import read_segments
 from gpulake.core.errors import GpulakeError
 
 INTERPRETER = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+VERBS = [module.name for module in pkgutil.iter_modules(collect.__path__) if not module.name.startswith("_")]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +63,7 @@ def test_it_holds_what_a_node_needs_and_no_more(bundle: Path) -> None:
     assert bundle.stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("verb", ["run", "start", "stop", "status", "unit", "bundle"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_on_a_bare_node(bundle: Path, verb: str) -> None:
     answer = on_a_bare_node(bundle, verb, "--help")
     assert answer.returncode == 0, answer.stderr

@@ -289,6 +289,6 @@ def test_a_run_must_be_named(tmp_path: Path) -> None:
     start = [sys.executable, "-c", "from gpulake.cli import main; main()", "collect", "exec"]
     none = subprocess.run([*start, "--", "true"], capture_output=True, text=True, check=False)
     assert (none.returncode, none.stderr) == (2, "error: which run is it?\nhint: give --run-dir, or --run-id\n")
-    named = ["--run-id", "r1", "--dir", str(tmp_path), "--node", "n7"]
+    named = ["--run-id", "r1", "--dir", str(tmp_path), "--node-id", "n7"]
     assert subprocess.run([*start, *named, "--", "true"], check=False).returncode == 0
     assert rows(tmp_path / "r1" / "n7", "events.*")[0]["node"] == "n7"

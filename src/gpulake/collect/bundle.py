@@ -16,7 +16,15 @@ from gpulake.core.errors import GpulakeError
 SHEBANG = b"#!/usr/bin/env python3\n"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same bytes, whenever
 # Of our own package: what a node needs.
-OURS = ("__init__.py", "core/**/*", "collect/**/*", "cli/__init__.py", "cli/_verbs.py", "cli/collect/**/*")
+OURS = (
+    "__init__.py",
+    "core/**/*",
+    "collect/**/*",
+    "cli/__init__.py",
+    "cli/_options.py",
+    "cli/_verbs.py",
+    "cli/collect/**/*",
+)
 # Distribution: its modules, and whether a node can do without.
 OTHERS = {"click": ("click", True), "nvidia-ml-py": ("pynvml", False), "PyYAML": ("yaml", False)}
 ENDINGS = (".py", ".toml", ".json", ".typed")

@@ -23,10 +23,6 @@ def dir_option(function: Function) -> Function:
     )(function)
 
 
-def json_option(function: Function) -> Function:
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")(function)
-
-
 def grace_option(function: Function) -> Function:
     return click.option(
         "--grace",

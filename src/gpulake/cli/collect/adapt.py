@@ -25,7 +25,7 @@ POLL_SECONDS = 0.5
 @click.argument("adapter")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--run-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="The run's folder.")
-@click.option("--node", default="", help="Node that the log is of. [default: the run's]")
+@click.option("--node-id", "node", default="", help="Node that the log is of. [default: the run's]")
 @click.option("--stage", default="", help="Stage of it. [default: the run's]")
 @click.option("--module", default="", help="Name of the service. [default: as the log says, or the adapter's]")
 @click.option("--format", "log_format", default="", help="How lines are written: nginx's log_format, Envoy's format.")

@@ -11,10 +11,10 @@ from gpulake.core.errors import UsageError
 from gpulake.core.words import label
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD [ARG]...")
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="The run's folder on this node.")
-@click.option("--run-id", default="", help="Or the run, and --dir and --node: DIR/RUN_ID/NODE is its folder.")
+@click.option("--run-id", default="", help="Or the run, with --dir and --node-id: DIR/RUN_ID/NODE_ID is its folder.")
 @click.option(
     "--dir",
     "base",
@@ -23,7 +23,7 @@ from gpulake.core.words import label
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of all runs.",
 )
-@click.option("--node", default="", help="This node. [default: the run's, or the host's name]")
+@click.option("--node-id", "node", default="", help="This node. [default: the run's, or the host's name]")
 @click.option("--stage", default="", help="Its stage. [default: the run's]")
 @click.option("--module", default="", help="Name of what runs. [default: the program's]")
 @click.option("--app", default="", help="Application that it is a part of. [default: the module's name]")

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from gpulake.cli.collect._options import dir_option, json_option
+from gpulake.cli._options import json_option
+from gpulake.cli.collect._options import dir_option
 from gpulake.collect.notices import one_line
 from gpulake.core.errors import UsageError
 
