@@ -92,10 +92,11 @@ def test_a_pid_is_the_process_that_it_was_at_the_time(tmp_path: Path) -> None:
         [
             block_of(1000, [process_of(5, 10), sample_of(5, 1)]),
             block_of(20_000, [ProcessEnd(5), process_of(5, 1950), sample_of(5, 1)]),
-            block_of(30_000, []),
+            block_of(30_000, [ProcessEnd(5)]),
+            block_of(60_000, []),
         ],
     )
-    calls = [(AT + 900, AT + 1500), (AT + 21_000, AT + 22_000), (AT - 9000, AT - 8000)]
+    calls = [(AT + 900, AT + 1500), (AT + 21_000, AT + 22_000), (AT - 9000, AT - 8000), (AT + 50_000, AT + 51_000)]
     write_lines(
         tmp_path / "events.exec.1.jsonl",
         [{"ts_start": start, "ts_end": end, "pid": 5} for start, end in calls] + [{"ts_end": AT, "pid": 6}],
@@ -106,6 +107,7 @@ def test_a_pid_is_the_process_that_it_was_at_the_time(tmp_path: Path) -> None:
         (AT, 6, None),
         (AT + 1500, 5, f"{BOOT}-10-5"),
         (AT + 22_000, 5, f"{BOOT}-1950-5"),
+        (AT + 51_000, 5, None),
     ]
     assert audit["processes"]["first_unmatched"] == [{"node": "n1", "host_id": "0123456789ab", "pid": 6}]
     assert audit["processes"]["pids_matched_ratio"] == 0.5

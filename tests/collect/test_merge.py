@@ -205,6 +205,20 @@ def test_clocks_are_corrected_if_asked(tmp_path: Path) -> None:
     assert told(rows_in(tmp_path / "out", "host_metrics"), "node", "ts_ms") == [("b", 4998), ("a", 5000), ("c", 5198)]
 
 
+def test_it_does_not_matter_which_of_two_nodes_calls_the_other(tmp_path: Path) -> None:
+    parts = [span("s", "r", "a", 1510, 1590)]
+    calls = [span("r", None, "b", 1000, 1100)]
+    runs = [plain(tmp_path / "a", "a", "a", invocations=parts), plain(tmp_path / "b", "b", "b", invocations=calls)]
+    assert told(
+        merge(runs, tmp_path / "out")["clock_skew"],
+        "node",
+        "other_node",
+        "add_to_other_ms",
+        "at_least_ms",
+        "at_most_ms",
+    ) == [("a", "b", 500.0, 490, 510)]
+
+
 def test_clocks_that_no_one_offset_explains_are_told_so(tmp_path: Path) -> None:
     calls = [span(f"r{at}", None, "a", at, at + 10) for at in (1000, 2000)]
     parts = [span("s1", "r1000", "b", 1002, 1008), span("s2", "r2000", "b", 2102, 2108)]

@@ -130,6 +130,7 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
                         for index, letter in enumerate("abcdef")
                     ),
                     gpu_of(1000, "MIG-1", parent_uuid="GPU-ff", gpu_index=0),
+                    gpu_of(1000, "MIG-2", parent_uuid="GPU-ff", gpu_index=2),
                     use("GPU-aa", 8, "41"),
                     use("GPU-bb", 8, "41"),
                     use("GPU-bb", 77, "42"),
@@ -147,6 +148,7 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
         ("GPU-ee", None, None, None),
         ("GPU-ff", "slurm", "42", "process"),
         ("MIG-1", "slurm", "42", "process"),
+        ("MIG-2", None, None, None),
     ]
     assert told(rows_in(tmp_path, "gpu_processes"), "gpu_uuid", "pid", "proc_id", "comm") == [
         ("GPU-aa", 8, f"{BOOT}-1-8", "python"),

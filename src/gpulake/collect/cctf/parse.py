@@ -132,8 +132,8 @@ class _Parse:
         self.samples_without_process = 0
 
     def write(self) -> dict[str, Any]:
+        invocations = SortedFile(self.run.cctf / "invocations", line_key("invocations"))
         try:
-            invocations = SortedFile(self.run.cctf / "invocations", line_key("invocations"))
             self._read_events(invocations)
             processes = Processes(self.tables.processes, frozenset(self.events.pids))
             self._read_segments(processes)
@@ -144,7 +144,7 @@ class _Parse:
                 target.add(key(line), line)
             self.tables.finish()
         except BaseException:
-            discard_all(self.tables.files.values())
+            discard_all([invocations, *self.tables.files.values()])
             raise
         self._write_documents()
         return audit.write(self.run.cctf, self._facts())
