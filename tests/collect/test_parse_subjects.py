@@ -125,6 +125,7 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
                 [
                     process_of(8, 1, given_gpus="2,GPU-d", **given_gpus),
                     process_of(9, 1, given_gpus="-1,5", **given_gpus),
+                    process_of(10, 1, given_gpus="4"),  # nobody knows whose it is: it is given nothing
                     *(
                         gpu_of(1000, f"GPU-{letter}{letter}", gpu_index=index, gpu_name="H200")
                         for index, letter in enumerate("abcdef")

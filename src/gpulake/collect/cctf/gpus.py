@@ -40,7 +40,9 @@ class GivenGpus:
                 del self._owners[given]
 
     def owners_of(self, gpu: Mapping[str, Any]) -> set[Owner]:
-        return {owner for given, owners in self._owners.items() if _names(given, gpu) for owner in owners}
+        """A variable that somebody set in a shell gives a GPU to nobody."""
+        named = (owners for given, owners in self._owners.items() if _names(given, gpu))
+        return {owner for owners in named for owner in owners if owner[0] != "unattributed"}
 
 
 def gpu_rows(
