@@ -106,7 +106,7 @@ def node_row(metas: Metas, header: Mapping[str, Any]) -> dict[str, Any]:
     }
     types = cctf_tables()["nodes"].column_types
     row = {name: value if value not in (None, "") else cast(raw.get(name), types[name]) for name, value in said.items()}
-    return whole("nodes", row)
+    return whole("nodes", {name: None if value == "" else value for name, value in row.items()})
 
 
 def link_rows(metas: Metas, seen: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
