@@ -7,7 +7,7 @@ nodes is split, since a simulated task runs on one host.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import date
 
 import numpy as np
@@ -18,7 +18,18 @@ from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.lake import Reader
 from gpulake.replay import lake_sql
-from gpulake.replay.workload import FRAGMENTS, TASKS, Clockwork, Host, Notes, Outage, Part, Workload, pool_hosts
+from gpulake.replay.workload import (
+    FRAGMENTS,
+    TASKS,
+    Clockwork,
+    Host,
+    Notes,
+    Outage,
+    Part,
+    Workload,
+    pool_hosts,
+    powered,
+)
 
 ROWS = 65_536
 # How long a machine was down that took an attempt with it, where no outage tells.
@@ -82,7 +93,7 @@ def choose(name: str | None, known: list[str]) -> str:
 def from_lake(reader: Reader, chosen: Selection, gpu_types: Mapping[str, GpuType]) -> Workload:
     notes = Notes()
     outages = _outages(reader, chosen, notes)
-    hosts = [_powered(host, gpu_types) for host in _hosts(reader, chosen, notes)]
+    hosts = [powered(host, gpu_types) for host in _hosts(reader, chosen, notes)]
     notes.guessed[f"clock rate of a core: {chosen.clock.core_mhz:g} MHz"] += sum(host.count for host in hosts)
     origin = {
         "kind": "lake",
@@ -177,13 +188,6 @@ def _hosts(reader: Reader, chosen: Selection, notes: Notes) -> list[Host]:
         )
         hosts += pool
     return hosts
-
-
-def _powered(host: Host, gpu_types: Mapping[str, GpuType]) -> Host:
-    known = gpu_types.get(host.gpu_type or "")
-    if known is None or known.idle_watts < 0 or known.busy_watts < 0:
-        return host
-    return replace(host, gpu_idle_watts=known.idle_watts, gpu_busy_watts=known.busy_watts)
 
 
 def _outages(reader: Reader, chosen: Selection, notes: Notes) -> list[Outage]:

@@ -48,21 +48,21 @@ tasks AS (
 ),
 
 events AS (
-    SELECT submission_time AS at, 1 AS change FROM tasks
+    SELECT submission_time AS instant, 1 AS change FROM tasks
     UNION ALL
-    SELECT submission_time + duration AS at, -1 AS change FROM tasks
+    SELECT submission_time + duration AS instant, -1 AS change FROM tasks
 ),
 
 running AS (
-    SELECT sum(change) OVER (ORDER BY at, change) AS tasks_at_once FROM events
+    SELECT sum(change) OVER (ORDER BY instant, change) AS tasks_at_once FROM events
 )
 
 SELECT
-    count(*) FILTER (used.id IS NULL) AS without_fragments,
-    count(*) FILTER (used.duration != tasks.duration) AS not_covered,
-    count(*) FILTER (used.cpu_usage > tasks.cpu_capacity) AS cpu_above,
-    count(*) FILTER (used.gpu_usage > tasks.gpu_capacity) AS gpu_above,
-    count(*) FILTER (tasks.submission_time < tasks.last_submission_time) AS out_of_order,
+    count(*) FILTER (WHERE used.id IS NULL) AS without_fragments,
+    count(*) FILTER (WHERE used.duration != tasks.duration) AS not_covered,
+    count(*) FILTER (WHERE used.cpu_usage > tasks.cpu_capacity) AS cpu_above,
+    count(*) FILTER (WHERE used.gpu_usage > tasks.gpu_capacity) AS gpu_above,
+    count(*) FILTER (WHERE tasks.submission_time < tasks.last_submission_time) AS out_of_order,
     count(*) - count(DISTINCT tasks.id) AS same_id,
     coalesce(max(tasks.cpu_count), 1) AS most_cores,
     coalesce(max(tasks.cpu_capacity / greatest(tasks.cpu_count, 1)), 0) AS core_mhz,

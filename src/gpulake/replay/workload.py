@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 import pyarrow as pa
+
+from gpulake.core.config import GpuType
 
 LARGEST_ID = 2**31 - 1
 GPUS_OF_A_HOST = 8  # where nobody says how many there are in one
@@ -142,6 +144,15 @@ def pool_hosts(name: str, gpus: int, most_gpus: int, gpu_type: str | None, core_
     full, rest = divmod(gpus, each)
     hosts = [Host(name, full, None, core_mhz, None, each, gpu_type)] if full else []
     return [*hosts, Host(f"{name}-rest", 1, None, core_mhz, None, rest, gpu_type)] if rest else hosts
+
+
+def powered(host: Host, gpu_types: Mapping[str, GpuType]) -> Host:
+    """With what its GPUs draw, where that is known. A driver's name of a model has its maker's before it."""
+    words = {host.gpu_type, *(host.gpu_type or "").replace("-", " ").split()}
+    known = next((kind for name, kind in gpu_types.items() if name in words), None)
+    if known is None or known.idle_watts < 0 or known.busy_watts < 0:
+        return host
+    return replace(host, gpu_idle_watts=known.idle_watts, gpu_busy_watts=known.busy_watts)
 
 
 def part_of(tasks: Sequence[Task], fragments: Sequence[Fragment]) -> Part:
