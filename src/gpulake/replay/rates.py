@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
+from math import fsum
+from operator import itemgetter
 from typing import NamedTuple
 
 
@@ -63,19 +65,21 @@ class Rates:
     def _settle(self) -> None:
         if self._edges or not self.stretches:
             return
-        changes: dict[int, tuple[float, int]] = {}
-        for begin, end, rate in self.stretches:
-            for instant, sign in ((begin, 1), (end, -1)):
-                value, count = changes.get(instant, (0.0, 0))
-                changes[instant] = (value + sign * rate, count + sign)
-        rate, depth = 0.0, 0
-        for instant in sorted(changes):
-            value, count = changes[instant]
-            depth += count
-            # What is left of a sum of fractions when all are gone is none.
-            rate = max(0.0, rate + value) if depth else 0.0
+        events = sorted(
+            (instant, is_begin, place)
+            for place, stretch in enumerate(self.stretches)
+            for instant, is_begin in ((stretch.begin, True), (stretch.end, False))
+        )
+        active: dict[int, float] = {}
+        for instant, group in groupby(events, key=itemgetter(0)):
+            for _, is_begin, place in group:
+                if is_begin:
+                    active[place] = self.stretches[place].rate
+                else:
+                    del active[place]
             self._edges.append(instant)
-            self._values.append(rate if depth else None)
+            # Summed anew: what is added and taken away again would leave a little behind.
+            self._values.append(fsum(active.values()) if active else None)
 
 
 class Together(NamedTuple):
