@@ -69,7 +69,7 @@ class OpendcExport:
                 reasons = ", ".join(f"{count} {reason}" for reason, count in workload.notes.left_out.items())
                 raise InputError(f"there is no task to export{': ' if reasons else ''}{reasons}", "choose more of it")
             hosts = placed(workload.hosts, checks, workload.notes, workload.clock)
-            rows = failures(workload.outages, workload.machines, *checks.spans_ms)
+            rows = failures(workload.outages, workload.machines, checks.first_submission_ms)
             if rows:
                 with TableFile(staging / "failures.parquet", FAILURES) as table:
                     table.write(failure_batch(rows))

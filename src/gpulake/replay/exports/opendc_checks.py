@@ -7,7 +7,7 @@ none of it may be in what we write.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ class Checks:
     most_gpu_cores: int = 0
     most_memory_mb: int = 0
     has_gpus: bool = False
-    spans_ms: list[int] = field(default_factory=lambda: [2**62, -(2**62)])
+    first_submission_ms: int = 2**62
 
     def check(self, part: Part) -> None:
         tasks, fragments = part.tasks, part.fragments
@@ -88,8 +88,7 @@ class Checks:
         gpus = _filled(tasks.column("gpu_count"), 0)
         self.most_gpu_cores = max(self.most_gpu_cores, int(gpus.max()))
         self.has_gpus = self.has_gpus or bool(self.most_gpu_cores)
-        ends = submissions + _numbers(tasks, "duration_ms")
-        self.spans_ms = [min(self.spans_ms[0], int(submissions[0])), max(self.spans_ms[1], int(ends.max()))]
+        self.first_submission_ms = min(self.first_submission_ms, int(submissions[0]))
 
 
 def memory_mb(tasks: pa.RecordBatch) -> np.ndarray:

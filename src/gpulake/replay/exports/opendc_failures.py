@@ -24,14 +24,12 @@ class Failure:
     intensity: float  # above 0, at most 1
 
 
-def failures(outages: Sequence[Outage], machines: int, began_ms: int, ended_ms: int) -> list[Failure]:
-    """Of the time from the first submission to the last end."""
-    within = sorted(
-        (max(outage.started_ms, began_ms), min(outage.ended_ms, ended_ms), outage.machine) for outage in outages
-    )
+def failures(outages: Sequence[Outage], machines: int, began_ms: int) -> list[Failure]:
+    """From the first submission on. What comes after the last task finds nobody there."""
+    spans = sorted((max(outage.started_ms, began_ms), outage.ended_ms) for outage in outages)
     found = []
     last_end = began_ms
-    for start, end, lost_ms in _merged([span[:2] for span in within if span[0] < span[1]]):
+    for start, end, lost_ms in _merged([span for span in spans if span[0] < span[1]]):
         intensity = min(1.0, lost_ms / ((end - start) * max(1, machines)))
         found.append(Failure(start - last_end, end - start, intensity))
         last_end = end
