@@ -137,6 +137,27 @@ def test_what_was_exported_can_be_imported_and_exported_again(
         assert pq.ParquetFile(first / table).schema.equals(pq.ParquetFile(second / table).schema)
 
 
+def test_imported_tasks_are_jobs_of_a_cluster_of_their_own(config: Config, tmp_path: Path) -> None:
+    flow = Flow(config)
+    flow.import_opendc([write(tmp_path / "W", V3_TASKS, V2_FRAGMENTS)])
+    flow.build(["silver_holdings"])
+    assert rows_of(
+        flow.lake,
+        "SELECT cluster_id, job_id, status, epoch_ms(submitted_at) AS submitted_ms, epoch_ms(ended_at) AS ended_ms"
+        " FROM silver_jobs ORDER BY ALL",
+    ) == [
+        {"cluster_id": "w", "job_id": "7", "status": "succeeded", "submitted_ms": 2000, "ended_ms": 2010},
+        {
+            "cluster_id": "w",
+            "job_id": "a, \"b\" 'c' ü",
+            "status": "succeeded",
+            "submitted_ms": 1000,
+            "ended_ms": 1020,
+        },
+    ]
+    assert rows_of(flow.lake, "SELECT gpus FROM silver_holdings") == [{"gpus": 1.0}]
+
+
 def test_bad_rows_are_set_aside_and_the_same_content_lands_once(config: Config, tmp_path: Path) -> None:
     usage = V2_FRAGMENTS.set_column(2, "cpu_usage", pa.array([float("nan"), 1.5]))
     folder = write(tmp_path / "w", V3_TASKS, usage)
