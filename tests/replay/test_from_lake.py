@@ -194,6 +194,14 @@ def test_a_node_that_took_a_job_with_it_was_down_for_a_guess(tmp_path: Path) -> 
     assert summary["guessed"]["hosts that no inventory lists: with as many GPUs as were held at once"] == 2
 
 
+def test_nodes_without_gpus_that_no_inventory_lists_are_hosts_too(tmp_path: Path) -> None:
+    plain = SACCT.replace("gres/gpu=8,", "").replace("gres/gpu=1,", "")
+    tasks, summary = export(built_from(tmp_path, {"sacct.txt": plain}), tmp_path)
+    assert {task.gpu_count for task in tasks} == {0}
+    assert [(host["count"], host["cores"], host["gpus"]) for host in summary["hosts"]] == [(2, 8, 0)]
+    assert summary["guessed"]["hosts that no inventory lists: as many as jobs ran on"] == 2
+
+
 def test_all_of_a_generated_trace_goes_out_in_small_parts(
     shared_lake: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

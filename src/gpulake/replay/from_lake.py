@@ -94,7 +94,7 @@ def from_lake(reader: Reader, chosen: Selection, gpu_types: Mapping[str, GpuType
     notes = Notes()
     outages = _outages(reader, chosen, notes)
     hosts = [powered(host, gpu_types) for host in _hosts(reader, chosen, notes)]
-    notes.guessed[f"clock rate of a core: {chosen.clock.core_mhz:g} MHz"] += sum(host.count for host in hosts)
+    notes.guessed[f"clock rate of a core: {chosen.clock.core_mhz:g} MHz"] += max(1, sum(host.count for host in hosts))
     origin = {
         "kind": "lake",
         "cluster": chosen.cluster,
@@ -187,6 +187,10 @@ def _hosts(reader: Reader, chosen: Selection, notes: Notes) -> list[Host]:
             host.count for host in pool
         )
         hosts += pool
+    seen = reader.query(lake_sql.SEEN, **chosen.variables)["machines"][0].as_py()
+    if seen and not hosts:
+        notes.guessed["hosts that no inventory lists: as many as jobs ran on"] += seen
+        hosts.append(Host(chosen.cluster, seen, None, chosen.clock.core_mhz, None))
     return hosts
 
 

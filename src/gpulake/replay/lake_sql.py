@@ -200,6 +200,13 @@ GROUP BY ALL
 ORDER BY is_pool, machines DESC, gpu_type, gpus
 """.replace("POOL", _POOL)
 
+# Machines that attempts name.
+SEEN = """
+SELECT count(DISTINCT machine_key) AS machines
+FROM silver_instances
+WHERE cluster_id = getvariable('cluster') AND machine_key != POOL
+""".replace("POOL", _POOL)
+
 OUTAGES = """
 SELECT
     cast(machine_key AS varchar) AS machine,
