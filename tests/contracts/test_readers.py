@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +28,17 @@ class Example(NamedTuple):
     good: str  # two rows
     bad: str  # one row
     end: str = ""  # what closes the file
+    content: bytes = b""  # the file itself, where it is no text; good and bad then say what its rows read like
+
+    @property
+    def whole(self) -> bytes:
+        return self.content or (self.good + self.bad + self.end).encode()
+
+
+def parquet(**columns: list[object]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
 
 
 EAST = "2023-03-01 00:18:22+08:00"
@@ -99,6 +113,27 @@ EXAMPLES = {
             "openb_pod_list_default.csv", PODS + "p,1,1,1,460,,LS,Running,0,12,\n" * 2, "p,1,1,1,x,,LS,Failed,0,,\n"
         ),
     ],
+    "opendc": [
+        Example(
+            "tasks.parquet",
+            "id=1\nid=2\n",
+            "submission_time=5, duration=1, cpu_count=1, cpu_capacity=1.0, mem_capacity=1\n",
+            content=parquet(
+                id=[1, 2, None],
+                submission_time=[5, 5, 5],
+                duration=[1, 1, 1],
+                cpu_count=[1, 1, 1],
+                cpu_capacity=[1.0, 1.0, 1.0],
+                mem_capacity=[1, 1, 1],
+            ),
+        ),
+        Example(
+            "fragments.parquet",
+            "id=1\nid=2\n",
+            "id=2, duration=3, cpu_usage=inf\n",
+            content=parquet(id=[1, 2, 2], duration=[1, 2, 3], cpu_usage=[0.0, 0.5, float("inf")]),
+        ),
+    ],
     "gpu_specs": [Example("tpu_gpus.csv", HEADER + "T4,,,,,,,\nV100,,,,,,,\n", "short,row\n")],
 }
 
@@ -106,7 +141,7 @@ NAMES = [example.name for examples in EXAMPLES.values() for example in examples]
 
 
 def sample_of(example: Example) -> Sample:
-    text = example.good + example.bad + example.end
+    text = example.whole.decode("utf-8-sig", "replace")
     return Sample(example.name, tuple(line for line in text.splitlines() if line))
 
 
@@ -123,7 +158,7 @@ def test_bad_rows_are_quarantined_counts_add_up_and_twice_is_once(
     lake: Lake, clock: FrozenClock, tmp_path: Path, example: Example
 ) -> None:
     path = tmp_path / example.name
-    path.write_text(example.good + example.bad + example.end)
+    path.write_bytes(example.whole)
     for is_new in (True, False):
         with lake.writing():
             (landing,) = land(lake, [path], clock, silent).landings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -18,12 +19,15 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         path = importlib.import_module(self._package).__path__
-        return sorted(module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+        # A verb that Python keeps for itself has an underscore behind it in its file's name.
+        names = (module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
+        return sorted(name.removesuffix("_") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = importlib.import_module(f"{self._package}.{cmd_name}").command
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = importlib.import_module(f"{self._package}.{module}").command
         return command
 
     def resolve_command(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +23,9 @@ from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from gpulake.act.nudges import Nudge
+    from gpulake.replay.exports import Exported
+    from gpulake.replay.exports.opendc import OpendcExport
+    from gpulake.replay.workload import Clockwork
     from gpulake.show.efficiency import Card
     from gpulake.show.pai.study import Study
 
@@ -159,6 +162,42 @@ class Flow:
             write_study(found, path)
             detail["path"] = str(path)
         return found
+
+    def import_opendc(self, folders: Sequence[Path], name: str | None = None) -> Mapping[str, tuple[Landing, ...]]:
+        """What landed of each workload, or had landed before."""
+        from gpulake.land.workloads import import_opendc
+
+        self.lake.create()
+        with self._step("import") as detail, self.lake.writing():
+            landed = import_opendc(self.lake, folders, name, self.clock, self.report)
+            detail["workloads"] = list(landed)
+        return landed
+
+    def export_run(self, run: Path, export: OpendcExport, clock: Clockwork, folder: Path) -> Exported:
+        """A collected run as a workload for a simulator. It needs no lake, and leaves no row in one."""
+        from gpulake.replay.from_run import from_run
+
+        self.report("reading the run", 0.1)
+        return export.write(from_run(run, clock, self.config.gpu_types), folder)
+
+    def export_lake(
+        self,
+        cluster: str | None,
+        user: str | None,
+        days: tuple[date | None, date | None],
+        export: OpendcExport,
+        clock: Clockwork,
+        folder: Path,
+    ) -> Exported:
+        """Jobs of the lake, or a workload that was imported, for a simulator."""
+        from gpulake.replay.exporting import export_lake
+
+        self.lake.open()
+        with self._step("export", is_reader=True) as detail, self.lake.reading() as reader:
+            self.report("writing the workload", 0.1)
+            exported = export_lake(reader, cluster, user, days, export, clock, self.config.gpu_types, folder)
+            detail.update(path=str(folder), tasks=exported.summary["tasks"])
+        return exported
 
     def refresh(
         self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False

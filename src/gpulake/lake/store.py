@@ -272,6 +272,16 @@ class Reader:
 
     def query(self, query: str, **values: Value) -> pa.Table:
         """The rows of one query. It reads the values given by their names: getvariable('user')."""
+        with self._asking(query, values):
+            return self.connection.execute(query).to_arrow_table()
+
+    def stream(self, query: str, rows: int, **values: Value) -> Iterator[pa.RecordBatch]:
+        """The same, so many rows at a time, for what does not fit into memory. One stream of a reader at a time."""
+        with self._asking(query, values):
+            yield from self.connection.execute(query).to_arrow_reader(rows)
+
+    @contextmanager
+    def _asking(self, query: str, values: dict[str, Value]) -> Iterator[None]:
         try:
             for variable, value in values.items():
                 # As text, for the reason that create_table has; the variables of a connection are not the lake's.
@@ -281,6 +291,6 @@ class Reader:
                 raise UsageError(f"{len(statements)} statements given", "give one query at a time")
             if statements[0].type != duckdb.StatementType.SELECT:
                 raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
-            return self.connection.execute(query).to_arrow_table()
+            yield
         except duckdb.Error as error:
             raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error

@@ -22,7 +22,7 @@ from gpulake.lake import MARKER
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".txt")
-FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".gz", ".tgz", ".zst", ".tar")
+FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".gz", ".tgz", ".zst", ".tar")
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 TAR_MAGIC_AT = 257

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpulake.core.clock import Clock
@@ -23,8 +23,13 @@ class LandResult:
     unknown: tuple[str, ...]  # files of a folder that no reader recognises
 
 
-def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> LandResult:
-    """Each file lands whole or not at all; those before a bad one have landed, those after it have not."""
+def land(
+    lake: Lake, paths: Sequence[Path], clock: Clock, report: Report, named: Mapping[str, str] | None = None
+) -> LandResult:
+    """Each file lands whole or not at all; those before a bad one have landed, those after it have not.
+
+    `named` are words of the user for constants that a reader would take from where a file lies.
+    """
     inputs = find_inputs(paths)
     landings: list[Landing] = []
     unknown: list[str] = []
@@ -40,12 +45,17 @@ def land(lake: Lake, paths: Sequence[Path], clock: Clock, report: Report) -> Lan
                     _refuse(plain)
                     unknown.append(plain.source)
                 else:
-                    landings.append(lake.land(connection, Payload(plain.source, plain.path, layout), clock, live))
+                    payload = Payload(plain.source, plain.path, _renamed(layout, named or {}))
+                    landings.append(lake.land(connection, payload, clock, live))
                 if plain.path not in item.parts:
                     plain.path.unlink()
     if not landings:
         raise InputError(f"none of the files is recognised: {', '.join(unknown)}", _known())
     return LandResult(tuple(landings), tuple(unknown))
+
+
+def _renamed(layout: CsvLayout, named: Mapping[str, str]) -> CsvLayout:
+    return replace(layout, constants=tuple((name, named.get(name, value)) for name, value in layout.constants))
 
 
 def recognise(plain: PlainFile) -> CsvLayout | None:

@@ -10,6 +10,8 @@ from gpulake.core.tables import bronze_tables
 TYPES = {
     "text": "varchar",
     "number": "double",
+    "integer": "bigint",
+    "flag": "boolean",
     "date": "date",
     "time": "timestamp with time zone",
     "local_time": "timestamp",

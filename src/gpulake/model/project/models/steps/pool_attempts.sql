@@ -7,6 +7,8 @@ with runs as (
     select * from {{ ref('helios_runs') }}
     union all
     select * from {{ ref('openb_runs') }}
+    union all
+    select * from {{ ref('opendc_runs') }}
 
 )
 

@@ -6,6 +6,8 @@ select * from {{ ref('helios_runs') }}
 union all
 select * from {{ ref('openb_runs') }}
 union all
+select * from {{ ref('opendc_runs') }}
+union all
 select * from {{ ref('philly_runs') }}
 union all
 select * from {{ ref('slurm_runs') }}

@@ -1,0 +1,48 @@
+"""gpulake import opendc: tasks.parquet and fragments.parquet into bronze."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--name", help="What the workload is called in the lake. [default: the name of its folder]")
+@lake_option
+@json_option
+def command(folders: tuple[Path, ...], name: str | None, lake: Path | None, as_json: bool) -> None:
+    """Import OpenDC workloads: folders with tasks.parquet and fragments.parquet, of any version of the format.
+
+    What was imported can be exported again as it was, and queried: tables bronze_opendc_tasks and
+    bronze_opendc_fragments. The same content lands once; rows that do not parse go to the table quarantine.
+
+    \b
+    Example:  gpulake import opendc traces/bitbrains-small
+    """
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.cli._progress import progress_bar
+    from gpulake.flow import Flow
+
+    with progress_bar(is_quiet=as_json) as report:
+        landed = Flow(settings(lake=lake), report=report).import_opendc(folders, name)
+    if as_json:
+        print_json({workload: [asdict(landing) for landing in landings] for workload, landings in landed.items()})
+        return
+    rows = [
+        (
+            workload,
+            landing.table,
+            landing.rows_landed,
+            landing.rows_quarantined,
+            "new" if landing.is_new else "had landed",
+        )
+        for workload, landings in landed.items()
+        for landing in landings
+    ]
+    print_table(("workload", "table", "rows landed", "quarantined", ""), rows)
+    click.echo(f"Next: gpulake export opendc --cluster {next(iter(landed))} --out DIR", err=True)

@@ -1,0 +1,76 @@
+"""Import a workload of a simulator: its files land together, under one name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpulake.core.clock import Clock
+from gpulake.core.errors import InputError, UsageError
+from gpulake.core.progress import Report
+from gpulake.core.types import Landing
+from gpulake.lake import Lake, Reader
+from gpulake.land.landing import land
+from gpulake.land.readers.opendc import TABLES
+
+NAMES = "SELECT DISTINCT workload FROM bronze_opendc_tasks"
+ROWS = """
+SELECT
+    (SELECT count(*) FROM bronze_opendc_tasks WHERE workload = getvariable('workload')) AS tasks,
+    (SELECT count(*) FROM bronze_opendc_fragments WHERE workload = getvariable('workload')) AS fragments
+"""
+
+
+def import_opendc(
+    lake: Lake, folders: Sequence[Path], name: str | None, clock: Clock, report: Report
+) -> Mapping[str, tuple[Landing, ...]]:
+    """The landings of each workload, by its name: that of its folder, unless one is given."""
+    if name is not None and len(folders) > 1:
+        raise UsageError(f"one name was given for {len(folders)} folders", "import them one by one, or without --name")
+    wanted = {name or folder.resolve().name: folder for folder in folders}
+    if len(wanted) < len(folders):
+        raise UsageError("two of the folders have the same name", "import them one by one, with --name")
+    for workload, folder in wanted.items():
+        _check(lake, workload, folder)
+    landed = {}
+    for workload, folder in wanted.items():
+        paths = [folder / f"{table}.parquet" for table in TABLES]
+        landed[workload] = land(lake, paths, clock, report, {"workload": workload}).landings
+    with lake.reading() as reader:
+        for workload, folder in wanted.items():
+            _check_rows(reader, workload, folder)
+    return landed
+
+
+def _check(lake: Lake, workload: str, folder: Path) -> None:
+    """Two workloads of one name would be taken for one."""
+    paths = {table: folder / f"{table}.parquet" for table in TABLES}
+    for path in paths.values():
+        if not path.is_file():
+            raise InputError(
+                f"no {path.name} in {folder}", "an OpenDC workload has tasks.parquet and fragments.parquet"
+            )
+    with lake.reading() as reader:
+        names = reader.query(NAMES)["workload"].to_pylist()
+    live = lake.live()[TABLES["tasks"]]
+    tasks = paths["tasks"]
+    is_same = str(tasks.absolute()) in live or _sha256(tasks) in {landing.sha256 for landing in live.values()}
+    if workload in names and not is_same:
+        raise UsageError(f"another workload is named {workload!r}", "give this one a name of its own with --name")
+
+
+def _check_rows(reader: Reader, workload: str, folder: Path) -> None:
+    """A content lands once: a file that another workload has as well stays that one's."""
+    (row,) = reader.query(ROWS, workload=workload).to_pylist()
+    for table, count in row.items():
+        if not count:
+            raise InputError(
+                f"{folder / f'{table}.parquet'} had landed before, as a part of another workload",
+                "a content lands once; import this workload into a lake of its own",
+            )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,108 @@
+"""tasks.parquet, fragments.parquet and failures.parquet, exactly as OpenDC's schemas have them.
+
+The loader resolves columns by name and reads ids with `addInt`: an id that is not INT32 fails, and a column that its
+schema calls required must be so in the file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+# Parquet's three levels: list, element.
+IDS = pa.list_(pa.field("element", pa.int32()))
+FRAGMENTS_V2 = pa.schema(
+    [
+        pa.field("id", pa.int32(), nullable=False),
+        pa.field("duration", pa.int64(), nullable=False),
+        pa.field("cpu_usage", pa.float64(), nullable=False),
+        pa.field("gpu_usage", pa.float64()),
+    ]
+)
+FAILURES = pa.schema(
+    [
+        pa.field("failure_interval", pa.int64()),
+        pa.field("failure_duration", pa.int64()),
+        pa.field("failure_intensity", pa.float64()),
+    ]
+)
+# Our columns under the names of the files.
+TASK_NAMES = {
+    "submission_time": "submission_ms",
+    "duration": "duration_ms",
+    "cpu_capacity": "cpu_capacity_mhz",
+    "mem_capacity": "mem_capacity_kb",
+    "gpu_capacity": "gpu_capacity_mhz",
+    "deadline": "deadline_ms",
+}
+FRAGMENT_NAMES = {"duration": "duration_ms", "cpu_usage": "cpu_usage_mhz", "gpu_usage": "gpu_usage_mhz"}
+# What version 2 called deferrable: the kind of a task, in a word.
+NATURE = "nature"
+
+
+def task_schema(version: int, has_plain_times: bool) -> pa.Schema:
+    """Version 3 is today's; version 2 has `nature` in the place of `deferrable`."""
+    time = pa.int64() if has_plain_times else pa.timestamp("ms", tz="UTC")
+    kind = pa.field("deferrable", pa.bool_()) if version == 3 else pa.field(NATURE, pa.string())
+    return pa.schema(
+        [
+            pa.field("id", pa.int32(), nullable=False),
+            pa.field("name", pa.string()),
+            pa.field("submission_time", time, nullable=False),
+            pa.field("duration", pa.int64(), nullable=False),
+            pa.field("cpu_count", pa.int32(), nullable=False),
+            pa.field("cpu_capacity", pa.float64(), nullable=False),
+            pa.field("mem_capacity", pa.int64(), nullable=False),
+            pa.field("gpu_count", pa.int32()),
+            pa.field("gpu_capacity", pa.float64()),
+            pa.field("parents", IDS),
+            pa.field("children", IDS),
+            kind,
+            pa.field("deadline", pa.int64()),
+        ]
+    )
+
+
+def task_batch(tasks: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for wanted in schema:
+        if wanted.name == NATURE:
+            arrays.append(_nature(tasks.column("deferrable")))
+        else:
+            arrays.append(tasks.column(TASK_NAMES.get(wanted.name, wanted.name)).cast(wanted.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def fragment_batch(fragments: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = [fragments.column(FRAGMENT_NAMES.get(name, name)).cast(kind) for name, kind in _types(FRAGMENTS_V2)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FRAGMENTS_V2)
+
+
+def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(column.name, column.type) for column in schema]
+
+
+def _nature(deferrable: pa.Array) -> pa.Array:
+    return pc.if_else(deferrable, "deferrable", pa.scalar(None, pa.string()))
+
+
+class TableFile:
+    """A Parquet file in the making, in the plain dress that Java's readers know."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._writer = pq.ParquetWriter(path, schema, compression="snappy", version="2.6", store_schema=False)
+
+    def __enter__(self) -> TableFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._writer.close()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self._writer.write_batch(batch)

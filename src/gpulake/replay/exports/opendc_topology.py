@@ -1,0 +1,94 @@
+"""topology.json in both of OpenDC's dialects.
+
+Sizes and speeds are written with their unit: bare numbers of memory are read as mebibytes by one version and were
+written as bytes by another. A GPU is one core at 1,000 MHz unless it was asked for otherwise: usage is a share
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpulake.replay.exports.opendc_checks import Checks
+from gpulake.replay.workload import Clockwork, Host, Notes
+
+# OpenDC's own default of a CPU's power; a host without a model would get it anyway, GPUs as well.
+CPU_IDLE_WATTS, CPU_BUSY_WATTS = 200.0, 400.0
+
+
+def placed(hosts: Sequence[Host], checks: Checks, notes: Notes, clock: Clockwork) -> list[Host]:
+    """Hosts with nothing left open: what is not known of one is what the largest task needs."""
+    known = [host for host in hosts if host.count > 0] or [
+        Host("host", 1, None, clock.core_mhz, None, -(-checks.most_gpu_cores // clock.gpu_cores))
+    ]
+    if not hosts:
+        notes.guessed["a host of the size of the largest task: no machine is known"] += 1
+    complete = []
+    for host in known:
+        if host.cores is None:
+            notes.guessed["cores of a host: those of the largest task"] += host.count
+        if host.memory_bytes is None:
+            notes.guessed["memory of a host: that of the largest task"] += host.count
+        notes.guessed["power of a host's CPUs: OpenDC's default"] += host.count
+        if host.gpus and host.gpu_busy_watts is None:
+            notes.guessed["power of a host's GPUs: OpenDC's default"] += host.count
+        cores = max(1, checks.most_cores) if host.cores is None else host.cores
+        memory = max(1, checks.most_memory_mb) * 2**20 if host.memory_bytes is None else host.memory_bytes
+        complete.append(replace(host, cores=cores, memory_bytes=memory))
+    return complete
+
+
+def topology(name: str, hosts: Sequence[Host], clock: Clockwork, dialect: str) -> dict[str, Any]:
+    write = _sdk_host if dialect == "sdk" else _legacy_host
+    return {"clusters": [{"name": name, "hosts": [write(host, clock) for host in hosts]}]}
+
+
+def _sdk_host(host: Host, clock: Clockwork) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": host.name,
+        "count": host.count,
+        "cpu": {"coreCount": host.cores, "coreSpeed": f"{_plain(host.core_mhz)} MHz"},
+        "memory": {"size": f"{host.memory_bytes} Bytes"},
+        "cpuPowerModel": {"type": "linear", **_watts(CPU_IDLE_WATTS, CPU_BUSY_WATTS, " Watts")},
+    }
+    if host.gpus:
+        gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": f"{_gpu_core_mhz(clock)} MHz"}
+        size = {"memory": f"{host.gpu_memory_bytes} Bytes"} if host.gpu_memory_bytes else {}
+        entry["gpu"] = {**gpu, **size, "modelName": host.gpu_type or "unknown"}
+        if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
+            entry["gpuPowerModel"] = {"type": "linear", **_watts(host.gpu_idle_watts, host.gpu_busy_watts, " Watts")}
+    return entry
+
+
+def _legacy_host(host: Host, clock: Clockwork) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": host.name,
+        "count": host.count,
+        "cpu": {"coreCount": host.cores, "coreSpeed": _plain(host.core_mhz)},
+        "memory": {"memorySize": f"{host.memory_bytes} Bytes"},
+        "cpuPowerModel": {"modelType": "linear", "power": CPU_BUSY_WATTS, **_watts(CPU_IDLE_WATTS, CPU_BUSY_WATTS)},
+    }
+    if host.gpus:
+        gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": _gpu_core_mhz(clock)}
+        size = {"memorySize": f"{host.gpu_memory_bytes} Bytes"} if host.gpu_memory_bytes else {}
+        entry["gpu"] = {**gpu, **size, "modelName": host.gpu_type or "unknown"}
+        if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
+            watts = _watts(host.gpu_idle_watts, host.gpu_busy_watts)
+            entry["gpuPowerModel"] = {"modelType": "linear", "power": host.gpu_busy_watts, **watts}
+    return entry
+
+
+def _watts(idle: float, busy: float, unit: str = "") -> dict[str, Any]:
+    values = {"idlePower": min(idle, busy), "maxPower": max(idle, busy)}
+    return {name: f"{_plain(value)}{unit}" if unit else value for name, value in values.items()}
+
+
+def _gpu_core_mhz(clock: Clockwork) -> int | float:
+    return _plain(clock.gpu_mhz / clock.gpu_cores)
+
+
+def _plain(value: float) -> int | float:
+    """A whole number without its point: OpenDC's pattern of a number knows no exponent with a plus."""
+    return int(value) if value == int(value) else value

@@ -1,0 +1,140 @@
+"""What one invocation used, as fragments that cover all of it and never exceed its capacity."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpulake.replay.rates import Rates, Stretch, together
+from gpulake.replay.workload import Fragment, Notes
+
+# Ticks are hundredths of a second: a process that fills its cores looks a little busier now and then.
+SLACK_CORES = 1e-6
+
+
+class Sharers:
+    """The times of all invocations of a process."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._spans = sorted(spans)
+        self._longest = max((end - begin for begin, end in self._spans), default=0)
+
+    def between(self, begin: int, end: int) -> list[tuple[int, int]]:
+        first = bisect_left(self._spans, (begin - self._longest, 0))
+        last = bisect_left(self._spans, (end, 0))
+        return [span for span in self._spans[first:last] if begin < span[1]]
+
+
+class Measured(NamedTuple):
+    begin: int
+    end: int
+    cpu: Rates | None  # cores in use by its process and that one's children
+    gpu: Rates | None  # GPUs in use, likewise
+    sharing: Sharers | None  # the invocations of the same process, this one among them
+    cpu_ms: float | None
+    gpus: int  # that its process had open
+
+
+class Sizes(NamedTuple):
+    core_mhz: float
+    cores: int | None  # of the node
+    gpu_mhz: float
+    gpu_cores: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    fragments: list[Fragment]
+    sharers: int  # at most, at once
+    cpu_count: int
+    gpu_count: int | None
+    gpu_capacity_mhz: float | None
+
+
+class Piece(NamedTuple):
+    milliseconds: int
+    cores: float
+    gpus: float
+    sharers: int  # invocations that the process was serving
+
+
+def fragments_of(task_id: int, measured: Measured, sizes: Sizes, notes: Notes) -> Cut:
+    pieces = _pieces(measured, notes)
+    most = sizes.cores or math.inf
+    if any(piece.cores > most + SLACK_CORES for piece in pieces):
+        notes.inferred["usage above the cores of the node, cut to them"] += 1
+    pieces = [piece._replace(cores=min(piece.cores, most), gpus=min(piece.gpus, measured.gpus)) for piece in pieces]
+    peak = max(piece.cores for piece in pieces)
+    cpu_count = max(1, math.ceil(peak - SLACK_CORES))
+    has_gpus = measured.gpus > 0
+    fragments = [
+        Fragment(
+            task_id,
+            piece.milliseconds,
+            min(piece.cores, cpu_count) * sizes.core_mhz,
+            piece.gpus * sizes.gpu_mhz if has_gpus else None,
+        )
+        for piece in _joined(pieces)
+    ]
+    return Cut(
+        fragments,
+        max(piece.sharers for piece in pieces),
+        cpu_count,
+        measured.gpus * sizes.gpu_cores if has_gpus else None,
+        measured.gpus * sizes.gpu_mhz if has_gpus else None,
+    )
+
+
+def _pieces(measured: Measured, notes: Notes) -> list[Piece]:
+    begin, end = measured.begin, measured.end
+    others = measured.sharing.between(begin, end) if measured.sharing else []
+    sharers = Rates([Stretch(first, last, 1.0) for first, last in others])
+    cpu, is_own = _cpu_rates(measured, notes)
+    found = together(begin, end, [cpu, _gpu_rates(measured, notes), sharers])
+    if len(others) > 1:
+        notes.inferred["usage of a process that served several at once, shared by them"] += 1
+    if any(each.is_filled for each in found):
+        notes.inferred["usage where there is no sample: that of the nearest one"] += 1
+    return [
+        Piece(
+            end - begin, cores if is_own else cores / max(1.0, number), gpus / max(1.0, number), max(1, round(number))
+        )
+        for begin, end, (cores, gpus, number), _ in found
+    ]
+
+
+def _cpu_rates(measured: Measured, notes: Notes) -> tuple[Rates, bool]:
+    """Cores in use: of its process, or, where no sample tells, of its own."""
+    cpu, begin, end = measured.cpu, measured.begin, measured.end
+    if cpu is not None and cpu.is_known_in(begin, end):
+        return cpu, False
+    if measured.cpu_ms is not None and measured.cpu_ms >= 0:
+        notes.inferred["usage, evenly, from the CPU time that was traced"] += 1
+        return Rates([Stretch(begin, end, measured.cpu_ms / (end - begin))]), True
+    if cpu is not None and cpu.stretches:
+        return cpu, False
+    notes.guessed["usage: one core, all of it, since nothing was measured"] += 1
+    return Rates([Stretch(begin, end, 1.0)]), True
+
+
+def _gpu_rates(measured: Measured, notes: Notes) -> Rates:
+    if not measured.gpus:
+        return Rates()
+    if measured.gpu is not None and measured.gpu.stretches:
+        return measured.gpu
+    notes.guessed["GPU usage: all of it, since nothing was measured"] += 1
+    return Rates([Stretch(measured.begin, measured.end, float(measured.gpus))])
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Neighbours of the same usage are one."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1][1:3] == piece[1:3]:
+            joined[-1] = piece._replace(milliseconds=joined[-1].milliseconds + piece.milliseconds)
+        else:
+            joined.append(piece)
+    return joined

@@ -1,0 +1,206 @@
+"""A workload from the job tables of the lake: a task for each attempt of a job on a machine.
+
+What was asked for is the capacity; what was measured over an attempt's life is one fragment. A job that ran on several
+nodes is split, since a simulated task runs on one host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gpulake.core.config import GpuType
+from gpulake.core.errors import UsageError, choice_hint
+from gpulake.lake import Reader
+from gpulake.replay import lake_sql
+from gpulake.replay.workload import (
+    FRAGMENTS,
+    TASKS,
+    Clockwork,
+    Host,
+    Notes,
+    Outage,
+    Part,
+    Workload,
+    pool_hosts,
+    powered,
+)
+
+ROWS = 65_536
+# How long a machine was down that took an attempt with it, where no outage tells.
+REPAIR_MS = 3_600_000
+INFERRED = {
+    "is_time_inferred": "begin or end, from the attempts and tasks around it",
+    "is_submission_inferred": "submission, from the launch or the begin",
+    "is_retry": "submission of a retry: the end of the try before",
+    "is_instant": "duration of 1 ms: it began and ended in the same instant",
+    "is_clipped": "usage above what was held, cut to it",
+}
+GUESSED = {
+    "is_cpu_guessed": "CPU usage: all that was asked for, since nobody measured it",
+    "is_gpu_guessed": "GPU usage: all that was held, since nobody measured it",
+    "is_cores_guessed": "cores: one",
+    "is_memory_guessed": "memory: 1 GiB",
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which jobs, and the clock rates that stand for a core and for a GPU."""
+
+    cluster: str
+    user: str | None = None
+    first_day: date | None = None  # of submission, on the cluster's clock
+    last_day: date | None = None
+    clock: Clockwork = field(default_factory=Clockwork)
+
+    @property
+    def variables(self) -> dict[str, str | float | None]:
+        is_dated = self.first_day or self.last_day
+        return {
+            "cluster": self.cluster,
+            "user_id": self.user,
+            "first_day": str(self.first_day or date.min) if is_dated else None,
+            "last_day": str(self.last_day or date(9999, 12, 31)) if is_dated else None,
+            **asdict(self.clock),
+        }
+
+
+def clusters(reader: Reader) -> tuple[list[str], list[str]]:
+    """The clusters of the last build, and the workloads that were imported."""
+    imported = [str(name) for name in reader.query(lake_sql.IMPORTED)["workload"].to_pylist()]
+    if not reader.query(lake_sql.HAS_SILVER)["is_there"][0].as_py():
+        return [], imported
+    return [str(name) for name in reader.query(lake_sql.CLUSTERS)["cluster_id"].to_pylist()], imported
+
+
+def choose(name: str | None, known: list[str]) -> str:
+    if name is None:
+        if len(known) != 1:
+            words = f"choose from: {', '.join(known)}" if known else "land jobs and build, or import a workload"
+            raise UsageError(f"the lake has {len(known)} clusters and workloads; name one with --cluster", words)
+        return known[0]
+    if name not in known:
+        raise UsageError(f"no cluster or workload named {name!r}", choice_hint(name, known))
+    return name
+
+
+def from_lake(reader: Reader, chosen: Selection, gpu_types: Mapping[str, GpuType]) -> Workload:
+    notes = Notes()
+    outages = _outages(reader, chosen, notes)
+    hosts = [powered(host, gpu_types) for host in _hosts(reader, chosen, notes)]
+    notes.guessed[f"clock rate of a core: {chosen.clock.core_mhz:g} MHz"] += max(1, sum(host.count for host in hosts))
+    origin = {
+        "kind": "lake",
+        "cluster": chosen.cluster,
+        "user": chosen.user,
+        "first_day": str(chosen.first_day) if chosen.first_day else None,
+        "last_day": str(chosen.last_day) if chosen.last_day else None,
+    }
+    return Workload(
+        chosen.cluster,
+        origin,
+        _parts(reader, chosen, notes),
+        notes,
+        hosts,
+        outages,
+        machines=sum(host.count for host in hosts),
+        clock=chosen.clock,
+    )
+
+
+def _parts(reader: Reader, chosen: Selection, notes: Notes) -> Iterator[Part]:
+    next_id = 0
+    for batch in reader.stream(lake_sql.TASKS, ROWS, **chosen.variables):
+        kept = _noted(batch, notes)
+        if not kept.num_rows:
+            continue
+        ids = pa.array(np.arange(next_id, next_id + kept.num_rows, dtype=np.int64))
+        next_id += kept.num_rows
+        columns = {"id": ids, **{name: kept.column(name) for name in kept.schema.names}}
+        yield Part(_taken(columns, TASKS), _taken(columns, FRAGMENTS))
+
+
+def _noted(batch: pa.RecordBatch, notes: Notes) -> pa.RecordBatch:
+    """The rows that are tasks; the others are counted by their reason."""
+    notes.read += batch.num_rows
+    reasons = pc.value_counts(batch.column("reason").drop_null())
+    for entry in reasons.to_pylist():
+        notes.left_out[entry["values"]] += entry["counts"]
+    kept = batch.filter(pc.is_null(batch.column("reason")))
+    for words, counter in ((INFERRED, notes.inferred), (GUESSED, notes.guessed)):
+        for column, meaning in words.items():
+            if count := _true(kept, column):
+                counter[meaning] += count
+    if count := _true(kept, "is_fraction"):
+        notes.told["tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores"] += count
+    if count := _true(kept, "is_memory_trimmed"):
+        notes.told["tasks with all memory of a machine: a little less, since OpenDC takes MB for MiB"] += count
+    if count := _true(kept, "is_split"):
+        notes.split["tasks that are one node's or one worker's part of a job"] += count
+    if count := _true(batch, "is_first_of_split"):
+        notes.split["jobs of several parts: nothing makes these run at the same time"] += count
+    return kept
+
+
+def _true(batch: pa.RecordBatch, column: str) -> int:
+    return int(pc.sum(batch.column(column).cast(pa.int64())).as_py() or 0)
+
+
+def _taken(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    rows = len(columns["id"])
+    arrays = [
+        columns[kind.name].cast(kind.type) if kind.name in columns else pa.nulls(rows, kind.type) for kind in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _hosts(reader: Reader, chosen: Selection, notes: Notes) -> list[Host]:
+    hosts = [
+        Host(
+            name=f"{chosen.cluster}-{number}",
+            count=row["machines"],
+            cores=row["cores"],
+            core_mhz=chosen.clock.core_mhz,
+            memory_bytes=row["memory_bytes"],
+            gpus=row["gpus"],
+            gpu_type=row["gpu_type"] if row["gpus"] else None,
+        )
+        for number, row in enumerate(reader.query(lake_sql.MACHINES, **chosen.variables).to_pylist(), start=1)
+    ]
+    unlisted = reader.query(lake_sql.UNLISTED, **chosen.variables).to_pylist()
+    for number, row in enumerate((row for row in unlisted if not row["is_pool"]), start=1):
+        name = f"{chosen.cluster}-unlisted-{number}"
+        hosts.append(Host(name, row["machines"], None, chosen.clock.core_mhz, None, row["gpus"], row["gpu_type"]))
+        notes.guessed["hosts that no inventory lists: with as many GPUs as were held at once"] += row["machines"]
+    if hosts:
+        return hosts
+    most = reader.query(lake_sql.MOST_GPUS, **chosen.variables)["most_gpus"][0].as_py()
+    for row in unlisted:
+        pool = pool_hosts(chosen.cluster, row["gpus"], most, row["gpu_type"], chosen.clock.core_mhz)
+        notes.guessed["hosts of a cluster of which only the number of GPUs is known"] += sum(
+            host.count for host in pool
+        )
+        hosts += pool
+    seen = reader.query(lake_sql.SEEN, **chosen.variables)["machines"][0].as_py()
+    if seen and not hosts:
+        notes.guessed["hosts that no inventory lists: as many as jobs ran on"] += seen
+        hosts.append(Host(chosen.cluster, seen, None, chosen.clock.core_mhz, None))
+    return hosts
+
+
+def _outages(reader: Reader, chosen: Selection, notes: Notes) -> list[Outage]:
+    rows = reader.query(lake_sql.OUTAGES, **chosen.variables).to_pylist()
+    if silent := sum(row["basis"] == "silent" for row in rows):
+        notes.inferred["outages: a busy machine fell silent"] += silent
+    if rows:
+        return [Outage(row["machine"], row["started_ms"], row["ended_ms"]) for row in rows]
+    failed = reader.query(lake_sql.NODE_FAILURES, **chosen.variables).to_pylist()
+    if failed:
+        notes.guessed["outages of an hour: an attempt was lost to its machine"] += len(failed)
+    return [Outage(row["machine"], row["started_ms"], row["started_ms"] + REPAIR_MS) for row in failed]

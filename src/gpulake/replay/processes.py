@@ -1,0 +1,183 @@
+"""Whose processes are whose, and what they used: CPU, memory and GPUs, by the process that invocations name."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from gpulake.replay.rates import Rates, Stretch
+from gpulake.replay.run_files import HostKey, ProcessKey, Row, RunFiles, host_key, number, process_key, whole
+
+Gpu: TypeAlias = tuple[HostKey, str]
+# A chain of parents longer than this has a loop in it.
+LONGEST_CHAIN = 64
+NEAR_MS = 1000
+
+
+class Seen(NamedTuple):
+    """A process as the samples show it."""
+
+    parent_pid: int | None
+    started_ms: int
+
+
+class Processes:
+    """The processes of a run, and for each the one among its parents, or itself, that invocations name."""
+
+    def __init__(self, files: RunFiles) -> None:
+        self._seen: dict[ProcessKey, Seen] = {}
+        self._by_pid: dict[tuple[HostKey, int], list[ProcessKey]] = defaultdict(list)
+        self._owners: dict[ProcessKey, ProcessKey | None] = {}
+        for folder, row in files.rows("proc_metrics.jsonl"):
+            self._add(folder, row)
+        for keys in self._by_pid.values():
+            keys.sort(key=lambda key: self._seen[key].started_ms)
+
+    def find(self, host: HostKey, key: ProcessKey | None, pid: int | None, begin: int, end: int) -> ProcessKey | None:
+        """The process of an invocation. Whoever traced it may know no more than its pid."""
+        if key is None or key in self._seen or pid is None:
+            return key
+        candidates = self._by_pid.get((host, pid), [])
+        before = [each for each in candidates if self._seen[each].started_ms <= begin]
+        later = [each for each in candidates if self._seen[each].started_ms < end]
+        return before[-1] if before else later[0] if later else key
+
+    def name(self, named: Iterable[ProcessKey]) -> None:
+        """These are the ones that own what their children use."""
+        self._owners = {process: process for process in named}
+
+    def owner(self, process: ProcessKey | None) -> ProcessKey | None:
+        if process is None:
+            return None
+        if process not in self._owners:
+            self._owners[process] = self._look_up(process)
+        return self._owners[process]
+
+    def _look_up(self, process: ProcessKey) -> ProcessKey | None:
+        above: ProcessKey | None = process
+        for _ in range(LONGEST_CHAIN):
+            above = self._parent(above)
+            if above is None or above in self._owners:
+                return self._owners[above] if above else None
+        return None
+
+    def _parent(self, process: ProcessKey | None) -> ProcessKey | None:
+        """Of several processes that had the pid, the last one that was there before the child."""
+        seen = self._seen.get(process) if process else None
+        if process is None or seen is None or seen.parent_pid is None:
+            return None
+        candidates = self._by_pid.get(((process[0], process[1]), seen.parent_pid), [])
+        before = [key for key in candidates if self._seen[key].started_ms <= seen.started_ms and key != process]
+        return before[-1] if before else None
+
+    def _add(self, folder: str, row: Row) -> None:
+        key = process_key(folder, row)
+        instant = whole(row.get("ts_ms"))
+        if key is None or instant is None or key in self._seen:
+            return
+        started = whole(row.get("started_ms"))
+        self._seen[key] = Seen(whole(row.get("ppid")), instant if started is None else started)
+        if (pid := whole(row.get("pid"))) is not None:
+            self._by_pid[host_key(folder, row), pid].append(key)
+
+
+@dataclass
+class Memory:
+    """Resident memory of a process and its children, by time."""
+
+    by_instant: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    _instants: list[int] = field(default_factory=list)
+
+    def peak(self, begin: int, end: int) -> int | None:
+        """Within an interval, or at the sample next to it."""
+        if not self._instants:
+            self._instants = sorted(self.by_instant)
+        first, last = bisect_left(self._instants, begin), bisect_right(self._instants, end)
+        within = self._instants[first:last] or self._instants[max(0, first - 1) : first + 1]
+        return max((self.by_instant[instant] for instant in within), default=None)
+
+
+@dataclass
+class Usage:
+    cpu: dict[ProcessKey, Rates] = field(default_factory=lambda: defaultdict(Rates))
+    gpu: dict[ProcessKey, Rates] = field(default_factory=lambda: defaultdict(Rates))
+    memory: dict[ProcessKey, Memory] = field(default_factory=lambda: defaultdict(Memory))
+    open_gpus: dict[ProcessKey, dict[Gpu, list[int]]] = field(default_factory=lambda: defaultdict(dict))
+
+    def peak_kb(self, process: ProcessKey | None, begin: int, end: int) -> int | None:
+        return self.memory[process].peak(begin, end) if process in self.memory else None
+
+    def gpus_between(self, process: ProcessKey | None, begin: int, end: int) -> int:
+        """GPUs that the process or a child had open then."""
+        if process not in self.open_gpus:
+            return 0
+        return sum(bool(_near(instants, begin, end)) for instants in self.open_gpus[process].values())
+
+
+def read_usage(files: RunFiles, owners: Processes) -> Usage:
+    usage = Usage()
+    has_cpu = False
+    for folder, row in files.rows("proc_metrics.jsonl"):
+        owner = owners.owner(process_key(folder, row))
+        instant = whole(row.get("ts_ms"))
+        if owner is None or instant is None:
+            continue
+        has_cpu = _add_cpu(usage, owner, instant, row) or has_cpu
+        kb = whole(row.get("rss_kb"))
+        if kb is not None:
+            usage.memory[owner].by_instant[instant] += kb
+    if not has_cpu:
+        for folder, row in files.rows("proc_cpu.jsonl"):
+            owner = owners.owner(process_key(folder, row))
+            instant = whole(row.get("ts_ms"))
+            if owner is not None and instant is not None:
+                _add_cpu(usage, owner, instant, row)
+    _read_gpus(files, owners, usage)
+    return usage
+
+
+def _add_cpu(usage: Usage, owner: ProcessKey, instant: int, row: Row) -> bool:
+    cpu_ms, dt_ms = number(row.get("cpu_ms")), number(row.get("dt_ms"))
+    if cpu_ms is None or dt_ms is None or dt_ms <= 0 or cpu_ms < 0:
+        return False
+    usage.cpu[owner].add(Stretch(instant - max(1, round(dt_ms)), instant, cpu_ms / dt_ms))
+    return True
+
+
+def _read_gpus(files: RunFiles, owners: Processes, usage: Usage) -> None:
+    """A GPU's busy share, since the sample before, belongs to those that have it open; several share it evenly."""
+    holders: dict[tuple[Gpu, int], set[ProcessKey]] = defaultdict(set)
+    for folder, row in files.rows("gpu_processes.jsonl"):
+        owner = owners.owner(process_key(folder, row))
+        instant = whole(row.get("ts_ms"))
+        if owner is None or instant is None or not row.get("gpu_uuid"):
+            continue
+        gpu = (host_key(folder, row), str(row["gpu_uuid"]))
+        holders[gpu, instant].add(owner)
+        usage.open_gpus[owner].setdefault(gpu, []).append(instant)
+    for gpu, begin, end, busy in _busy_times(files):
+        for owner in {each for each, gpus in usage.open_gpus.items() if gpu in gpus}:
+            having = holders.get((gpu, end), set())
+            usage.gpu[owner].add(Stretch(begin, end, busy / len(having) if owner in having else 0.0))
+
+
+def _busy_times(files: RunFiles) -> Iterator[tuple[Gpu, int, int, float]]:
+    samples: dict[Gpu, dict[int, float]] = defaultdict(dict)
+    for folder, row in files.rows("gpu_metrics.jsonl"):
+        instant, busy = whole(row.get("ts_ms")), number(row.get("gpu_busy_ratio"))
+        if instant is not None and busy is not None and row.get("gpu_uuid"):
+            samples[host_key(folder, row), str(row["gpu_uuid"])][instant] = min(1.0, max(0.0, busy))
+    for gpu, by_instant in samples.items():
+        instants = sorted(by_instant)
+        step = instants[1] - instants[0] if len(instants) > 1 else 1000
+        for before, instant in zip([instants[0] - step, *instants], instants, strict=False):
+            yield gpu, before, instant, by_instant[instant]
+
+
+def _near(instants: list[int], begin: int, end: int) -> list[int]:
+    """The samples of an interval; one that comes soon after it still speaks of it."""
+    ordered = sorted(set(instants))
+    return ordered[bisect_left(ordered, begin) : bisect_right(ordered, end + NEAR_MS)]

@@ -1,0 +1,169 @@
+"""A workload that a simulator can run again: tasks, what they used over time, and the machines they ran on.
+
+Times are milliseconds of the epoch, work is megahertz summed over cores, memory is kilobytes: simulators count so.
+A workload is a stream of parts, so that a trace of millions of tasks needs no more memory than a small one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+
+import pyarrow as pa
+
+from gpulake.core.config import GpuType
+
+LARGEST_ID = 2**31 - 1
+GPUS_OF_A_HOST = 8  # where nobody says how many there are in one
+TASKS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("submission_ms", pa.int64(), nullable=False),
+        pa.field("duration_ms", pa.int64(), nullable=False),
+        pa.field("cpu_count", pa.int64(), nullable=False),
+        pa.field("cpu_capacity_mhz", pa.float64(), nullable=False),
+        pa.field("mem_capacity_kb", pa.int64(), nullable=False),
+        pa.field("gpu_count", pa.int64()),
+        pa.field("gpu_capacity_mhz", pa.float64()),
+        pa.field("parents", pa.list_(pa.int64())),
+        pa.field("children", pa.list_(pa.int64())),
+        pa.field("deferrable", pa.bool_()),
+        pa.field("deadline_ms", pa.int64()),
+    ]
+)
+FRAGMENTS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("duration_ms", pa.int64(), nullable=False),
+        pa.field("cpu_usage_mhz", pa.float64(), nullable=False),
+        pa.field("gpu_usage_mhz", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one machine did for one job, without a break."""
+
+    id: int
+    name: str | None
+    submission_ms: int
+    duration_ms: int
+    cpu_count: int
+    cpu_capacity_mhz: float
+    mem_capacity_kb: int
+    gpu_count: int | None = None
+    gpu_capacity_mhz: float | None = None
+    parents: tuple[int, ...] | None = None
+    children: tuple[int, ...] | None = None
+    deferrable: bool | None = None
+    deadline_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A stretch of a task in which it used the same; a task's fragments follow each other."""
+
+    id: int
+    duration_ms: int
+    cpu_usage_mhz: float
+    gpu_usage_mhz: float | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """Machines that are alike. None: nobody knows."""
+
+    name: str
+    count: int
+    cores: int | None
+    core_mhz: float
+    memory_bytes: int | None
+    gpus: int = 0
+    gpu_type: str | None = None
+    gpu_idle_watts: float | None = None
+    gpu_busy_watts: float | None = None
+    gpu_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A machine was down."""
+
+    machine: str
+    started_ms: int
+    ended_ms: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tasks in the order of their submission, and all fragments of these, task by task."""
+
+    tasks: pa.RecordBatch
+    fragments: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Clockwork:
+    """What stands for a core and for a GPU. A GPU of several cores can be shared by tasks that need a part of it."""
+
+    core_mhz: float = 2400.0  # where a machine does not say
+    gpu_mhz: float = 1000.0
+    gpu_cores: int = 1
+
+
+@dataclass
+class Notes:
+    """What was not as simple as it looks, by reason: filled in while the parts are read."""
+
+    read: int = 0  # rows of the source that might have been a task
+    left_out: Counter[str] = field(default_factory=Counter)
+    inferred: Counter[str] = field(default_factory=Counter)  # worked out from what is nearest
+    guessed: Counter[str] = field(default_factory=Counter)  # an assumption, since there is nothing to go by
+    split: Counter[str] = field(default_factory=Counter)
+    told: Counter[str] = field(default_factory=Counter)  # other things that are worth a line
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    origin: Mapping[str, object]  # what it was made from, for whoever finds it
+    parts: Iterator[Part]
+    notes: Notes
+    hosts: Sequence[Host] = ()
+    outages: Sequence[Outage] = ()
+    machines: int = 0  # of which outages are told
+    clock: Clockwork = field(default_factory=Clockwork)
+
+
+def pool_hosts(name: str, gpus: int, most_gpus: int, gpu_type: str | None, core_mhz: float) -> list[Host]:
+    """A cluster of which only the number of GPUs is known, in hosts of eight, or of as many as a task needs."""
+    each = max(GPUS_OF_A_HOST, most_gpus)
+    full, rest = divmod(gpus, each)
+    hosts = [Host(name, full, None, core_mhz, None, each, gpu_type)] if full else []
+    return [*hosts, Host(f"{name}-rest", 1, None, core_mhz, None, rest, gpu_type)] if rest else hosts
+
+
+def powered(host: Host, gpu_types: Mapping[str, GpuType]) -> Host:
+    """With what its GPUs draw, where that is known. A driver's name of a model has its maker's before it."""
+    words = {host.gpu_type, *(host.gpu_type or "").replace("-", " ").split()}
+    known = next((kind for name, kind in gpu_types.items() if name in words), None)
+    if known is None or known.idle_watts < 0 or known.busy_watts < 0:
+        return host
+    return replace(host, gpu_idle_watts=known.idle_watts, gpu_busy_watts=known.busy_watts)
+
+
+def part_of(tasks: Sequence[Task], fragments: Sequence[Fragment]) -> Part:
+    return Part(_batch(tasks, TASKS), _batch(fragments, FRAGMENTS))
+
+
+def _batch(rows: Sequence[Task] | Sequence[Fragment], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*(_values(row) for row in rows), strict=True) if rows else ([] for _ in schema)
+    arrays = [pa.array(list(values), kind.type) for values, kind in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _values(row: Task | Fragment) -> tuple[object, ...]:
+    return astuple(row)
