@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import SmiSample, smi_samples, unpack_recording
 
+from collect.recorded import SmiSample, smi_samples, unpack_recording
 from gpulake.collect.cctf.parse import parse
 
 MOST_APART_MS = 150  # both poll every 200 ms
