@@ -97,3 +97,19 @@
 {% macro default__json_sum(json) -%}
     list_sum(map_values(try_cast({{ json }} as map(varchar, double))))
 {%- endmacro %}
+
+{# What a JSON object of texts has under a name. #}
+{% macro json_text(json, name) %}{{ adapter.dispatch('json_text', 'gpulake')(json, name) }}{% endmacro %}
+{% macro default__json_text(json, name) %}json_extract_string({{ json }}, '$."{{ name }}"'){% endmacro %}
+
+{# The number of a text in hex, such as 0x0000000000000004. #}
+{% macro hex_number(column) %}{{ adapter.dispatch('hex_number', 'gpulake')(column) }}{% endmacro %}
+{% macro default__hex_number(column) %}try_cast({{ column }} as bigint){% endmacro %}
+
+{# The median of a column, also over a window. #}
+{% macro median(number) %}{{ adapter.dispatch('median', 'gpulake')(number) }}{% endmacro %}
+{% macro default__median(number) %}median({{ number }}){% endmacro %}
+
+{# The texts of the rows of a group, in the order of a column. #}
+{% macro joined_texts(column, order_by) %}{{ adapter.dispatch('joined_texts', 'gpulake')(column, order_by) }}{% endmacro %}
+{% macro default__joined_texts(column, order_by) %}string_agg({{ column }}, ', ' order by {{ order_by }}){% endmacro %}

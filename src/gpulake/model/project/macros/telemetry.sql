@@ -1,0 +1,101 @@
+{# What samples say, and how long they stand for. #}
+
+{# A sample stands for the time until the next one of its subject, and for no more than so many of the usual intervals. #}
+{% macro most_intervals() %}3{% endmacro %}
+
+{# The rows of a relation with covers_seconds, gap_seconds and what the next row says under other names. The usual interval
+   is the median of the eleven around it, so that samples of several rates can follow each other. #}
+{% macro covering(relation, subject, later={}) %}
+    select
+        * exclude (usual_seconds),
+        case when gap_seconds is null then 0 else least(gap_seconds, {{ most_intervals() }} * usual_seconds) end
+            as covers_seconds
+    from (
+        select
+            *,
+            {{ median('gap_seconds') }} over (
+                partition by {{ subject | join(', ') }} order by sampled_at rows between 5 preceding and 5 following
+            ) as usual_seconds
+        from (
+            select
+                *,
+                {% for name, column in later.items() -%}
+                    lead({{ column }}) over (partition by {{ subject | join(', ') }} order by sampled_at) as {{ name }},
+                {% endfor -%}
+                {{ seconds_of('lead(sampled_at) over (partition by ' ~ (subject | join(', ')) ~ ' order by sampled_at)') }}
+                - {{ seconds_of('sampled_at') }} as gap_seconds
+            from {{ relation }}
+        ) as followed
+    ) as usual
+{% endmacro %}
+
+{# How much a counter grew since the sample before; one that went back began anew, and has grown by what it says. #}
+{% macro growth(counter, before) -%}
+    case when {{ counter }} >= {{ before }} then {{ counter }} - {{ before }} else {{ counter }} end
+{%- endmacro %}
+
+{# A rate between two samples of a counter; none where it went back. #}
+{% macro rate(counter, before, seconds) -%}
+    case when {{ counter }} >= {{ before }} and {{ seconds }} > 0 then ({{ counter }} - {{ before }}) / {{ seconds }} end
+{%- endmacro %}
+
+{# What a GPU may say, and the type that silver gives it. #}
+{% macro gpu_measures() -%}
+    {{ return([
+        ['gpu_busy_ratio', 'double'], ['memory_busy_ratio', 'double'], ['encoder_busy_ratio', 'double'],
+        ['decoder_busy_ratio', 'double'], ['sm_active_ratio', 'double'], ['sm_occupancy_ratio', 'double'],
+        ['tensor_active_ratio', 'double'], ['dram_active_ratio', 'double'], ['graphics_active_ratio', 'double'],
+        ['memory_used_bytes', 'bigint'], ['memory_total_bytes', 'bigint'], ['power_watts', 'double'],
+        ['power_limit_watts', 'double'], ['energy_joules_total', 'double'], ['temperature_celsius', 'double'],
+        ['memory_temperature_celsius', 'double'], ['slowdown_temperature_celsius', 'double'],
+        ['sm_clock_hertz', 'bigint'], ['memory_clock_hertz', 'bigint'], ['clock_event_reasons', 'bigint'],
+        ['power_violation_seconds_total', 'double'], ['thermal_violation_seconds_total', 'double'],
+        ['ecc_corrected_total', 'bigint'], ['ecc_uncorrected_total', 'bigint'],
+        ['ecc_corrected_lifetime_total', 'bigint'], ['ecc_uncorrected_lifetime_total', 'bigint'],
+        ['remapped_rows_correctable', 'bigint'], ['remapped_rows_uncorrectable', 'bigint'], ['last_xid', 'bigint'],
+        ['pcie_rx_bytes_per_second', 'double'], ['pcie_tx_bytes_per_second', 'double'],
+        ['pcie_replays_total', 'bigint'], ['pcie_link_generation', 'bigint'], ['pcie_link_width', 'bigint'],
+        ['nvlink_rx_bytes_per_second', 'double'], ['nvlink_tx_bytes_per_second', 'double'],
+        ['nvlink_errors_total', 'bigint'], ['nvlink_links_active', 'bigint'], ['processes', 'bigint']
+    ]) }}
+{%- endmacro %}
+
+{# The least and the most that a value can be, by the unit that its name ends with; core/plausible.py has the same. #}
+{% macro plausible_range(name) -%}
+    {%- set ranges = [
+        ['_ratio', '0', '1'], ['_celsius', '-40', '150'], ['_watts', '0', '20000'], ['_joules_total', '0', '1e13'],
+        ['_hertz', '0', '2e10'], ['_per_second', '0', '1e13'], ['_bytes', '0', '1e17'], ['_seconds_total', '0', '1e12'],
+        ['_total', '0', '9e18']
+    ] -%}
+    {%- set found = namespace(range=['0', '2147483631']) -%}
+    {%- for unit, least, most in ranges if name.endswith(unit) and found.range[1] == '2147483631' -%}
+        {%- set found.range = [least, most] -%}
+    {%- endfor -%}
+    {{ return(found.range) }}
+{%- endmacro %}
+{% macro is_plausible(name) -%}
+    {{ name }} between {{ plausible_range(name)[0] }} and {{ plausible_range(name)[1] }}
+{%- endmacro %}
+
+{# NVML's bits: why clocks are held back. That a GPU is idle (1) is no throttling, nor is a setting of its owner. #}
+{% macro clock_reasons() -%}
+    {{ return({
+        'settings': 2 + 16 + 256, 'sw_power': 4, 'hw_slowdown': 8, 'sw_thermal': 32, 'hw_thermal': 64,
+        'hw_power_brake': 128, 'power': 4 + 128, 'thermal': 32 + 64, 'hardware': 8 + 64 + 128,
+        'throttled': 4 + 8 + 32 + 64 + 128
+    }) }}
+{%- endmacro %}
+{% macro has_clock_reason(mask, reason) %}({{ mask }} & {{ clock_reasons()[reason] }}) != 0{% endmacro %}
+
+{# A number at the begin of what a tool prints, such as 35 % or (300Mhz); nothing for [N/A]. #}
+{% macro printed_number(column) -%}
+    {{ try_number(extract_text(column, '^\\(?(-?[0-9]+(\\.[0-9]+)?)')) }}
+{%- endmacro %}
+
+{# The name of a file without its ending, which stands for the node where nothing else does. #}
+{% macro stem(file) %}{{ extract_text(file, '^(.+?)(\\.[A-Za-z]+)?$') }}{% endmacro %}
+
+{# A PCI address as domain:bus:device, however many digits its domain has. #}
+{% macro pci_address(column) -%}
+    {{ extract_text('lower(' ~ column ~ ')', '([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})') }}
+{%- endmacro %}

@@ -1,0 +1,222 @@
+-- Counters since the driver was loaded begin anew with it; those of a board's life do not, so that the larger of what
+-- both grew by counts. What a counter grew by is of the day of the later sample.
+
+{% set counters = {
+    'ecc_corrected': 'ecc_corrected_total', 'ecc_uncorrected': 'ecc_uncorrected_total',
+    'pcie_replays': 'pcie_replays_total', 'nvlink_errors': 'nvlink_errors_total'
+} -%}
+{% set lives = {
+    'ecc_corrected_lifetime': 'ecc_corrected_lifetime_total', 'ecc_uncorrected_lifetime': 'ecc_uncorrected_lifetime_total',
+    'remapped_correctable': 'remapped_rows_correctable', 'remapped_uncorrectable': 'remapped_rows_uncorrectable'
+} -%}
+
+with samples as (
+
+    select * from {{ ref('silver_gpu_samples') }}
+
+),
+
+xids as (
+
+    select * from {{ ref('silver_node_events') }}
+    where kind = 'xid'
+
+),
+
+known as (
+
+    select * from {{ source('landed', 'known_clusters') }}
+
+),
+
+followed as (
+
+    select
+        samples.*,
+        {{ local_day('samples.sampled_at', "coalesce(known.time_zone, 'UTC')") }} as dt,
+        {% for name, counter in dict(counters, **lives).items() -%}
+            lag({{ counter }} ignore nulls) over by_time as {{ name }}_before,
+        {% endfor -%}
+        lag(last_xid ignore nulls) over by_time as xid_before
+    from samples
+    left join known on samples.cluster_id = known.cluster_id
+    window by_time as (partition by gpu_id order by sampled_at)
+
+),
+
+counted as (
+
+    select
+        cluster_id,
+        dt,
+        gpu_id,
+        max(node_id) as node_id,
+        max(gpu_index) as gpu_index,
+        max(gpu_name) as gpu_name,
+        {% for name, counter in counters.items() -%}
+            coalesce(sum({{ growth(counter, name ~ '_before') }}) filter (where {{ name }}_before is not null), 0)
+                as {{ name }},
+        {% endfor -%}
+        {% for name, counter in lives.items() -%}
+            coalesce(sum(greatest({{ counter }} - {{ name }}_before, 0)), 0) as {{ name }},
+        {% endfor -%}
+        max(remapped_rows_correctable) as remapped_rows_correctable,
+        max(remapped_rows_uncorrectable) as remapped_rows_uncorrectable,
+        coalesce(bool_or(has_remap_pending), false) as has_remap_pending,
+        coalesce(bool_or(has_remap_failure), false) as has_remap_failure
+    from followed
+    group by cluster_id, dt, gpu_id
+
+),
+
+places as (
+
+    select
+        node_id,
+        {{ pci_address('pci_bus_id') }} as pci_address,
+        min(gpu_id) as gpu_id
+    from samples
+    where parent_gpu_id is null and pci_bus_id is not null
+    group by 1, 2
+
+),
+
+-- The kernel names a GPU by where it is plugged; what it cannot be told of keeps its own name.
+told_xids as (
+
+    select
+        xids.cluster_id,
+        {{ local_day('xids.happened_at', "coalesce(known.time_zone, 'UTC')") }} as dt,
+        coalesce(places.gpu_id, xids.subject, 'unknown') as gpu_id,
+        xids.node_id,
+        coalesce(xids.code, 0) as code,
+        count(*) as events
+    from xids
+    left join known on xids.cluster_id = known.cluster_id
+    left join places on xids.node_id = places.node_id and {{ pci_address('xids.subject') }} = places.pci_address
+    group by 1, 2, 3, 4, 5
+
+),
+
+-- An exporter shows only the last Xid: each change of it was one.
+shown_xids as (
+
+    select
+        cluster_id,
+        dt,
+        gpu_id,
+        node_id,
+        last_xid as code,
+        count(*) as events
+    from followed
+    where last_xid > 0 and last_xid != xid_before
+    group by cluster_id, dt, gpu_id, node_id, last_xid
+
+),
+
+xid_codes as (
+
+    select * from told_xids
+    union all by name
+    select shown_xids.* from shown_xids
+    anti join told_xids
+        on
+            shown_xids.cluster_id = told_xids.cluster_id
+            and shown_xids.dt = told_xids.dt
+            and shown_xids.gpu_id = told_xids.gpu_id
+
+),
+
+xid_days as (
+
+    select
+        cluster_id,
+        dt,
+        gpu_id,
+        max(node_id) as node_id,
+        cast(sum(events) as bigint) as xid_events,
+        '{' || {{ joined_texts("'\"' || code || '\": ' || events", 'code') }} || '}' as xid_counts
+    from (
+        select
+            cluster_id,
+            dt,
+            gpu_id,
+            max(node_id) as node_id,
+            code,
+            sum(events) as events
+        from xid_codes
+        group by cluster_id, dt, gpu_id, code
+    ) as by_code
+    group by cluster_id, dt, gpu_id
+
+),
+
+joined as (
+
+    select
+        coalesce(counted.cluster_id, xid_days.cluster_id) as cluster_id,
+        coalesce(counted.dt, xid_days.dt) as dt,
+        coalesce(counted.node_id, xid_days.node_id) as node_id,
+        coalesce(counted.gpu_id, xid_days.gpu_id) as gpu_id,
+        counted.gpu_index,
+        counted.gpu_name,
+        cast(greatest(coalesce(counted.ecc_corrected, 0), coalesce(counted.ecc_corrected_lifetime, 0)) as bigint)
+            as ecc_corrected,
+        cast(greatest(coalesce(counted.ecc_uncorrected, 0), coalesce(counted.ecc_uncorrected_lifetime, 0)) as bigint)
+            as ecc_uncorrected,
+        cast(coalesce(counted.remapped_correctable, 0) as bigint) as newly_remapped_correctable,
+        cast(coalesce(counted.remapped_uncorrectable, 0) as bigint) as newly_remapped_uncorrectable,
+        counted.remapped_rows_correctable,
+        counted.remapped_rows_uncorrectable,
+        coalesce(counted.has_remap_pending, false) as has_remap_pending,
+        coalesce(counted.has_remap_failure, false) as has_remap_failure,
+        coalesce(xid_days.xid_events, 0) as xid_events,
+        coalesce(xid_days.xid_counts, '{}') as xid_counts,
+        cast(coalesce(counted.pcie_replays, 0) as bigint) as pcie_replays,
+        cast(coalesce(counted.nvlink_errors, 0) as bigint) as nvlink_errors
+    from counted
+    full join xid_days
+        on
+            counted.cluster_id = xid_days.cluster_id
+            and counted.dt = xid_days.dt
+            and counted.gpu_id = xid_days.gpu_id
+
+),
+
+summed as (
+
+    select
+        *,
+        ecc_corrected + ecc_uncorrected + newly_remapped_correctable + newly_remapped_uncorrectable + xid_events
+        + pcie_replays + nvlink_errors as errors,
+        ecc_uncorrected + newly_remapped_uncorrectable + xid_events as serious_errors
+    from joined
+
+),
+
+compared as (
+
+    select
+        *,
+        {{ median('errors') }} over (
+            partition by cluster_id, gpu_id
+            order by dt rows between unbounded preceding and unbounded following exclude current row
+        ) as usual_errors_of_gpu,
+        {{ median('errors') }} over (partition by cluster_id) as usual_errors_of_fleet
+    from summed
+
+),
+
+-- Ten times what is usual, and ten at least; of errors that cost work, any more than usual.
+final as (
+
+    select
+        *,
+        errors >= 10 * greatest(coalesce(usual_errors_of_gpu, 0), usual_errors_of_fleet, 1)
+        or (serious_errors > 0 and errors > greatest(coalesce(usual_errors_of_gpu, 0), usual_errors_of_fleet)) as is_spike
+    from compared
+
+)
+
+select * from final
+order by cluster_id, dt, gpu_id

@@ -1,0 +1,183 @@
+-- A GPU is held by whom its processes or its owner's environment name. Where nobody is named, and the scheduler holds
+-- more GPUs of that machine than are named there, the rest is shared out among the GPUs without an owner.
+
+with samples as (
+
+    select
+        *,
+        owner_kind not in ('nobody', 'unknown') as has_owner
+    from {{ ref('gpu_sample_days') }}
+
+),
+
+nodes as (
+
+    select * from {{ ref('silver_nodes') }}
+
+),
+
+holdings as (
+
+    select * from {{ ref('silver_holdings') }}
+    where held_seconds > 0
+
+),
+
+parameters as (
+
+    select * from {{ source('landed', 'parameters') }}
+
+),
+
+-- A board that is cut into MIG instances is what they are.
+whole as (
+
+    select * from samples
+    where gpu_id not in (select parents.parent_gpu_id from samples as parents where parents.parent_gpu_id is not null)
+
+),
+
+changes as (
+
+    select
+        holdings.machine_key,
+        holdings.held_from as changed_at,
+        holdings.gpus as change
+    from holdings
+    inner join nodes on holdings.machine_key = nodes.machine_key
+
+    union all
+
+    select
+        holdings.machine_key,
+        holdings.held_until as changed_at,
+        -holdings.gpus as change
+    from holdings
+    inner join nodes on holdings.machine_key = nodes.machine_key
+
+),
+
+levels as (
+
+    select
+        machine_key,
+        changed_at as held_from,
+        lead(changed_at) over (partition by machine_key order by changed_at) as held_until,
+        sum(change) over (partition by machine_key order by changed_at) as held_gpus
+    from (
+        select
+            machine_key,
+            changed_at,
+            sum(change) as change
+        from changes
+        group by machine_key, changed_at
+    ) as steps
+
+),
+
+ticks as (
+
+    select
+        *,
+        count(*) over tick as seen_gpus,
+        sum(case when has_owner then 1 else 0 end) over tick as owned_gpus
+    from whole
+    window tick as (partition by machine_key, sampled_at, dt)
+
+),
+
+shared as (
+
+    select
+        ticks.*,
+        case
+            when ticks.has_owner then 1.0
+            else
+                least(
+                    greatest(coalesce(levels.held_gpus, 0) - ticks.owned_gpus, 0) / (ticks.seen_gpus - ticks.owned_gpus), 1.0
+                )
+        end as held_share
+    from ticks
+    left join levels
+        on
+            ticks.machine_key = levels.machine_key
+            and ticks.sampled_at >= levels.held_from
+            and ticks.sampled_at < levels.held_until
+
+),
+
+judged as (
+
+    select
+        shared.*,
+        shared.busy_ratio < parameters.idle_gpu_ratio as is_idle,
+        shared.held_share * shared.seconds / 3600 as held_hours,
+        (1 - shared.held_share) * shared.seconds / 3600 as free_hours
+    from shared
+    cross join parameters
+
+),
+
+owners as (
+
+    select
+        cluster_id,
+        dt,
+        gpu_id,
+        owner_kind,
+        coalesce(owner_id, owner_kind) as owner_id,
+        sum(held_hours) as idle_hours
+    from judged
+    where has_owner and is_idle
+    group by 1, 2, 3, 4, 5
+    qualify
+        row_number() over (
+            partition by cluster_id, dt, gpu_id order by sum(held_hours) desc, owner_kind asc, coalesce(owner_id, owner_kind) asc
+        ) = 1
+
+),
+
+summed as (
+
+    select
+        cluster_id,
+        dt,
+        max(node_id) as node_id,
+        gpu_id,
+        max(gpu_index) as gpu_index,
+        max(gpu_name) as gpu_name,
+        sum(seconds) / 3600 as observed_hours,
+        sum(case when busy_ratio is null then seconds else 0 end) / 3600 as unmeasured_hours,
+        sum(case when busy_ratio is not null then free_hours else 0 end) as free_hours,
+        sum(case when busy_ratio is not null then held_hours else 0 end) as held_hours,
+        sum(case when is_idle then held_hours else 0 end) as held_idle_hours,
+        sum(case when not is_idle then held_hours else 0 end) as held_busy_hours,
+        sum(case when is_idle and processes = 0 then held_hours else 0 end) as held_empty_hours,
+        sum(
+            case
+                when is_idle and has_owner and coalesce(owner_evidence, 'process') != 'environment' then held_hours else 0
+            end
+        ) as idle_by_process_hours,
+        sum(case when is_idle and has_owner and owner_evidence = 'environment' then held_hours else 0 end)
+            as idle_by_environment_hours,
+        sum(case when is_idle and not has_owner then held_hours else 0 end) as idle_by_scheduler_hours
+    from judged
+    group by cluster_id, dt, gpu_id
+
+),
+
+final as (
+
+    select
+        summed.*,
+        summed.held_idle_hours / nullif(summed.held_hours, 0) as idle_ratio,
+        owners.owner_kind as idle_owner_kind,
+        owners.owner_id as idle_owner_id
+    from summed
+    left join owners
+        on summed.cluster_id = owners.cluster_id and summed.dt = owners.dt and summed.gpu_id = owners.gpu_id
+
+)
+
+select * from final
+order by cluster_id, dt, gpu_id

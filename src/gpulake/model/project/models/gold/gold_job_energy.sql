@@ -1,0 +1,59 @@
+-- Energy is the driver's counter where there is one, else power times time. Nobody's energy has an owner, too.
+
+with samples as (
+
+    select * from {{ ref('silver_gpu_samples') }}
+
+),
+
+jobs as (
+
+    select * from {{ ref('silver_jobs') }}
+
+),
+
+owned as (
+
+    select
+        cluster_id,
+        owner_kind,
+        coalesce(owner_id, owner_kind) as owner_id,
+        count(distinct gpu_id) as gpus,
+        sum(covers_seconds) / 3600 as gpu_hours,
+        sum(case when energy_joules is not null then covers_seconds else 0 end) / 3600 as measured_gpu_hours,
+        sum(energy_joules) as energy_joules,
+        coalesce(sum(case when energy_basis = 'counter' then energy_joules end), 0) as counted_energy_joules,
+        min(sampled_at) as first_sampled_at,
+        max(sampled_at) as last_sampled_at
+    from samples
+    group by 1, 2, 3
+
+),
+
+final as (
+
+    select
+        owned.cluster_id,
+        owned.owner_kind,
+        owned.owner_id,
+        jobs.job_key,
+        jobs.user_id,
+        jobs.account_id,
+        jobs.status,
+        owned.gpus,
+        owned.gpu_hours,
+        owned.measured_gpu_hours,
+        owned.energy_joules,
+        owned.energy_joules / 3600000 as energy_kilowatt_hours,
+        owned.counted_energy_joules / nullif(owned.energy_joules, 0) as counted_ratio,
+        owned.energy_joules / nullif(owned.measured_gpu_hours * 3600, 0) as mean_gpu_watts,
+        owned.first_sampled_at,
+        owned.last_sampled_at
+    from owned
+    left join jobs
+        on owned.owner_kind = 'slurm' and owned.cluster_id = jobs.cluster_id and owned.owner_id = jobs.job_id
+
+)
+
+select * from final
+order by cluster_id, owner_kind, owner_id

@@ -1,0 +1,129 @@
+-- All sources tell of a GPU in turn, so that its time is shared out once whoever saw it.
+
+with told as (
+
+    select * from {{ ref('collected_gpu_samples') }}
+    union all by name
+    select * from {{ ref('dcgm_samples') }}
+    union all by name
+    select * from {{ ref('nvidia_smi_samples') }}
+    union all by name
+    select * from {{ ref('rocm_smi_samples') }}
+
+),
+
+nodes as (
+
+    select * from {{ ref('silver_nodes') }}
+
+),
+
+-- The same run may have landed by node and merged; of two sources at one instant the one that sees more counts.
+once as (
+
+    select * from told
+    qualify
+        row_number() over (partition by gpu_id, sampled_at order by preference asc, node_id asc, host_id asc nulls last) = 1
+
+),
+
+cleaned as (
+
+    select
+        * replace (
+            {% for name, type in gpu_measures() -%}
+                case when {{ is_plausible(name) }} then cast({{ name }} as {{ type }}) end as {{ name }}
+                {{- ',' if not loop.last }}
+            {% endfor -%}
+        ),
+        {% for name, type in gpu_measures() -%}
+            case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end
+            {{- ' +' if not loop.last }}
+        {% endfor -%}
+        as implausible_values
+    from once
+
+),
+
+timed as (
+
+    {{ covering('cleaned', ['gpu_id'], {'next_energy_joules_total': 'energy_joules_total'}) }}
+
+),
+
+-- An exporter says of each MIG instance what its whole board draws: where the board has a row of its own that one
+-- counts, else the instances share it.
+shared_boards as (
+
+    select
+        coalesce(parent_gpu_id, gpu_id) as board_id,
+        sampled_at,
+        count(parent_gpu_id) as instances,
+        count(*) > count(parent_gpu_id) as has_board
+    from timed
+    where coalesce(parent_gpu_id, gpu_id) in (select cleaned.parent_gpu_id from cleaned)
+    group by 1, 2
+
+),
+
+measured as (
+
+    select
+        timed.*,
+        case
+            when timed.parent_gpu_id is null then 1
+            when shared_boards.has_board then 0
+            else 1.0 / shared_boards.instances
+        end as board_share,
+        -- A counter that went back, or grew faster than any board can draw, says nothing of what was drawn.
+        {{ rate('timed.next_energy_joules_total', 'timed.energy_joules_total', 'timed.gap_seconds') }} as counted_watts
+    from timed
+    left join shared_boards
+        on
+            coalesce(timed.parent_gpu_id, timed.gpu_id) = shared_boards.board_id
+            and timed.sampled_at = shared_boards.sampled_at
+
+),
+
+final as (
+
+    select
+        nodes.cluster_id,
+        measured.node_id,
+        measured.host_id,
+        nodes.machine_key,
+        measured.gpu_id,
+        measured.gpu_index,
+        measured.gpu_name,
+        measured.pci_bus_id,
+        measured.parent_gpu_id,
+        measured.mig_profile,
+        measured.sampled_at,
+        measured.covers_seconds,
+        measured.source,
+        coalesce(measured.gpu_busy_ratio, measured.graphics_active_ratio) as busy_ratio,
+        case
+            when measured.gpu_busy_ratio is not null then 'utilisation'
+            when measured.graphics_active_ratio is not null then 'graphics_engine'
+        end as busy_basis,
+        {% for name, type in gpu_measures() if name != 'gpu_busy_ratio' -%}
+            measured.{{ name }},
+        {% endfor -%}
+        measured.has_remap_pending,
+        measured.has_remap_failure,
+        measured.board_share * measured.covers_seconds * case
+            when measured.counted_watts <= 20000 then measured.counted_watts else measured.power_watts
+        end as energy_joules,
+        case
+            when measured.counted_watts <= 20000 then 'counter' when measured.power_watts is not null then 'power'
+        end as energy_basis,
+        coalesce(measured.owner_kind, 'unknown') as owner_kind,
+        measured.owner_id,
+        measured.owner_evidence,
+        cast(measured.implausible_values as bigint) as implausible_values
+    from measured
+    left join nodes on measured.node_id = nodes.node_id
+
+)
+
+select * from final

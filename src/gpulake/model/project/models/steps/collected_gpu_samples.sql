@@ -1,0 +1,23 @@
+-- What our own collector says of GPUs. It looks at who uses them: where it saw nobody, there was nobody.
+
+select
+    node as node_id,
+    host_id,
+    gpu_uuid as gpu_id,
+    parent_uuid as parent_gpu_id,
+    gpu_index,
+    gpu_name,
+    pci_bus_id,
+    mig_profile,
+    {{ instant('ts_ms / 1000') }} as sampled_at,
+    'collector' as source,
+    1 as preference,
+    {% for name, type in gpu_measures() -%}
+        {% if name == 'last_xid' %}cast(null as double){% else %}cast({{ name }} as double){% endif %} as {{ name }},
+    {% endfor -%}
+    has_remap_pending,
+    has_remap_failure,
+    coalesce(owner_kind, 'nobody') as owner_kind,
+    owner_id,
+    owner_evidence
+from {{ source('landed', 'bronze_gpu_metrics') }}

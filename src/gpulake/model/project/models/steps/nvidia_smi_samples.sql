@@ -1,0 +1,95 @@
+-- Snapshots of nvidia-smi, in our units. Their times are those of the node's clock, in the zone of its cluster.
+
+with snapshots as (
+
+    select
+        *,
+        {{ stem('file') }} as node_id
+    from {{ source('landed', 'bronze_nvidia_smi') }}
+
+),
+
+nodes as (
+
+    select * from {{ ref('silver_nodes') }}
+
+),
+
+identified as (
+
+    select
+        snapshots.*,
+        coalesce(
+            case when snapshots.uuid not like '%N/A%' then snapshots.uuid end,
+            snapshots.node_id || '/' || coalesce({{ pci_address('snapshots.pci_bus_id') }}, 'gpu' || snapshots.index),
+            snapshots.serial
+        ) as board_id,
+        coalesce(
+            {{ instant_of_local('snapshots.timestamp', 'nodes.time_zone', "'UTC'") }}, snapshots.file_at
+        ) as sampled_at
+    from snapshots
+    left join nodes on snapshots.node_id = nodes.node_id
+
+)
+
+{% set fields = {
+    'gpu_busy_ratio': ['utilization_gpu', '0.01'],
+    'memory_busy_ratio': ['utilization_memory', '0.01'],
+    'encoder_busy_ratio': ['utilization_encoder', '0.01'],
+    'decoder_busy_ratio': ['utilization_decoder', '0.01'],
+    'memory_used_bytes': ['memory_used', '1048576'],
+    'memory_total_bytes': ['memory_total', '1048576'],
+    'temperature_celsius': ['temperature_gpu', '1'],
+    'memory_temperature_celsius': ['temperature_memory', '1'],
+    'slowdown_temperature_celsius': ['temperature_slowdown', '1'],
+    'sm_clock_hertz': ['clocks_current_sm', '1e6'],
+    'memory_clock_hertz': ['clocks_current_memory', '1e6'],
+    'ecc_corrected_total': ['ecc_errors_corrected_volatile_total', '1'],
+    'ecc_uncorrected_total': ['ecc_errors_uncorrected_volatile_total', '1'],
+    'ecc_corrected_lifetime_total': ['ecc_errors_corrected_aggregate_total', '1'],
+    'ecc_uncorrected_lifetime_total': ['ecc_errors_uncorrected_aggregate_total', '1'],
+    'remapped_rows_correctable': ['remapped_rows_correctable', '1'],
+    'remapped_rows_uncorrectable': ['remapped_rows_uncorrectable', '1'],
+    'pcie_replays_total': ['pcie_replay_counter', '1'],
+    'pcie_link_generation': ['pcie_link_gen_current', '1'],
+    'pcie_link_width': ['pcie_link_width_current', '1'],
+    'processes': ['processes', '1']
+} -%}
+
+select
+    node_id,
+    cast(null as varchar) as host_id,
+    board_id || coalesce('/' || mig_gpu_instance_id || '/' || mig_compute_instance_id, '') as gpu_id,
+    case when mig_index is not null then board_id end as parent_gpu_id,
+    cast({{ printed_number('index') }} as bigint) as gpu_index,
+    name as gpu_name,
+    pci_bus_id,
+    cast(null as varchar) as mig_profile,
+    sampled_at,
+    'nvidia_smi' as source,
+    3 as preference,
+    {% for name, type in gpu_measures() -%}
+        {% if name in fields -%}
+            {{ printed_number(fields[name][0]) }} * {{ fields[name][1] }} as {{ name }},
+        {%- elif name == 'power_watts' -%}
+            coalesce(
+                {{ printed_number('power_draw_instant') }}, {{ printed_number('power_draw') }},
+                {{ printed_number('power_draw_average') }}
+            ) as {{ name }},
+        {%- elif name == 'power_limit_watts' -%}
+            coalesce({{ printed_number('enforced_power_limit') }}, {{ printed_number('power_limit') }}) as {{ name }},
+        {%- elif name == 'clock_event_reasons' -%}
+            cast({{ hex_number('clocks_event_reasons_active') }} as double) as {{ name }},
+        {%- else -%}
+            cast(null as double) as {{ name }},
+        {%- endif %}
+    {% endfor -%}
+    case lower(remapped_rows_pending) when 'yes' then true when 'no' then false end as has_remap_pending,
+    case lower(remapped_rows_failure) when 'yes' then true when 'no' then false end as has_remap_failure,
+    case
+        when {{ printed_number('processes') }} > 0 then 'unattributed' when {{ printed_number('processes') }} = 0 then 'nobody'
+    end as owner_kind,
+    cast(null as varchar) as owner_id,
+    case when {{ printed_number('processes') }} > 0 then 'process' end as owner_evidence
+from identified
+where board_id is not null

@@ -1,0 +1,44 @@
+-- Samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname or, where
+-- nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the file's.
+
+with samples as (
+
+    select * from {{ source('landed', 'bronze_prometheus_samples') }}
+    where metric like 'DCGM\_%' escape '\' or metric like 'node\_%' escape '\'
+
+),
+
+pages as (
+
+    select
+        file,
+        folder,
+        file_at,
+        max(case when metric = 'node_uname_info' then {{ json_text('labels', 'nodename') }} end) as node_name,
+        max(case when metric = 'node_time_seconds' then value end) as page_seconds
+    from samples
+    where metric in ('node_uname_info', 'node_time_seconds')
+    group by file, folder, file_at
+
+)
+
+select
+    samples.metric,
+    samples.labels,
+    {{ finite('samples.value') }} as value,
+    coalesce(
+        nullif({{ json_text('samples.labels', 'Hostname') }}, ''),
+        nullif({{ json_text('samples.labels', 'hostname') }}, ''),
+        {{ extract_text(json_text('samples.labels', 'instance'), '^(.+?)(:[0-9]+)?$') }},
+        nullif(pages.node_name, ''),
+        {{ stem('samples.file') }}
+    ) as node_id,
+    coalesce(
+        {{ instant('samples.ts_ms / 1000') }}, {{ instant(finite('pages.page_seconds')) }}, samples.file_at
+    ) as sampled_at
+from samples
+left join pages
+    on
+        samples.file = pages.file
+        and samples.folder is not distinct from pages.folder
+        and samples.file_at = pages.file_at
