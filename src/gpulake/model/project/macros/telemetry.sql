@@ -1,15 +1,19 @@
 {# What samples say, and how long they stand for. #}
 
-{# A sample stands for the time until the next one of its subject, and for no more than so many of the usual intervals. #}
+{# A sample stands for the time until the next one of its subject, for no more than so many of the usual intervals, and
+   never for longer than this. #}
 {% macro most_intervals() %}3{% endmacro %}
+{% macro most_seconds() %}7200{% endmacro %}
 
 {# The rows of a relation with covers_seconds, gap_seconds and what the next row says under other names. The usual interval
    is the median of the eleven around it, so that samples of several rates can follow each other. #}
 {% macro covering(relation, subject, later={}) %}
     select
         * exclude (usual_seconds),
-        case when gap_seconds is null then 0 else least(gap_seconds, {{ most_intervals() }} * usual_seconds) end
-            as covers_seconds
+        case
+            when gap_seconds is null then 0
+            else least(gap_seconds, {{ most_intervals() }} * usual_seconds, {{ most_seconds() }})
+        end as covers_seconds
     from (
         select
             *,

@@ -86,9 +86,8 @@ select
     {% endfor -%}
     case lower(remapped_rows_pending) when 'yes' then true when 'no' then false end as has_remap_pending,
     case lower(remapped_rows_failure) when 'yes' then true when 'no' then false end as has_remap_failure,
-    case
-        when {{ printed_number('processes') }} > 0 then 'unattributed' when {{ printed_number('processes') }} = 0 then 'nobody'
-    end as owner_kind,
+    -- It lists processes and not who was given the GPU, and in a container not even those.
+    case when {{ printed_number('processes') }} > 0 then 'unattributed' end as owner_kind,
     cast(null as varchar) as owner_id,
     case when {{ printed_number('processes') }} > 0 then 'process' end as owner_evidence
 from identified
