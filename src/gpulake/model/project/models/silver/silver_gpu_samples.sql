@@ -117,6 +117,11 @@ final as (
         case
             when measured.counted_watts <= 20000 then 'counter' when measured.power_watts is not null then 'power'
         end as energy_basis,
+        case
+            when measured.counted_watts <= 20000
+                then measured.board_share * (measured.gap_seconds - measured.covers_seconds) * measured.counted_watts
+            else 0
+        end as unseen_energy_joules,
         coalesce(measured.owner_kind, 'unknown') as owner_kind,
         measured.owner_id,
         measured.owner_evidence,

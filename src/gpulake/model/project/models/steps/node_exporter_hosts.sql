@@ -42,7 +42,9 @@ pages as (
         sampled_at,
         sum(case when metric = 'node_cpu_seconds_total' then value end) as cpu_seconds,
         {% for mode in ['idle', 'iowait', 'steal', 'user', 'nice', 'system', 'irq', 'softirq'] -%}
-            sum(case when metric = 'node_cpu_seconds_total' and mode = '{{ mode }}' then value end) as {{ mode }}_seconds,
+            sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = '{{ mode }}' then value else 0 end end
+            ) as {{ mode }}_seconds,
         {% endfor -%}
         {% for name, metric in gauges.items() -%}
             max(case when metric = '{{ metric }}' then value end) as {{ name }}{{ ',' if not loop.last }}
