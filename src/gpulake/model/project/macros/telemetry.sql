@@ -81,6 +81,13 @@
     {{ name }} between {{ plausible_range(name)[0] }} and {{ plausible_range(name)[1] }}
 {%- endmacro %}
 
+{# How many of the named values are there and cannot be. #}
+{% macro implausible_values(names) -%}
+    {% for name in names -%}
+        case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end{{ ' + ' if not loop.last }}
+    {%- endfor %}
+{%- endmacro %}
+
 {# NVML's bits: why clocks are held back. That a GPU is idle (1) is no throttling, nor is a setting of its owner. #}
 {% macro clock_reasons() -%}
     {{ return({

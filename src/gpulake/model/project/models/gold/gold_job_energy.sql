@@ -26,7 +26,7 @@ owned as (
         min(sampled_at) as first_sampled_at,
         max(sampled_at) as last_sampled_at
     from samples
-    group by 1, 2, 3
+    group by cluster_id, owner_kind, coalesce(owner_id, owner_kind)
 
     union all
 

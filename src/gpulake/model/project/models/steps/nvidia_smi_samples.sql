@@ -15,20 +15,27 @@ nodes as (
 
 ),
 
-identified as (
+zoned as (
 
     select
         snapshots.*,
-        coalesce(
-            case when snapshots.uuid not like '%N/A%' then snapshots.uuid end,
-            snapshots.node_id || '/' || coalesce({{ pci_address('snapshots.pci_bus_id') }}, 'gpu' || snapshots.index),
-            snapshots.serial
-        ) as board_id,
-        coalesce(
-            {{ instant_of_local('snapshots.timestamp', 'nodes.time_zone', "'UTC'") }}, snapshots.file_at
-        ) as sampled_at
+        nodes.time_zone
     from snapshots
     left join nodes on snapshots.node_id = nodes.node_id
+
+),
+
+identified as (
+
+    select
+        *,
+        coalesce(
+            case when uuid not like '%N/A%' then uuid end,
+            node_id || '/' || coalesce({{ pci_address('pci_bus_id') }}, 'gpu' || index),
+            serial
+        ) as board_id,
+        coalesce({{ instant_of_local('timestamp', 'time_zone', "'UTC'") }}, file_at) as sampled_at
+    from zoned
 
 )
 
