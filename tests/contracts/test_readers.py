@@ -134,6 +134,63 @@ EXAMPLES = {
             content=parquet(id=[1, 2, 2], duration=[1, 2, 3], cpu_usage=[0.0, 0.5, float("inf")]),
         ),
     ],
+    "cctf": [
+        Example(
+            "nodes.json", '[{"node_id": "a"},\n{"node_id": "b", "gpus": 0},\n', '{"node_id": "c", "gpus": 0.5}\n', "]\n"
+        ),
+        Example(
+            "links.json",
+            '[{"u": "a", "v": "a.net", "BW_bps": 0, "PR_s": null},\n{"u": "b", "v": "b.net"},\n',
+            "7\n",
+            "]",
+        ),
+        Example(
+            "host_metrics.jsonl", '{"ts_ms": 1, "node": "a", "cpu_util": 0}\n' * 2, '{"ts_ms": 1, "node": 7, "cpu_\n'
+        ),
+        Example("link_metrics.jsonl", '{"ts_ms": 1, "node": "a", "link": "a.nic", "is_up": true}\n' * 2, "[]\n"),
+        Example(
+            "proc_metrics.jsonl", '{"ts_ms": 1, "pid": 7, "rss_kb": 3, "utime": 0, "stime": 1}\n' * 2, '{"pid": 7}\n'
+        ),
+        Example("proc_cpu.jsonl", '{"ts_ms": 1, "pid": 7, "cpu_ms": 0.5, "dt_ms": 9}\n' * 2, "no\n"),
+        Example(
+            "proc_rss.jsonl", '{"ts_ms": 1, "pid": 7, "rss_kb": 0}\n' * 2, '{"ts_ms": -1, "pid": 7, "rss_kb": 0}\n'
+        ),
+        Example(
+            "gpu_metrics.jsonl",
+            '{"ts_ms": 1, "node": "a", "gpu_uuid": "GPU-1", "gpu_busy_ratio": 0}\n' * 2,
+            '{"ts_ms": 1, "node": "a", "gpu_uuid": "GPU-1", "gpu_busy_ratio": NaN}\n',
+        ),
+        Example("gpu_processes.jsonl", '{"ts_ms": 1, "node": "a", "gpu_uuid": "G", "pid": 7}\n' * 2, '{"ts_ms": 1}\n'),
+        Example("node_events.jsonl", '{"ts_ms": 1, "node": "a", "kind": "xid", "code": 79}\n' * 2, '{"ts_ms": 1}\n'),
+        Example(
+            "invocations.jsonl", '{"ts_end": 3, "node": "a", "status": 200}\n' * 2, '{"ts_end": "soon", "node": "a"}\n'
+        ),
+        Example(
+            "placement_events.jsonl",
+            '{"ts": 1, "event": "start", "node_id": "a"}\n' * 2,
+            '{"ts": 1e99, "event": "a"}\n',
+        ),
+        Example("system_stats.jsonl", '{"ts_ms": 1, "metric": "in_flight", "value": 0}\n' * 2, '{"ts_ms": 1}\n'),
+        Example("run_meta.json", '[{"run_id": "r", "rate": 50},\n{"run_id": "s"},\n', '{"rate": 50}\n', "]\n"),
+        Example("module_inventory.json", '[{"module_id": "m"},\n{"module_id": "n"},\n', '{"name": "o"}\n', "]\n"),
+    ],
+    "prometheus": [
+        Example(
+            "page.prom",
+            '# TYPE up gauge\nup 0\nDCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 0 1700000000000\n',
+            'DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-2"} 4294967295\n',
+        )
+    ],
+    "nvidia_smi": [
+        Example(
+            "node.xml",
+            '<?xml version="1.0" ?>\n<nvidia_smi_log>\n' + '<gpu id="1"><uuid>GPU-1</uuid></gpu>\n' * 2,
+            "<gpu><uuid></uuid></gpu>\n",
+            "</nvidia_smi_log>\n",
+        ),
+        Example("node.csv", "index, utilization.gpu [%]\n0, 0 %\n1, [N/A]\n", "2\n"),
+    ],
+    "rocm_smi": [Example("node.json", '{"card0": {"GPU use (%)": "0"},\n"card1": {},\n', '"card2": "N/A"\n', "}\n")],
     "gpu_specs": [Example("tpu_gpus.csv", HEADER + "T4,,,,,,,\nV100,,,,,,,\n", "short,row\n")],
 }
 

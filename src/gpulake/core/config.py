@@ -118,6 +118,8 @@ class Config:
     poor_coverage_ratio: float = 0.5  # a day with less than this share of the usual coverage is poorly covered
     idle_gpu_ratio: float = 0.01  # an attempt that uses less than this share of the GPUs it holds holds them empty
     missed_busy_hours: float = 20.0  # silence in which a machine would usually be busy this long means that it is down
+    telemetry_cluster: str = "local"  # of collected nodes that no inventory and no scheduler knows
+    hot_gpu_celsius: float = 80.0  # a GPU is hot from here on, where its own slowdown temperature is unknown
     currency: str = "USD"  # of the prices
     clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
@@ -137,6 +139,10 @@ class Config:
                 raise ConfigError(f"{name} is {getattr(self, name)}", "use a share from 0 to 1")
         if not self.missed_busy_hours > 0:
             raise ConfigError(f"missed_busy_hours is {self.missed_busy_hours}", "use a number above 0")
+        if not -40 <= self.hot_gpu_celsius <= 150:
+            raise ConfigError(f"hot_gpu_celsius is {self.hot_gpu_celsius}", "give a temperature, such as 80")
+        if not self.telemetry_cluster or self.telemetry_cluster != self.telemetry_cluster.lower():
+            raise ConfigError(f"telemetry_cluster is {self.telemetry_cluster!r}", "name it in lower case")
         _check_zone(self.reference_time_zone)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -11,7 +11,9 @@ from importlib.resources import files
 @dataclass(frozen=True)
 class Column:
     name: str
-    type: str  # text, number, integer, flag, date, time (an instant), local_time (of an unknown zone) or json
+    # text, number, integer, real (a number of any size, NaN too), flag, date, time (an instant), local_time (of an
+    # unknown zone) or json
+    type: str
     description: str
 
 
@@ -34,8 +36,8 @@ class Table:
 
 @cache
 def bronze_tables() -> dict[str, Table]:
-    """What lands, in the source's own words."""
-    return _read("bronze.toml")
+    """What lands, in the source's own words: files of many kinds, and those of a collected run."""
+    return _read("bronze.toml") | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
 
 
 @cache
@@ -48,6 +50,12 @@ def cctf_tables() -> dict[str, Table]:
 def written_tables() -> dict[str, Table]:
     """What rooms write beside the models."""
     return _read("written.toml")
+
+
+def _landed(table: Table) -> Table:
+    """A file of a run as it lands: JSON within a row stays text."""
+    columns = tuple(replace(column, type="text") if column.type == "json" else column for column in table.columns)
+    return replace(table, name=f"bronze_{table.name}", columns=columns)
 
 
 def _read(file: str) -> dict[str, Table]:

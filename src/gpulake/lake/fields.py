@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from functools import partial
 
 from gpulake.core.types import CsvLayout
 from gpulake.lake.engine import name, text
@@ -13,6 +14,7 @@ from gpulake.lake.types import ENGINE
 LATEST_SECOND = 95_617_584_000
 LARGEST_NUMBER = 1e15
 LARGEST_SIZE_BYTES = 1e18
+LARGEST_INTEGER = 2**63 - 1
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DAY = r"[1-4][0-9]{3}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
@@ -22,7 +24,19 @@ PATTERNS = {
     "time": rf"{_DAY}{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)",
     "local_time": f"{_DAY}{_CLOCK}",
 }
+UNIT = "\x1f"  # between the fields of a row
+NEVER = "(?!)"
+# Fields that are beyond doubt: every other one is looked at more closely.
+USUAL = {
+    "text": rf"[^{UNIT}]+",
+    "integer": "[0-9]{1,13}",
+    "number": r"[0-9]{1,13}(?:\.[0-9]{1,20})?",
+    "real": r"[0-9]{1,13}(?:\.[0-9]{1,20})?",
+    "flag": "true|false",
+}
 WANTED = {"date": "a date", "time": "a time with its offset", "local_time": "a local time"}
+INTEGER = re.compile(r"[+-]?[0-9]+")
+REAL = re.compile(rf"({NUMBER.pattern})|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 # How schedulers and data frames write that there is no time.
 ABSENT = ("none", "unknown", "nat", "nan", "n/a", "null")
 
@@ -57,15 +71,19 @@ def checker(layout: CsvLayout, is_strict: bool = False) -> Callable[[Sequence[st
     columns = list(enumerate(layout.file_columns))
     kinds = layout.table.column_types
     required = [(at, column) for at, column in columns if column in layout.table.required]
-    numbers = [(at, column) for at, column in columns if kinds[column] == "number"]
+    checks: dict[str, Callable[[str, str], str]] = {**CHECKS, "number": partial(_number_fault, is_strict=is_strict)}
+    typed = [(at, column, checks[kinds[column]]) for at, column in columns if kinds[column] in checks]
     times = [(at, column) for at, column in columns if kinds[column] in PATTERNS]
+    usual = _usual(layout) if is_strict else None
 
     def fault(fields: Sequence[str]) -> str:
+        if usual and usual.fullmatch(UNIT.join(fields)):
+            return ""
         for at, column in required:
             if not fields[at] or (kinds[column] in PATTERNS and fields[at].lower() in ABSENT):
                 return f"{column} is empty"
-        for at, column in numbers:
-            if (field := fields[at].strip()) and (reason := _number_fault(column, field, is_strict)):
+        for at, column, check in typed:
+            if (field := fields[at].strip()) and (reason := check(column, field)):
                 return reason
         for at, column in times:
             if fields[at] and not _is_time(fields[at], kinds[column]):
@@ -75,10 +93,22 @@ def checker(layout: CsvLayout, is_strict: bool = False) -> Callable[[Sequence[st
     return fault
 
 
+def _usual(layout: CsvLayout) -> re.Pattern[str]:
+    """What nearly every row looks like, in one pattern: such a row needs no look at each of its fields."""
+    kinds = layout.table.column_types
+    patterns = []
+    for column in layout.file_columns:
+        pattern = NEVER if column.endswith("_time") else USUAL.get(kinds[column], NEVER)
+        patterns.append(pattern if column in layout.table.required else f"(?:{pattern})?")
+    return re.compile(UNIT.join(patterns), re.DOTALL)
+
+
 def is_in_range(column: str, value: float) -> bool:
     """Finite and not absurd; a time lies between the epoch and the year 5000."""
     if column.endswith("_time"):
         return 0 <= value <= LATEST_SECOND
+    if column.endswith("_ms") or column.startswith("ts"):
+        return 0 <= value <= LATEST_SECOND * 1000
     return abs(value) <= (LARGEST_SIZE_BYTES if column.endswith("_bytes") else LARGEST_NUMBER)
 
 
@@ -89,6 +119,28 @@ def _number_fault(column: str, field: str, is_strict: bool) -> str:
         return "" if is_in_range(column, float(field)) else f"{column} is {field}, which is out of range"
     except ValueError:
         return ""
+
+
+def _integer_fault(column: str, field: str) -> str:
+    if not INTEGER.fullmatch(field):
+        return f"{column} is {field!r}, which is not a whole number"
+    # A number of many digits is out of range, however long it would take to say which one it is.
+    value = int(field) if len(field) < 20 else LARGEST_INTEGER + 1
+    is_moment = column.endswith("_ms") or column.startswith("ts")
+    if abs(value) > LARGEST_INTEGER or (is_moment and not is_in_range(column, value)):
+        return f"{column} is {field[:40]}, which is out of range"
+    return ""
+
+
+def _real_fault(column: str, field: str) -> str:
+    return "" if REAL.fullmatch(field) else f"{column} is {field!r}, which is not a number"
+
+
+def _flag_fault(column: str, field: str) -> str:
+    return "" if field in ("true", "false") else f"{column} is {field!r}, which is neither true nor false"
+
+
+CHECKS = {"integer": _integer_fault, "real": _real_fault, "flag": _flag_fault}
 
 
 def _is_time(field: str, kind: str) -> bool:

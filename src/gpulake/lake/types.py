@@ -11,6 +11,7 @@ from gpulake.core.tables import Table
 ENGINE = {
     "text": "VARCHAR",
     "number": "DOUBLE",
+    "real": "DOUBLE",
     "integer": "BIGINT",
     "flag": "BOOLEAN",
     "date": "DATE",
@@ -21,6 +22,7 @@ ENGINE = {
 DELTA = {
     "text": "string",
     "number": "double",
+    "real": "double",
     "integer": "long",
     "flag": "boolean",
     "date": "date",
@@ -31,6 +33,7 @@ DELTA = {
 ARROW = {
     "text": pa.string(),
     "number": pa.float64(),
+    "real": pa.float64(),
     "integer": pa.int64(),
     "flag": pa.bool_(),
     "date": pa.date32(),

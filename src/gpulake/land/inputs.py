@@ -13,20 +13,22 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import groupby, pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Any, TypeAlias
 
 from gpulake.core.errors import InputError
 from gpulake.lake import MARKER
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
-TEXT_SUFFIXES = (".csv", ".json", ".txt")
+TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".prom", ".txt", ".xml")
 FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".gz", ".tgz", ".zst", ".tar")
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 TAR_MAGIC_AT = 257
 HEAD_BYTES = 64 * 1024
+LATEST_SECOND = 95_617_584_000  # of the year 4999
 Buffered: TypeAlias = "io.BufferedReader[Any]"
 
 
@@ -43,9 +45,10 @@ class Input:
 class PlainFile:
     source: str
     name: str
-    folder: str  # the name of the one it lies in
+    folder: PurePath  # the one it lies in, on the disk or in its archive
     path: Path
     is_named: bool  # by the user: it must be recognised
+    modified_at: datetime
 
 
 def find_inputs(paths: Sequence[Path]) -> list[Input]:
@@ -78,7 +81,7 @@ def unpack(item: Input, staging: Path) -> list[PlainFile]:
         is_plain = not head.startswith((GZIP, ZSTD)) and not _is_tar(head)
         if is_plain and len(item.parts) == 1:
             path = item.parts[0]
-            return [PlainFile(item.label, path.name, path.parent.name, path, item.is_named)]
+            return [PlainFile(item.label, path.name, path.parent, path, item.is_named, _modified_at(path))]
         try:
             stream = _decompressed(raw, head)
             plain = _write_members(item, stream, staging)
@@ -107,7 +110,7 @@ def _is_data(file: Path) -> bool:
     if not file.is_file() or not (file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)):
         return False
     # An empty note is nobody's table.
-    return file.suffix not in (".json", ".txt") or file.stat().st_size > 0
+    return file.suffix not in TEXT_SUFFIXES[1:] or file.stat().st_size > 0
 
 
 def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:
@@ -203,7 +206,8 @@ def _decompressed(raw: Buffered, head: bytes) -> Buffered:
 def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFile]:
     if not _is_tar(stream.peek(HEAD_BYTES)):
         path = _write(stream, staging)
-        return [PlainFile(item.label, _bare_name(item.label), Path(item.label).parent.name, path, item.is_named)]
+        label, at = Path(item.label), _modified_at(item.parts[0])
+        return [PlainFile(item.label, _bare_name(item.label), label.parent, path, item.is_named, at)]
     # Of several members of one name the last one counts, as it does for tar.
     plain: dict[str, PlainFile] = {}
     others = []
@@ -220,7 +224,8 @@ def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFi
             # A note that comes with the tables is no reason to refuse them; a table of an unknown kind is.
             is_named = item.is_named and inside.suffix == ".csv"
             source = f"{item.label}!{member.name}"
-            plain[member.name] = PlainFile(source, inside.name, inside.parent.name, path, is_named)
+            at = _instant(member.mtime)
+            plain[member.name] = PlainFile(source, inside.name, inside.parent, path, is_named, at)
     if not plain or any(name.endswith(FOLDER_SUFFIXES) for name in others):
         held = f"; it holds {', '.join(others[:5])}" if others else ""
         raise InputError(
@@ -235,6 +240,15 @@ def _write(content: IO[bytes], staging: Path) -> Path:
     with path.open("wb") as out:
         shutil.copyfileobj(content, out, 1 << 20)
     return path
+
+
+def _modified_at(path: Path) -> datetime:
+    return _instant(path.stat().st_mtime)
+
+
+def _instant(seconds: float) -> datetime:
+    """An archive may say anything; what the lake could not hold becomes its nearest bound."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST_SECOND), UTC)
 
 
 def _bare_name(label: str) -> str:

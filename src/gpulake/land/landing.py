@@ -64,7 +64,14 @@ def recognise(plain: PlainFile) -> CsvLayout | None:
     lines = tuple(head.splitlines()[:SAMPLE_LINES])
     if not any(lines):
         raise InputError(f"{plain.source} is empty", "nothing was landed from it")
-    sample = Sample(plain.name, tuple(line for line in lines if line), plain.folder)
+    sample = Sample(
+        name=plain.name,
+        lines=tuple(line for line in lines if line),
+        folder=plain.folder.name,
+        above=plain.folder.parent.name,
+        beside=plain.path.parent if plain.path.parent == plain.folder else None,
+        modified_at=plain.modified_at,
+    )
     for name in READERS:
         if layout := READERS.get(name)().recognise(sample):
             return layout

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from gpulake.core.registry import Registry
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import CsvLayout
+
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,9 @@ class Sample:
     name: str  # without folders and without the suffix of a compression
     lines: tuple[str, ...]
     folder: str = ""  # the name of the one it lies in, on the disk or in its archive
+    above: str = ""  # the name of the folder above that
+    beside: Path | None = None  # the folder itself, where it is one of the disk: its other files may tell of this one
+    modified_at: datetime = EPOCH
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -27,6 +34,11 @@ class Sample:
             return tuple(field.strip() for field in next(csv.reader(self.lines[:1]), []))
         except csv.Error:
             return ()
+
+    def file_constants(self) -> tuple[tuple[str, str], ...]:
+        """What a snapshot does not say itself: its file, and when that was written."""
+        at = self.modified_at.isoformat(sep=" ", timespec="milliseconds")
+        return (("file", self.name), ("folder", self.folder), ("file_at", at))
 
 
 class Reader(Protocol):

@@ -1,15 +1,19 @@
 {# What samples say, and how long they stand for. #}
 
-{# A sample stands for the time until the next one of its subject, and for no more than so many of the usual intervals. #}
+{# A sample stands for the time until the next one of its subject, for no more than so many of the usual intervals, and
+   never for longer than this. #}
 {% macro most_intervals() %}3{% endmacro %}
+{% macro most_seconds() %}7200{% endmacro %}
 
 {# The rows of a relation with covers_seconds, gap_seconds and what the next row says under other names. The usual interval
    is the median of the eleven around it, so that samples of several rates can follow each other. #}
 {% macro covering(relation, subject, later={}) %}
     select
         * exclude (usual_seconds),
-        case when gap_seconds is null then 0 else least(gap_seconds, {{ most_intervals() }} * usual_seconds) end
-            as covers_seconds
+        case
+            when gap_seconds is null then 0
+            else least(gap_seconds, {{ most_intervals() }} * usual_seconds, {{ most_seconds() }})
+        end as covers_seconds
     from (
         select
             *,
@@ -75,6 +79,13 @@
 {%- endmacro %}
 {% macro is_plausible(name) -%}
     {{ name }} between {{ plausible_range(name)[0] }} and {{ plausible_range(name)[1] }}
+{%- endmacro %}
+
+{# How many of the named values are there and cannot be. #}
+{% macro implausible_values(names) -%}
+    {% for name in names -%}
+        case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end{{ ' + ' if not loop.last }}
+    {%- endfor %}
 {%- endmacro %}
 
 {# NVML's bits: why clocks are held back. That a GPU is idle (1) is no throttling, nor is a setting of its owner. #}

@@ -29,17 +29,26 @@ known as (
 
 ),
 
-followed as (
+zoned as (
 
     select
         samples.*,
-        {{ local_day('samples.sampled_at', "coalesce(known.time_zone, 'UTC')") }} as dt,
+        coalesce(known.time_zone, 'UTC') as time_zone
+    from samples
+    left join known on samples.cluster_id = known.cluster_id
+
+),
+
+followed as (
+
+    select
+        *,
+        {{ local_day('sampled_at', 'time_zone') }} as dt,
         {% for name, counter in dict(counters, **lives).items() -%}
             lag({{ counter }} ignore nulls) over by_time as {{ name }}_before,
         {% endfor -%}
         lag(last_xid ignore nulls) over by_time as xid_before
-    from samples
-    left join known on samples.cluster_id = known.cluster_id
+    from zoned
     window by_time as (partition by gpu_id order by sampled_at)
 
 ),
@@ -77,24 +86,43 @@ places as (
         min(gpu_id) as gpu_id
     from samples
     where parent_gpu_id is null and pci_bus_id is not null
-    group by 1, 2
+    group by node_id, pci_address
+
+),
+
+zoned_xids as (
+
+    select
+        xids.*,
+        {{ pci_address('xids.subject') }} as pci_address,
+        coalesce(known.time_zone, 'UTC') as time_zone
+    from xids
+    left join known on xids.cluster_id = known.cluster_id
 
 ),
 
 -- The kernel names a GPU by where it is plugged; what it cannot be told of keeps its own name.
+placed_xids as (
+
+    select
+        zoned_xids.*,
+        coalesce(places.gpu_id, zoned_xids.subject, 'unknown') as gpu_id
+    from zoned_xids
+    left join places on zoned_xids.node_id = places.node_id and zoned_xids.pci_address = places.pci_address
+
+),
+
 told_xids as (
 
     select
-        xids.cluster_id,
-        {{ local_day('xids.happened_at', "coalesce(known.time_zone, 'UTC')") }} as dt,
-        coalesce(places.gpu_id, xids.subject, 'unknown') as gpu_id,
-        xids.node_id,
-        coalesce(xids.code, 0) as code,
+        cluster_id,
+        {{ local_day('happened_at', 'time_zone') }} as dt,
+        gpu_id,
+        node_id,
+        coalesce(code, 0) as code,
         count(*) as events
-    from xids
-    left join known on xids.cluster_id = known.cluster_id
-    left join places on xids.node_id = places.node_id and {{ pci_address('xids.subject') }} = places.pci_address
-    group by 1, 2, 3, 4, 5
+    from placed_xids
+    group by all
 
 ),
 
@@ -213,7 +241,8 @@ final as (
     select
         *,
         errors >= 10 * greatest(coalesce(usual_errors_of_gpu, 0), usual_errors_of_fleet, 1)
-        or (serious_errors > 0 and errors > greatest(coalesce(usual_errors_of_gpu, 0), usual_errors_of_fleet)) as is_spike
+        or (serious_errors > 0 and errors > greatest(coalesce(usual_errors_of_gpu, 0), usual_errors_of_fleet))
+            as is_spike
     from compared
 
 )

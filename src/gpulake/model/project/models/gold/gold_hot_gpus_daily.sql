@@ -95,7 +95,8 @@ final as (
         measured.hot_hours,
         {{ median('measured.mean_celsius') }} over (partition by measured.cluster_id, measured.dt, gpus.node_id)
             as node_median_celsius,
-        {{ median('measured.mean_celsius') }} over (partition by measured.cluster_id, measured.dt) as fleet_median_celsius,
+        {{ median('measured.mean_celsius') }} over (partition by measured.cluster_id, measured.dt)
+            as fleet_median_celsius,
         rank() over (partition by measured.cluster_id, measured.dt, gpus.node_id order by measured.mean_celsius desc)
             as node_rank,
         rank() over (partition by measured.cluster_id, measured.dt order by measured.mean_celsius desc) as fleet_rank

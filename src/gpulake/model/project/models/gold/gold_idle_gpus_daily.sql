@@ -33,7 +33,12 @@ parameters as (
 whole as (
 
     select * from samples
-    where gpu_id not in (select parents.parent_gpu_id from samples as parents where parents.parent_gpu_id is not null)
+    where
+        gpu_id not in (
+            select parents.parent_gpu_id
+            from samples as parents
+            where parents.parent_gpu_id is not null
+        )
 
 ),
 
@@ -94,7 +99,9 @@ shared as (
             when ticks.has_owner then 1.0
             else
                 least(
-                    greatest(coalesce(levels.held_gpus, 0) - ticks.owned_gpus, 0) / (ticks.seen_gpus - ticks.owned_gpus), 1.0
+                    greatest(coalesce(levels.held_gpus, 0) - ticks.owned_gpus, 0)
+                    / (ticks.seen_gpus - ticks.owned_gpus),
+                    1.0
                 )
         end as held_share
     from ticks
@@ -129,10 +136,16 @@ owners as (
         sum(held_hours) as idle_hours
     from judged
     where has_owner and is_idle
-    group by 1, 2, 3, 4, 5
+    group by all
+
+),
+
+main_owners as (
+
+    select * from owners
     qualify
         row_number() over (
-            partition by cluster_id, dt, gpu_id order by sum(held_hours) desc, owner_kind asc, coalesce(owner_id, owner_kind) asc
+            partition by cluster_id, dt, gpu_id order by idle_hours desc, owner_kind asc, owner_id asc
         ) = 1
 
 ),
@@ -153,10 +166,14 @@ summed as (
         sum(case when is_idle then held_hours else 0 end) as held_idle_hours,
         sum(case when not is_idle then held_hours else 0 end) as held_busy_hours,
         sum(case when is_idle and processes = 0 then held_hours else 0 end) as held_empty_hours,
-        {% for evidence in ['process', 'environment'] -%}
-            sum(case when is_idle and has_owner and owner_evidence = '{{ evidence }}' then held_hours else 0 end)
-                as idle_by_{{ evidence }}_hours,
-        {% endfor -%}
+        sum(
+            case
+                when is_idle and has_owner and coalesce(owner_evidence, 'process') != 'environment' then held_hours
+                else 0
+            end
+        ) as idle_by_process_hours,
+        sum(case when is_idle and has_owner and owner_evidence = 'environment' then held_hours else 0 end)
+            as idle_by_environment_hours,
         sum(case when is_idle and not has_owner then held_hours else 0 end) as idle_by_scheduler_hours
     from judged
     group by cluster_id, dt, gpu_id
@@ -168,11 +185,14 @@ final as (
     select
         summed.*,
         summed.held_idle_hours / nullif(summed.held_hours, 0) as idle_ratio,
-        owners.owner_kind as idle_owner_kind,
-        owners.owner_id as idle_owner_id
+        main_owners.owner_kind as idle_owner_kind,
+        main_owners.owner_id as idle_owner_id
     from summed
-    left join owners
-        on summed.cluster_id = owners.cluster_id and summed.dt = owners.dt and summed.gpu_id = owners.gpu_id
+    left join main_owners
+        on
+            summed.cluster_id = main_owners.cluster_id
+            and summed.dt = main_owners.dt
+            and summed.gpu_id = main_owners.gpu_id
 
 )
 

@@ -26,7 +26,25 @@ owned as (
         min(sampled_at) as first_sampled_at,
         max(sampled_at) as last_sampled_at
     from samples
-    group by 1, 2, 3
+    group by cluster_id, owner_kind, coalesce(owner_id, owner_kind)
+
+    union all
+
+    -- Counters go on while nobody looks; who held the GPU then is not known.
+    select
+        cluster_id,
+        'unseen' as owner_kind,
+        'unseen' as owner_id,
+        count(distinct gpu_id) as gpus,
+        0 as gpu_hours,
+        0 as measured_gpu_hours,
+        sum(unseen_energy_joules) as energy_joules,
+        sum(unseen_energy_joules) as counted_energy_joules,
+        min(sampled_at) as first_sampled_at,
+        max(sampled_at) as last_sampled_at
+    from samples
+    where unseen_energy_joules > 0
+    group by cluster_id
 
 ),
 

@@ -23,7 +23,9 @@ once as (
 
     select * from told
     qualify
-        row_number() over (partition by gpu_id, sampled_at order by preference asc, node_id asc, host_id asc nulls last) = 1
+        row_number() over (
+            partition by gpu_id, sampled_at order by preference asc, node_id asc, host_id asc nulls last
+        ) = 1
 
 ),
 
@@ -34,13 +36,9 @@ cleaned as (
             {% for name, type in gpu_measures() -%}
                 case when {{ is_plausible(name) }} then cast({{ name }} as {{ type }}) end as {{ name }}
                 {{- ',' if not loop.last }}
-            {% endfor -%}
+            {% endfor %}
         ),
-        {% for name, type in gpu_measures() -%}
-            case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end
-            {{- ' +' if not loop.last }}
-        {% endfor -%}
-        as implausible_values
+        {{ implausible_values(gpu_measures() | map('first') | list) }} as implausible_values
     from once
 
 ),
@@ -62,7 +60,7 @@ shared_boards as (
         count(*) > count(parent_gpu_id) as has_board
     from timed
     where coalesce(parent_gpu_id, gpu_id) in (select cleaned.parent_gpu_id from cleaned)
-    group by 1, 2
+    group by all
 
 ),
 
@@ -117,6 +115,11 @@ final as (
         case
             when measured.counted_watts <= 20000 then 'counter' when measured.power_watts is not null then 'power'
         end as energy_basis,
+        case
+            when measured.counted_watts <= 20000
+                then measured.board_share * (measured.gap_seconds - measured.covers_seconds) * measured.counted_watts
+            else 0
+        end as unseen_energy_joules,
         coalesce(measured.owner_kind, 'unknown') as owner_kind,
         measured.owner_id,
         measured.owner_evidence,

@@ -14,12 +14,11 @@ with collected as (
         host_id,
         {{ instant('ts_ms / 1000') }} as sampled_at,
         'collector' as source,
-        1 as preference,
         cpu_util / 100 as cpu_busy_ratio,
-        mem_free_mb * 1000000 as memory_free_bytes,
         {% for name, type in measures if name not in ('cpu_busy_ratio', 'memory_free_bytes') -%}
-            cast({{ name }} as double) as {{ name }}{{ ',' if not loop.last }}
+            cast({{ name }} as double) as {{ name }},
         {% endfor -%}
+        mem_free_mb * 1000000 as memory_free_bytes
     from {{ source('landed', 'bronze_host_metrics') }}
 
 ),
@@ -45,13 +44,9 @@ cleaned as (
             {% for name, type in measures -%}
                 case when {{ is_plausible(name) }} then cast({{ name }} as {{ type }}) end as {{ name }}
                 {{- ',' if not loop.last }}
-            {% endfor -%}
+            {% endfor %}
         ),
-        {% for name, type in measures -%}
-            case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end
-            {{- ' +' if not loop.last }}
-        {% endfor -%}
-        as implausible_values
+        {{ implausible_values(measures | map('first') | list) }} as implausible_values
     from told
 
 ),

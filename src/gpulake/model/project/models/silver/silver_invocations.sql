@@ -1,9 +1,13 @@
-{% set identity = ['trace_id', 'span_id', 'module_id', 'instance_id', 'ts_enqueue', 'ts_start', 'ts_end', 'node', 'path', 'pid'] -%}
+{% set identity = [
+    'trace_id', 'span_id', 'module_id', 'instance_id', 'ts_enqueue', 'ts_start', 'ts_end', 'node', 'path', 'pid'
+] -%}
 
 -- The same run may have landed by node and merged.
 with told as (
 
-    {{ newest(source('landed', 'bronze_invocations'), surrogate_key(identity), 'status desc nulls last, host_id nulls last') }}
+    {{ newest(
+        source('landed', 'bronze_invocations'), surrogate_key(identity), 'status desc nulls last, host_id nulls last'
+    ) }}
 
 ),
 

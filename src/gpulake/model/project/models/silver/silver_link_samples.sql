@@ -45,7 +45,7 @@ pages as (
         max(case when metric = 'node_network_up' then value end) > 0 as is_up
     from {{ ref('prometheus_samples') }}
     where metric like 'node\_network\_%' escape '\'
-    group by 1, 2, 3
+    group by all
 
 ),
 
@@ -72,7 +72,8 @@ exporter as (
         sampled_at,
         'node_exporter' as source,
         {% for side in ['rx', 'tx'] -%}
-            {{ rate(side ~ '_bytes_total', side ~ '_bytes_before', 'interval_seconds') }} as {{ side }}_bytes_per_second,
+            {{ rate(side ~ '_bytes_total', side ~ '_bytes_before', 'interval_seconds') }}
+                as {{ side }}_bytes_per_second,
         {% endfor -%}
         {% for name in totals -%}
             {{ name }},
@@ -106,13 +107,9 @@ cleaned as (
         * replace (
             {% for name in measures -%}
                 case when {{ is_plausible(name) }} then {{ name }} end as {{ name }}{{ ',' if not loop.last }}
-            {% endfor -%}
+            {% endfor %}
         ),
-        {% for name in measures -%}
-            case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end
-            {{- ' +' if not loop.last }}
-        {% endfor -%}
-        as implausible_values
+        {{ implausible_values(measures) }} as implausible_values
     from told
 
 ),

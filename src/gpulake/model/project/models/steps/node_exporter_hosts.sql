@@ -40,13 +40,15 @@ pages as (
     select
         node_id,
         sampled_at,
-        sum(case when metric = 'node_cpu_seconds_total' then value end) as cpu_seconds,
         {% for mode in ['idle', 'iowait', 'steal', 'user', 'nice', 'system', 'irq', 'softirq'] -%}
-            sum(case when metric = 'node_cpu_seconds_total' and mode = '{{ mode }}' then value end) as {{ mode }}_seconds,
+            sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = '{{ mode }}' then value else 0 end end
+            ) as {{ mode }}_seconds,
         {% endfor -%}
         {% for name, metric in gauges.items() -%}
-            max(case when metric = '{{ metric }}' then value end) as {{ name }}{{ ',' if not loop.last }}
+            max(case when metric = '{{ metric }}' then value end) as {{ name }},
         {% endfor -%}
+        sum(case when metric = 'node_cpu_seconds_total' then value end) as cpu_seconds
     from samples
     group by node_id, sampled_at
 
@@ -56,21 +58,32 @@ followed as (
 
     select
         *,
-        lag(sampled_at) over by_time is not null as has_before,
-        {% for mode in ['cpu', 'idle', 'iowait', 'steal', 'user', 'nice', 'system', 'irq', 'softirq'] -%}
-            {{ mode }}_seconds - lag({{ mode }}_seconds) over by_time as {{ mode }}_grown{{ ',' if not loop.last }}
+        {% for mode in ['idle', 'iowait', 'steal', 'user', 'nice', 'system', 'irq', 'softirq'] -%}
+            {{ mode }}_seconds - lag({{ mode }}_seconds) over by_time as {{ mode }}_grown,
         {% endfor -%}
+        cpu_seconds - lag(cpu_seconds) over by_time as cpu_grown
     from pages
     window by_time as (partition by node_id order by sampled_at)
+
+),
+
+whole as (
+
+    select
+        followed.*,
+        disks.disk_read_bytes_total,
+        disks.disk_written_bytes_total,
+        disks.disk_busy_seconds_total
+    from followed
+    left join disks on followed.node_id = disks.node_id and followed.sampled_at = disks.sampled_at
 
 )
 
 select
-    followed.node_id,
+    node_id,
     cast(null as varchar) as host_id,
-    followed.sampled_at,
+    sampled_at,
     'node_exporter' as source,
-    2 as preference,
     case when cpu_grown > 0 then 1 - idle_grown / cpu_grown end as cpu_busy_ratio,
     case when cpu_grown > 0 then (user_grown + nice_grown) / cpu_grown end as cpu_user_ratio,
     case when cpu_grown > 0 then (system_grown + irq_grown + softirq_grown) / cpu_grown end as cpu_system_ratio,
@@ -85,10 +98,9 @@ select
     memory_free_bytes,
     memory_available_bytes,
     swap_total_bytes - swap_free_bytes as swap_used_bytes,
-    disks.disk_read_bytes_total,
-    disks.disk_written_bytes_total,
-    disks.disk_busy_seconds_total,
+    disk_read_bytes_total,
+    disk_written_bytes_total,
+    disk_busy_seconds_total,
     oom_kills_total
-from followed
-left join disks on followed.node_id = disks.node_id and followed.sampled_at = disks.sampled_at
+from whole
 where cpu_seconds is not null or load_1m is not null or memory_total_bytes is not null

@@ -15,20 +15,27 @@ nodes as (
 
 ),
 
-identified as (
+zoned as (
 
     select
         snapshots.*,
-        coalesce(
-            case when snapshots.uuid not like '%N/A%' then snapshots.uuid end,
-            snapshots.node_id || '/' || coalesce({{ pci_address('snapshots.pci_bus_id') }}, 'gpu' || snapshots.index),
-            snapshots.serial
-        ) as board_id,
-        coalesce(
-            {{ instant_of_local('snapshots.timestamp', 'nodes.time_zone', "'UTC'") }}, snapshots.file_at
-        ) as sampled_at
+        nodes.time_zone
     from snapshots
     left join nodes on snapshots.node_id = nodes.node_id
+
+),
+
+identified as (
+
+    select
+        *,
+        coalesce(
+            case when uuid not like '%N/A%' then uuid end,
+            node_id || '/' || coalesce({{ pci_address('pci_bus_id') }}, 'gpu' || index),
+            serial
+        ) as board_id,
+        coalesce({{ instant_of_local('timestamp', 'time_zone', "'UTC'") }}, file_at) as sampled_at
+    from zoned
 
 )
 
@@ -86,9 +93,8 @@ select
     {% endfor -%}
     case lower(remapped_rows_pending) when 'yes' then true when 'no' then false end as has_remap_pending,
     case lower(remapped_rows_failure) when 'yes' then true when 'no' then false end as has_remap_failure,
-    case
-        when {{ printed_number('processes') }} > 0 then 'unattributed' when {{ printed_number('processes') }} = 0 then 'nobody'
-    end as owner_kind,
+    -- It lists processes and not who was given the GPU, and in a container not even those.
+    case when {{ printed_number('processes') }} > 0 then 'unattributed' end as owner_kind,
     cast(null as varchar) as owner_id,
     case when {{ printed_number('processes') }} > 0 then 'process' end as owner_evidence
 from identified

@@ -1,0 +1,112 @@
+"""The files of a collected run, ours and those of both eras of the format: JSON lines, and a few small JSON files.
+
+They are called the same in every run, and rows of the first eras do not name their node: it stands in nodes.json beside
+them, or else the folder is called after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpulake.core.tables import Table, bronze_tables, cctf_tables
+from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.land.json_text import WORDS, parts, word
+from gpulake.land.readers import READERS, Sample
+
+TABLES = {table.file: f"bronze_{name}" for name, table in cctf_tables().items()}
+OUTPUT_FOLDERS = ("cctf", "CTS")  # they lie in the folder of the node, or of the run
+NODE_COLUMNS = ("node", "node_id")
+LARGEST_NODES_BYTES = 1 << 20
+
+
+@READERS.register("cctf")
+class CctfReader:
+    def recognise(self, sample: Sample) -> CsvLayout | None:
+        if sample.name not in TABLES:
+            return None
+        table = bronze_tables()[TABLES[sample.name]]
+        keys = set(table.required).difference(NODE_COLUMNS if table.name != "bronze_nodes" else ())
+        if sample.name.endswith(".json"):
+            head = "".join(sample.lines)
+            is_ours = head.lstrip()[:1] in ("[", "{") and all(f'"{key}"' in head for key in keys)
+        else:
+            is_ours = any(keys <= _object(line).keys() for line in sample.lines)
+        if not is_ours:
+            return None
+        rewrite = partial(_rows, table=table, is_lines=sample.name.endswith(".jsonl"), given=_given(sample))
+        return CsvLayout(table, table.column_names, has_header=False, rewrite=rewrite)
+
+
+def _rows(path: Path, table: Table, is_lines: bool, given: dict[str, str]) -> Iterator[TextRow | BadRow]:
+    names = table.column_names
+    node = next((name for name in NODE_COLUMNS if name in names), "")
+    has_host = "host_id" in names
+    for number, row, text in _lines(path) if is_lines else _whole(path):
+        if not isinstance(row, dict):
+            yield BadRow(number, "no JSON object", text)
+            continue
+        if node and not row.get(node):
+            # Both names of it are in use.
+            row[node] = next((row[name] for name in NODE_COLUMNS if row.get(name)), None) or given["node"]
+            if has_host and not row.get("host_id") and row[node] == given["node"]:
+                row["host_id"] = given["host_id"]
+        elif "meta" in names and "meta" not in row:
+            row["meta"] = dict(row)
+        values = map(row.get, names)
+        if "\\" in text:
+            fields = [word(value) for value in values]
+        else:  # nothing is escaped in it, so that no string can leave its line: most rows are, and it is quicker
+            fields = [value if type(value) is str else WORDS.get(type(value), word)(value) for value in values]
+        yield TextRow(number, tuple(fields), text)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any, str]]:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        for number, line in enumerate(lines, start=1):
+            text = line.strip()
+            if not text:
+                continue
+            try:
+                yield number, json.loads(text), text
+            except (ValueError, RecursionError):
+                yield number, None, text
+
+
+def _whole(path: Path) -> Iterator[tuple[int, Any, str]]:
+    """The objects of a list, or the one that the file is."""
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    if text.lstrip().startswith("["):
+        yield from ((part.line_number, part.value, part.text) for part in parts(text))
+        return
+    yield 1, _object(text) or None, text
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _given(sample: Sample) -> dict[str, str]:
+    """What rows are taken to say that do not say it: the only node of nodes.json, or the folder."""
+    nodes = _nodes_beside(sample.beside)
+    if len(nodes) == 1 and isinstance(nodes[0].get("node_id"), str):
+        return {"node": nodes[0]["node_id"], "host_id": str(nodes[0].get("host_id") or "")}
+    return {"node": sample.above if sample.folder in OUTPUT_FOLDERS else sample.folder, "host_id": ""}
+
+
+def _nodes_beside(folder: Path | None) -> list[dict[str, Any]]:
+    path = folder / "nodes.json" if folder else None
+    if path is None or not path.is_file() or path.stat().st_size > LARGEST_NODES_BYTES:
+        return []
+    try:
+        nodes = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []

@@ -1,0 +1,235 @@
+"""Snapshots of nvidia-smi: the XML of `-q -x`, and the CSV of `--query-gpu=… --format=csv`, with units or without.
+
+Both come in the words of --query-gpu, with dots as underscores. Values stay as they are, units and [N/A] included.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpulake.core.errors import InputError
+from gpulake.core.tables import bronze_tables
+from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.land.json_text import word
+from gpulake.land.readers import READERS, Sample
+from gpulake.land.smi_xml import Element, Snapshot, snapshots
+
+TABLE = "bronze_nvidia_smi"
+FROM_FILE = ("file", "folder", "file_at")
+COLUMNS = tuple(name for name in bronze_tables()[TABLE].column_names if name not in FROM_FILE)
+IDENTITIES = {"index", "uuid", "pci_bus_id", "serial"}
+FIELD = re.compile(r"([a-z][a-z0-9_]*)((?:\.[a-z0-9_]+)*)( \[[^\]]*\])?")
+# The first words of all that --query-gpu knows.
+FAMILIES = {
+    "timestamp", "driver_version", "count", "name", "gpu_name", "serial", "gpu_serial", "uuid", "gpu_uuid", "pci",
+    "gpu_bus_id", "pcie", "index", "display_mode", "display_attached", "display_active", "persistence_mode",
+    "addressing_mode", "accounting", "driver_model", "vbios_version", "inforom", "gom", "fan", "pstate",
+    "clocks_event_reasons", "clocks_event_reasons_counters", "clocks_throttle_reasons", "memory", "compute_mode",
+    "compute_cap", "utilization", "encoder", "dramEncryption", "ecc", "retired_pages", "temperature", "power",
+    "enforced", "module", "instant", "clocks", "mig", "gsp", "c2c", "protected_memory", "fabric", "platform",
+    "hostname", "gpu_recovery_action", "reset_status", "remapped_rows",
+}  # fmt: skip
+# Other names of a field, of older versions and of short forms.
+SAME = {
+    "gpu_name": "name",
+    "gpu_uuid": "uuid",
+    "gpu_serial": "serial",
+    "gpu_bus_id": "pci_bus_id",
+    "clocks_sm": "clocks_current_sm",
+    "clocks_mem": "clocks_current_memory",
+    "clocks_throttle_reasons_active": "clocks_event_reasons_active",
+    "pcie_link_gen_gpucurrent": "pcie_link_gen_current",
+}
+# Where the XML has it: the first place that says something counts.
+PLACES = {
+    "name": ("product_name",),
+    "uuid": ("uuid",),
+    "serial": ("serial",),
+    "pci_bus_id": ("pci/pci_bus_id",),
+    "mig_mode_current": ("mig_mode/current_mig",),
+    "pstate": ("performance_state",),
+    "fan_speed": ("fan_speed",),
+    "temperature_gpu": ("temperature/gpu_temp",),
+    "temperature_memory": ("temperature/memory_temp",),
+    "temperature_slowdown": ("temperature/gpu_temp_slow_threshold",),
+    "utilization_gpu": ("utilization/gpu_util",),
+    "utilization_memory": ("utilization/memory_util",),
+    "utilization_encoder": ("utilization/encoder_util",),
+    "utilization_decoder": ("utilization/decoder_util",),
+    "memory_total": ("fb_memory_usage/total",),
+    "memory_reserved": ("fb_memory_usage/reserved",),
+    "memory_used": ("fb_memory_usage/used",),
+    "memory_free": ("fb_memory_usage/free",),
+    "power_draw": ("gpu_power_readings/power_draw", "power_readings/power_draw"),
+    "power_draw_average": ("gpu_power_readings/average_power_draw",),
+    "power_draw_instant": ("gpu_power_readings/instant_power_draw",),
+    "power_limit": ("gpu_power_readings/requested_power_limit", "power_readings/power_limit"),
+    "enforced_power_limit": ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit"),
+    "clocks_current_sm": ("clocks/sm_clock",),
+    "clocks_current_memory": ("clocks/mem_clock",),
+    "pcie_link_gen_current": ("pci/pci_gpu_link_info/pcie_gen/current_link_gen",),
+    "pcie_link_width_current": ("pci/pci_gpu_link_info/link_widths/current_link_width",),
+    "pcie_replay_counter": ("pci/replay_counter",),
+    "remapped_rows_correctable": ("remapped_rows/remapped_row_corr",),
+    "remapped_rows_uncorrectable": ("remapped_rows/remapped_row_unc",),
+    "remapped_rows_pending": ("remapped_rows/remapped_row_pending",),
+    "remapped_rows_failure": ("remapped_rows/remapped_row_failure",),
+}
+# Newer drivers count by where an error was, older ones in total.
+ECC_PARTS = {
+    "corrected": ("sram_correctable", "dram_correctable"),
+    "uncorrected": (
+        "sram_uncorrectable",
+        "sram_uncorrectable_parity",
+        "sram_uncorrectable_secded",
+        "dram_uncorrectable",
+    ),
+}
+ECC_TOTALS = {"corrected": "single_bit/total", "uncorrected": "double_bit/total"}
+# NVML's bits, by the last word of the element that says whether a reason is active.
+REASONS = {
+    "gpu_idle": 0x1,
+    "applications_clocks_setting": 0x2,
+    "sw_power_cap": 0x4,
+    "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal_slowdown": 0x20,
+    "hw_thermal_slowdown": 0x40,
+    "hw_power_brake_slowdown": 0x80,
+    "display_clocks_setting": 0x100,
+    "display_clock_setting": 0x100,
+}
+REASON = re.compile(r"clocks_(?:event|throttle)_reason_(\w+)")
+CLOCK = re.compile(r"\w{3} (?P<month>\w{3}) (?P<day>\d{1,2}) (?P<time>\d\d:\d\d:\d\d) (?P<year>\d{4})", re.ASCII)
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@READERS.register("nvidia_smi")
+class NvidiaSmiReader:
+    def recognise(self, sample: Sample) -> CsvLayout | None:
+        table = bronze_tables()[TABLE]
+        if any(line.lstrip().startswith("<nvidia_smi_log") for line in sample.lines):
+            rewrite = _from_xml
+        elif _names(sample.header):
+            if IDENTITIES.isdisjoint(_names(sample.header)):
+                raise InputError(
+                    f"{sample.name}: no column tells its GPUs apart", "add uuid, or index, to the fields of --query-gpu"
+                )
+            rewrite = _from_csv
+        else:
+            return None
+        return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=rewrite)
+
+
+def _names(header: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of a header row of nvidia-smi; none where it is not one."""
+    found = [FIELD.fullmatch(field) for field in header]
+    if not all(field and field[1] in FAMILIES for field in found):
+        return ()
+    # A header of plain words might be anybody's.
+    if not any(field and (field[2] or field[3]) for field in found) and IDENTITIES.isdisjoint(header):
+        return ()
+    names = [f"{field[1]}{field[2]}".replace(".", "_") for field in found if field]
+    return tuple(SAME.get(name, name) for name in names)
+
+
+def _from_csv(path: Path) -> Iterator[TextRow | BadRow]:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = next(csv.reader([next(file)]))
+        names = _names(tuple(field.strip() for field in header))
+        for number, line in enumerate(file, start=2):
+            text = line.strip()
+            if not text or text == ",".join(header).strip():  # `-l` may write its header again
+                continue
+            fields = [field.strip() for field in text.split(",")]
+            if len(fields) != len(names):
+                yield BadRow(number, f"{len(fields)} columns where {len(names)} are expected", text)
+                continue
+            yield _row(number, dict(zip(names, fields, strict=True)), text)
+
+
+def _from_xml(path: Path) -> Iterator[TextRow | BadRow]:
+    for found in snapshots(path.read_bytes()):
+        if not isinstance(found, Snapshot):
+            yield BadRow(found.line_number, found.reason, found.text)
+            continue
+        gpu = _gpu(found)
+        if not gpu["uuid"] and not gpu["pci_bus_id"]:
+            yield BadRow(found.line_number, "uuid is empty", found.text)
+            continue
+        yield _row(found.line_number, gpu, found.text)
+        for device in _mig_devices(found.gpu):
+            yield _row(found.line_number, _device(gpu, device), found.text)
+
+
+def _row(number: int, said: dict[str, str], text: str) -> TextRow:
+    others = {name: value for name, value in said.items() if name not in COLUMNS and value}
+    said["timestamp"] = _iso(said.get("timestamp", ""))
+    said["other_fields"] = json.dumps(others, ensure_ascii=False, sort_keys=True) if others else ""
+    return TextRow(number, tuple(word(said.get(name, "")) for name in COLUMNS), text)
+
+
+def _gpu(found: Snapshot) -> dict[str, str]:
+    gpu = found.gpu
+    said = {
+        name: next((text for text in (gpu.word(place) for place in places) if text), "")
+        for name, places in PLACES.items()
+    }
+    said |= {"timestamp": found.timestamp, "driver_version": found.driver_version, "index": str(found.position)}
+    said["pci_bus_id"] = said["pci_bus_id"] or gpu.attributes.get("id", "")
+    said["clocks_event_reasons_active"] = _reasons(gpu)
+    for kind in ECC_PARTS:
+        for column, era in (("volatile", "volatile"), ("aggregate", "aggregate")):
+            said[f"ecc_errors_{kind}_{column}_total"] = _ecc(gpu, kind, era)
+    listed = gpu.find("processes")
+    if listed:
+        said["processes"] = str(sum(child.name == "process_info" for child in listed.children))
+    return said
+
+
+def _reasons(gpu: Element) -> str:
+    """The reasons that are active as the mask that --query-gpu prints."""
+    listed = gpu.find("clocks_event_reasons") or gpu.find("clocks_throttle_reasons")
+    flags = [(REASON.fullmatch(child.name), child.text.strip()) for child in listed.children] if listed else []
+    if not any(name and name[1] in REASONS and text in ("Active", "Not Active") for name, text in flags):
+        return ""
+    mask = sum({REASONS.get(name[1], 0) for name, text in flags if name and text == "Active"})
+    return f"0x{mask:016X}"
+
+
+def _ecc(gpu: Element, kind: str, era: str) -> str:
+    total = gpu.word(f"ecc_errors/{era}/{ECC_TOTALS[kind]}")
+    counts = [gpu.word(f"ecc_errors/{era}/{part}") for part in ECC_PARTS[kind]]
+    known = [int(count) for count in counts if count.isdigit()]
+    return total or (str(sum(known)) if known else "")
+
+
+def _mig_devices(gpu: Element) -> list[Element]:
+    listed = gpu.find("mig_devices")
+    return [child for child in listed.children if child.name == "mig_device"] if listed else []
+
+
+def _device(gpu: dict[str, str], device: Element) -> dict[str, str]:
+    """A MIG device says its memory; what is the whole board's is not its own."""
+    own = ("timestamp", "driver_version", "index", "name", "uuid", "serial", "pci_bus_id", "mig_mode_current")
+    said = {name: gpu[name] for name in own}
+    said |= {f"memory_{part}": device.word(f"fb_memory_usage/{part}") for part in ("total", "reserved", "used", "free")}
+    return said | {
+        "mig_index": device.word("index"),
+        "mig_gpu_instance_id": device.word("gpu_instance_id"),
+        "mig_compute_instance_id": device.word("compute_instance_id"),
+        "ecc_errors_uncorrected_volatile_total": device.word("ecc_error_count/volatile_count/sram_uncorrectable"),
+    }
+
+
+def _iso(text: str) -> str:
+    """`Sun Nov 15 08:47:20 2026` and `2026/11/15 08:47:20.123` as ISO; what is neither is left for the check."""
+    found = CLOCK.fullmatch(" ".join(text.split()))
+    if found and found["month"] in MONTHS:
+        month = MONTHS.index(found["month"]) + 1
+        return f"{found['year']}-{month:02}-{int(found['day']):02} {found['time']}"
+    return text.strip("[]").replace("/", "-")

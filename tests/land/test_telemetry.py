@@ -1,0 +1,372 @@
+"""Telemetry as others write it: runs of both eras, Prometheus pages, snapshots of nvidia-smi and rocm-smi."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tarfile
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
+from prometheus_client.parser import text_string_to_metric_families
+
+from conftest import count_of, rows_of
+from gpulake.core.clock import FrozenClock
+from gpulake.core.errors import InputError
+from gpulake.core.progress import silent
+from gpulake.core.types import BadRow, TextRow
+from gpulake.lake import Lake
+from gpulake.land.json_text import word
+from gpulake.land.landing import land
+from gpulake.land.readers import READERS, Sample
+from gpulake.land.smi_xml import Broken, snapshots
+
+WRITTEN_AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def written(path: Path, text: str, at: datetime = WRITTEN_AT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at.timestamp(), at.timestamp()))
+    return path
+
+
+def landed(lake: Lake, clock: FrozenClock, *paths: Path) -> list[tuple[int, int]]:
+    with lake.writing():
+        landings = land(lake, paths, clock, silent).landings
+    return [(landing.rows_landed, landing.rows_quarantined) for landing in landings]
+
+
+def samples(text: str, folder: Path) -> list[tuple[str, dict[str, str], float, float | None]]:
+    """What our reader makes of a page."""
+    path = written(folder / "page.prom", text)
+    layout = READERS.get("prometheus")().recognise(Sample("page.prom", tuple(text.splitlines()[:20])))
+    assert layout
+    assert layout.rewrite
+    found = []
+    for row in layout.rewrite(path):
+        assert isinstance(row, TextRow), row
+        metric, labels, value, time = row.fields
+        found.append((metric, json.loads(labels), float(value), float(time) if time else None))
+    return found
+
+
+# A run of both eras
+
+
+def test_rows_that_name_no_node_are_of_the_one_beside_them(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    run = tmp_path / "20250826T101500Z" / "CTS"
+    written(run / "nodes.json", '[{"node_id": "vm7", "cpu_cores": 4, "mem_mb": 16384, "cpu_freq_mhz": 2400}]')
+    written(run / "proc_metrics.jsonl", '{"ts_ms": 5000, "pid": 7, "dt_ms": 200, "cpu_ms": 0, "rss_kb": 12}\n')
+    written(run / "invocations.jsonl", '{"trace_id": "t", "pid": 7, "ts_enqueue": 1, "ts_start": 2, "ts_end": 3}\n')
+    other = tmp_path / "edge-3" / "cctf"
+    written(other / "proc_metrics.jsonl", '{"ts_ms": 5000, "pid": 7, "rss_kb": 12, "utime": 3, "stime": 0}\n')
+    landed(lake, clock, tmp_path / "20250826T101500Z", tmp_path / "edge-3")
+    query = "SELECT node, pid, cpu_ms, dt_ms, rss_kb, utime FROM bronze_proc_metrics ORDER BY node"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        ("edge-3", 7, None, None, 12, 3),
+        ("vm7", 7, 0.0, 200.0, 12, None),
+    ]
+    assert rows_of(lake, "SELECT node, trace_id FROM bronze_invocations") == [{"node": "vm7", "trace_id": "t"}]
+
+
+def test_a_file_in_an_archive_is_of_the_folder_that_it_lay_in(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    text = '{"ts_ms": 5000, "pid": 7, "rss_kb": 12, "utime": 3, "stime": 0}\n'
+    file = written(tmp_path / "proc_metrics.jsonl", text)
+    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
+        archive.add(file, "run/vm1/cctf/proc_metrics.jsonl")
+    landed(lake, clock, tmp_path / "runs.tar")
+    assert rows_of(lake, "SELECT node FROM bronze_proc_metrics") == [{"node": "vm1"}]
+
+
+def test_a_process_may_be_called_anything(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    rows = [
+        {"ts_ms": 1, "pid": 1, "node": "a", "comm": name} for name in ('a,"b|c', "x\ny\x1f\x00\x1b[2J", "naïve", "")
+    ]
+    path = written(tmp_path / "proc_metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert landed(lake, clock, path) == [(4, 0)]
+    names = {row["comm"] for row in rows_of(lake, "SELECT comm FROM bronze_proc_metrics")}
+    assert names == {'a,"b|c', r"x\ny\x1f\x00\x1b[2J", "naïve", None}
+
+
+def test_all_that_is_known_of_a_run_is_kept(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = written(tmp_path / "run_meta.json", json.dumps({"run_id": "r", "rate": 50, "scen": None}, indent=2))
+    assert landed(lake, clock, path) == [(1, 0)]
+    (row,) = rows_of(lake, "FROM bronze_run_meta")
+    assert (row["run_id"], json.loads(str(row["meta"]))) == ("r", {"run_id": "r", "rate": 50, "scen": None})
+
+
+@given(st.text())
+def test_no_string_leaves_its_line(text: str) -> None:
+    assert not set(word(text)) & {"\n", "\r", "\x1f", "\x00"}
+
+
+# Prometheus
+
+names = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,12}", fullmatch=True)
+label_names = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,8}", fullmatch=True)
+label_values = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\r\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e")
+)
+values = st.floats() | st.integers(-(2**70), 2**70)
+
+
+def quoted(value: str) -> str:
+    return '"' + value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") + '"'
+
+
+@st.composite
+def sample_lines(draw: st.DrawFn, is_open_metrics: bool) -> str:
+    labels = draw(st.dictionaries(label_names, label_values, max_size=3))
+    inside = ",".join(f"{name}={quoted(value)}" for name, value in labels.items())
+    value = draw(values)
+    number = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}.get(str(float(value)), str(value))
+    moments = st.integers(0, 2**33) if is_open_metrics else st.integers(0, 2**43)
+    time = draw(st.none() | moments)
+    return f"{draw(names)}{{{inside}}} {number}" + (f" {time}" if time is not None else "")
+
+
+def same(ours: list[tuple[str, dict[str, str], float, float | None]], theirs: Iterable[Any]) -> bool:
+    expected = [
+        (sample.name, sample.labels, sample.value, None if sample.timestamp is None else float(sample.timestamp) * 1000)
+        for family in theirs
+        for sample in family.samples
+    ]
+
+    def key(row: tuple[str, dict[str, str], float, float | None]) -> str:
+        name, labels, value, time = row
+        return repr((name, sorted(labels.items()), "nan" if math.isnan(value) else float(value), time and round(time)))
+
+    return sorted(map(key, ours)) == sorted(map(key, expected))
+
+
+@given(st.lists(sample_lines(is_open_metrics=False), min_size=1, max_size=5))
+def test_a_page_says_what_the_clients_own_parser_reads(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    text = "# HELP page of a test\n" + "\n".join(lines) + "\n"
+    folder = tmp_path_factory.mktemp("page")
+    assert same(samples(text, folder), text_string_to_metric_families(text))
+
+
+def test_open_metrics_counts_seconds_and_has_exemplars(tmp_path: Path) -> None:
+    text = (
+        "# TYPE x histogram\n"
+        'x_bucket{le="1.0"} 2 1700000000.5 # {trace_id="a} #b"} 0.5 1700000000\n'
+        'x_bucket{le="+Inf"} 3 1700000000.5\nx_count 3 1700000000.5\nx_sum 4.5 1700000000.5\n# EOF\n'
+    )
+    assert samples(text, tmp_path) == [
+        ("x_bucket", {"le": "1.0"}, 2.0, 1700000000500.0),
+        ("x_bucket", {"le": "+Inf"}, 3.0, 1700000000500.0),
+        ("x_count", {}, 3.0, 1700000000500.0),
+        ("x_sum", {}, 4.5, 1700000000500.0),
+    ]
+    assert same(samples(text, tmp_path), open_metrics_families(text))  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.real
+def test_a_real_page_of_node_exporter_lands_whole(lake: Lake, clock: FrozenClock, real_data: Path) -> None:
+    path = real_data / "prometheus" / "e2e-output.txt"
+    assert landed(lake, clock, path) == [(3027, 0)]
+    expected = [sample for family in text_string_to_metric_families(path.read_text()) for sample in family.samples]
+    found = rows_of(lake, "SELECT metric, labels, value FROM bronze_prometheus_samples")
+    ours = [(row["metric"], str(json.loads(str(row["labels"]))), row["value"]) for row in found]
+    theirs = [(sample.name, str(dict(sorted(sample.labels.items()))), sample.value) for sample in expected]
+    assert sorted(ours) == sorted(theirs)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('DCGM_FI_DEV_GPU_UTIL{gpu="0"} 1000', "DCGM_FI_DEV_GPU_UTIL is 1000, which cannot be"),
+        ('DCGM_FI_DEV_GPU_UTIL{gpu="0"} NaN', "DCGM_FI_DEV_GPU_UTIL is NaN, which cannot be"),
+        ("DCGM_FI_DEV_FB_USED 9223372036854775794", "DCGM_FI_DEV_FB_USED is 9223372036854775794, which cannot be"),
+        ("DCGM_FI_DEV_XID_ERRORS 2147483632", "DCGM_FI_DEV_XID_ERRORS is 2147483632, which cannot be"),
+        ("DCGM_FI_PROF_SM_ACTIVE 140737488355328.0", "DCGM_FI_PROF_SM_ACTIVE is 140737488355328.0, which cannot be"),
+        ("up one", "value is 'one', which is not a number"),
+        ('up{a="b" 1', "not a sample: a name, labels in braces and a value are expected"),
+        ('up{a="b",a="c"} 1', "not a sample: a name, labels in braces and a value are expected"),
+        ("up 1 soon", "ts_ms is 'soon', which is not a number"),
+    ],
+)
+def test_what_cannot_be_is_set_aside_and_its_neighbours_land(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, line: str, reason: str
+) -> None:
+    path = written(tmp_path / "gpu01.prom", f"# TYPE up gauge\nup 0\n{line}\nDCGM_FI_DEV_GPU_UTIL 100\n")
+    assert landed(lake, clock, path) == [(2, 1)]
+    assert rows_of(lake, "SELECT line_number, reason, row_text FROM quarantine") == [
+        {"line_number": 3, "reason": reason, "row_text": line}
+    ]
+    assert rows_of(lake, "SELECT DISTINCT file, folder, file_at FROM bronze_prometheus_samples") == [
+        {"file": "gpu01.prom", "folder": tmp_path.name, "file_at": WRITTEN_AT}
+    ]
+
+
+def test_a_huge_label_block_is_read_in_no_time(tmp_path: Path) -> None:
+    labels = ",".join(f'a{number}="x"' for number in range(20_000))
+    text = f"# TYPE up gauge\nup{{{labels}}} 1\n"
+    ((_, found, _, _),) = samples(text, tmp_path)
+    assert len(found) == 20_000
+
+
+# nvidia-smi and rocm-smi
+
+
+@pytest.mark.real
+def test_every_real_snapshot_of_nvidia_smi_lands(lake: Lake, clock: FrozenClock, real_data: Path) -> None:
+    files = sorted((real_data / "smi_snapshots" / "nvidia_smi").rglob("*.xml"))
+    # The A100 is cut into four MIG devices.
+    counts = landed(lake, clock, *files, real_data / "lab" / "nvidia_smi_h200.xml")
+    assert sorted(counts) == [(1, 0)] * 12 + [(5, 0)]
+    assert count_of(lake, "bronze_nvidia_smi") == 12 + 4 + 1
+    query = (
+        "SELECT name, uuid, timestamp, power_draw_instant, clocks_event_reasons_active AS mask FROM bronze_nvidia_smi"
+    )
+    assert rows_of(lake, f"{query} WHERE name = 'NVIDIA H200'") == [
+        {
+            "name": "NVIDIA H200",
+            "uuid": "GPU-00000000-0000-0000-0000-000000000001",
+            "timestamp": datetime(2026, 11, 15, 8, 47, 20),  # noqa: DTZ001
+            "power_draw_instant": "130.19 W",
+            "mask": "0x0000000000000004",
+        }
+    ]
+    devices = (
+        "SELECT mig_index, mig_gpu_instance_id AS gi, memory_used FROM bronze_nvidia_smi WHERE mig_index IS NOT NULL"
+    )
+    assert [tuple(row.values()) for row in rows_of(lake, f"{devices} ORDER BY ALL")] == [
+        ("0", "3", "12 MiB"),
+        ("1", "4", "12 MiB"),
+        ("2", "5", "12 MiB"),
+        ("3", "6", "12 MiB"),
+    ]
+
+
+def xml(inside: str, doctype: str = '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">') -> bytes:
+    return f'<?xml version="1.0" ?>\n{doctype}\n<nvidia_smi_log>\n{inside}\n</nvidia_smi_log>\n'.encode()
+
+
+GPU = '<gpu id="1"><uuid>GPU-1</uuid></gpu>'
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        '<!DOCTYPE nvidia_smi_log [<!ENTITY a "aaaa">]>',
+        '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd" [<!ENTITY a SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE nvidia_smi_log SYSTEM "file:///etc/passwd">',
+        '<!DOCTYPE html SYSTEM "nvsmi_device_v12.dtd">',
+        '<!DOCTYPE nvidia_smi_log [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>',
+    ],
+)
+def test_a_document_type_of_another_kind_is_refused(doctype: str) -> None:
+    found = list(snapshots(xml(GPU, doctype)))
+    assert [type(part) for part in found] == [Broken]
+    assert "nvidia-smi does not write" in found[0].reason  # type: ignore[union-attr]
+
+
+def test_an_entity_that_nobody_declared_is_refused() -> None:
+    (broken,) = snapshots(xml("<gpu><uuid>&secret;</uuid></gpu>"))
+    assert isinstance(broken, Broken)
+
+
+def test_nothing_goes_deeper_than_nvidia_smi_does() -> None:
+    (broken,) = snapshots(xml("<a>" * 1000))
+    assert isinstance(broken, Broken)
+
+
+def test_snapshots_in_a_row_land_up_to_the_one_that_is_cut(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    whole = xml("<timestamp>Sun Mar  1 00:00:05 2026</timestamp>" + GPU).decode()
+    path = written(tmp_path / "n1.xml", whole + whole.replace(":05", ":10") + whole[: whole.index("</uuid>")])
+    assert landed(lake, clock, path) == [(2, 1)]
+    assert [row["timestamp"] for row in rows_of(lake, "FROM bronze_nvidia_smi ORDER BY timestamp")] == [
+        datetime(2026, 3, 1, 0, 0, second)  # noqa: DTZ001
+        for second in (5, 10)
+    ]
+    (kept,) = rows_of(lake, "FROM quarantine")
+    assert (kept["line_number"], str(kept["reason"])[:7]) == (14, "no XML:")
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("timestamp, index, uuid, temperature.gpu, utilization.gpu [%], memory.used [MiB], pcie.link.gen.max", ", 5"),
+        ("timestamp, index, gpu_uuid, temperature.gpu, utilization.gpu [%], memory.used [MiB], vbios_version", ", 5"),
+    ],
+)
+@pytest.mark.parametrize("units", [("0 %", "12 MiB"), ("0", "12")])
+def test_csv_of_any_fields_with_units_or_without(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, header: str, rows: str, units: tuple[str, str]
+) -> None:
+    line = f"2026/03/01 00:00:05.123, 0, GPU-1, 40, {units[0]}, {units[1]}{rows}\n"
+    path = written(tmp_path / "n1.csv", f"{header}\n{line}{line}")
+    assert landed(lake, clock, path) == [(2, 0)]
+    query = "SELECT DISTINCT timestamp, index, uuid, utilization_gpu, memory_used, other_fields FROM bronze_nvidia_smi"
+    (row,) = rows_of(lake, query)
+    last = header.rsplit(", ", 1)[1].replace(".", "_")
+    assert tuple(row.values()) == (
+        datetime(2026, 3, 1, 0, 0, 5, 123_000),  # noqa: DTZ001
+        "0",
+        "GPU-1",
+        *units,
+        json.dumps({last: "5"}),
+    )
+
+
+def test_csv_that_cannot_tell_gpus_apart_says_what_to_ask_for(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = written(tmp_path / "n1.csv", "timestamp, utilization.gpu [%]\n2026/03/01 00:00:05.123, 0 %\n")
+    with pytest.raises(InputError, match="no column tells its GPUs apart") as raised:
+        landed(lake, clock, path)
+    assert raised.value.hint == "add uuid, or index, to the fields of --query-gpu"
+
+
+@pytest.mark.real
+def test_every_real_snapshot_of_rocm_smi_lands(lake: Lake, clock: FrozenClock, real_data: Path) -> None:
+    landed(lake, clock, *sorted((real_data / "smi_snapshots" / "amd_rocm_smi").rglob("*.json")))
+    cards = rows_of(lake, "SELECT file, count(*) AS n FROM bronze_rocm_smi GROUP BY file ORDER BY file")
+    assert [tuple(row.values()) for row in cards] == [
+        ("mi100_rocm571.json", 6),
+        ("mi100_rocm602.json", 4),
+        ("rx6700xt_rocm430.json", 1),
+        ("rx6700xt_rocm571.json", 1),
+        ("rx6700xt_rocm602.json", 1),
+        ("rx6700xt_rocm612.json", 1),
+        ("vega-10-XT.json", 1),
+        ("vega-20-WKS-GL-XE.json", 1),
+    ]
+    query = (
+        "SELECT card, pci_bus, gpu_use, vram_total_used_memory_b, temperature_sensor_edge_c, sclk_clock_speed,"
+        " average_graphics_package_power_w, driver_version, other_fields FROM bronze_rocm_smi"
+    )
+    (row,) = rows_of(lake, f"{query} WHERE file = 'rx6700xt_rocm612.json'")
+    assert json.loads(str(row.pop("other_fields")))["GFX Version"] == "gfx1031"
+    assert tuple(row.values()) == ("card0", "0000:07:00.0", "0", "1572745216", "45.0", "(0Mhz)", "6.0", "6.3.6")
+
+
+def test_warnings_before_the_json_of_rocm_smi_are_no_part_of_it(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    text = 'WARNING: AMD GPU device(s) is/are in a low-power state.\n\n{"card0": {"GPU use (%)": 0}, "card1": 5}\n'
+    assert landed(lake, clock, written(tmp_path / "amd.json", text)) == [(1, 1)]
+    assert rows_of(lake, "SELECT line_number, row_text FROM quarantine") == [
+        {"line_number": 3, "row_text": '"card1": 5'}
+    ]
+
+
+@given(st.text())
+def test_no_reader_of_snapshots_breaks_on_any_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = written(
+        tmp_path_factory.mktemp("any") / "x", f'{{"card0":{text}\n<nvidia_smi_log><gpu>{text}</gpu>\n# TYPE {text}'
+    )
+    sample = Sample("x", tuple(line for line in path.read_text().splitlines()[:20] if line))
+    for name in ("prometheus", "nvidia_smi", "rocm_smi"):
+        layout = READERS.get(name)().recognise(sample)
+        if layout and layout.rewrite:
+            with suppress(InputError):
+                assert all(isinstance(row, (TextRow, BadRow)) for row in layout.rewrite(path))
