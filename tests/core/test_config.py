@@ -89,7 +89,7 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
         ),
     ],
     ids=[
-        *("unknown", "text", "flag", "negative", "memory", "no builds", "share", "zone"),
+        *("unknown", "text", "flag", "negative", "memory", "no builds", "share", "heat", "cluster", "zone"),
         *("nudge", "ladder", "shell", "placeholder", "no job", "program", "no table"),
     ],
 )
