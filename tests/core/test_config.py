@@ -45,6 +45,8 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
         ('memory_limit = "lots"\n', "memory_limit is 'lots'", "write it like 400MB or 2GB"),
         ("keep_builds = 0\n", "keep_builds is 0", "keep at least 1: the build that readers use"),
         ("poor_coverage_ratio = 2.0\n", "poor_coverage_ratio is 2.0", "use a share from 0 to 1"),
+        ("hot_gpu_celsius = 353.0\n", "hot_gpu_celsius is 353.0", "give a temperature, such as 80"),
+        ("telemetry_cluster = 'Tiger'\n", "telemetry_cluster is 'Tiger'", "name it in lower case"),
         (
             'reference_time_zone = "Mars/Base"\n',
             "no time zone named 'Mars/Base'",
@@ -87,7 +89,7 @@ def test_a_relative_lake_lies_beside_the_file_that_names_it(tmp_path: Path) -> N
         ),
     ],
     ids=[
-        *("unknown", "text", "flag", "negative", "memory", "no builds", "share", "zone"),
+        *("unknown", "text", "flag", "negative", "memory", "no builds", "share", "heat", "cluster", "zone"),
         *("nudge", "ladder", "shell", "placeholder", "no job", "program", "no table"),
     ],
 )

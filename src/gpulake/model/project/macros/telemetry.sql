@@ -110,3 +110,6 @@
 {% macro pci_address(column) -%}
     {{ extract_text('lower(' ~ column ~ ')', '([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})') }}
 {%- endmacro %}
+
+{# The number of the quarter of an hour in which an instant lies. #}
+{% macro quarter_number(instant) %}cast(floor({{ seconds_of(instant) }} / 900) as bigint){% endmacro %}

@@ -12,7 +12,10 @@
 
 with samples as (
 
-    select * from {{ ref('silver_gpu_samples') }}
+    select
+        *,
+        {{ quarter_number('sampled_at') }} as quarter
+    from {{ ref('silver_gpu_samples') }}
 
 ),
 
@@ -29,13 +32,19 @@ known as (
 
 ),
 
-zoned as (
+days as (
+
+    select * from {{ ref('sample_days') }}
+
+),
+
+dated as (
 
     select
         samples.*,
-        coalesce(known.time_zone, 'UTC') as time_zone
+        days.dt
     from samples
-    left join known on samples.cluster_id = known.cluster_id
+    inner join days on samples.cluster_id = days.cluster_id and samples.quarter = days.quarter
 
 ),
 
@@ -43,12 +52,11 @@ followed as (
 
     select
         *,
-        {{ local_day('sampled_at', 'time_zone') }} as dt,
         {% for name, counter in dict(counters, **lives).items() -%}
             lag({{ counter }} ignore nulls) over by_time as {{ name }}_before,
         {% endfor -%}
         lag(last_xid ignore nulls) over by_time as xid_before
-    from zoned
+    from dated
     window by_time as (partition by gpu_id order by sampled_at)
 
 ),

@@ -80,23 +80,25 @@ levels as (
 
 ),
 
+-- A sample over midnight is in two days, and is one all the same.
 ticks as (
 
     select
-        *,
-        count(*) over tick as seen_gpus,
-        sum(case when has_owner then 1 else 0 end) over tick as owned_gpus
+        machine_key,
+        sampled_at,
+        count(distinct gpu_id) as seen_gpus,
+        count(distinct case when has_owner then gpu_id end) as owned_gpus
     from whole
-    window tick as (partition by machine_key, sampled_at, dt)
+    group by machine_key, sampled_at
 
 ),
 
 shared as (
 
     select
-        ticks.*,
+        whole.*,
         case
-            when ticks.has_owner then 1.0
+            when whole.has_owner then 1.0
             else
                 least(
                     greatest(coalesce(levels.held_gpus, 0) - ticks.owned_gpus, 0)
@@ -104,12 +106,13 @@ shared as (
                     1.0
                 )
         end as held_share
-    from ticks
+    from whole
+    inner join ticks on whole.machine_key = ticks.machine_key and whole.sampled_at = ticks.sampled_at
     left join levels
         on
-            ticks.machine_key = levels.machine_key
-            and ticks.sampled_at >= levels.held_from
-            and ticks.sampled_at < levels.held_until
+            whole.machine_key = levels.machine_key
+            and whole.sampled_at >= levels.held_from
+            and whole.sampled_at < levels.held_until
 
 ),
 

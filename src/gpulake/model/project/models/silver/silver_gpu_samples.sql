@@ -21,11 +21,9 @@ nodes as (
 -- The same run may have landed by node and merged; of two sources at one instant the one that sees more counts.
 once as (
 
-    select * from told
-    qualify
-        row_number() over (
-            partition by gpu_id, sampled_at order by preference asc, node_id asc, host_id asc nulls last
-        ) = 1
+    {{ newest(
+        'told', surrogate_key(['gpu_id', 'sampled_at']), 'preference asc, node_id asc, host_id asc nulls last'
+    ) }}
 
 ),
 
@@ -43,9 +41,33 @@ cleaned as (
 
 ),
 
+-- Apart from the many columns that they do not need, the intervals are worked out in a fraction of the time.
+moments as (
+
+    select
+        row_key,
+        gpu_id,
+        sampled_at,
+        energy_joules_total
+    from cleaned
+
+),
+
+intervals as (
+
+    {{ covering('moments', ['gpu_id'], {'next_energy_joules_total': 'energy_joules_total'}) }}
+
+),
+
 timed as (
 
-    {{ covering('cleaned', ['gpu_id'], {'next_energy_joules_total': 'energy_joules_total'}) }}
+    select
+        cleaned.*,
+        intervals.covers_seconds,
+        intervals.gap_seconds,
+        intervals.next_energy_joules_total
+    from cleaned
+    inner join intervals on cleaned.row_key = intervals.row_key
 
 ),
 

@@ -2,65 +2,58 @@
 
 with samples as (
 
-    select * from {{ ref('silver_gpu_samples') }}
-
-),
-
-known as (
-
-    select * from {{ source('landed', 'known_clusters') }}
-
-),
-
-zoned as (
-
     select
-        samples.*,
-        {{ later('samples.sampled_at', 'samples.covers_seconds') }} as covers_until,
-        coalesce(known.time_zone, 'UTC') as time_zone
-    from samples
-    left join known on samples.cluster_id = known.cluster_id
+        *,
+        {{ quarter_number('sampled_at') }} as quarter,
+        {{ later('sampled_at', 'covers_seconds') }} as covers_until
+    from {{ ref('silver_gpu_samples') }}
+
+),
+
+days as (
+
+    select * from {{ ref('sample_days') }}
 
 ),
 
 dated as (
 
     select
-        *,
-        {{ local_day('sampled_at', 'time_zone') }} as first_day,
-        {{ local_day('covers_until', 'time_zone') }} as last_day
-    from zoned
+        samples.*,
+        days.dt,
+        days.day_ended_at,
+        days.time_zone
+    from samples
+    inner join days on samples.cluster_id = days.cluster_id and samples.quarter = days.quarter
 
 ),
 
-spread as (
+-- No sample stands for more than two hours, so that there is one midnight at most.
+over_midnight as (
 
-    select
-        *,
-        {{ each_day('first_day', 'last_day') }} as dt
-    from dated
-    where last_day > first_day
-
-),
-
-cut as (
-
-    select
-        *,
-        {{ seconds_of(earliest(['covers_until', day_begin(next_day('dt'), 'time_zone')])) }}
-        - {{ seconds_of(latest(['sampled_at', day_begin('dt', 'time_zone')])) }} as seconds
-    from spread
+    select * from dated
+    where covers_until > day_ended_at
 
 )
 
 select
     *,
-    first_day as dt,
     covers_seconds as seconds
 from dated
-where last_day = first_day
+where covers_until <= day_ended_at
 
 union all by name
 
-select * from cut
-where seconds > 0 or dt = first_day
+select
+    *,
+    {{ seconds_of('day_ended_at') }} - {{ seconds_of('sampled_at') }} as seconds
+from over_midnight
+
+union all by name
+
+select
+    * replace (
+        {{ next_day('dt') }} as dt
+    ),
+    {{ seconds_of('covers_until') }} - {{ seconds_of('day_ended_at') }} as seconds
+from over_midnight
