@@ -49,14 +49,15 @@ def rows(folder: Path, pattern: str) -> list[dict[str, Any]]:
 def test_a_command_is_traced_whole(tmp_path: Path) -> None:
     folder = tmp_path / "r1" / "n1"
     before_ms = time.time_ns() // 1_000_000
-    program = "import sys,os; print(os.getpid(), os.environ['TRACEPARENT']); sys.exit(3)"
+    program = "import sys,os; print(os.getpid(), os.environ['TRACEPARENT'], os.environ['GPULAKE_TRACE']); sys.exit(3)"
     options = ("--module", "train", "--app", "demo", "--stage", "edge", "--input", "a", "--output", "b")
     done = run(folder, sys.executable, "-c", program, options=options)
     after_ms = time.time_ns() // 1_000_000
-    pid, traceparent = done.stdout.split()
+    pid, traceparent, trace = done.stdout.split()
     (row,) = rows(folder, "events.exec.*.jsonl")
     context = parse_traceparent(traceparent)
     assert context is not None
+    assert trace == context.trace_id
     assert list(row) == list(cctf_tables()["invocations"].column_names)
     assert before_ms <= row["ts_enqueue"] == row["ts_start"] <= row["ts_end"] <= after_ms + 1
     assert row["service_time_ms"] == row["rt_ms"] == row["ts_end"] - row["ts_start"]

@@ -94,6 +94,30 @@ def test_a_job_that_is_named_by_its_sluid_takes_its_number_from_the_environment(
     assert owner_of(host.proc, 7) == owner
 
 
+@pytest.mark.parametrize(
+    ("environ", "owner"),
+    [
+        ("A=1\0GPULAKE_TRACE=7f\0", Owner("trace", "7f")),
+        ("GPULAKE_TRACE=\0", UNATTRIBUTED),
+        ("GPULAKE_TRACE=a b\0", UNATTRIBUTED),
+        ("XGPULAKE_TRACE=7f\0", UNATTRIBUTED),
+    ],
+)
+def test_a_process_of_a_traced_command_belongs_to_its_trace(environ: str, owner: Owner, tmp_path: Path) -> None:
+    host = RecordedHost(tmp_path)
+    host.process(7, cgroup="0::/user.slice\n", environ=environ)
+    assert owner_of(host.proc, 7) == owner
+    host.process(8, cgroup="0::/system.slice/slurmstepd.scope/job_123/step_0\n", environ=environ)
+    assert owner_of(host.proc, 8) == JOB
+
+
+def test_what_the_environment_of_a_program_told_is_not_asked_again(tmp_path: Path) -> None:
+    host = RecordedHost(tmp_path)
+    host.process(7, cgroup="0::/user.slice\n", environ="")
+    assert owner_of(host.proc, 7, Owner("trace", "7f")) == Owner("trace", "7f")
+    assert owner_of(host.proc, 7, Owner("container", "abc")) == UNATTRIBUTED
+
+
 def test_a_process_that_is_gone_is_nobodys(tmp_path: Path) -> None:
     assert owner_of(RecordedHost(tmp_path).proc, 7) == UNATTRIBUTED
 

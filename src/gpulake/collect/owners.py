@@ -1,4 +1,5 @@
-"""Whose process it is: the Slurm job, Kubernetes pod or container that its cgroup names, and the GPUs it was given.
+"""Whose process it is: the Slurm job, Kubernetes pod or container that its cgroup names, or else the traced command
+that it descends from; and the GPUs it was given.
 
 A cgroup's name and a process's environment are what others wrote: only what has the form of an id is taken from them.
 """
@@ -14,11 +15,12 @@ from gpulake.collect.procfs import read_if_any
 
 
 class Owner(NamedTuple):
-    kind: str  # slurm, pod, container or unattributed
+    kind: str  # slurm, pod, container, trace or unattributed
     id: str
 
 
 UNATTRIBUTED = Owner("unattributed", "")
+TRACE_VARIABLE = "GPULAKE_TRACE"  # `collect exec` gives it to the command, and the command to its children
 
 # /slurm/uid_1000/job_123/step_0, /system.slice/slurmstepd.scope/job_123/step_0/user/task_0; with several slurmd on a
 # node, the node's name is in the folder. Slurm 26.05 names the job by its SLUID: an s and 13 digits of Crockford's 32.
@@ -37,6 +39,7 @@ _ANY = re.compile(r"slurm|kubepods|lxc|[0-9a-f]{64}")
 # What anyone may make below these is no word of the node's administrator.
 _OWN_FOLDERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
 
+_TRACE = re.compile(r"[!-~]{1,128}")
 _GPUS = re.compile(r"[A-Za-z0-9][A-Za-z0-9,:./_-]{0,1023}")
 _GIVEN_BY = (
     "SLURM_STEP_GPUS",
@@ -48,11 +51,19 @@ _GIVEN_BY = (
 _NO_GPUS = {"all", "none", "void", "nodevfiles"}
 
 
-def owner_of(proc: Path, pid: int) -> Owner:
-    """The owner of a process, or unattributed: also where the process is gone or not ours to look at."""
+def owner_of(proc: Path, pid: int, former: Owner | None = None) -> Owner:
+    """The owner of a process, or unattributed: also where the process is gone or not ours to look at.
+
+    A former owner is that of the same program: what its environment told still holds, and is not read again, since that
+    may bring memory of the process back from the disk.
+    """
     folder = f"{proc}/{pid}"
     text = read_if_any(f"{folder}/cgroup")
     owner = owner_in(text.decode("utf-8", "replace")) if text else UNATTRIBUTED
+    if owner is UNATTRIBUTED:
+        if former is not None:
+            return former if former.kind == "trace" else UNATTRIBUTED
+        return traced_in(read_if_any(f"{folder}/environ"))
     if owner.kind == "slurm" and owner.id.startswith("s"):
         job_id = variables(read_if_any(f"{folder}/environ")).get("SLURM_JOB_ID", "")
         if re.fullmatch(r"[0-9]{1,19}", job_id):
@@ -79,6 +90,14 @@ def owner_in(cgroup: str) -> Owner:
         if found := _LXC.search(path):
             return Owner("container", found["name"])
     return UNATTRIBUTED
+
+
+def traced_in(environ: bytes | None) -> Owner:
+    """The traced command that an environment names."""
+    if not environ or TRACE_VARIABLE.encode() not in environ:
+        return UNATTRIBUTED
+    trace_id = variables(environ).get(TRACE_VARIABLE, "")
+    return Owner("trace", trace_id) if _TRACE.fullmatch(trace_id) else UNATTRIBUTED
 
 
 def is_within(cgroup: str, wanted: str) -> bool:

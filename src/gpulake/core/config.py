@@ -22,7 +22,7 @@ ENVIRONMENT_PREFIX = "GPULAKE_"
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
-OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA"}
+OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"}
 
 
 @dataclass(frozen=True)

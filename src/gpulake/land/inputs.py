@@ -24,6 +24,7 @@ from gpulake.lake import MARKER
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".prom", ".txt", ".xml")
 FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".gz", ".tgz", ".zst", ".tar")
+NOTES = ("audit.json", "merge_report.json")
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 TAR_MAGIC_AT = 257
@@ -109,8 +110,8 @@ def _readable(item: Input) -> Iterator[None]:
 def _is_data(file: Path) -> bool:
     if not file.is_file() or not (file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)):
         return False
-    # An empty note is nobody's table.
-    return file.suffix not in TEXT_SUFFIXES[1:] or file.stat().st_size > 0
+    # An empty note is nobody's table, and neither is what is said about a collected run.
+    return file.name not in NOTES and (file.suffix not in TEXT_SUFFIXES[1:] or file.stat().st_size > 0)
 
 
 def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from gpulake.collect.appending import append_synced
 from gpulake.collect.invocation import Invocation, PlacementEvent, Times
+from gpulake.collect.owners import TRACE_VARIABLE
 from gpulake.collect.place import Place
 from gpulake.collect.trace_context import TraceContext, context_from
 from gpulake.core.clock import Clock
@@ -224,7 +225,7 @@ def _become(command: Command, context: TraceContext, gate: int, errors: int, mas
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if command.cpus:
             os.sched_setaffinity(0, command.cpus)
-        environment = dict(command.environment) | context.environment()
+        environment = dict(command.environment) | context.environment() | {TRACE_VARIABLE: context.trace_id}
         os.execvpe(command.arguments[0], list(command.arguments), environment)  # noqa: S606 - a list, no shell
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL

@@ -125,8 +125,8 @@ class Pid:
     def _tell_owner(
         self, process: Tracked, rows: list[ProcessRow], *, may_be_another: bool = False, is_renamed: bool = False
     ) -> None:
-        owner = owner_of(self._machine.proc, process.pid)
-        # An environment changes with the program, and to read it may bring memory of the process back from the disk.
+        # An environment changes with the program alone.
+        owner = owner_of(self._machine.proc, process.pid, None if may_be_another else process.owner)
         given = given_gpus(read_if_any(process.path + "environ")) if may_be_another else process.given
         if (owner, given) == (process.owner, process.given) and not is_renamed:
             return
