@@ -66,6 +66,34 @@ def test_one_request_across_three_nodes_is_one_trace(nodes: list[Node], tmp_path
         assert [(one["event"], one["node_id"]) for one in events] == [("start", node.name), ("stop", node.name)]
 
 
+def test_three_nodes_are_collected_and_merged_into_one_run(nodes: list[Node], tmp_path: Path) -> None:
+    base = str(tmp_path)
+    for node, peer in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        words = ("--run-id", "run1", "--node-id", node.name, "--peer", peer.address, "--match", "chain_service")
+        node.run(node.gpulake("collect", "start", "--dir", base, *words, "--interval", "100ms", "--duration", "2m"))
+    url = started(nodes, tmp_path)
+    nodes[0].run(nodes[0].python("-c", ASK, url))
+    stopped(nodes)
+    for node in nodes:
+        node.run(node.gpulake("collect", "stop", "--dir", base, "--run-id", "run1", "--node-id", node.name))
+        node.run(node.gpulake("collect", "parse", str(tmp_path / "run1" / node.name)))
+    runs = [str(tmp_path / "run1" / node.name) for node in nodes]
+    nodes[0].run(nodes[0].gpulake("collect", "merge", *runs, "--out", str(tmp_path / "merged")))
+
+    merged = tmp_path / "merged"
+    names = [node.name for node in nodes]
+    invocations = rows(merged, "invocations.jsonl")
+    assert len({one["trace_id"] for one in invocations}) == 1
+    assert sorted(one["node"] for one in invocations) == names
+    assert sorted(one["node_id"] for one in json.loads((merged / "nodes.json").read_text())) == names
+    sampled = {(one["node"], one["proc_id"]) for one in rows(merged, "proc_metrics.jsonl")}
+    assert {(one["node"], one["proc_id"]) for one in invocations} <= sampled
+    times = [one["ts_ms"] for one in rows(merged, "host_metrics.jsonl")]
+    assert times == sorted(times)
+    report = json.loads((merged / "merge_report.json").read_text())
+    assert report["conflicts"] == {}
+
+
 def test_nodes_reach_each_other_and_leave_nothing_behind() -> None:
     with three_nodes() as nodes:
         told = nodes[1].run(nodes[1].python("-c", "print('here')")).stdout
