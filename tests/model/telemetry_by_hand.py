@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from statistics import median
@@ -42,6 +43,14 @@ class Gpu(NamedTuple):
     owner_kind: str | None = None
     owner_id: str | None = None
     owner_evidence: str | None = None
+
+
+def lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps({key: value for key, value in row.items() if value is not None}) + "\n" for row in rows)
+
+
+def gpu_file(samples: Sequence[Gpu]) -> str:
+    return lines([sample._asdict() for sample in samples])
 
 
 class Stretch(NamedTuple):
