@@ -57,15 +57,15 @@ def test_what_we_read_is_what_nvidia_smi_read(
 
 def test_every_tick_of_the_recording_is_there_once(run: Path) -> None:
     ticks = rows_of_file(run, "host_metrics")
-    assert len(ticks) == 648
+    assert len(ticks) == 680
     assert {late["ts_ms"] - early["ts_ms"] for early, late in pairwise(ticks)} <= set(range(195, 215))
 
 
 def test_the_job_has_its_process_and_its_gpu(run: Path) -> None:
     (job,) = rows_of_file(run, "invocations")
-    assert (job["path"], job["status"], job["ts_end"] - job["ts_start"]) == ("python3", 0, 119600)
+    assert (job["path"], job["status"], job["ts_end"] - job["ts_start"]) == ("python3", 0, 125750)
     of_the_job = [row for row in rows_of_file(run, "gpu_processes") if row["proc_id"] == job["proc_id"]]
-    assert len(of_the_job) == 556
+    assert len(of_the_job) == 563
     assert max(row["memory_used_bytes"] for row in of_the_job) > 5 << 30
 
 

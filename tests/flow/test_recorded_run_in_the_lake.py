@@ -49,10 +49,13 @@ def test_the_energy_of_the_job_and_of_nobody_is_what_the_counter_says(recorded_l
 
 def test_hours_held_and_idle_are_those_in_which_the_job_starved(recorded_lake: Lake) -> None:
     (row,) = rows_of(recorded_lake, "FROM gold_idle_gpus_daily")
-    hours = {name: float(str(row[f"{name}_hours"])) for name in ("observed", "free", "held_idle", "held_busy")}
+    names = ("observed", "free", "held_idle", "held_busy", "held_empty")
+    hours = {name: float(str(row[f"{name}_hours"])) for name in names}
     assert hours["free"] + hours["held_idle"] + hours["held_busy"] == pytest.approx(hours["observed"])
-    # It began with loading, and of each 20 seconds it slept five.
-    assert 0.2 < hours["held_idle"] / (hours["held_idle"] + hours["held_busy"]) < 0.35
+    # For 13 seconds it loaded, with the GPU given to it and no process there; then of each 20 seconds it slept five.
+    assert hours["held_empty"] * 3600 == pytest.approx(13.3, abs=0.5)
+    assert hours["held_idle"] * 3600 == pytest.approx(44, abs=1)
+    assert hours["held_busy"] * 3600 == pytest.approx(82, abs=1)
 
 
 def test_the_board_was_held_back_by_its_power_limit_and_by_nothing_else(recorded_lake: Lake) -> None:
