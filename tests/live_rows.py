@@ -135,6 +135,7 @@ MIG = GpuSample(
     pci_bus_id="00000000:5D:00.0",
     parent_uuid=GPU_1,
     mig_profile="1g.18gb",
+    gpu_instance_id=7,
     graphics_active_ratio=0.0,
     processes=0,
 )

@@ -99,7 +99,16 @@ def test_a_name_has_one_type_and_one_unit_wherever_it_stands(style: str) -> None
 
 def test_every_number_of_a_gpu_has_a_name() -> None:
     named = {name.field for name in table("dcgm").subjects["gpu"]}
-    who = {"elapsed_ms", "gpu_uuid", "gpu_index", "gpu_name", "pci_bus_id", "parent_uuid", "mig_profile"}
+    who = {
+        "elapsed_ms",
+        "gpu_uuid",
+        "gpu_index",
+        "gpu_name",
+        "pci_bus_id",
+        "parent_uuid",
+        "mig_profile",
+        "gpu_instance_id",
+    }
 
     assert set(GpuSample._fields) - who - named == set()
 

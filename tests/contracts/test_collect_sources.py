@@ -17,7 +17,7 @@ from gpulake.core.errors import UsageError
 UNITS = ("_bytes", "_seconds", "_ratio", "_total", "_watts", "_celsius", "_hertz", "_per_second", "_ticks", "_ms")
 # Numbers that need no unit: names, and counts of what they are called.
 COUNTS = {
-    *("pid", "ppid", "code", "gpu_index", "clock_event_reasons"),
+    *("pid", "ppid", "code", "gpu_index", "gpu_instance_id", "clock_event_reasons"),
     *("threads", "processes", "processes_running", "processes_blocked", "load_1m", "load_5m", "load_15m"),
     *("remapped_rows_correctable", "remapped_rows_uncorrectable", "nvlink_links_active"),
     *("pcie_link_generation", "pcie_link_width"),

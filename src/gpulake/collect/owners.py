@@ -118,6 +118,21 @@ def given_gpus(environ: bytes | None) -> str:
     return ""
 
 
+def names_gpu(given: str, uuid: str, index: int | None, parent_uuid: str | None) -> bool:
+    """Whether a list of GPUs has this one. An index is that of a whole GPU; a uuid may be cut short; a list ends at
+    what is neither, as CUDA reads it."""
+    for word in given.split(","):
+        name = word.strip()
+        if name.isdecimal() and len(name) < 7:
+            if parent_uuid is None and index == int(name):
+                return True
+        elif not name.startswith(("GPU-", "MIG-")):
+            return False
+        elif uuid.startswith(name) and len(name) > 4:
+            return True
+    return False
+
+
 def variables(environ: bytes | None) -> dict[str, str]:
     """The variables of an environment as /proc shows it. Of two with one name the first counts, as it does for libc."""
     found: dict[str, str] = {}

@@ -89,6 +89,7 @@ class GpuSample(NamedTuple):
     pci_bus_id: str | None = None
     parent_uuid: str | None = None
     mig_profile: str | None = None
+    gpu_instance_id: int | None = None
     gpu_busy_ratio: float | None = None
     memory_busy_ratio: float | None = None
     encoder_busy_ratio: float | None = None

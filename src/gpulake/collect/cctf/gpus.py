@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpulake.collect.cctf.blocks import Layout, Tick
 from gpulake.collect.cctf.series import named
+from gpulake.collect.owners import names_gpu
 from gpulake.collect.rows import GpuSample
 from gpulake.collect.segments import Block
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from gpulake.collect.cctf.processes import Processes
 
 Owner: TypeAlias = tuple[str, str]
-ALL = "all"
 FIELDS = GpuSample._fields[1:]  # all but its time
 
 
@@ -41,7 +41,7 @@ class GivenGpus:
 
     def owners_of(self, gpu: Mapping[str, Any]) -> set[Owner]:
         """A variable that somebody set in a shell gives a GPU to nobody."""
-        named = (owners for given, owners in self._owners.items() if _names(given, gpu))
+        named = (owners for given, owners in self._owners.items() if _is_named(given, gpu))
         return {owner for owners in named for owner in owners if owner[0] != "unattributed"}
 
 
@@ -114,18 +114,5 @@ def _owner(row: Mapping[str, Any]) -> Owner:
     return str(row.get("owner_kind") or "unattributed"), str(row.get("owner_id") or "")
 
 
-def _names(given: str, gpu: Mapping[str, Any]) -> bool:
-    """Whether a list has this GPU. An index is that of a whole GPU; a list ends at what is none, as CUDA reads it."""
-    uuid = str(gpu.get("gpu_uuid"))
-    for word in given.split(","):
-        name = word.strip()
-        if name == ALL:
-            return True
-        if name.isdecimal() and len(name) < 7:
-            if not gpu.get("parent_uuid") and str(gpu.get("gpu_index")) == str(int(name)):
-                return True
-        elif not name.startswith(("GPU-", "MIG-")):
-            return False
-        elif uuid.startswith(name) and len(name) > 4:
-            return True
-    return False
+def _is_named(given: str, gpu: Mapping[str, Any]) -> bool:
+    return names_gpu(given, str(gpu.get("gpu_uuid")), gpu.get("gpu_index"), gpu.get("parent_uuid"))

@@ -140,12 +140,12 @@ class MigInstance:
     """A part of a GPU: its memory, activity and processes. The rest is known of the whole GPU only."""
 
     def __init__(self, driver: Driver, parent: Any, handle: Any, uuid: str, bus: str, programs: Programs) -> None:
-        part: int = driver.call("nvmlDeviceGetGpuInstanceId", bus, handle)
+        self._number: int = driver.call("nvmlDeviceGetGpuInstanceId", bus, handle)
         self._uuid = uuid
         self._name = _name(driver, handle, bus)
         self._profile = _profile(driver, handle, bus, self._name or "")
         self._memory = Asker(driver, handle, bus, (MEMORY,))
-        self._gpm = Gpm(driver, parent, bus, part)
+        self._gpm = Gpm(driver, parent, bus, self._number)
         self._processes = GpuProcesses(driver, handle, uuid, bus, programs)
 
     def read(self, moment: Moment, parent: Gpu) -> tuple[GpuSample, list[GpuProcess]]:
@@ -158,6 +158,7 @@ class MigInstance:
             pci_bus_id=parent.bus,
             parent_uuid=parent.uuid,
             mig_profile=self._profile,
+            gpu_instance_id=self._number,
             processes=count,
             **self._memory.ask(),
             **self._gpm.read(),

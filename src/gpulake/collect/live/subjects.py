@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpulake.collect.identity import Identity
 from gpulake.collect.live.names import Labels
 from gpulake.collect.live.state import Gpu, Snapshot
+from gpulake.collect.owners import names_gpu
 from gpulake.collect.rows import GpuProcess, GpuSample, Process
-
-# MIG-GPU-<uuid>/<GPU instance>/<compute instance>: how drivers named instances before they had uuids of their own.
-OLD_MIG = re.compile(r"MIG-(?P<gpu>GPU-[0-9a-fA-F-]+)/(?P<instance>\d+)/\d+")
 
 # By the kind of owner. dcgm-exporter's hpc_job is the job; it names pods, of which a cgroup only tells the uid.
 OWNER_LABELS = {
-    "dcgm": {"slurm": "hpc_job", "pod": "pod_uid", "container": "container_id"},
-    "otel": {"slurm": "hpc_job", "pod": "k8s.pod.uid", "container": "container.id"},
+    "dcgm": {"slurm": "hpc_job", "pod": "pod_uid", "container": "container_id", "trace": "trace_id"},
+    "otel": {"slurm": "hpc_job", "pod": "k8s.pod.uid", "container": "container.id", "trace": "trace_id"},
 }
 
 
@@ -61,7 +58,7 @@ def process(row: Process, style: str) -> Labels:
 
 def gpu(sample: GpuSample, known: Mapping[str, GpuSample], host_name: str, style: str) -> Labels:
     """All of a GPU. dcgm-exporter gives an instance the number and uuid of its GPU, and tells instances apart by
-    their id; where the driver does not tell us that, ours are told apart by MIG_UUID."""
+    their id; MIG_UUID is our own."""
     parent = known.get(sample.parent_uuid or "")
     if style == "otel":
         return _given(
@@ -84,10 +81,9 @@ def gpu(sample: GpuSample, known: Mapping[str, GpuSample], host_name: str, style
     )
     if sample.parent_uuid is None:
         return labels
-    old = OLD_MIG.fullmatch(sample.gpu_uuid)
     return labels + _given(
         ("GPU_I_PROFILE", sample.mig_profile),
-        ("GPU_I_ID", old["instance"] if old else None),
+        ("GPU_I_ID", None if sample.gpu_instance_id is None else str(sample.gpu_instance_id)),
         ("MIG_UUID", sample.gpu_uuid),
     )
 
@@ -124,27 +120,15 @@ def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
     if users:
         using = {(user.owner_kind, user.owner_id) for user in users if user.owner_id}
         return tuple(Owner(*found, "process") for found in sorted(using))
+    sample = gpu.sample
     given = {
         (process.owner_kind, process.owner_id)
         for process, _ in snapshot.processes
-        if process.given_gpus and process.owner_id and _names(process.given_gpus, gpu.sample)
+        if process.given_gpus
+        and process.owner_id
+        and names_gpu(process.given_gpus, sample.gpu_uuid, sample.gpu_index, sample.parent_uuid)
     }
     return tuple(Owner(*found, "environment") for found in sorted(given))
-
-
-def _names(given: str, sample: GpuSample) -> bool:
-    """Whether a list has this GPU. An index is that of a whole GPU; a uuid may be cut short, and a list ends at what
-    is neither, as CUDA reads it."""
-    for word in given.split(","):
-        name = word.strip()
-        if name.isdecimal() and len(name) < 7:
-            if sample.parent_uuid is None and sample.gpu_index == int(name):
-                return True
-        elif not name.startswith(("GPU-", "MIG-")):
-            return False
-        elif sample.gpu_uuid.startswith(name) and len(name) > 4:
-            return True
-    return False
 
 
 def owner(found: Owner) -> Labels:
