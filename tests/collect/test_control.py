@@ -95,6 +95,15 @@ def test_a_start_replaces_the_collector_of_the_same_run_and_goes_on_with_it(base
     assert {segment.header["session"] for segment in read_segments(run.segments)} == {1, 2}
 
 
+@pytest.mark.parametrize("wrong", ["--match=(", "--interface=none-such", "--peer=a:b"])
+def test_a_start_that_cannot_be_leaves_the_collector_that_runs(base: Path, wrong: str) -> None:
+    run = started(base)
+    refused = collect("start", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", wrong)
+    assert isinstance(refused.exception, UsageError)
+    assert not ended(pid_of(run))
+    control.stop(run)
+
+
 def test_a_collector_that_does_not_listen_is_killed(base: Path) -> None:
     run = started(base)
     pid = pid_of(run)

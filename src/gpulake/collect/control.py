@@ -18,7 +18,7 @@ import gpulake
 from gpulake.collect import lock
 from gpulake.collect.identity import read_boot_id
 from gpulake.collect.rundir import RunDir, run_dir
-from gpulake.collect.session import check, identity_of
+from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
 from gpulake.collect.status import read_status
 from gpulake.core.errors import GpulakeError, UsageError
@@ -97,6 +97,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     """
     check(settings)
     identity = identity_of(settings)
+    try_sources(settings)  # before the older one is stopped for it
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:

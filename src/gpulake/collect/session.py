@@ -22,7 +22,7 @@ from gpulake.collect.rundir import RunDir, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
-from gpulake.collect.sources import SOURCES, Machine, NoData, Source
+from gpulake.collect.sources import SOURCES, Closable, Machine, NoData, Source
 from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import GpulakeError, UsageError
@@ -148,6 +148,13 @@ def build_sources(settings: Settings, notices: Notices) -> dict[str, Source]:
         except (NoData, OSError) as absence:
             sources[name] = Absent(str(absence))
     return sources
+
+
+def try_sources(settings: Settings) -> None:
+    """Raises UsageError for what the sources of this machine would refuse; keeps none of them."""
+    for source in build_sources(settings, Notices(lambda _: None)).values():
+        if isinstance(source, Closable):
+            source.close()
 
 
 def _say(notices: Notices, name: str, message: str) -> None:
