@@ -111,6 +111,25 @@ def test_a_counter_that_went_back_gives_no_rate(tmp_path: Path) -> None:
     ]
 
 
+def test_a_core_that_is_turned_off_or_on_makes_no_share_up(tmp_path: Path) -> None:
+    """Turned off, it takes its idle time out of the sum of all; on again, it goes on with what it had counted."""
+    cores = [((50, 1000), (50, 1000)), ((60, 1100), (0, 0)), ((70, 1200), (55, 1010))]
+    ticks = [(100, 0, 0, 1900, 0, 0, 0, 0), (110, 0, 0, 1000, 0, 0, 0, 0), (125, 0, 0, 1085, 0, 0, 0, 0)]
+    write_session(
+        tmp_path,
+        [
+            block_of(1000 * (1 + number), [host_of(0, 0, cpu_ticks=ticks[number], core_ticks=cores[number])])
+            for number in range(3)
+        ],
+    )
+    parse(tmp_path)
+    assert told(rows_in(tmp_path, "host_metrics"), "cpu_util", "cpu_user_ratio", "core_busy_ratios") == [
+        (None, None, None),
+        (None, None, [0.1, None]),
+        (15.0, 0.15, [0.1, None]),
+    ]
+
+
 def test_links_are_named_by_interface_and_the_one_of_the_run_first(tmp_path: Path) -> None:
     speed = {"speed_bits_per_second": 10**10}
     write_session(
