@@ -293,6 +293,16 @@ def test_parsing_twice_gives_the_same_bytes_and_a_crash_the_old_or_the_new(
     assert new.keys() == old.keys()
 
 
+def test_no_file_of_an_earlier_parse_stays_that_this_one_would_not_write(tmp_path: Path) -> None:
+    write_lines(tmp_path / "system_stats.jsonl", [{"ts_ms": AT, "metric": "in_flight", "value": 1}])
+    write_session(tmp_path, [block_of(1000, [host_of(0, 0)])])
+    parse(tmp_path)
+    (tmp_path / "system_stats.jsonl").unlink()
+    again = parse(tmp_path)
+    assert "system_stats" not in again["files"]
+    assert not (tmp_path / "cctf" / "system_stats.jsonl").exists()
+
+
 def test_two_parses_of_one_run_do_not_meet(tmp_path: Path) -> None:
     write_session(tmp_path, [block_of(1000, [host_of(1, 1)])])
     with files.alone_in(tmp_path / "cctf"), pytest.raises(UsageError, match="being written already"):
