@@ -146,6 +146,9 @@ def test_links_are_named_by_interface_and_the_one_of_the_run_first(tmp_path: Pat
         (AT + 2000, "n1.eth1"),
         (AT + 2000, "n1.nic"),
     ]
+    # A host without a default route did not know its interface beforehand.
+    (tmp_path / "link_meta.json").write_text('{"iface": "", "BW_bps": 0, "PR_s": null}')
+    parse(tmp_path)
     ids = {"u": "n1", "v": "n1.net", "host_id": "0123456789ab"}
     assert document_in(tmp_path, "links.json") == [
         {**ids, "BW_bps": 10**10, "PR_s": 0.001, "iface": "eth0"},
