@@ -263,6 +263,27 @@ def test_status_lists_all_runs_and_machines_read_the_same(base: Path) -> None:
     assert table[1].split()[:3] == ["r2", "n1", "stopped"]
 
 
+def test_a_run_of_another_user_is_listed_and_not_stopped(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (base / "r1" / "n1").mkdir(parents=True)
+    (base / "r1" / "n1" / "collector.lock").write_text("")
+
+    def refused(path: Path) -> bool:  # root may open everything
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(lock, "is_held", refused)
+    assert json.loads(collect("status", "--dir", str(base), "--json").output) == [
+        {"run_dir": str(base / "r1" / "n1"), "state": "hidden"}
+    ]
+    for verb in ("stop", "start"):
+        failed = collect(verb, "--dir", str(base), "--run-id", "r1", "--node-id", "n1").exception
+        assert isinstance(failed, GpulakeError)
+        assert (failed.message, failed.hint) == (
+            f"{base / 'r1' / 'n1'} is another user's",
+            "ask as the user who started its collector, or as root",
+        )
+    monkeypatch.undo()
+
+
 def test_where_nothing_runs_status_says_how_to_begin(base: Path) -> None:
     assert collect("status", "--dir", str(base)).output == f"no run under {base}; begin one: gpulake collect start\n"
     assert collect("status", "--dir", str(base), "--json").output == "[]\n"

@@ -49,7 +49,7 @@ class Standing:
     """A run of a node: whether it is being collected, and what its collector last said."""
 
     run: RunDir
-    state: str  # running, stopped or died
+    state: str  # running, stopped, died, or hidden: it is another user's
     said: dict[str, Any]
 
 
@@ -62,8 +62,11 @@ def find_runs(base: Path, run_id: str = "", node_id: str = "") -> list[RunDir]:
 
 def standing(run: RunDir) -> Standing:
     said = read_status(run.status)
-    if lock.is_held(run.lock):
-        return Standing(run, "running", said)
+    try:
+        if lock.is_held(run.lock):
+            return Standing(run, "running", said)
+    except PermissionError:
+        return Standing(run, "hidden", said)
     # The first thing that a collector says is that it runs, the last that it stopped.
     return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
 
@@ -76,8 +79,13 @@ def is_here(run: RunDir) -> bool:
 
 def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
     """TERM, and KILL if that does not help in time."""
-    if not lock.is_held(run.lock):
-        return Stopped(run, None, "")
+    try:
+        if not lock.is_held(run.lock):
+            return Stopped(run, None, "")
+    except PermissionError as error:
+        raise GpulakeError(
+            f"{run.path} is another user's", "ask as the user who started its collector, or as root"
+        ) from error
     holder = _live_holder(run, read_boot_id(Path("/proc")))
     if holder is None:
         return Stopped(run, None, "")
