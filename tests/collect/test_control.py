@@ -200,10 +200,12 @@ def test_a_collector_that_dies_without_a_word_is_told_with_its_log(base: Path, m
     assert failed.value.hint.endswith(": boom")
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_ends_the_foreground_with_everything_acknowledged(base: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "interval"), [("SIGTERM", "100ms"), ("SIGINT", "100ms"), ("SIGHUP", "100ms"), ("SIGTERM", "60d")]
+)
+def test_a_signal_ends_the_foreground_with_everything_acknowledged(base: Path, name: str, interval: str) -> None:
     run = RunDir(base / "r1" / "n1")
-    process = in_a_process("run", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", "--interval", "100ms")
+    process = in_a_process("run", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", "--interval", interval)
     assert lock.until(lambda: read_status(run.status).get("tick", 0) >= 1, DEADLINE_SECONDS)
     process.send_signal(signal.Signals[name])
     output, _ = process.communicate(timeout=DEADLINE_SECONDS)

@@ -27,6 +27,7 @@ from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import GpulakeError, UsageError
 
+LONGEST_WAIT_SECONDS = 86_400.0  # more than some weeks is more than poll can count
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -50,8 +51,8 @@ class StopSignals:
         os.close(self._wake)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is time to stop; another signal may end the wait early."""
-        if not self._is_asked and self._poll.poll(math.ceil(seconds * 1000)):
+        """Whether it is time to stop; another signal, or that nobody waits for weeks, may end the wait early."""
+        if not self._is_asked and self._poll.poll(math.ceil(min(seconds, LONGEST_WAIT_SECONDS) * 1000)):
             os.read(self._woken, 4096)
         return self._is_asked
 
@@ -103,7 +104,7 @@ def collect(
             source_observers=source_observers,
             acknowledged=acknowledged,
         )
-        with contextlib.closing(sampler):
+        with contextlib.closing(status), contextlib.closing(sampler):
             sampler.run(wait, settings.duration_seconds)
     return run
 
