@@ -300,6 +300,12 @@ def test_where_nothing_runs_status_says_how_to_begin(base: Path) -> None:
         (["run", "--cap", "10k"], "the cap is 10240 bytes", "the least is 1MiB"),
         (["run", "--run-id", "../up"], "the run id is '../up'", "use letters, digits, '.', '_' and '-'"),
         (["start", "--node-id", "a/b"], "the node id is 'a/b'", "use letters, digits, '.', '_' and '-'"),
+        (["unit", "--peer", "a:b"], "the peer is 'a:b'", "give an address, a name, or either with a port: 10.0.0.2:22"),
+        (
+            ["unit", "--match", "("],
+            "the process match '(' is no regular expression: missing ), unterminated subpattern at position 0",
+            "escape its special signs",
+        ),
         (["unit", "--dir", "runs"], "the folder of a service is 'runs'", "give --dir as an absolute path"),
     ],
 )
@@ -316,6 +322,10 @@ def test_unknown_sources_and_runs_are_errors(base: Path) -> None:
         answer = collect(*arguments, "--dir", str(base))
         assert isinstance(answer.exception, UsageError)
         assert answer.exception.hint
+    started(base)
+    unknown = collect("stop", "--run-id", "none", "--dir", str(base)).exception
+    assert isinstance(unknown, UsageError)
+    assert unknown.message == f"no run 'none' under {base}"
 
 
 def test_times_and_sizes_are_read_as_people_write_them() -> None:

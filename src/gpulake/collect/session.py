@@ -14,9 +14,11 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from gpulake.collect import lock
+from gpulake.collect.chosen import Choice
 from gpulake.collect.identity import Identity, identify
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
+from gpulake.collect.ping import split_peer
 from gpulake.collect.rows import Row
 from gpulake.collect.rundir import RunDir, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
@@ -119,6 +121,9 @@ def check(settings: Settings) -> None:
         )
     if settings.cap_bytes < LEAST_CAP_BYTES:
         raise UsageError(f"the cap is {settings.cap_bytes} bytes", f"the least is {LEAST_CAP_BYTES >> 20}MiB")
+    Choice(Machine(match=settings.match))
+    if settings.peer:
+        split_peer(settings.peer)
 
 
 def identity_of(settings: Settings) -> Identity:
