@@ -41,6 +41,7 @@ class Block:
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    unread: Sequence[str] = ()  # sources that tell what changed, and could not be read: their silence says nothing
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class SegmentWriter:
             "before": block.before,
             "after": block.after,
             "parts": block.parts,
-        }
+        } | ({"unread": block.unread} if block.unread else {})
         line = _line(head, block.rows)
         try:
             if self._has_blocks and self._size + len(line) > self._segment_bytes:
@@ -333,6 +334,7 @@ def _block(content: Mapping[str, Any]) -> Block:
         before=content["before"],
         after=content["after"],
         parts=content["parts"],
+        unread=content.get("unread", ()),
     )
 
 
