@@ -15,7 +15,7 @@ from gpulake.collect.cctf.audit_text import report_of
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import NodeEvent
 from gpulake.core.errors import InputError
-from recorded_runs import block_of, host_of, write_lines, write_session
+from recorded_runs import EPOCH_MS, block_of, host_of, write_lines, write_session
 
 NO_VIOLATIONS = {"behind": 0, "not_later": 0, "steps_back": 0, "negative_intervals": 0}
 
@@ -90,6 +90,19 @@ def test_gaps_and_clock_steps_are_told(tmp_path: Path) -> None:
         "first": [{"node": "n1 (0123456789ab)", "from_ms": base + 8000, "to_ms": base + 60_000}],
     }
     assert found["clock_steps"] == 1
+
+
+def test_another_interval_after_a_restart_is_no_row_of_gaps(tmp_path: Path) -> None:
+    quick = [*range(1000, 3000, 100), *range(60_000, 70_000, 1000)]
+    times = [*quick, 75_000, 76_000, *range(76_100, 78_000, 100), 79_000]
+    write_session(tmp_path, [block_of(at, [host_of(at, at)]) for at in times])
+    gaps = parse(tmp_path)["gaps"]
+    assert [(gap["from_ms"] - EPOCH_MS, gap["to_ms"] - EPOCH_MS) for gap in gaps["first"]] == [
+        (2900, 60_000),
+        (69_000, 75_000),
+        (77_900, 79_000),
+    ]
+    assert (gaps["count"], gaps["silent_ms"]) == (3, 57_100 + 6_000 + 1_100)
 
 
 def test_a_later_audit_still_knows_what_parse_saw(tmp_path: Path) -> None:

@@ -95,6 +95,15 @@ def test_a_start_replaces_the_collector_of_the_same_run_and_goes_on_with_it(base
     assert {segment.header["session"] for segment in read_segments(run.segments)} == {1, 2}
 
 
+@pytest.mark.parametrize("wrong", ["--match=(", "--interface=none-such", "--peer=a:b"])
+def test_a_start_that_cannot_be_leaves_the_collector_that_runs(base: Path, wrong: str) -> None:
+    run = started(base)
+    refused = collect("start", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", wrong)
+    assert isinstance(refused.exception, UsageError)
+    assert not ended(pid_of(run))
+    control.stop(run)
+
+
 def test_a_collector_that_does_not_listen_is_killed(base: Path) -> None:
     run = started(base)
     pid = pid_of(run)
@@ -191,10 +200,12 @@ def test_a_collector_that_dies_without_a_word_is_told_with_its_log(base: Path, m
     assert failed.value.hint.endswith(": boom")
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_ends_the_foreground_with_everything_acknowledged(base: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "interval"), [("SIGTERM", "100ms"), ("SIGINT", "100ms"), ("SIGHUP", "100ms"), ("SIGTERM", "60d")]
+)
+def test_a_signal_ends_the_foreground_with_everything_acknowledged(base: Path, name: str, interval: str) -> None:
     run = RunDir(base / "r1" / "n1")
-    process = in_a_process("run", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", "--interval", "100ms")
+    process = in_a_process("run", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", "--interval", interval)
     assert lock.until(lambda: read_status(run.status).get("tick", 0) >= 1, DEADLINE_SECONDS)
     process.send_signal(signal.Signals[name])
     output, _ = process.communicate(timeout=DEADLINE_SECONDS)
@@ -254,6 +265,27 @@ def test_status_lists_all_runs_and_machines_read_the_same(base: Path) -> None:
     assert table[1].split()[:3] == ["r2", "n1", "stopped"]
 
 
+def test_a_run_of_another_user_is_listed_and_not_stopped(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (base / "r1" / "n1").mkdir(parents=True)
+    (base / "r1" / "n1" / "collector.lock").write_text("")
+
+    def refused(path: Path) -> bool:  # root may open everything
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(lock, "is_held", refused)
+    assert json.loads(collect("status", "--dir", str(base), "--json").output) == [
+        {"run_dir": str(base / "r1" / "n1"), "state": "hidden"}
+    ]
+    for verb in ("stop", "start"):
+        failed = collect(verb, "--dir", str(base), "--run-id", "r1", "--node-id", "n1").exception
+        assert isinstance(failed, GpulakeError)
+        assert (failed.message, failed.hint) == (
+            f"{base / 'r1' / 'n1'} is another user's",
+            "ask as the user who started its collector, or as root",
+        )
+    monkeypatch.undo()
+
+
 def test_where_nothing_runs_status_says_how_to_begin(base: Path) -> None:
     assert collect("status", "--dir", str(base)).output == f"no run under {base}; begin one: gpulake collect start\n"
     assert collect("status", "--dir", str(base), "--json").output == "[]\n"
@@ -268,6 +300,12 @@ def test_where_nothing_runs_status_says_how_to_begin(base: Path) -> None:
         (["run", "--cap", "10k"], "the cap is 10240 bytes", "the least is 1MiB"),
         (["run", "--run-id", "../up"], "the run id is '../up'", "use letters, digits, '.', '_' and '-'"),
         (["start", "--node-id", "a/b"], "the node id is 'a/b'", "use letters, digits, '.', '_' and '-'"),
+        (["unit", "--peer", "a:b"], "the peer is 'a:b'", "give an address, a name, or either with a port: 10.0.0.2:22"),
+        (
+            ["unit", "--match", "("],
+            "the process match '(' is no regular expression: missing ), unterminated subpattern at position 0",
+            "escape its special signs",
+        ),
         (["unit", "--dir", "runs"], "the folder of a service is 'runs'", "give --dir as an absolute path"),
     ],
 )
@@ -284,6 +322,10 @@ def test_unknown_sources_and_runs_are_errors(base: Path) -> None:
         answer = collect(*arguments, "--dir", str(base))
         assert isinstance(answer.exception, UsageError)
         assert answer.exception.hint
+    started(base)
+    unknown = collect("stop", "--run-id", "none", "--dir", str(base)).exception
+    assert isinstance(unknown, UsageError)
+    assert unknown.message == f"no run 'none' under {base}"
 
 
 def test_times_and_sizes_are_read_as_people_write_them() -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -282,14 +283,19 @@ def test_a_host_where_the_driver_has_nothing_gives_no_data(host: Host, scene: di
 
 
 def test_a_host_without_a_driver_gives_no_data_and_starts_no_worker(tmp_path: Path) -> None:
-    source = Gpus(Machine(dev=tmp_path))
+    source = Gpus(Machine(dev=tmp_path, proc=tmp_path))
     with pytest.raises(NoData, match="no NVIDIA driver"):
         source.read(FrozenClock(datetime(2026, 1, 2, tzinfo=UTC)))
     assert source.worker_pid is None
 
 
-def test_a_host_without_the_binding_gives_no_data(host: Host) -> None:
-    machine = Machine(dev=host.folder / "dev")
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_a_host_without_the_binding_gives_no_data(host: Host, is_opened: bool) -> None:
+    machine = Machine(dev=host.folder / "dev", proc=host.folder / "proc")
+    if not is_opened:  # the driver is loaded, and nobody has made its devices yet
+        machine = replace(machine, dev=host.folder / "empty")
+        (host.folder / "proc/driver/nvidia").mkdir(parents=True)
+        (host.folder / "proc/driver/nvidia/version").touch()
     source = Gpus(machine, nvml="no_such_binding")
     with pytest.raises(NoData, match="nvidia-ml-py is not installed"):
         host.rows_until(source, samples)

@@ -255,8 +255,12 @@ def test_a_run_that_is_not_parsed_says_what_to_do(tmp_path: Path) -> None:
 def test_the_command_says_what_it_merged(tmp_path: Path) -> None:
     one = node(tmp_path / "a", [1000], host_id="a" * 12)
     other = node(tmp_path / "b", [1000], host_id="b" * 12)
+    with (other / "cctf" / "host_metrics.jsonl").open("a") as file:
+        file.write("{half\n")
+    (other / "cctf" / "links.json").write_text("[{half\n")
     result = CliRunner().invoke(root, ["collect", "merge", str(one), str(other), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
+    assert f"2 lines are no rows: {tmp_path / 'out' / 'merge_report.md'}\n" in result.stderr
     assert "host_metrics                  2 rows" in result.stdout
     assert "two hosts have one name: n1 on host aaaaaaaaaaaa is now n1~aaaaaa" in result.stderr
     assert "is now" not in result.stdout

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from collect.hosts import RecordedHost, at, wait_until
 from gpulake.collect.infiniband import find_ports
-from gpulake.collect.ping import Connect, Icmp, Peer, Ping, split_peer
+from gpulake.collect.ping import TIMESTAMP_NANOSECONDS, Connect, Icmp, Peer, Ping, split_peer
 from gpulake.collect.rows import NicSample
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.nic import Nic, default_interfaces
@@ -199,6 +201,61 @@ def test_an_echo_over_loopback_takes_less_than_a_second(family: int, address: st
     except OSError as error:
         pytest.skip(f"this machine does not permit it: {error}")
     assert 0 < answer_of(way, way.ask) < 1
+
+
+class FarSocket:
+    """A socket whose peer answers when the test says so."""
+
+    def __init__(self, *_: object) -> None:
+        self.sent: list[bytes] = []
+        self.arrived: list[tuple[bytes, int]] = []  # a packet, and when it came
+
+    def setsockopt(self, *_: object) -> None: ...
+
+    def connect(self, *_: object) -> None: ...
+
+    def send(self, packet: bytes) -> None:
+        self.sent.append(packet)
+
+    def recvmsg(self, *_: object) -> tuple[bytes, list[tuple[int, int, bytes]], int, None]:
+        if not self.arrived:
+            raise BlockingIOError
+        packet, at_ns = self.arrived.pop(0)
+        stamp = (socket.SOL_SOCKET, TIMESTAMP_NANOSECONDS, struct.pack("=qq", *divmod(at_ns, 10**9)))
+        return b"\0" + packet[1:], [stamp], 0, None
+
+
+def test_an_answer_that_takes_longer_than_a_tick_counts_for_its_own_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_ns = iter([tick * 10**8 for tick in range(10)])
+    monkeypatch.setattr("gpulake.collect.ping.socket.socket", FarSocket)
+    monkeypatch.setattr("gpulake.collect.ping.time.time_ns", lambda: next(asked_ns))
+    way = Icmp(Peer(socket.AF_INET, ("127.0.0.1", 0), has_port=False), socket.SOCK_DGRAM)
+    peer = way._socket
+    assert isinstance(peer, FarSocket)
+    for _ in range(3):
+        way.ask()
+        assert way.answer() is None
+    peer.arrived = [(peer.sent[1], 10**8 + 250_000_000), (peer.sent[1], 10**9), (b"", 10**9)]
+    assert way.answer() == 0.25
+    assert way.answer() is None
+
+
+def test_a_connection_that_takes_longer_than_a_tick_is_waited_for(listener: socket.socket) -> None:
+    """The queue of a listener that accepts nobody fills up: the next has to wait."""
+    with listener, contextlib.ExitStack() as others:
+        listener.listen(0)
+        for _ in range(3):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(listener.getsockname())
+        way = Connect(Peer(socket.AF_INET, listener.getsockname(), has_port=True))
+        way.ask()
+        waiting = way._socket
+        assert waiting is not None
+        assert way.answer() is None
+        way.ask()
+        assert way._socket is waiting
+        way.close()
 
 
 def test_a_connection_over_loopback_takes_less_than_a_second(listener: socket.socket) -> None:

@@ -111,6 +111,25 @@ def test_a_counter_that_went_back_gives_no_rate(tmp_path: Path) -> None:
     ]
 
 
+def test_a_core_that_is_turned_off_or_on_makes_no_share_up(tmp_path: Path) -> None:
+    """Turned off, it takes its idle time out of the sum of all; on again, it goes on with what it had counted."""
+    cores = [((50, 1000), (50, 1000)), ((60, 1100), (0, 0)), ((70, 1200), (55, 1010))]
+    ticks = [(100, 0, 0, 1900, 0, 0, 0, 0), (110, 0, 0, 1000, 0, 0, 0, 0), (125, 0, 0, 1085, 0, 0, 0, 0)]
+    write_session(
+        tmp_path,
+        [
+            block_of(1000 * (1 + number), [host_of(0, 0, cpu_ticks=ticks[number], core_ticks=cores[number])])
+            for number in range(3)
+        ],
+    )
+    parse(tmp_path)
+    assert told(rows_in(tmp_path, "host_metrics"), "cpu_util", "cpu_user_ratio", "core_busy_ratios") == [
+        (None, None, None),
+        (None, None, [0.1, None]),
+        (15.0, 0.15, [0.1, None]),
+    ]
+
+
 def test_links_are_named_by_interface_and_the_one_of_the_run_first(tmp_path: Path) -> None:
     speed = {"speed_bits_per_second": 10**10}
     write_session(
@@ -127,6 +146,9 @@ def test_links_are_named_by_interface_and_the_one_of_the_run_first(tmp_path: Pat
         (AT + 2000, "n1.eth1"),
         (AT + 2000, "n1.nic"),
     ]
+    # A host without a default route did not know its interface beforehand.
+    (tmp_path / "link_meta.json").write_text('{"iface": "", "BW_bps": 0, "PR_s": null}')
+    parse(tmp_path)
     ids = {"u": "n1", "v": "n1.net", "host_id": "0123456789ab"}
     assert document_in(tmp_path, "links.json") == [
         {**ids, "BW_bps": 10**10, "PR_s": 0.001, "iface": "eth0"},
@@ -272,6 +294,16 @@ def test_parsing_twice_gives_the_same_bytes_and_a_crash_the_old_or_the_new(
     assert {name for name in old if between[name] not in (old[name], new[name])} == set()
     assert between["link_metrics.jsonl"] == old["link_metrics.jsonl"] != new["link_metrics.jsonl"]
     assert new.keys() == old.keys()
+
+
+def test_no_file_of_an_earlier_parse_stays_that_this_one_would_not_write(tmp_path: Path) -> None:
+    write_lines(tmp_path / "system_stats.jsonl", [{"ts_ms": AT, "metric": "in_flight", "value": 1}])
+    write_session(tmp_path, [block_of(1000, [host_of(0, 0)])])
+    parse(tmp_path)
+    (tmp_path / "system_stats.jsonl").unlink()
+    again = parse(tmp_path)
+    assert "system_stats" not in again["files"]
+    assert not (tmp_path / "cctf" / "system_stats.jsonl").exists()
 
 
 def test_two_parses_of_one_run_do_not_meet(tmp_path: Path) -> None:

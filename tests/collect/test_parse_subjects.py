@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gpulake.collect.cctf.parse import parse
@@ -69,6 +70,23 @@ def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_pat
     ]
     assert len(rows_in(tmp_path, "proc_cpu")) == 5
     assert len(rows_in(tmp_path, "proc_rss")) == 6
+
+
+def test_while_processes_cannot_be_read_nobody_is_said_to_idle(tmp_path: Path) -> None:
+    write_session(
+        tmp_path,
+        [
+            block_of(1000, [process_of(5, 10), sample_of(5, 300)]),
+            replace(block_of(2000, []), unread=["pid"]),
+            replace(block_of(3000, []), unread=["pid"]),
+            block_of(4000, [sample_of(5, 600)]),
+        ],
+    )
+    parse(tmp_path)
+    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "cpu_ms", "dt_ms") == [
+        (AT + 1000, None, None),
+        (AT + 4000, 3000, 3000),
+    ]
 
 
 def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:

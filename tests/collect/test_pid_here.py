@@ -133,3 +133,18 @@ def test_the_limit_of_open_files_is_raised_for_it() -> None:
         "assert raise_limit() == hard == resource.getrlimit(resource.RLIMIT_NOFILE)[0]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+ASKER = """
+import sys
+from gpulake.collect.sources import Machine
+from gpulake.collect.sources.pid import Pid
+from gpulake.core.clock import SystemClock
+print([row.comm for row in Pid(Machine(match=sys.argv[1])).read(SystemClock()) if hasattr(row, "comm")])
+"""
+
+
+def test_a_collector_does_not_find_itself_by_what_it_was_asked_to_match(tmp_path: Path) -> None:
+    word = f"of-{tmp_path.name}-{os.getpid()}"
+    found = subprocess.run([sys.executable, "-c", ASKER, word], check=True, capture_output=True, text=True)
+    assert found.stdout == "[]\n"

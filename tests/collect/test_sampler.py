@@ -51,6 +51,13 @@ class Broken(Plain):
             raise self._error
 
 
+def test_a_source_of_changes_that_failed_tells_all_again_and_its_silence_is_marked(tmp_path: Path) -> None:
+    teller = Broken(ValueError("no"), good=[1, 3])
+    sampled(tmp_path, {"teller": teller, "counter": Counter()}, 4)
+    assert [block.unread for _, block in read_blocks_once(tmp_path)] == [(), ["teller"], (), ["teller"]]
+    assert teller.forgotten == 2
+
+
 def test_each_tick_is_a_block_with_the_rows_of_all_sources(tmp_path: Path) -> None:
     sampled(tmp_path, {"counter": Counter(step=2), "plain": Plain()}, 2)
     blocks = [block for _, block in read_blocks_once(tmp_path)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -337,3 +338,30 @@ def test_an_older_file_is_never_written_again(tmp_path: Path) -> None:
     written(tmp_path, range(1, 4))
     assert path.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000001-000001.seg", "000002-000001.seg"]
+
+
+def test_what_is_written_to_a_deleted_file_is_lost_and_the_next_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "segments"
+    writer = SegmentWriter(folder, HEADER)
+    writer.append(block(1))
+    shutil.rmtree(folder)
+    with pytest.raises(NoRoomError, match="the segment was deleted") as lost:
+        writer.sync()
+    assert (lost.value.lost_from, writer.acknowledged_tick) == (1, 0)
+    writer.append(block(2, first=0))
+    writer.close()
+    assert writer.acknowledged_tick == 2
+    assert numbers_in(folder) == [0, 1]
+
+
+def test_room_that_somebody_made_is_used(tmp_path: Path) -> None:
+    writer = SegmentWriter(tmp_path, HEADER, segment_bytes=1, cap_bytes=1500)
+    writer.append(block(1))
+    writer.append(block(2))
+    with pytest.raises(NoRoomError, match="the cap of 1500 bytes is reached"):
+        writer.append(block(3, text="x" * 1000))
+    (tmp_path / "000001-000001.seg").unlink()
+    writer.append(block(4, text="x" * 500))
+    writer.close()
+    assert ticks_in(tmp_path) == [2, 4]
+    assert writer.used_bytes == sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1500

@@ -115,6 +115,13 @@ def test_a_clock_of_twelve_hours_and_a_decimal_comma_are_read(tmp_path: Path) ->
     assert told(rows_in(run, "host_metrics"), "ts_ms", "cpu_util") == [(start + 1000 * step, 24.5) for step in range(3)]
 
 
+def test_guests_are_programs_as_they_are_for_the_kernel(tmp_path: Path) -> None:
+    text = mpstat("10:00:00", "10:00:01").replace("0.00    0.00    0.00   90.00", "0.00    2.00    0.50   87.50")
+    run = written(tmp_path, cpu=text)
+    parse(run)
+    assert told(rows_in(run, "host_metrics"), "cpu_util", "cpu_user_ratio") == [(12.5, 0.095)]
+
+
 def test_each_core_is_read_where_mpstat_tells_it(tmp_path: Path) -> None:
     lines = mpstat("10:00:00", "10:00:01").splitlines()
     cores = [f"10:00:01     {core}" + "   0.00" * 9 + f"   {idle}" for core, idle in ((0, "100.00"), (1, "80.00"))]

@@ -20,6 +20,7 @@ class Choice:
         self._cgroup = machine.cgroup
         self._say = machine.say
         self._is_told = False
+        self._own_pid = os.getpid() if machine.proc == Machine().proc else -1
         self.is_partial = bool(machine.match or machine.pid_dir or machine.cgroup)
         try:
             self._match = re.compile(machine.match, re.IGNORECASE) if machine.match else None
@@ -48,6 +49,8 @@ class Choice:
         if not command:  # it is becoming a program, or it is ending
             return False
         if self._match and not (self._match.search(comm) or self._match.search(_words(command))):
+            return False
+        if self._match and pid == self._own_pid:  # what to match stands in its own command line
             return False
         if self._cgroup:
             cgroup = read_if_any(f"{self._proc}/{pid}/cgroup") or b""

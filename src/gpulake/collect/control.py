@@ -18,7 +18,7 @@ import gpulake
 from gpulake.collect import lock
 from gpulake.collect.identity import read_boot_id
 from gpulake.collect.rundir import RunDir, run_dir
-from gpulake.collect.session import check, identity_of
+from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
 from gpulake.collect.status import read_status
 from gpulake.core.errors import GpulakeError, UsageError
@@ -49,7 +49,7 @@ class Standing:
     """A run of a node: whether it is being collected, and what its collector last said."""
 
     run: RunDir
-    state: str  # running, stopped or died
+    state: str  # running, stopped, died, or hidden: it is another user's
     said: dict[str, Any]
 
 
@@ -62,8 +62,11 @@ def find_runs(base: Path, run_id: str = "", node_id: str = "") -> list[RunDir]:
 
 def standing(run: RunDir) -> Standing:
     said = read_status(run.status)
-    if lock.is_held(run.lock):
-        return Standing(run, "running", said)
+    try:
+        if lock.is_held(run.lock):
+            return Standing(run, "running", said)
+    except PermissionError:
+        return Standing(run, "hidden", said)
     # The first thing that a collector says is that it runs, the last that it stopped.
     return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
 
@@ -76,8 +79,13 @@ def is_here(run: RunDir) -> bool:
 
 def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
     """TERM, and KILL if that does not help in time."""
-    if not lock.is_held(run.lock):
-        return Stopped(run, None, "")
+    try:
+        if not lock.is_held(run.lock):
+            return Stopped(run, None, "")
+    except PermissionError as error:
+        raise GpulakeError(
+            f"{run.path} is another user's", "ask as the user who started its collector, or as root"
+        ) from error
     holder = _live_holder(run, read_boot_id(Path("/proc")))
     if holder is None:
         return Stopped(run, None, "")
@@ -97,6 +105,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     """
     check(settings)
     identity = identity_of(settings)
+    try_sources(settings)  # before the older one is stopped for it
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:

@@ -13,13 +13,12 @@ from gpulake import __version__
 from gpulake.collect.identity import Identity
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.settings import Settings
-
-ROUTE_IS_UP = 1
+from gpulake.collect.sources.nic import default_interfaces
 
 
 def write_metas(run: RunDir, identity: Identity, settings: Settings, *, root: Path = Path("/")) -> None:
     """node_meta.json, link_meta.json and run_meta.json, each whole or as it was. Raises OSError."""
-    iface = settings.interface or _route_interface(root)
+    iface = settings.interface or next(iter(default_interfaces(root / "proc")), "")
     _write(run.node_meta, node_meta(identity, iface))
     _write(run.link_meta, link_meta(iface, root))
     # Others have their own words to say in it, such as the load that was put on.
@@ -74,20 +73,6 @@ def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     return None if value == float("inf") else value
-
-
-def _route_interface(root: Path) -> str:
-    """The interface of the default route; empty without one."""
-    try:
-        lines = (root / "proc/net/route").read_text().splitlines()[1:]
-    except OSError:
-        return ""
-    routes = [
-        (int(fields[6]), fields[0])
-        for fields in map(str.split, lines)
-        if len(fields) >= 8 and fields[1] == fields[7] == "00000000" and int(fields[3], 16) & ROUTE_IS_UP
-    ]
-    return min(routes)[1] if routes else ""
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

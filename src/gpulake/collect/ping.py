@@ -1,4 +1,4 @@
-"""Round trip to a peer, without root and without waiting: asked at one tick, answered at the next.
+"""Round trip to a peer, without root and without waiting: asked at one tick, answered at the next or a later one.
 
 The time of an answer is the kernel's own, so that it does not matter when it is picked up. Tried in this order: ICMP
 datagrams, which most systems let anyone send; ICMP on a raw socket, for root; and if the peer has a port, connecting
@@ -24,6 +24,9 @@ TCP_INFO_RTT_AT = 68  # struct tcp_info: tcpi_rtt, microseconds
 TCP_STATES_WITH_RTT = {1, 8}  # established; the peer has closed already
 UNANSWERED_BEFORE_NEXT = 5
 LONGEST_SECONDS = 60.0
+MOST_UNANSWERED = 600  # that long, at the shortest interval
+CONNECTING = 2  # state of a connection whose peer has not answered
+PATIENCE_SECONDS = 5.0  # for a connection to come about, before another is tried
 
 
 class Peer(NamedTuple):
@@ -36,7 +39,7 @@ class Way(Protocol):
     def ask(self) -> None: ...
 
     def answer(self) -> float | None:
-        """Seconds that the last question took, if its answer is here."""
+        """Seconds that a question took, if an answer came since the last call."""
         ...
 
     def close(self) -> None: ...
@@ -55,7 +58,7 @@ class Ping:
         self._next_way()
 
     def exchange(self) -> float | None:
-        """The answer to the question of the call before; asks the next one."""
+        """The answer that came since the call before; asks the next question."""
         if self._way is None:
             return None
         found = self._way.answer()
@@ -102,7 +105,7 @@ class Icmp:
         self._id = os.getpid() & 0xFFFF
         self._sequence = 0
         self._token = os.urandom(8)  # the answer brings it back: others may ask the same peer
-        self._asked_ns = 0
+        self._asked_ns: dict[int, int] = {}  # by sequence, of what is not answered yet
         self._socket = socket.socket(peer.family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, TIMESTAMP_NANOSECONDS, 1)
@@ -117,7 +120,9 @@ class Icmp:
         self._sequence = (self._sequence + 1) & 0xFFFF
         head = struct.pack("!BBHHH", self._types[0], 0, 0, self._id, self._sequence)
         checksum = _checksum(head + self._token)
-        self._asked_ns = time.time_ns()
+        if len(self._asked_ns) >= MOST_UNANSWERED:
+            del self._asked_ns[next(iter(self._asked_ns))]
+        self._asked_ns[self._sequence] = time.time_ns()
         self._socket.send(head[:2] + struct.pack("!H", checksum) + head[4:] + self._token)
 
     def answer(self) -> float | None:
@@ -129,26 +134,29 @@ class Icmp:
                 break
             except OSError:  # what the network said about an earlier question
                 continue
+            asked_ns = self._asked_ns.pop(self._answered(packet), None)
             # The kernel begins to note times of arrival a moment after it was asked to: too late for the first one.
-            if self._is_ours(packet) and self._sequence > 1:
-                found = self._seconds(extras)
+            if asked_ns is not None and self._sequence > 1:
+                found = self._seconds(extras, asked_ns)
         return found
 
     def close(self) -> None:
         self._socket.close()
 
-    def _is_ours(self, packet: bytes) -> bool:
+    def _answered(self, packet: bytes) -> int:
+        """The number of the question that a packet answers; -1: none of ours."""
         at = (packet[0] & 0x0F) * 4 if self._has_ip_header and packet else 0
         if len(packet) < at + 16:
-            return False
+            return -1
         kind, _, _, _, sequence = struct.unpack_from("!BBHHH", packet, at)
-        return kind == self._types[1] and sequence == self._sequence and packet[at + 8 : at + 16] == self._token
+        is_ours = kind == self._types[1] and packet[at + 8 : at + 16] == self._token
+        return int(sequence) if is_ours else -1
 
-    def _seconds(self, extras: list[tuple[int, int, bytes]]) -> float | None:
+    def _seconds(self, extras: list[tuple[int, int, bytes]], asked_ns: int) -> float | None:
         for level, kind, content in extras:
             if level == socket.SOL_SOCKET and kind == TIMESTAMP_NANOSECONDS and len(content) >= 16:
                 seconds, nanoseconds = struct.unpack_from("=qq", content)
-                took = (seconds * 1_000_000_000 + nanoseconds - self._asked_ns) / 1e9
+                took = (seconds * 1_000_000_000 + nanoseconds - asked_ns) / 1e9
                 return took if 0 < took < LONGEST_SECONDS else None  # else the clock was set in between
         return None
 
@@ -159,9 +167,13 @@ class Connect:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._socket: socket.socket | None = None
+        self._asked_at = 0.0
 
     def ask(self) -> None:
+        if self._socket is not None and time.monotonic() - self._asked_at < PATIENCE_SECONDS:
+            return  # the peer is further away than a tick is long
         self.close()
+        self._asked_at = time.monotonic()
         self._socket = socket.socket(self._peer.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._socket.connect_ex(self._peer.address)
 
@@ -169,6 +181,8 @@ class Connect:
         if self._socket is None:
             return None
         info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        if info[:1] == bytes([CONNECTING]):
+            return None
         self.close()
         if len(info) < TCP_INFO_RTT_AT + 4 or info[0] not in TCP_STATES_WITH_RTT:
             return None

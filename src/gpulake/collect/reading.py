@@ -79,8 +79,16 @@ class Reader:
     def read(self, clock: Clock, elapsed: float) -> dict[str, list[Row]]:
         """Rows by kind. What it yielded before it failed counts: it would not yield it again."""
         rows: dict[str, list[Row]] = {}
+        failures = self.guard.failures
         self.guard.attempt(lambda: self._take(clock, rows), elapsed)
+        if self.guard.failures > failures:
+            self.forget()  # it may take for told what it had not yielded
         return rows
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether its silence says nothing, where it would say that nothing changed."""
+        return isinstance(self.source, Forgetful) and self.guard.state != OK
 
     def can_be_stored(self, rows: dict[str, list[Row]]) -> bool:
         """Whether JSON knows everything in the rows; if not, the source has failed."""

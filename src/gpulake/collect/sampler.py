@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypeAlias
@@ -200,7 +200,8 @@ class Sampler:
         if events:
             rows.setdefault("event", []).extend(events)
         rows["cost"] = [self._cost()]
-        return Block(head.tick, head.now_ms, head.elapsed_ms, rows, head.before, head.after, parts)
+        unread = [reader.name for reader in self._readers if reader.is_unread]
+        return replace(head, rows=rows, parts=parts, unread=unread)
 
     def _show(self, block: Block, elapsed: float) -> None:
         if self._observers:

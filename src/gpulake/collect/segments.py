@@ -41,6 +41,7 @@ class Block:
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    unread: Sequence[str] = ()  # sources that tell what changed, and could not be read: their silence says nothing
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class SegmentWriter:
         self._synced_size = 0
         self._has_blocks = False
         self._unsynced: list[int] = []  # ticks
-        self.used_bytes = sum(path.stat().st_size for _, _, path in files)
+        self.used_bytes = _size_of(files)
         if files:
             # Sources go on from its last block, which may have been written and not synced.
             _sync(files[-1][2])
@@ -112,7 +113,7 @@ class SegmentWriter:
             "before": block.before,
             "after": block.after,
             "parts": block.parts,
-        }
+        } | ({"unread": block.unread} if block.unread else {})
         line = _line(head, block.rows)
         try:
             if self._has_blocks and self._size + len(line) > self._segment_bytes:
@@ -131,6 +132,8 @@ class SegmentWriter:
             return
         try:
             os.fdatasync(self._file)
+            if not os.fstat(self._file).st_nlink:
+                raise OSError(0, "the segment was deleted")
         except OSError as error:
             # The kernel may have forgotten what it could not write, and say yes when asked again: begin a new file.
             lost_from = self._unsynced[0]
@@ -151,6 +154,7 @@ class SegmentWriter:
         )
         # No file for a header alone: with no room there would be one a tick.
         self._check_cap(2 * len(header) + first_line_bytes + 2)
+        _make_folder(self._folder)
         self._path = self._folder / f"{self._session:06d}-{number:06d}.seg"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._number = number
@@ -175,6 +179,9 @@ class SegmentWriter:
         self.written_bytes += len(line)
 
     def _check_cap(self, wanted_bytes: int) -> None:
+        if self.used_bytes + wanted_bytes <= self.cap_bytes:
+            return
+        self.used_bytes = _size_of(_files(self._folder))  # somebody may have made room
         if self.used_bytes + wanted_bytes > self.cap_bytes:
             raise OSError(0, f"the cap of {self.cap_bytes} bytes is reached")
 
@@ -327,6 +334,7 @@ def _block(content: Mapping[str, Any]) -> Block:
         before=content["before"],
         after=content["after"],
         parts=content["parts"],
+        unread=content.get("unread", ()),
     )
 
 
@@ -334,6 +342,10 @@ def _files(folder: Path) -> list[tuple[int, int, Path]]:
     """Session, number and path, in the order in which they were written."""
     named = ((NAME.fullmatch(path.name), path) for path in folder.glob("*.seg"))
     return sorted((int(name[1]), int(name[2]), path) for name, path in named if name)
+
+
+def _size_of(files: list[tuple[int, int, Path]]) -> int:
+    return sum(path.stat().st_size for _, _, path in files)
 
 
 def _line(*parts: Mapping[str, Any]) -> bytes:

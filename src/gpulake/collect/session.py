@@ -14,19 +14,22 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from gpulake.collect import lock
+from gpulake.collect.chosen import Choice
 from gpulake.collect.identity import Identity, identify
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
+from gpulake.collect.ping import split_peer
 from gpulake.collect.rows import Row
 from gpulake.collect.rundir import RunDir, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
-from gpulake.collect.sources import SOURCES, Machine, NoData, Source
+from gpulake.collect.sources import SOURCES, Closable, Machine, NoData, Source
 from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import GpulakeError, UsageError
 
+LONGEST_WAIT_SECONDS = 86_400.0  # more than some weeks is more than poll can count
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -50,8 +53,8 @@ class StopSignals:
         os.close(self._wake)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is time to stop; another signal may end the wait early."""
-        if not self._is_asked and self._poll.poll(math.ceil(seconds * 1000)):
+        """Whether it is time to stop; another signal, or that nobody waits for weeks, may end the wait early."""
+        if not self._is_asked and self._poll.poll(math.ceil(min(seconds, LONGEST_WAIT_SECONDS) * 1000)):
             os.read(self._woken, 4096)
         return self._is_asked
 
@@ -103,7 +106,7 @@ def collect(
             source_observers=source_observers,
             acknowledged=acknowledged,
         )
-        with contextlib.closing(sampler):
+        with contextlib.closing(status), contextlib.closing(sampler):
             sampler.run(wait, settings.duration_seconds)
     return run
 
@@ -118,6 +121,9 @@ def check(settings: Settings) -> None:
         )
     if settings.cap_bytes < LEAST_CAP_BYTES:
         raise UsageError(f"the cap is {settings.cap_bytes} bytes", f"the least is {LEAST_CAP_BYTES >> 20}MiB")
+    Choice(Machine(match=settings.match))
+    if settings.peer:
+        split_peer(settings.peer)
 
 
 def identity_of(settings: Settings) -> Identity:
@@ -148,6 +154,13 @@ def build_sources(settings: Settings, notices: Notices) -> dict[str, Source]:
         except (NoData, OSError) as absence:
             sources[name] = Absent(str(absence))
     return sources
+
+
+def try_sources(settings: Settings) -> None:
+    """Raises UsageError for what the sources of this machine would refuse; keeps none of them."""
+    for source in build_sources(settings, Notices(lambda _: None)).values():
+        if isinstance(source, Closable):
+            source.close()
 
 
 def _say(notices: Notices, name: str, message: str) -> None:

@@ -19,7 +19,7 @@ UNIT = """\
 [Unit]
 Description=Traces of this node (gpulake collect)
 Documentation=man:systemd.exec(5)
-After=network.target
+After=network.target nvidia-persistenced.service
 
 [Service]
 Type=exec

@@ -39,4 +39,6 @@ def command(folders: tuple[Path, ...], out: Path, apply_skew: bool, as_json: boo
         click.echo(f"two hosts have one name: {words}", err=True)
     if report["conflicts"]:
         click.echo(f"{sum(report['conflicts'].values()):,} rows contradict others: {out / 'merge_report.md'}", err=True)
+    if report["bad_lines"]:
+        click.echo(f"{report['bad_lines']:,} lines are no rows: {out / 'merge_report.md'}", err=True)
     click.echo(out)

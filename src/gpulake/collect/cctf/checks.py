@@ -15,6 +15,7 @@ from gpulake.core.tables import cctf_tables
 SHOWN = 10
 FIRST_INTERVALS = 101  # that say how long an interval is
 GAP_INTERVALS = 2.5  # of silence
+ALIKE_INTERVALS = 5  # that make a new interval
 # Files in which a subject has one row a time.
 SERIES = {
     "host_metrics",
@@ -159,12 +160,14 @@ class FileCheck:
 
 
 class Gaps:
-    """Silence of a node: much longer than its interval, which its first rows tell."""
+    """Silence of a node: much longer than its interval. Its first rows tell that, and a collector that was started with
+    another may change it: so many spans in a row that are alike are no gaps."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], int] = {}
         self._first: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._interval_ms: dict[tuple[str, str], float] = {}
+        self._strange: dict[tuple[str, str], list[tuple[int, int]]] = {}  # spans unlike the interval, in a row
         self._count = 0
         self._silent_ms = 0
         self._found: list[dict[str, Any]] = []
@@ -189,6 +192,9 @@ class Gaps:
     def as_dict(self) -> dict[str, Any]:
         for node in sorted(self._first):
             self._settle(node)
+        for node, spans in sorted(self._strange.items()):
+            self._tell(node, spans)
+        self._strange.clear()
         return {
             "count": self._count,
             "silent_ms": self._silent_ms,
@@ -203,7 +209,23 @@ class Gaps:
             self._judge(node, before, at)
 
     def _judge(self, node: tuple[str, str], before: int, at: int) -> None:
-        if at - before > GAP_INTERVALS * self._interval_ms[node]:
+        interval_ms = self._interval_ms[node]
+        if interval_ms / GAP_INTERVALS <= at - before <= GAP_INTERVALS * interval_ms:
+            self._tell(node, self._strange.pop(node, []))
+            return
+        strange = self._strange.setdefault(node, [])
+        strange.append((before, at))
+        last = [at - before for before, at in strange[-ALIKE_INTERVALS:]]
+        if len(last) == ALIKE_INTERVALS and max(last) <= GAP_INTERVALS * min(last):
+            self._tell(node, self._strange.pop(node)[:-ALIKE_INTERVALS])
+            self._interval_ms[node] = median(last)
+        elif len(strange) > ALIKE_INTERVALS:
+            self._tell(node, [strange.pop(0)])
+
+    def _tell(self, node: tuple[str, str], spans: list[tuple[int, int]]) -> None:
+        for before, at in spans:
+            if at - before <= GAP_INTERVALS * self._interval_ms[node]:
+                continue  # it is strange for being short
             self._count += 1
             self._silent_ms += at - before
             if len(self._found) < SHOWN:

@@ -219,7 +219,12 @@ class _Merge:
         subject = {"nodes": ("node_id", "host_id"), "links": ("u", "v", "host_id", "iface")}.get(table, ("module_id",))
         by_subject: dict[tuple[str, ...], dict[str, None]] = {}
         for source in self.inputs:
-            for row in as_rows(read_document(source.path / cctf_tables()[table].file, [])):
+            path = source.path / cctf_tables()[table].file
+            unreadable: list[str] = []
+            document = read_document(path, unreadable)
+            for reason in unreadable:
+                self._bad(path, 1, reason)
+            for row in as_rows(document):
                 full = self.renaming.row(table, source, row) if table != "module_inventory" else dict(row)
                 key = tuple(str(full.get(name)) for name in subject)
                 by_subject.setdefault(key, {})[text_of(full)] = None

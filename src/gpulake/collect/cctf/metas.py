@@ -120,7 +120,7 @@ def link_rows(metas: Metas, seen: Iterable[Mapping[str, Any]]) -> list[dict[str,
         for row in same:
             row["BW_bps"] = row["BW_bps"] or given["BW_bps"]
             row["PR_s"] = given["PR_s"] if row["PR_s"] is None else row["PR_s"]
-        if not same:
+        if not same and (given["iface"] or not rows):
             rows.insert(0, {"u": node.node, "v": f"{node.node}.net", "host_id": node.host_id, **given})
     return [whole("links", row) for row in rows]
 

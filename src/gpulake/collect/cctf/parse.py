@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -46,7 +45,6 @@ class Tables:
 
     folder: Path
     files: dict[str, SortedFile] = field(default_factory=dict)
-    rows: Counter[str] = field(default_factory=Counter)
     _keys: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,10 +61,11 @@ class Tables:
         return ProcessFiles(self.files["proc_metrics"], self.files["proc_cpu"], self.files["proc_rss"])
 
     def finish(self) -> None:
-        for table, file in self.files.items():
+        for file in self.files.values():
             if file.lines:
-                self.rows[table] = file.lines
                 file.finish()
+            else:
+                file.path.unlink(missing_ok=True)  # of a parse of other inputs
 
 
 def parse(folder: Path, options: Options | None = None) -> dict[str, Any]:

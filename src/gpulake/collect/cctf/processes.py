@@ -19,6 +19,8 @@ from gpulake.collect.cctf.gpus import GivenGpus
 from gpulake.collect.cctf.order import Key
 from gpulake.collect.segments import Block
 
+SOURCE = "pid"
+
 
 @dataclass(frozen=True)
 class ProcessFiles:
@@ -94,7 +96,8 @@ class Processes:
         # It came and went within the tick.
         for pid in [pid for pid, times in ends.items() if times > 0 and pid in self._view]:
             self._end(pid, tick)
-        if tick.elapsed_ms > self._written_ms:
+        # Where they could not be read, what they used is charged when they can be again.
+        if tick.elapsed_ms > self._written_ms and SOURCE not in block.unread:
             self._write(tick)
 
     def _begin(self, tick: Tick) -> None:

@@ -88,9 +88,10 @@ def cpu_shares(now: Sequence[int], before: Sequence[int]) -> dict[str, float | N
     if len(now) < 8 or len(before) < 8:
         return shares
     grown = [growth(now[part], before[part]) for part in range(8)]
-    # The kernel takes back idle and waiting time now and then: no reason to give up the rest.
+    # The kernel takes back a little waiting time now and then: no reason to give up the rest. Without the idle time
+    # nothing is known: it goes back by hours when a core is turned off.
     everything = sum(part for part in grown if part is not None)
-    if not everything or any(grown[part] is None for part in BUSY):
+    if not everything or any(grown[part] is None for part in (*BUSY, IDLE)):
         return shares
 
     def share(*parts: int) -> float | None:
@@ -113,7 +114,8 @@ def core_shares(now: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -
     shares: list[float | None] = []
     for (busy, everything), (busy_before, everything_before) in zip(now, before, strict=True):
         grown, all_grown = growth(busy, busy_before), growth(everything, everything_before)
-        shares.append(None if grown is None or not all_grown else round(min(1.0, grown / all_grown), 4))
+        was_off = not everything_before  # it goes on from what it had counted before
+        shares.append(None if grown is None or not all_grown or was_off else round(min(1.0, grown / all_grown), 4))
     return shares
 
 

@@ -108,7 +108,8 @@ def _cpu_row(ts_ms: int | None, values: Mapping[str, float]) -> dict[str, Any]:
     return {
         "ts_ms": ts_ms,
         "cpu_util": round(100 - values["%idle"], 2),
-        "cpu_user_ratio": ratio("%usr", "%user", "%nice"),
+        # mpstat takes guests out of the programs that run them; the kernel, and so our own samples, count them there.
+        "cpu_user_ratio": ratio("%usr", "%user", "%nice", "%guest", "%gnice"),
         "cpu_system_ratio": ratio("%sys", "%irq", "%soft"),
         "cpu_iowait_ratio": ratio("%iowait"),
         "cpu_steal_ratio": ratio("%steal"),

@@ -18,6 +18,7 @@ LEAST_WAIT_SECONDS = 1.0  # before a worker that failed is followed by the next;
 MOST_WAIT_SECONDS = 60.0
 # Any of these is there where a driver is: Linux, and Linux under Windows.
 DRIVER_FILES = ("nvidiactl", "nvidia0", "dxg")
+LOADED = "driver/nvidia/version"  # in /proc, once the kernel has it
 SUBJECT = "gpu"
 
 
@@ -81,7 +82,7 @@ class Gpus:
     def _start(self, now: float) -> None:
         if now < self._start_at:
             return
-        if not self._has_answered and not any((self._machine.dev / name).exists() for name in DRIVER_FILES):
+        if not self._has_answered and not self._is_driver_here():
             raise NoData(f"no NVIDIA driver: none of {', '.join(DRIVER_FILES)} is in {self._machine.dev}")
         self._child = Child(
             {
@@ -94,6 +95,11 @@ class Gpus:
         self._is_killed = False
         self._silent_seconds = 0.0
         self._started_at = self._heard_at = self._looked_at = now
+
+    def _is_driver_here(self) -> bool:
+        """Its devices may only be made once somebody opens it."""
+        devices = (self._machine.dev / name for name in DRIVER_FILES)
+        return any(path.exists() for path in (*devices, self._machine.proc / LOADED))
 
     def _look(self, child: Child, clock: Clock, now: float) -> list[Row]:
         # A collector that did not look, because it was stopped or the machine asleep, has not heard a silence.

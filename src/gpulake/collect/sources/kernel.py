@@ -25,12 +25,12 @@ _RECORD = re.compile(rb"\d+,(?P<seq>\d+),(?P<usec>\d+),[^;]*;(?P<message>.*)", r
 class Kernel:
     def __init__(self, machine: Machine) -> None:
         self._path = machine.dev / "kmsg"
-        self._say = machine.say
         self._file = -1
         self._rest = b""  # of a line that is not whole yet
         self._position = 0
         self._resumed_at = 0
         self._kills = Kills()
+        self._killed_at = 0  # the number of the record that told the last kill first
 
     def position(self) -> int:
         """The number of the next record; 0 if none was read."""
@@ -44,6 +44,8 @@ class Kernel:
             os.close(self._file)
         self._file = -1
         self._rest = b""
+        if position <= self._killed_at:  # it was told in vain, and is to be told again
+            self._kills = Kills()
 
     def read(self, clock: Clock) -> Iterable[NodeEvent]:
         self._open()
@@ -58,6 +60,7 @@ class Kernel:
             event = event_in(message, elapsed_ms)
             if event and self._kills.is_new(event):
                 rows.append(event)
+                self._killed_at = sequence if event.kind == "oom_kill" else self._killed_at
         return rows
 
     def _open(self) -> None:
@@ -68,7 +71,6 @@ class Kernel:
         except FileNotFoundError as error:
             raise NoData(f"there is no {self._path}") from error
         except OSError as error:
-            self._say(f"kernel: {self._path}: {error.strerror}; kernel events are skipped")
             raise NoData(f"{self._path}: {error.strerror}") from error
 
     def _records(self) -> list[tuple[int, int, str]]:

@@ -59,6 +59,11 @@ class Nic:
         return rows
 
     def close(self) -> None:
+        self._counters.close()
+        for link in self._links.values():
+            link.close()
+        for port in self._ports:
+            port.close()
         if self._ping:
             self._ping.close()
 
