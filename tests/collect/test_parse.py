@@ -74,7 +74,7 @@ def test_a_host_row_has_the_shares_of_the_time_since_the_row_before(tmp_path: Pa
         "ts_ms": AT + 2000,
         "node": "n1",
         "stage": "edge",
-        "cpu_util": 40.0,
+        "cpu_util": 50.0,
         "mem_free_mb": 1500.0,
         "host_id": "0123456789ab",
         "cpu_user_ratio": 0.3,

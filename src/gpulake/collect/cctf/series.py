@@ -81,7 +81,7 @@ class HostSeries:
 
 
 def cpu_shares(now: Sequence[int], before: Sequence[int]) -> dict[str, float | None]:
-    """Of all cores' time between two readings. Waiting for a disk is not busy."""
+    """Of all cores' time between two readings. cpu_util is all that is not idle, as the format was published."""
     shares: dict[str, float | None] = dict.fromkeys(
         ("cpu_util", "cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_steal_ratio")
     )
@@ -98,8 +98,7 @@ def cpu_shares(now: Sequence[int], before: Sequence[int]) -> dict[str, float | N
         found = [grown[part] for part in parts]
         return None if None in found else round(sum(part for part in found if part is not None) / everything, 6)
 
-    busy = sum(part for part in (grown[index] for index in BUSY) if part is not None)
-    shares["cpu_util"] = round(100 * busy / everything, 2)
+    shares["cpu_util"] = round(100 * (everything - (grown[IDLE] or 0)) / everything, 2)
     shares["cpu_user_ratio"] = share(USER, NICE)
     shares["cpu_system_ratio"] = share(SYSTEM, IRQ, SOFTIRQ)
     shares["cpu_iowait_ratio"] = share(IOWAIT)
