@@ -214,6 +214,7 @@ def test_a_password_is_asked_for_and_the_path_that_is_excepted_needs_none(
     assert ask(server, Authorization=basic("bob", "secret"))[0] == 401
     assert ask(server, Authorization="Bearer secret")[0] == 401
     assert ask(server, Authorization="Basic !!!")[0] == 401
+    assert ask(server, Authorization="Basic \xe9\xe9\xe9\xe9")[0] == 401
     assert ask(server, "/healthz")[0] == 200
     assert ask(server, "/")[0] == 401
 
