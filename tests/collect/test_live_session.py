@@ -39,7 +39,18 @@ def test_where_to_is_the_flag_or_the_environment_and_else_nowhere(
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "ftp://a", "a:4318", "http://", "http://a:99999", "http://a b", "http://u:pw@a"]
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://a",
+        "a:4318",
+        "http://",
+        "http://a:99999",
+        "http://a b",
+        "http://[::1",
+        "http://u:pw@a",
+        "http://u:pw@[::1",
+    ],
 )
 def test_only_http_is_spoken_and_secrets_are_not_part_of_an_address(url: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -61,10 +61,10 @@ def _with_path(url: str) -> str:
 
 
 def _check(url: str, origin: str) -> None:
-    parts = urlsplit(url)
-    if parts.username is not None or parts.password is not None:
+    if "@" in url.partition("://")[2].partition("/")[0]:
         raise ConfigError(f"{origin} has a user or password in it", "put credentials into OTEL_EXPORTER_OTLP_HEADERS")
     try:
+        parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_valid = False
