@@ -22,7 +22,7 @@ from gpulake.cli.collect.adapt import command
 from gpulake.collect.adapters import Asked
 from gpulake.collect.adapting import Adapting
 from gpulake.collect.appending import Appender, append_synced
-from gpulake.collect.growing import Lines
+from gpulake.collect.growing import CHUNK_BYTES, Lines
 from gpulake.collect.rundir import RunDir
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 
@@ -113,6 +113,13 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     wait = steps(append(log, line(1)[:30]), append(log, line(1)[30:] + line(2)[:9]), append(log, line(2)[9:]))
     (tally,) = adapting(run).follow(log, wait)
     assert (tally.invocations, tally.rejected) == (2, 0)
+
+
+def test_a_first_line_of_any_length_is_followed(tmp_path: Path) -> None:
+    log, run = tmp_path / "access.log", tmp_path / "run"
+    log.write_text("x" * CHUNK_BYTES + "\n" + line(1))
+    (tally,) = adapting(run).follow(log, steps(append(log, line(2))))
+    assert (tally.rejected, paths(run)) == (1, ["/1", "/2"])
 
 
 def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:

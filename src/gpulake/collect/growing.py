@@ -70,8 +70,8 @@ class GrowingFile:
 
     @property
     def is_begun(self) -> bool:
-        """Whether its first line is whole: before that, nobody can tell which file it is."""
-        return self._first.endswith(b"\n")
+        """Whether its first line is whole, or long enough: before that, nobody can tell which file it is."""
+        return self._first.endswith(b"\n") or len(self._first) >= CHUNK_BYTES
 
     @property
     def is_cut(self) -> bool:
