@@ -20,7 +20,7 @@ from gpulake.replay.run_files import HostKey, Node, ProcessKey, Row, find_run, h
 from gpulake.replay.workload import Clockwork, Fragment, Host, Notes, Part, Task, Workload, part_of, powered
 
 TASKS_OF_A_PART = 10_000
-GUESSED_KB = 65_536
+GUESSED_BYTES = 64 * 2**20
 
 
 class Invocation(NamedTuple):
@@ -147,10 +147,7 @@ def _task(
     )
     sizes = Sizes(core_mhz, node.cores if node else None, clock.gpu_mhz, clock.gpu_cores)
     cut = fragments_of(number_, measured, sizes, notes)
-    memory_kb = run.usage.peak_kb(invocation.process, invocation.begin, invocation.end)
-    if memory_kb is None:
-        notes.guessed["memory: twice the bytes moved, and 64 MiB at least"] += 1
-        memory_kb = max(GUESSED_KB, 2 * invocation.bytes_moved // 1024)
+    memory_kb = _memory_kb(invocation, node, run.usage, cut.sharers, notes)
     task = Task(
         number_,
         invocation.name,
@@ -158,11 +155,25 @@ def _task(
         invocation.end - invocation.begin,
         cut.cpu_count,
         cut.cpu_count * core_mhz,
-        max(1, memory_kb // cut.sharers),
+        memory_kb,
         cut.gpu_count,
         cut.gpu_capacity_mhz,
     )
     return task, cut.fragments
+
+
+def _memory_kb(invocation: Invocation, node: Node | None, usage: Usage, sharers: int, notes: Notes) -> int:
+    """In thousands of bytes, as the loader counts them."""
+    peak = usage.peak_bytes(invocation.process, invocation.begin, invocation.end)
+    if peak is None:
+        notes.guessed["memory: twice the bytes moved, and 64 MiB at least"] += 1
+        peak = max(GUESSED_BYTES, 2 * invocation.bytes_moved)
+    kb = max(1, -(-peak // (sharers * 1000)))
+    # What processes share counts for each; and OpenDC takes the megabytes of a task for mebibytes of its host.
+    most_kb = node.memory_bytes // 2**20 * 1000 if node and node.memory_bytes else kb
+    if kb > most_kb:
+        notes.told["tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"] += 1
+    return min(kb, most_kb)
 
 
 def _hosts(run: Run, clock: Clockwork, notes: Notes) -> list[Host]:
