@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpulake.cli.export.opendc import command
 from gpulake.core.errors import InputError
 from gpulake.replay.exports.opendc_checks import Checks
 from gpulake.replay.from_run import from_run
@@ -258,3 +260,18 @@ def test_whatever_was_collected_every_task_is_covered_and_within_its_capacity(
         assert sum(fragment.duration_ms for fragment in own) == task.duration_ms
         assert all(fragment.cpu_usage_mhz <= task.cpu_capacity_mhz for fragment in own)
         assert task.cpu_count <= 4
+
+
+@pytest.mark.parametrize(
+    ("dialect", "words"),
+    [
+        ("both", "opendc --strict run sdk/experiment.json"),
+        ("sdk", "opendc --strict run sdk/experiment.json"),
+        ("legacy", "opendc --legacy run legacy/experiment.json"),
+    ],
+)
+def test_what_is_said_to_come_next_can_be_typed(tmp_path: Path, dialect: str, words: str) -> None:
+    run = write_run(tmp_path / "r", invocations=[invoked(0, 1000)])
+    out = tmp_path / "a b;c"
+    done = CliRunner().invoke(command, ["--run", str(run), "--out", str(out), "--dialect", dialect])
+    assert done.stderr.splitlines()[-1] == f"Next: cd '{out}' && {words}"

@@ -170,7 +170,7 @@ def _memory_kb(invocation: Invocation, node: Node | None, usage: Usage, sharers:
         peak = max(GUESSED_BYTES, 2 * invocation.bytes_moved)
     kb = max(1, -(-peak // (sharers * 1000)))
     # What processes share counts for each; and OpenDC takes the megabytes of a task for mebibytes of its host.
-    most_kb = node.memory_bytes // 2**20 * 1000 if node and node.memory_bytes else kb
+    most_kb = max(1, node.memory_bytes // 2**20 * 1000) if node and node.memory_bytes else kb
     if kb > most_kb:
         notes.told["tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"] += 1
     return min(kb, most_kb)
