@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulake.core.config import GpuType
-from gpulake.replay.fragments import Measured, Sharers, Sizes, fragments_of
+from gpulake.replay.fragments import Measured, Sizes, fragments_of
 from gpulake.replay.processes import Processes, Usage, read_usage
+from gpulake.replay.rates import Rates, Stretch
 from gpulake.replay.run_files import HostKey, Node, ProcessKey, Row, find_run, host_key, number, process_key, whole
 from gpulake.replay.workload import Clockwork, Fragment, Host, Notes, Part, Task, Workload, part_of, powered
 
@@ -117,20 +118,20 @@ def _parts(run: Run, clock: Clockwork, notes: Notes) -> Iterator[Part]:
         yield part_of(tasks, fragments)
 
 
-def _sharing(invocations: Iterable[Invocation]) -> dict[ProcessKey, Sharers]:
-    """Of each process the times of its invocations."""
-    spans: dict[ProcessKey, list[tuple[int, int]]] = defaultdict(list)
+def _sharing(invocations: Iterable[Invocation]) -> dict[ProcessKey, Rates]:
+    """Of each process how many invocations it was serving, by time."""
+    found: dict[ProcessKey, Rates] = defaultdict(Rates)
     for each in invocations:
         if each.process:
-            spans[each.process].append((each.begin, each.end))
-    return {process: Sharers(times) for process, times in spans.items()}
+            found[each.process].add(Stretch(each.begin, each.end, 1.0))
+    return found
 
 
 def _task(
     number_: int,
     invocation: Invocation,
     run: Run,
-    sharing: Mapping[ProcessKey, Sharers],
+    sharing: Mapping[ProcessKey, Rates],
     clock: Clockwork,
     notes: Notes,
 ) -> tuple[Task, list[Fragment]]:

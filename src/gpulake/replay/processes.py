@@ -158,9 +158,13 @@ def _read_gpus(files: RunFiles, owners: Processes, usage: Usage) -> None:
         gpu = (host_key(folder, row), str(row["gpu_uuid"]))
         holders[gpu, instant].add(owner)
         usage.open_gpus[owner].setdefault(gpu, []).append(instant)
+    users: dict[Gpu, list[ProcessKey]] = defaultdict(list)
+    for owner, gpus in usage.open_gpus.items():
+        for gpu in gpus:
+            users[gpu].append(owner)
     for gpu, begin, end, busy in _busy_times(files):
-        for owner in {each for each, gpus in usage.open_gpus.items() if gpu in gpus}:
-            having = holders.get((gpu, end), set())
+        having = holders.get((gpu, end), set())
+        for owner in users.get(gpu, ()):
             usage.gpu[owner].add(Stretch(begin, end, busy / len(having) if owner in having else 0.0))
 
 
