@@ -208,6 +208,16 @@ def test_gpus_are_busy_for_those_that_have_them_open(tmp_path: Path) -> None:
     assert workload.hosts == [Host("node-1", 1, 4, 3000, 2**30, 2, "NVIDIA H200")]
 
 
+def test_a_node_that_served_nothing_is_a_host_and_one_that_was_not_parsed_is_said(tmp_path: Path) -> None:
+    write_run(tmp_path / "r" / "n1", invocations=[invoked(0, 1000)])
+    idle = write_run(tmp_path / "r" / "n2", nodes=[{**OTHER, "node_id": "n2"}])
+    (idle / "cctf" / "invocations.jsonl").unlink()
+    (tmp_path / "r" / "n3" / "segments").mkdir(parents=True)
+    tasks, _, workload = exported(tmp_path / "r")
+    assert (len(tasks), workload.hosts) == (1, [Host("node-1", 2, 4, 3000, 2**30)])
+    assert workload.notes.told == {"nodes left out, since they were not parsed: gpulake collect parse RUN_DIR": 1}
+
+
 def test_a_folder_without_a_run_is_the_users_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no invocations\.jsonl"):
         from_run(tmp_path, Clockwork(), {})

@@ -53,6 +53,8 @@ def from_run(path: Path, clock: Clockwork, gpu_types: Mapping[str, GpuType]) -> 
     usage = read_usage(files, processes)
     for name, count in files.unread.items():
         notes.told[f"lines of {name} that are no JSON objects"] += count
+    if files.unparsed:
+        notes.told["nodes left out, since they were not parsed: gpulake collect parse RUN_DIR"] += files.unparsed
     run = Run(nodes, invocations, usage)
     hosts = [powered(host, gpu_types) for host in _hosts(run, clock, notes)]
     origin = {"kind": "run", "path": str(path), "folders": len(files.folders)}
