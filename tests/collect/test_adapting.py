@@ -107,6 +107,15 @@ def test_a_log_is_followed_over_being_emptied_even_when_it_grew_past_where_it_wa
     assert paths(run) == ["/1", "/2", "/3", "/4", "/5", "/6", "/7"]
 
 
+def test_a_log_that_was_emptied_and_begins_with_the_same_line_is_read_anew(tmp_path: Path) -> None:
+    log, run = tmp_path / "access.log", tmp_path / "run"
+    log.write_text("begin\n" + line(1) + line(2))
+    assert adapting(run).read(log).invocations == 2
+    log.write_text("begin\n" + line(3))
+    assert adapting(run).read(log).invocations == 1
+    assert paths(run) == ["/1", "/2", "/3"]
+
+
 def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     log, run = tmp_path / "access.log", tmp_path / "run"
     log.write_text("")
@@ -248,6 +257,14 @@ def test_what_does_not_exist_is_refused(tmp_path: Path, arguments: list[str], me
     result = CliRunner().invoke(command, [*arguments, "--run-dir", str(tmp_path / "run")])
     assert isinstance(result.exception, UsageError)
     assert message in result.exception.message
+
+
+def test_a_pipe_that_is_given_as_a_file_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(writer)
+    with os.fdopen(reader), pytest.raises(InputError) as caught:
+        adapting(tmp_path / "run").read(Path(f"/dev/fd/{reader}"))
+    assert caught.value.hint == "pipe it in, and write - for it"
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
