@@ -26,6 +26,12 @@ from gpulake.core.errors import ConfigError
         ("http://a", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b"}, "http://a/v1/metrics"),
         ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_SDK_DISABLED": "true"}, None),
         ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_METRICS_EXPORTER": "none"}, None),
+        ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_METRICS_EXPORTER": ""}, "https://b/v1/metrics"),
+        (
+            "",
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_METRICS_EXPORTER": "console, otlp"},
+            "https://b/v1/metrics",
+        ),
         ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://b:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, None),
         ("", {"OTEL_EXPORTER_OTLP_HEADERS": "a=b"}, None),
     ],

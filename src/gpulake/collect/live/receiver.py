@@ -53,7 +53,8 @@ def _is_off(environment: Mapping[str, str]) -> bool:
     """Whether the variables, which are every program's on this host, are not meant for us."""
     protocol = environment.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    return is_disabled or environment.get("OTEL_METRICS_EXPORTER", "otlp") != "otlp" or protocol == "grpc"
+    exporters = (environment.get("OTEL_METRICS_EXPORTER") or "otlp").replace(" ", "").split(",")
+    return is_disabled or "otlp" not in exporters or protocol == "grpc"
 
 
 def _with_path(url: str) -> str:
