@@ -250,6 +250,8 @@ def test_a_file_of_which_nothing_could_be_read_is_an_error(tmp_path: Path) -> No
         (["apache", "x"], "no adapter named 'apache'"),
         (["nginx", "x", "--tz", "Mars/Base"], "no time zone 'Mars/Base'"),
         (["nginx", "x", "y", "--follow"], "2 files to follow"),
+        (["sacct", "x", "--format", "%i"], "sacct has neither a --format nor a --trace-header"),
+        (["otlp", "x", "--trace-header", "X-Id"], "otlp has neither a --format nor a --trace-header"),
         (["nginx", "x", "--node-id", "../up"], "the node id is '../up'"),
     ],
 )
