@@ -247,6 +247,9 @@ def test_the_commands_import_and_export(config: Config, tmp_path: Path) -> None:
         (("--run", ".", "--cluster", "c"), "--run was given with what chooses jobs of the lake"),
         (("--cluster", "w", "--from", "soon"), "'soon' is no day"),
         (("--cluster", "w", "--user", "ann"), "w was imported: it goes out whole"),
+        (("--cluster", "w", "--gpu-cores", "4"), "w was imported: it goes out as it came in"),
+        (("--cluster", "w", "--schema-version", "2"), "w was imported: it goes out as it came in"),
+        (("--cluster", "w", "--compat-int64-times"), "w was imported: it goes out as it came in"),
         (("--policy", "Fifo"), "OpenDC has no policy named 'Fifo'"),
     ],
 )
