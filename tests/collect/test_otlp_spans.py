@@ -165,10 +165,18 @@ def test_lines_that_are_no_export_are_told() -> None:
     ]
 
 
-def test_a_log_that_begins_in_the_middle_of_a_line_loses_that_line_alone() -> None:
+@pytest.mark.parametrize("cut", [10, 19])
+def test_a_log_that_begins_in_the_middle_of_a_line_loses_that_line_alone(cut: int) -> None:
     exported = json.dumps(export(span()))
-    outcomes = read(exported[20:], exported, "{", exported)
+    assert exported[19] == "{"
+    outcomes = read(exported[cut:], exported, "{", exported)
     assert [(type(one), one.line_number) for one in outcomes] == [(Rejected, 1), (Found, 2), (Rejected, 3), (Found, 4)]
+
+
+def test_a_file_that_is_something_else_is_not_kept_in_memory() -> None:
+    lines = (Line(number, "GET / HTTP/1.1") for number in range(1, 4))
+    outcomes = ADAPTERS.get("otlp")(Asked(node="n1")).read(lines)
+    assert [next(outcomes), next(lines).number] == [Rejected(1, "not JSON", "GET / HTTP/1.1"), 2]
 
 
 def test_a_line_that_is_still_written_is_left_for_the_next_time() -> None:

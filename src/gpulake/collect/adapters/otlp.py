@@ -46,7 +46,7 @@ class OtlpSpans:
                 yield from self._spans(line.number, content)
             elif not line.text.strip():
                 yield LeftOut(line.number, EMPTY)
-            elif line.number == 1:
+            elif line.number == 1 and line.text.lstrip().startswith("{"):
                 yield from self._document(line, lines)
             elif not line.is_ended:
                 yield LeftOut(line.number, NOT_ENDED)
