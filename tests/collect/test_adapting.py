@@ -22,7 +22,7 @@ from gpulake.cli.collect.adapt import command
 from gpulake.collect.adapters import Asked
 from gpulake.collect.adapting import Adapting
 from gpulake.collect.appending import Appender, append_synced
-from gpulake.collect.growing import Lines
+from gpulake.collect.growing import CHUNK_BYTES, Lines
 from gpulake.collect.rundir import RunDir
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 
@@ -107,12 +107,28 @@ def test_a_log_is_followed_over_being_emptied_even_when_it_grew_past_where_it_wa
     assert paths(run) == ["/1", "/2", "/3", "/4", "/5", "/6", "/7"]
 
 
+def test_a_log_that_was_emptied_and_begins_with_the_same_line_is_read_anew(tmp_path: Path) -> None:
+    log, run = tmp_path / "access.log", tmp_path / "run"
+    log.write_text("begin\n" + line(1) + line(2))
+    assert adapting(run).read(log).invocations == 2
+    log.write_text("begin\n" + line(3))
+    assert adapting(run).read(log).invocations == 1
+    assert paths(run) == ["/1", "/2", "/3"]
+
+
 def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     log, run = tmp_path / "access.log", tmp_path / "run"
     log.write_text("")
     wait = steps(append(log, line(1)[:30]), append(log, line(1)[30:] + line(2)[:9]), append(log, line(2)[9:]))
     (tally,) = adapting(run).follow(log, wait)
     assert (tally.invocations, tally.rejected) == (2, 0)
+
+
+def test_a_first_line_of_any_length_is_followed(tmp_path: Path) -> None:
+    log, run = tmp_path / "access.log", tmp_path / "run"
+    log.write_text("x" * CHUNK_BYTES + "\n" + line(1))
+    (tally,) = adapting(run).follow(log, steps(append(log, line(2))))
+    assert (tally.rejected, paths(run)) == (1, ["/1", "/2"])
 
 
 def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -234,6 +250,8 @@ def test_a_file_of_which_nothing_could_be_read_is_an_error(tmp_path: Path) -> No
         (["apache", "x"], "no adapter named 'apache'"),
         (["nginx", "x", "--tz", "Mars/Base"], "no time zone 'Mars/Base'"),
         (["nginx", "x", "y", "--follow"], "2 files to follow"),
+        (["sacct", "x", "--format", "%i"], "sacct has neither a --format nor a --trace-header"),
+        (["otlp", "x", "--trace-header", "X-Id"], "otlp has neither a --format nor a --trace-header"),
         (["nginx", "x", "--node-id", "../up"], "the node id is '../up'"),
     ],
 )
@@ -241,6 +259,14 @@ def test_what_does_not_exist_is_refused(tmp_path: Path, arguments: list[str], me
     result = CliRunner().invoke(command, [*arguments, "--run-dir", str(tmp_path / "run")])
     assert isinstance(result.exception, UsageError)
     assert message in result.exception.message
+
+
+def test_a_pipe_that_is_given_as_a_file_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(writer)
+    with os.fdopen(reader), pytest.raises(InputError) as caught:
+        adapting(tmp_path / "run").read(Path(f"/dev/fd/{reader}"))
+    assert caught.value.hint == "pipe it in, and write - for it"
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:

@@ -412,6 +412,34 @@ def test_a_full_disk_holds_records_back_until_there_is_room(tmp_path: Path) -> N
     assert (blocked / "events.jsonl").read_text() == '{"n":1}\n{"n":2}\n'
 
 
+def test_what_was_dropped_while_there_was_no_room_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("gpulake.collect.journal.MOST_WAITING", 2)
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where a folder should be")
+    journal = Journal(interval_seconds=3600)
+    for number in range(5):
+        journal.add(blocked / "events.jsonl", {"n": number})
+        journal.flush()
+    blocked.unlink()
+    journal.flush()
+    journal.close()
+    assert [record.message for record in caplog.records] == [
+        f"cannot write {blocked / 'events.jsonl'}: File exists; rows wait for room",
+        "rows are written again, dropped=3",
+    ]
+
+
+def test_rows_that_are_left_at_the_end_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where a folder should be")
+    journal = Journal(interval_seconds=3600)
+    journal.add(blocked / "events.jsonl", {"n": 1})
+    journal.close()
+    assert caplog.records[-1].message == "1 rows could not be written, dropped=0"
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn of what this is about
 def test_a_worker_that_was_forked_writes_its_own_and_not_its_parents(tmp_path: Path) -> None:
     journal = Journal(interval_seconds=3600)

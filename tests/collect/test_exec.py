@@ -277,6 +277,15 @@ def test_python_leaves_no_signals_ignored_behind(tmp_path: Path) -> None:
     assert done.stdout == alone.stdout
 
 
+def test_a_parent_that_ignores_the_end_of_its_children_costs_nothing(tmp_path: Path) -> None:
+    ignore = "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    told = "import signal,sys; print(signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN); sys.exit(3)"
+    command = [sys.executable, "-c", ignore, *wrapped(tmp_path / "n1", sys.executable, "-c", told)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    statuses = [row["status"] for row in rows(tmp_path / "n1", "events.exec.*.jsonl")]
+    assert (done.returncode, done.stdout, statuses) == (3, "True\n", [3])
+
+
 def test_cpus_are_written_as_everywhere() -> None:
     here = set(range(8))
     assert cpus_of("0-2,7", here) == {0, 1, 2, 7}

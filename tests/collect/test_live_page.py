@@ -149,6 +149,22 @@ def test_only_so_many_are_served_at_once(start: Callable[..., Server]) -> None:
             connection.close()
 
 
+def test_a_host_that_is_out_of_threads_serves_again_once_it_has_some(
+    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start(state())
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(MOST_CONNECTIONS):
+            with socket.create_connection(server.address, timeout=10) as connection:
+                assert connection.recv(1) == b""  # hung up on
+    assert (ask(server)[0], server.refused) == (200, 0)
+
+
 def test_requests_leave_no_trace_on_the_terminal(
     start: Callable[..., Server], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +230,7 @@ def test_a_password_is_asked_for_and_the_path_that_is_excepted_needs_none(
     assert ask(server, Authorization=basic("bob", "secret"))[0] == 401
     assert ask(server, Authorization="Bearer secret")[0] == 401
     assert ask(server, Authorization="Basic !!!")[0] == 401
+    assert ask(server, Authorization="Basic \xe9\xe9\xe9\xe9")[0] == 401
     assert ask(server, "/healthz")[0] == 200
     assert ask(server, "/")[0] == 401
 

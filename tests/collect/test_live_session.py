@@ -26,6 +26,12 @@ from gpulake.core.errors import ConfigError
         ("http://a", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b"}, "http://a/v1/metrics"),
         ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_SDK_DISABLED": "true"}, None),
         ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_METRICS_EXPORTER": "none"}, None),
+        ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_METRICS_EXPORTER": ""}, "https://b/v1/metrics"),
+        (
+            "",
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://b", "OTEL_METRICS_EXPORTER": "console, otlp"},
+            "https://b/v1/metrics",
+        ),
         ("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://b:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, None),
         ("", {"OTEL_EXPORTER_OTLP_HEADERS": "a=b"}, None),
     ],
@@ -39,7 +45,18 @@ def test_where_to_is_the_flag_or_the_environment_and_else_nowhere(
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "ftp://a", "a:4318", "http://", "http://a:99999", "http://a b", "http://u:pw@a"]
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://a",
+        "a:4318",
+        "http://",
+        "http://a:99999",
+        "http://a b",
+        "http://[::1",
+        "http://u:pw@a",
+        "http://u:pw@[::1",
+    ],
 )
 def test_only_http_is_spoken_and_secrets_are_not_part_of_an_address(url: str) -> None:
     with pytest.raises(ConfigError) as caught:

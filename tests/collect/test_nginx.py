@@ -80,6 +80,12 @@ def test_the_header_of_the_trace_id_can_be_chosen(field: str) -> None:
     assert invocation('1763216881.042 "a" "b"', format=form, trace_field=field).trace_id == "b"
 
 
+@pytest.mark.parametrize("field", ["request_id", "$request_id"])
+def test_a_variable_that_is_no_header_can_hold_the_trace_id(field: str) -> None:
+    form = '$msec "$http_x_trace_id" "$request_id"'
+    assert invocation('1763216881.042 "a" "b"', format=form, trace_field=field).trace_id == "b"
+
+
 @pytest.mark.parametrize(
     ("time", "form", "expected_ms"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpulake.collect.adapters import ADAPTERS, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import ADAPTERS, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
 from gpulake.collect.adapting import Adapting
 from gpulake.collect.invocation import Invocation
 from gpulake.collect.rundir import RunDir
@@ -163,6 +163,27 @@ def test_lines_that_are_no_export_are_told() -> None:
         Rejected(3, "not JSON", "[1]"),
         LeftOut(4, "exports without spans"),
     ]
+
+
+@pytest.mark.parametrize("cut", [10, 19])
+def test_a_log_that_begins_in_the_middle_of_a_line_loses_that_line_alone(cut: int) -> None:
+    exported = json.dumps(export(span()))
+    assert exported[19] == "{"
+    outcomes = read(exported[cut:], exported, "{", exported)
+    assert [(type(one), one.line_number) for one in outcomes] == [(Rejected, 1), (Found, 2), (Rejected, 3), (Found, 4)]
+
+
+def test_a_file_that_is_something_else_is_not_kept_in_memory() -> None:
+    lines = (Line(number, "GET / HTTP/1.1") for number in range(1, 4))
+    outcomes = ADAPTERS.get("otlp")(Asked(node="n1")).read(lines)
+    assert [next(outcomes), next(lines).number] == [Rejected(1, "not JSON", "GET / HTTP/1.1"), 2]
+
+
+def test_a_line_that_is_still_written_is_left_for_the_next_time() -> None:
+    exported = json.dumps(export(span()))
+    lines = iter([Line(1, exported), Line(2, exported[:20], is_ended=False)])
+    _, last = ADAPTERS.get("otlp")(Asked(node="n1")).read(lines)
+    assert last == LeftOut(2, NOT_ENDED)
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], [1], {"attributes": 3}, [[{"spans": [1]}]], {"a": {"b": []}}])

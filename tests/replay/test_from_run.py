@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpulake.cli.export.opendc import command
 from gpulake.core.errors import InputError
 from gpulake.replay.exports.opendc_checks import Checks
 from gpulake.replay.from_run import from_run
@@ -64,7 +66,7 @@ def test_a_task_is_covered_from_its_begin_to_its_end_though_samples_are_not(tmp_
         proc_metrics=[sampled(12_000, 500), sampled(13_000, 1500), sampled(21_000, 250)],
     )
     tasks, fragments, workload = exported(run)
-    assert tasks == [Task(0, "p1", 9_000, 10_000, 2, 6000.0, 2000)]
+    assert tasks == [Task(0, "p1", 9_000, 10_000, 2, 6000.0, 2048)]
     assert fragments == [
         Fragment(0, 1500, 1500.0),  # the half second before the first sample is like the first one
         Fragment(0, 8000, 4500.0),  # what nobody saw is like the last one before
@@ -99,7 +101,7 @@ def test_what_children_use_is_the_commands(tmp_path: Path) -> None:
         ],
     )
     tasks, fragments, _ = exported(run)
-    assert [(task.name, task.mem_capacity_kb) for task in tasks] == [("own", 2000), ("p1", 6000)]
+    assert [(task.name, task.mem_capacity_kb) for task in tasks] == [("own", 2048), ("p1", 6144)]
     assert [fragment.cpu_usage_mhz for fragment in fragments] == [pytest.approx(2700.0), pytest.approx(3000.0)]
 
 
@@ -121,7 +123,7 @@ def test_requests_of_one_service_share_what_it_uses(tmp_path: Path) -> None:
     )
     tasks, fragments, workload = exported(run)
     assert fragments == [Fragment(0, 1000, 2400.0), Fragment(0, 1000, 1200.0), Fragment(1, 1000, 1200.0)]
-    assert [task.mem_capacity_kb for task in tasks] == [1000, 1000]
+    assert [task.mem_capacity_kb for task in tasks] == [1024, 1024]
     assert workload.notes.inferred == {"usage of a process that served several at once, shared by them": 2}
 
 
@@ -132,7 +134,7 @@ def test_what_nobody_measured_is_guessed_and_said(tmp_path: Path) -> None:
         invocations=[invoked(0, 1000, "a"), invoked(0, 1000, "b", cpu_time_ms=1500)],
     )
     tasks, fragments, workload = exported(run, Clockwork(core_mhz=2000.0))
-    assert tasks == [Task(0, "a", 0, 1000, 1, 2000.0, 65_536), Task(1, "b", 0, 1000, 2, 4000.0, 65_536)]
+    assert tasks == [Task(0, "a", 0, 1000, 1, 2000.0, 67_109), Task(1, "b", 0, 1000, 2, 4000.0, 67_109)]
     assert fragments == [Fragment(0, 1000, 2000.0), Fragment(1, 1000, 3000.0)]
     assert workload.notes.guessed == {
         "clock rate of a core: 2000 MHz": 1,
@@ -140,6 +142,15 @@ def test_what_nobody_measured_is_guessed_and_said(tmp_path: Path) -> None:
         "memory: twice the bytes moved, and 64 MiB at least": 2,
     }
     assert workload.notes.inferred == {"usage, evenly, from the CPU time that was traced": 1}
+
+
+def test_memory_is_in_thousands_of_bytes_and_stays_within_the_node(tmp_path: Path) -> None:
+    """Ten children that share half a gibibyte have five in all; the node has one."""
+    children = [sampled(1000, 0, f"c{pid}", pid=pid, ppid=42, rss_kb=512 * 1024) for pid in range(100, 110)]
+    run = write_run(tmp_path / "r", invocations=[invoked(0, 1000)], proc_metrics=[sampled(1000, 0), *children])
+    (task,), _, workload = exported(run)
+    words = "tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"
+    assert (task.mem_capacity_kb, workload.notes.told) == (1_024_000, {words: 1})
 
 
 def test_usage_stays_within_the_node(tmp_path: Path) -> None:
@@ -197,6 +208,16 @@ def test_gpus_are_busy_for_those_that_have_them_open(tmp_path: Path) -> None:
     assert workload.hosts == [Host("node-1", 1, 4, 3000, 2**30, 2, "NVIDIA H200")]
 
 
+def test_a_node_that_served_nothing_is_a_host_and_one_that_was_not_parsed_is_said(tmp_path: Path) -> None:
+    write_run(tmp_path / "r" / "n1", invocations=[invoked(0, 1000)])
+    idle = write_run(tmp_path / "r" / "n2", nodes=[{**OTHER, "node_id": "n2"}])
+    (idle / "cctf" / "invocations.jsonl").unlink()
+    (tmp_path / "r" / "n3" / "segments").mkdir(parents=True)
+    tasks, _, workload = exported(tmp_path / "r")
+    assert (len(tasks), workload.hosts) == (1, [Host("node-1", 2, 4, 3000, 2**30)])
+    assert workload.notes.told == {"nodes left out, since they were not parsed: gpulake collect parse RUN_DIR": 1}
+
+
 def test_a_folder_without_a_run_is_the_users_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no invocations\.jsonl"):
         from_run(tmp_path, Clockwork(), {})
@@ -249,3 +270,18 @@ def test_whatever_was_collected_every_task_is_covered_and_within_its_capacity(
         assert sum(fragment.duration_ms for fragment in own) == task.duration_ms
         assert all(fragment.cpu_usage_mhz <= task.cpu_capacity_mhz for fragment in own)
         assert task.cpu_count <= 4
+
+
+@pytest.mark.parametrize(
+    ("dialect", "words"),
+    [
+        ("both", "opendc --strict run sdk/experiment.json"),
+        ("sdk", "opendc --strict run sdk/experiment.json"),
+        ("legacy", "opendc --legacy run legacy/experiment.json"),
+    ],
+)
+def test_what_is_said_to_come_next_can_be_typed(tmp_path: Path, dialect: str, words: str) -> None:
+    run = write_run(tmp_path / "r", invocations=[invoked(0, 1000)])
+    out = tmp_path / "a b;c"
+    done = CliRunner().invoke(command, ["--run", str(run), "--out", str(out), "--dialect", dialect])
+    assert done.stderr.splitlines()[-1] == f"Next: cd '{out}' && {words}"

@@ -206,6 +206,23 @@ def test_a_folder_that_is_no_workload_is_an_error(config: Config, tmp_path: Path
         Flow(config).import_opendc([folder])
 
 
+def test_an_import_that_fails_leaves_nothing_that_keeps_the_next_one_out(config: Config, tmp_path: Path) -> None:
+    good = write(tmp_path / "good", V3_TASKS, V2_FRAGMENTS)
+    broken = write(tmp_path / "broken", V3_TASKS, V2_FRAGMENTS)
+    (broken / "tasks.parquet").write_bytes(b"no Parquet")
+    strange = write(tmp_path / "strange", V3_TASKS, V2_FRAGMENTS.append_column("color", pa.array(["red", "blue"])))
+    shared = write(tmp_path / "shared", V1_TASKS, V2_FRAGMENTS)
+    flow = Flow(config)
+    for folder in (broken, strange):
+        with pytest.raises(InputError):
+            flow.import_opendc([folder])
+    assert {landing.is_new for landing in flow.import_opendc([good])["good"]} == {True}
+    with pytest.raises(InputError, match="had landed before, as a part of another workload"):
+        flow.import_opendc([shared])
+    names = rows_of(flow.lake, "SELECT DISTINCT workload FROM bronze_opendc_tasks")
+    assert names == [{"workload": "good"}]
+
+
 def gpulake(*arguments: object) -> Result:
     return CliRunner().invoke(root, [str(argument) for argument in arguments])
 
@@ -230,6 +247,9 @@ def test_the_commands_import_and_export(config: Config, tmp_path: Path) -> None:
         (("--run", ".", "--cluster", "c"), "--run was given with what chooses jobs of the lake"),
         (("--cluster", "w", "--from", "soon"), "'soon' is no day"),
         (("--cluster", "w", "--user", "ann"), "w was imported: it goes out whole"),
+        (("--cluster", "w", "--gpu-cores", "4"), "w was imported: it goes out as it came in"),
+        (("--cluster", "w", "--schema-version", "2"), "w was imported: it goes out as it came in"),
+        (("--cluster", "w", "--compat-int64-times"), "w was imported: it goes out as it came in"),
         (("--policy", "Fifo"), "OpenDC has no policy named 'Fifo'"),
     ],
 )

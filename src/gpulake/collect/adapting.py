@@ -87,6 +87,8 @@ class Adapting:
     def _read(self, file: GrowingFile, more: Callable[[], bool]) -> Tally:
         state = self._run.path / "adapted" / f"{self._name}.{file.source_id}.{self._how}.json"
         known = _state(state)
+        if not file.has(known.get("offset", 0)):
+            known = {}
         lines = Lines(known.get("lines", 0), known.get("offset", 0))
         adapter = self._adapter_of(replace(self._asked, source_id=file.source_id))
         batch = _Batch(self._name, self._run, str(file.path), was_read_before=lines.number > 0)

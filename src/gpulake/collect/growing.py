@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import select
@@ -57,9 +58,12 @@ class GrowingFile:
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._first = self._read_first()
         except OSError as error:
-            raise InputError(
-                f"cannot read {str(path)!r}: {error.strerror}", "check the path and who may read it"
-            ) from error
+            hint = (
+                "pipe it in, and write - for it"
+                if error.errno == errno.ESPIPE
+                else "check the path and who may read it"
+            )
+            raise InputError(f"cannot read {str(path)!r}: {error.strerror}", hint) from error
         self._number = os.fstat(self._file).st_ino
         self._read_to = 0
 
@@ -70,13 +74,17 @@ class GrowingFile:
 
     @property
     def is_begun(self) -> bool:
-        """Whether its first line is whole: before that, nobody can tell which file it is."""
-        return self._first.endswith(b"\n")
+        """Whether its first line is whole, or long enough: before that, nobody can tell which file it is."""
+        return self._first.endswith(b"\n") or len(self._first) >= CHUNK_BYTES
 
     @property
     def is_cut(self) -> bool:
         """Whether it was emptied since it was opened, even if it has grown again."""
         return os.fstat(self._file).st_size < self._read_to or not self._read_first().startswith(self._first)
+
+    def has(self, offset: int) -> bool:
+        """Whether it reaches that far: a log that was emptied may begin with the same line again."""
+        return os.fstat(self._file).st_size >= offset
 
     def is_replaced(self) -> bool:
         """Whether another file has its name now. A name that is gone may come back."""

@@ -52,14 +52,15 @@ class Journal:
             by_path: dict[Path, list[object]] = {}
             for path, row in rows:
                 by_path.setdefault(path, []).append(row)
+            failures: list[str] = []
             for path, kept in by_path.items():
                 try:
                     append_synced(path, kept)
                 except OSError as error:
                     self._waiting.extendleft((path, row) for row in reversed(kept))
-                    self._say_once(path, error)
-                else:
-                    self._is_failing = False
+                    failures.append(f"{path}: {error.strerror}")
+            if by_path:
+                self._tell(failures)
 
     def close(self) -> None:
         """The last flush; the thread ends. More may be added: then it begins again."""
@@ -69,6 +70,8 @@ class Journal:
             thread.join()
         self._pid = 0
         self.flush()
+        if self._waiting:
+            LOG.warning("%d rows could not be written, dropped=%d", len(self._waiting), self.dropped)
 
     def _begin(self) -> None:
         """In this process: a thread does not go along when a server forks its workers."""
@@ -84,7 +87,10 @@ class Journal:
         while not end.wait(self._interval_seconds):
             self.flush()
 
-    def _say_once(self, path: Path, error: OSError) -> None:
-        if not self._is_failing:
-            LOG.warning("cannot write %s: %s; rows wait for room, dropped=%d", path, error.strerror, self.dropped)
-        self._is_failing = True
+    def _tell(self, failures: list[str]) -> None:
+        """Once when it begins to fail, and once when that is over."""
+        if failures and not self._is_failing:
+            LOG.warning("cannot write %s; rows wait for room", failures[0])
+        elif self._is_failing and not failures:
+            LOG.warning("rows are written again, dropped=%d", self.dropped)
+        self._is_failing = bool(failures)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError, UsageError
@@ -12,9 +13,9 @@ from gpulake.core.progress import Report
 from gpulake.core.types import Landing
 from gpulake.lake import Lake, Reader
 from gpulake.land.landing import land
-from gpulake.land.readers.opendc import TABLES
+from gpulake.land.readers.opendc import TABLES, check_file
 
-NAMES = "SELECT DISTINCT workload FROM bronze_opendc_tasks"
+NAMES = {table: f"SELECT DISTINCT workload FROM {bronze}" for table, bronze in TABLES.items()}  # noqa: S608
 ROWS = """
 SELECT
     (SELECT count(*) FROM bronze_opendc_tasks WHERE workload = getvariable('workload')) AS tasks,
@@ -44,31 +45,38 @@ def import_opendc(
 
 
 def _check(lake: Lake, workload: str, folder: Path) -> None:
-    """Two workloads of one name would be taken for one."""
+    """Before anything lands: half a workload would keep the whole one out. Two of one name would be taken for one."""
     paths = {table: folder / f"{table}.parquet" for table in TABLES}
     for path in paths.values():
         if not path.is_file():
             raise InputError(
                 f"no {path.name} in {folder}", "an OpenDC workload has tasks.parquet and fragments.parquet"
             )
-    with lake.reading() as reader:
-        names = reader.query(NAMES)["workload"].to_pylist()
-    live = lake.live()[TABLES["tasks"]]
-    tasks = paths["tasks"]
-    is_same = str(tasks.absolute()) in live or _sha256(tasks) in {landing.sha256 for landing in live.values()}
-    if workload in names and not is_same:
-        raise UsageError(f"another workload is named {workload!r}", "give this one a name of its own with --name")
+        check_file(path)
+    for table, path in paths.items():
+        with lake.reading() as reader:
+            is_named = workload in reader.query(NAMES[table])["workload"].to_pylist()
+        live = lake.live()[TABLES[table]]
+        has_landed = _sha256(path) in {landing.sha256 for landing in live.values()}
+        if has_landed and not is_named:
+            _refuse(path)
+        if table == "tasks" and is_named and not has_landed and str(path.absolute()) not in live:
+            raise UsageError(f"another workload is named {workload!r}", "give this one a name of its own with --name")
 
 
 def _check_rows(reader: Reader, workload: str, folder: Path) -> None:
-    """A content lands once: a file that another workload has as well stays that one's."""
+    """Two folders of one import may have a file in common: it stays the first one's."""
     (row,) = reader.query(ROWS, workload=workload).to_pylist()
     for table, count in row.items():
         if not count:
-            raise InputError(
-                f"{folder / f'{table}.parquet'} had landed before, as a part of another workload",
-                "a content lands once; import this workload into a lake of its own",
-            )
+            _refuse(folder / f"{table}.parquet")
+
+
+def _refuse(path: Path) -> NoReturn:
+    raise InputError(
+        f"{path} had landed before, as a part of another workload",
+        "a content lands once; import this workload into a lake of its own",
+    )
 
 
 def _sha256(path: Path) -> str:

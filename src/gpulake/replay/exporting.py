@@ -32,4 +32,9 @@ def export_lake(
         return export.write(from_lake(reader, Selection(chosen, user, *days, clock), gpu_types), folder)
     if user or any(days):
         raise UsageError(f"{chosen} was imported: it goes out whole", "leave out --user, --from and --to")
+    if clock != Clockwork() or export.has_plain_times or export.schema_version != OpendcExport.schema_version:
+        raise UsageError(
+            f"{chosen} was imported: it goes out as it came in",
+            "leave out what would change it: sizes, times and versions",
+        )
     return export_imported(reader, chosen, export, folder)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,25 +14,12 @@ from gpulake.replay.workload import Fragment, Notes
 SLACK_CORES = 1e-6
 
 
-class Sharers:
-    """The times of all invocations of a process."""
-
-    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
-        self._spans = sorted(spans)
-        self._longest = max((end - begin for begin, end in self._spans), default=0)
-
-    def between(self, begin: int, end: int) -> list[tuple[int, int]]:
-        first = bisect_left(self._spans, (begin - self._longest, 0))
-        last = bisect_left(self._spans, (end, 0))
-        return [span for span in self._spans[first:last] if begin < span[1]]
-
-
 class Measured(NamedTuple):
     begin: int
     end: int
     cpu: Rates | None  # cores in use by its process and that one's children
     gpu: Rates | None  # GPUs in use, likewise
-    sharing: Sharers | None  # the invocations of the same process, this one among them
+    sharing: Rates | None  # how many invocations of the process were under way, this one among them
     cpu_ms: float | None
     gpus: int  # that its process had open
 
@@ -90,11 +76,9 @@ def fragments_of(task_id: int, measured: Measured, sizes: Sizes, notes: Notes) -
 
 def _pieces(measured: Measured, notes: Notes) -> list[Piece]:
     begin, end = measured.begin, measured.end
-    others = measured.sharing.between(begin, end) if measured.sharing else []
-    sharers = Rates([Stretch(first, last, 1.0) for first, last in others])
     cpu, is_own = _cpu_rates(measured, notes)
-    found = together(begin, end, [cpu, _gpu_rates(measured, notes), sharers])
-    if len(others) > 1:
+    found = together(begin, end, [cpu, _gpu_rates(measured, notes), measured.sharing or Rates()])
+    if any(each.rates[2] > 1 for each in found):
         notes.inferred["usage of a process that served several at once, shared by them"] += 1
     if any(each.is_filled for each in found):
         notes.inferred["usage where there is no sample: that of the nearest one"] += 1

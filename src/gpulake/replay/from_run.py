@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulake.core.config import GpuType
-from gpulake.replay.fragments import Measured, Sharers, Sizes, fragments_of
+from gpulake.replay.fragments import Measured, Sizes, fragments_of
 from gpulake.replay.processes import Processes, Usage, read_usage
+from gpulake.replay.rates import Rates, Stretch
 from gpulake.replay.run_files import HostKey, Node, ProcessKey, Row, find_run, host_key, number, process_key, whole
 from gpulake.replay.workload import Clockwork, Fragment, Host, Notes, Part, Task, Workload, part_of, powered
 
 TASKS_OF_A_PART = 10_000
-GUESSED_KB = 65_536
+GUESSED_BYTES = 64 * 2**20
 
 
 class Invocation(NamedTuple):
@@ -52,6 +53,8 @@ def from_run(path: Path, clock: Clockwork, gpu_types: Mapping[str, GpuType]) -> 
     usage = read_usage(files, processes)
     for name, count in files.unread.items():
         notes.told[f"lines of {name} that are no JSON objects"] += count
+    if files.unparsed:
+        notes.told["nodes left out, since they were not parsed: gpulake collect parse RUN_DIR"] += files.unparsed
     run = Run(nodes, invocations, usage)
     hosts = [powered(host, gpu_types) for host in _hosts(run, clock, notes)]
     origin = {"kind": "run", "path": str(path), "folders": len(files.folders)}
@@ -117,20 +120,20 @@ def _parts(run: Run, clock: Clockwork, notes: Notes) -> Iterator[Part]:
         yield part_of(tasks, fragments)
 
 
-def _sharing(invocations: Iterable[Invocation]) -> dict[ProcessKey, Sharers]:
-    """Of each process the times of its invocations."""
-    spans: dict[ProcessKey, list[tuple[int, int]]] = defaultdict(list)
+def _sharing(invocations: Iterable[Invocation]) -> dict[ProcessKey, Rates]:
+    """Of each process how many invocations it was serving, by time."""
+    found: dict[ProcessKey, Rates] = defaultdict(Rates)
     for each in invocations:
         if each.process:
-            spans[each.process].append((each.begin, each.end))
-    return {process: Sharers(times) for process, times in spans.items()}
+            found[each.process].add(Stretch(each.begin, each.end, 1.0))
+    return found
 
 
 def _task(
     number_: int,
     invocation: Invocation,
     run: Run,
-    sharing: Mapping[ProcessKey, Sharers],
+    sharing: Mapping[ProcessKey, Rates],
     clock: Clockwork,
     notes: Notes,
 ) -> tuple[Task, list[Fragment]]:
@@ -147,10 +150,7 @@ def _task(
     )
     sizes = Sizes(core_mhz, node.cores if node else None, clock.gpu_mhz, clock.gpu_cores)
     cut = fragments_of(number_, measured, sizes, notes)
-    memory_kb = run.usage.peak_kb(invocation.process, invocation.begin, invocation.end)
-    if memory_kb is None:
-        notes.guessed["memory: twice the bytes moved, and 64 MiB at least"] += 1
-        memory_kb = max(GUESSED_KB, 2 * invocation.bytes_moved // 1024)
+    memory_kb = _memory_kb(invocation, node, run.usage, cut.sharers, notes)
     task = Task(
         number_,
         invocation.name,
@@ -158,11 +158,25 @@ def _task(
         invocation.end - invocation.begin,
         cut.cpu_count,
         cut.cpu_count * core_mhz,
-        max(1, memory_kb // cut.sharers),
+        memory_kb,
         cut.gpu_count,
         cut.gpu_capacity_mhz,
     )
     return task, cut.fragments
+
+
+def _memory_kb(invocation: Invocation, node: Node | None, usage: Usage, sharers: int, notes: Notes) -> int:
+    """In thousands of bytes, as the loader counts them."""
+    peak = usage.peak_bytes(invocation.process, invocation.begin, invocation.end)
+    if peak is None:
+        notes.guessed["memory: twice the bytes moved, and 64 MiB at least"] += 1
+        peak = max(GUESSED_BYTES, 2 * invocation.bytes_moved)
+    kb = max(1, -(-peak // (sharers * 1000)))
+    # What processes share counts for each; and OpenDC takes the megabytes of a task for mebibytes of its host.
+    most_kb = max(1, node.memory_bytes // 2**20 * 1000) if node and node.memory_bytes else kb
+    if kb > most_kb:
+        notes.told["tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"] += 1
+    return min(kb, most_kb)
 
 
 def _hosts(run: Run, clock: Clockwork, notes: Notes) -> list[Host]:

@@ -86,7 +86,7 @@ class Processes:
 
 @dataclass
 class Memory:
-    """Resident memory of a process and its children, by time."""
+    """Resident bytes of a process and its children, by time."""
 
     by_instant: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _instants: list[int] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Usage:
     memory: dict[ProcessKey, Memory] = field(default_factory=lambda: defaultdict(Memory))
     open_gpus: dict[ProcessKey, dict[Gpu, list[int]]] = field(default_factory=lambda: defaultdict(dict))
 
-    def peak_kb(self, process: ProcessKey | None, begin: int, end: int) -> int | None:
+    def peak_bytes(self, process: ProcessKey | None, begin: int, end: int) -> int | None:
         return self.memory[process].peak(begin, end) if process in self.memory else None
 
     def gpus_between(self, process: ProcessKey | None, begin: int, end: int) -> int:
@@ -126,9 +126,9 @@ def read_usage(files: RunFiles, owners: Processes) -> Usage:
         if owner is None or instant is None:
             continue
         has_cpu = _add_cpu(usage, owner, instant, row) or has_cpu
-        kb = whole(row.get("rss_kb"))
-        if kb is not None:
-            usage.memory[owner].by_instant[instant] += kb
+        kib = whole(row.get("rss_kb"))
+        if kib is not None:
+            usage.memory[owner].by_instant[instant] += kib * 1024
     if not has_cpu:
         for folder, row in files.rows("proc_cpu.jsonl"):
             owner = owners.owner(process_key(folder, row))
@@ -158,9 +158,13 @@ def _read_gpus(files: RunFiles, owners: Processes, usage: Usage) -> None:
         gpu = (host_key(folder, row), str(row["gpu_uuid"]))
         holders[gpu, instant].add(owner)
         usage.open_gpus[owner].setdefault(gpu, []).append(instant)
+    users: dict[Gpu, list[ProcessKey]] = defaultdict(list)
+    for owner, gpus in usage.open_gpus.items():
+        for gpu in gpus:
+            users[gpu].append(owner)
     for gpu, begin, end, busy in _busy_times(files):
-        for owner in {each for each, gpus in usage.open_gpus.items() if gpu in gpus}:
-            having = holders.get((gpu, end), set())
+        having = holders.get((gpu, end), set())
+        for owner in users.get(gpu, ()):
             usage.gpu[owner].add(Stretch(begin, end, busy / len(having) if owner in having else 0.0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from math import fsum
@@ -91,11 +91,10 @@ class Together(NamedTuple):
     is_filled: bool
 
 
-def together(begin: int, end: int, sources: Sequence[Rates], cuts: Iterable[int] = ()) -> list[Together]:
+def together(begin: int, end: int, sources: Sequence[Rates]) -> list[Together]:
     """Several rates over one interval, cut where any of them changes."""
     pieces = [source.slices(begin, end) for source in sources]
-    edges = sorted({begin, end, *cuts, *(piece.begin for source in pieces for piece in source)})
-    edges = [edge for edge in edges if begin <= edge <= end]
+    edges = sorted({begin, end, *(piece.begin for source in pieces for piece in source)})
     places = [0] * len(pieces)
     found = []
     for one, other in pairwise(edges):

@@ -36,9 +36,10 @@ class Node:
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The folders of a run, and how many lines of them could not be read."""
+    """The folders of a run, nodes of it that were not parsed, and how many lines could not be read."""
 
     folders: tuple[Path, ...]
+    unparsed: int = 0
     unread: Counter[str] = field(default_factory=Counter)
 
     def rows(self, name: str) -> Iterator[tuple[str, Row]]:
@@ -83,15 +84,17 @@ class RunFiles:
 
 
 def find_run(path: Path) -> RunFiles:
-    """The folders with invocations at or below a path."""
+    """The folders of nodes at or below a path. A node that served nothing is still a host."""
     if not path.is_dir():
         raise InputError(f"no folder at {path}", "name the folder of a run, or one that was merged")
     here = [path, *(path / name for name in FOLDERS)]
     below = sorted(folder for name in FOLDERS for folder in path.glob(f"*/{name}"))
-    for folders in (here, below):
-        found = tuple(folder for folder in folders if (folder / "invocations.jsonl").is_file())
-        if found:
-            return RunFiles(found)
+    raw = sum(not any((folder.parent / name).is_dir() for name in FOLDERS) for folder in path.glob("*/segments"))
+    for folders, unparsed in ((here, 0), (below, raw)):
+        if any((folder / "invocations.jsonl").is_file() for folder in folders):
+            parts = ("invocations.jsonl", "nodes.json")
+            found = tuple(folder for folder in folders if any((folder / part).is_file() for part in parts))
+            return RunFiles(found, unparsed)
     raise InputError(f"no invocations.jsonl in {path}", "parse the run first: gpulake collect parse RUN_DIR")
 
 

@@ -85,7 +85,6 @@ class Host:
     gpu_type: str | None = None
     gpu_idle_watts: float | None = None
     gpu_busy_watts: float | None = None
-    gpu_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)

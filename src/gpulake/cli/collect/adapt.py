@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpulake.collect.adapting import Adapting, Tally
 
 POLL_SECONDS = 0.5
+FORMATTED = ("nginx", "envoy")  # whose lines are written as the user likes
 
 
 @click.command()
@@ -73,6 +74,8 @@ def command(
         zone=zone_of(zone),
     )
     adapting = Adapting(adapter, place.run, asked)
+    if (log_format or trace_field) and adapter not in FORMATTED:
+        raise UsageError(f"{adapter} has neither a --format nor a --trace-header", "leave them out")
     tallies = _followed(adapting, inputs) if follow else [_read(adapting, name) for name in inputs]
     if as_json:
         click.echo(json.dumps([asdict(tally) for tally in tallies]))
@@ -84,7 +87,7 @@ def command(
         if tally.rejected and not tally.invocations and not tally.was_read_before:
             raise InputError(
                 f"nothing in {tally.file!r} could be read",
-                "is it of this adapter? --format says how its lines are written",
+                "is it of this adapter?" + (" --format says how its lines are written" if adapter in FORMATTED else ""),
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def command(out: Path, run: Path | None, lake: Path | None, as_json: bool, **opt
     if as_json:
         print_json({"out": str(exported.folder), **exported.summary})
     else:
-        _print(exported.folder, exported.summary)
+        _print(exported.folder, exported.summary, export.dialects[0])
 
 
 def _day(text: str | None) -> date | None:
@@ -86,10 +87,11 @@ def _day(text: str | None) -> date | None:
         raise UsageError(f"{text!r} is no day", "write it like 2026-01-31") from error
 
 
-def _print(folder: Path, summary: dict[str, Any]) -> None:
+def _print(folder: Path, summary: dict[str, Any], dialect: str) -> None:
     click.echo(f"{summary['tasks']:,} tasks and {summary['fragments']:,} fragments in {folder}")
     # Numbers are the result; what they rest on is talk.
     for title in ("left_out", "split", "inferred", "guessed", "told"):
         for reason, count in summary[title].items():
             click.echo(f"  {title.replace('_', ' '):<9}{count:>12,}  {label(reason)}", err=True)
-    click.echo(f"Next: cd {folder} && opendc --strict run sdk/experiment.json", err=True)
+    flag = "--strict" if dialect == "sdk" else "--legacy"
+    click.echo(f"Next: cd {shlex.quote(str(folder))} && opendc {flag} run {dialect}/experiment.json", err=True)

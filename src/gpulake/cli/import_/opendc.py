@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,4 +46,4 @@ def command(folders: tuple[Path, ...], name: str | None, lake: Path | None, as_j
         for landing in landings
     ]
     print_table(("workload", "table", "rows landed", "quarantined", ""), rows)
-    click.echo(f"Next: gpulake export opendc --cluster {next(iter(landed))} --out DIR", err=True)
+    click.echo(f"Next: gpulake export opendc --cluster {shlex.quote(next(iter(landed)))} --out DIR", err=True)

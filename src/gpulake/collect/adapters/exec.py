@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gpulake.collect.appending import append_synced
 from gpulake.collect.invocation import Invocation, PlacementEvent, Times
@@ -70,8 +71,10 @@ def run_command(command: Command, place: Place, clock: Clock, say: Callable[[str
     context = context_from({name: command.environment.get(variable, "") for name, variable in names.items()})
     # Held back from here on, and taken one by one while the command runs; it gets them as they were.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
+    # Whoever ignores it, as a parent of ours may, is never told that a child has ended, nor how.
+    on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        child = _Child(command, context, place, clock, before)
+        child = _Child(command, context, place, clock, _Signals(before, on_end))
         trace = _Trace(command, context, place, child, say)
         trace.begin()
         error = child.let_go()
@@ -79,15 +82,21 @@ def run_command(command: Command, place: Place, clock: Clock, say: Callable[[str
         trace.end(clock)
         return Ended(child.code if not error else _code_of(error), os.strerror(error) if error else "", context)
     finally:
+        signal.signal(signal.SIGCHLD, on_end)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Signals(NamedTuple):
+    """As they were before we came: so the command gets them."""
+
+    mask: set[int | signal.Signals]
+    on_end: Any  # of a child
 
 
 class _Child:
     """A process that waits between its birth and its program, until it is let go."""
 
-    def __init__(
-        self, command: Command, context: TraceContext, place: Place, clock: Clock, mask: set[int | signal.Signals]
-    ) -> None:
+    def __init__(self, command: Command, context: TraceContext, place: Place, clock: Clock, signals: _Signals) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         gate_in, self._gate = os.pipe()
@@ -98,7 +107,7 @@ class _Child:
         if self.pid == 0:
             os.close(self._gate)
             os.close(self._errors)
-            _become(command, context, gate_in, errors_out, mask)
+            _become(command, context, gate_in, errors_out, signals)
         os.close(gate_in)
         os.close(errors_out)
         start_ticks = _start_ticks(self.pid)
@@ -214,7 +223,7 @@ class _Trace:
         )
 
 
-def _become(command: Command, context: TraceContext, gate: int, errors: int, mask: set[int | signal.Signals]) -> None:
+def _become(command: Command, context: TraceContext, gate: int, errors: int, signals: _Signals) -> None:
     """In the child: waits to be let go, and becomes the command. Never returns."""
     code = NOT_RUN
     try:
@@ -222,7 +231,8 @@ def _become(command: Command, context: TraceContext, gate: int, errors: int, mas
             os._exit(NOT_RUN)  # we were killed before it could be traced
         for one in DEFAULT_AGAIN:
             signal.signal(one, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, signals.on_end)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals.mask)
         if command.cpus:
             os.sched_setaffinity(0, command.cpus)
         environment = dict(command.environment) | context.environment() | {TRACE_VARIABLE: context.trace_id}

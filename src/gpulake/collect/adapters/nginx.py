@@ -38,7 +38,8 @@ class NginxLog:
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._traces = (f"http_{_variable_of(asked.trace_field)}",) if asked.trace_field else TRACES
+        field = _variable_of(asked.trace_field)
+        self._traces = (f"http_{field}", field) if field else TRACES
         given = asked.format
         # Without a word the longer format goes first: a line of it would not be one of the other.
         texts = [FORMATS.get(given, given)] if given else [FORMATS["tracekit"], FORMATS["combined"]]
@@ -116,5 +117,5 @@ def _sum_ms(text: str) -> float | None:
 
 
 def _variable_of(header: str) -> str:
-    """X-Trace-Id and $http_x_trace_id alike."""
+    """X-Trace-Id and $http_x_trace_id alike; $request_id is itself."""
     return header.lower().replace("-", "_").removeprefix("$").removeprefix("http_")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpulake.collect import access_log
-from gpulake.collect.adapters import ADAPTERS, EMPTY, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import ADAPTERS, EMPTY, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
 from gpulake.collect.invocation import Invocation, Times, integer_of, text_of
 from gpulake.collect.strict_json import object_of
 
@@ -46,14 +46,28 @@ class OtlpSpans:
                 yield from self._spans(line.number, content)
             elif not line.text.strip():
                 yield LeftOut(line.number, EMPTY)
-            elif line.number == 1:
-                # Not an object by itself: one document over many lines.
-                whole = "\n".join([line.text, *(other.text for other in lines)])
-                document = object_of(whole)
-                found = [Rejected(1, "not JSON", whole[:KEPT_CHARACTERS])] if document is None else []
-                yield from found or self._spans(1, document or {})
+            elif line.number == 1 and line.text.lstrip().startswith("{"):
+                yield from self._document(line, lines)
+            elif not line.is_ended:
+                yield LeftOut(line.number, NOT_ENDED)
             else:
                 yield Rejected(line.number, "not JSON", line.text)
+
+    def _document(self, first: Line, lines: Iterator[Line]) -> Iterator[Outcome]:
+        """From a first line that is no object by itself: one document over many lines, unless the second one is an
+        object. Then the log was cut in the middle of a line."""
+        second = next(lines, None)
+        if second is not None and (content := object_of(second.text)) is not None:
+            yield Rejected(first.number, "not JSON", first.text)
+            yield from self._spans(second.number, content)
+            return
+        rest = [] if second is None else [second, *lines]
+        whole = "\n".join([first.text, *(line.text for line in rest)])
+        document = object_of(whole)
+        if document is not None:
+            yield from self._spans(first.number, document)
+        else:
+            yield Rejected(first.number, "not JSON", whole[:KEPT_CHARACTERS])
 
     def _spans(self, number: int, content: Mapping[str, Any]) -> Iterator[Outcome]:
         is_empty = True

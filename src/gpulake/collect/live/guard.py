@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ssl
 import threading
 from collections.abc import Callable, Mapping
@@ -108,7 +107,7 @@ def _credentials(authorization: str) -> tuple[str, str]:
         return "", ""
     try:
         text = base64.b64decode(encoded.strip(), validate=True).decode("utf-8", "surrogateescape")
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one; what is not ASCII is another
         return "", ""
     user, _, password = text.partition(":")
     return user, password

@@ -148,7 +148,11 @@ class _Server(ThreadingHTTPServer):
             self.refused += 1
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # there are no more threads: the slot must not go with it
+            self._slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

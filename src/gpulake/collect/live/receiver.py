@@ -53,7 +53,8 @@ def _is_off(environment: Mapping[str, str]) -> bool:
     """Whether the variables, which are every program's on this host, are not meant for us."""
     protocol = environment.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    return is_disabled or environment.get("OTEL_METRICS_EXPORTER", "otlp") != "otlp" or protocol == "grpc"
+    exporters = (environment.get("OTEL_METRICS_EXPORTER") or "otlp").replace(" ", "").split(",")
+    return is_disabled or "otlp" not in exporters or protocol == "grpc"
 
 
 def _with_path(url: str) -> str:
@@ -61,10 +62,10 @@ def _with_path(url: str) -> str:
 
 
 def _check(url: str, origin: str) -> None:
-    parts = urlsplit(url)
-    if parts.username is not None or parts.password is not None:
+    if "@" in url.partition("://")[2].partition("/")[0]:
         raise ConfigError(f"{origin} has a user or password in it", "put credentials into OTEL_EXPORTER_OTLP_HEADERS")
     try:
+        parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_valid = False

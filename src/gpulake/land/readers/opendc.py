@@ -63,6 +63,18 @@ def _rows(table: Table, path: Path) -> Iterator[TextRow | BadRow]:
         raise InputError(f"not a Parquet file that can be read: {error}", "write it again") from error
 
 
+def check_file(path: Path) -> None:
+    """That it can be read, and that all of its columns have a place. The rows are another matter."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a Parquet file that can be read: {error}", "write it again") from error
+    _check(bronze_tables()[TABLES[path.stem]], {column.name: _kind(column) for column in schema})
+
+
 def _check(table: Table, kinds: dict[str, str]) -> None:
     """A column that has no place here would be lost, and nobody would know."""
     strange = [name for name in kinds if name not in table.column_names or name in OURS]

@@ -55,8 +55,7 @@ def _sdk_host(host: Host, clock: Clockwork) -> dict[str, Any]:
     }
     if host.gpus:
         gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": f"{_gpu_core_mhz(clock)} MHz"}
-        size = {"memory": f"{host.gpu_memory_bytes} Bytes"} if host.gpu_memory_bytes else {}
-        entry["gpu"] = {**gpu, **size, "modelName": host.gpu_type or "unknown"}
+        entry["gpu"] = {**gpu, "modelName": host.gpu_type or "unknown"}
         if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
             entry["gpuPowerModel"] = {"type": "linear", **_watts(host.gpu_idle_watts, host.gpu_busy_watts, " Watts")}
     return entry
@@ -72,8 +71,7 @@ def _legacy_host(host: Host, clock: Clockwork) -> dict[str, Any]:
     }
     if host.gpus:
         gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": _gpu_core_mhz(clock)}
-        size = {"memorySize": f"{host.gpu_memory_bytes} Bytes"} if host.gpu_memory_bytes else {}
-        entry["gpu"] = {**gpu, **size, "modelName": host.gpu_type or "unknown"}
+        entry["gpu"] = {**gpu, "modelName": host.gpu_type or "unknown"}
         if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
             watts = _watts(host.gpu_idle_watts, host.gpu_busy_watts)
             entry["gpuPowerModel"] = {"modelType": "linear", "power": host.gpu_busy_watts, **watts}
