@@ -145,6 +145,30 @@ def test_a_snapshot_is_of_the_clock_of_its_cluster(tmp_path: Path) -> None:
     ]
 
 
+def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) -> None:
+    begin_ms = int(AT.timestamp() * 1000)
+    samples = [
+        Gpu("GPU-1", begin_ms + 1000 * at, "gpu01", gpu_busy_ratio=0.0, energy_joules_total=200.0 * at, owner_kind="slurm",
+            owner_id="7", owner_evidence="process")
+        for at in range(61)
+    ]  # fmt: skip
+    # Each poll comes 100 ms after the collector, and they go on when it has ended.
+    polls = "timestamp, uuid, utilization.gpu [%], power.draw [W]\n" + "".join(
+        f"2026/03/01 10:0{at // 60}:{at % 60:02}.100, GPU-1, 90 %, 100 W\n" for at in range(91)
+    )
+    files = {"gpu01/cctf/gpu_metrics.jsonl": (gpu_file(samples), 0.0), "smi/gpu01.csv": (polls, 0.0)}
+    lake = built(tmp_path, pages(tmp_path, files))
+    query = "SELECT owner_kind, owner_id, gpu_hours * 3600, energy_joules, counted_ratio FROM gold_job_energy"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        ("slurm", "7", pytest.approx(60.1), pytest.approx(12_000.0), 1.0),
+        ("unknown", "unknown", pytest.approx(30.0), pytest.approx(3_000.0), 0.0),
+    ]
+    query = "SELECT observed_hours * 3600, held_idle_hours * 3600, free_hours * 3600 FROM gold_idle_gpus_daily"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        (pytest.approx(90.1), pytest.approx(60.1), pytest.approx(30.0))
+    ]
+
+
 def test_a_run_of_the_first_era_is_whole(tmp_path: Path) -> None:
     host = [
         {"ts_ms": 1_000, "node": "vm0", "stage": "edge", "cpu_util": 0.0},
