@@ -147,11 +147,8 @@ def test_a_snapshot_is_of_the_clock_of_its_cluster(tmp_path: Path) -> None:
 
 def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) -> None:
     begin_ms = int(AT.timestamp() * 1000)
-    samples = [
-        Gpu("GPU-1", begin_ms + 1000 * at, "gpu01", gpu_busy_ratio=0.0, energy_joules_total=200.0 * at, owner_kind="slurm",
-            owner_id="7", owner_evidence="process")
-        for at in range(61)
-    ]  # fmt: skip
+    first = Gpu("GPU-1", begin_ms, "gpu01", gpu_busy_ratio=0.0, owner_kind="slurm", owner_id="7")
+    samples = [first._replace(ts_ms=begin_ms + 1000 * at, energy_joules_total=200.0 * at) for at in range(61)]
     # Each poll comes 100 ms after the collector, and they go on when it has ended.
     polls = "timestamp, uuid, utilization.gpu [%], power.draw [W]\n" + "".join(
         f"2026/03/01 10:0{at // 60}:{at % 60:02}.100, GPU-1, 90 %, 100 W\n" for at in range(91)
@@ -167,6 +164,30 @@ def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) 
     assert [tuple(row.values()) for row in rows_of(lake, query)] == [
         (pytest.approx(90.1), pytest.approx(60.1), pytest.approx(30.0))
     ]
+
+
+def test_gpus_that_are_polled_one_after_the_other_share_what_the_scheduler_holds(tmp_path: Path) -> None:
+    header = "timestamp, index, uuid, utilization.gpu [%]\n"
+    rows = "".join(f"2026/03/01 10:00:{at:02}.99{gpu}, {gpu}, GPU-{gpu}, 0 %\n" for at in range(31) for gpu in range(4))
+    # The machine goes by two names, and three of its GPUs are held.
+    other = '{"ts_ms": 1000, "node": "gpu01.example.org", "cpu_util": 0.0}\n'
+    texts = {"gpu01.csv": header + rows, "sacct.txt": SACCT, "other/host_metrics.jsonl": other}
+    lake = built(tmp_path, pages(tmp_path, {name: (text, 0.0) for name, text in texts.items()}))
+    query = "SELECT gpu_id, idle_by_scheduler_hours * 3600, free_hours * 3600 FROM gold_idle_gpus_daily ORDER BY gpu_id"
+    # The first polls come before all four are in view.
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        (f"GPU-{gpu}", pytest.approx(22.5, abs=0.3), pytest.approx(7.5, abs=0.3)) for gpu in range(4)
+    ]
+
+
+def test_energy_of_a_task_of_an_array_has_its_user(tmp_path: Path) -> None:
+    rows = [Gpu("GPU-1", int(AT.timestamp() * 1000) + 1000 * at, "gpu01", power_watts=100.0) for at in range(3)]
+    owned = [row._replace(owner_kind="slurm", owner_id="12") for row in rows]
+    array = SACCT.replace("\n7|7|", "\n9_3|12|")
+    files = {"gpu01/cctf/gpu_metrics.jsonl": (gpu_file(owned), 0.0), "sacct.txt": (array, 0.0)}
+    lake = built(tmp_path, pages(tmp_path, files))
+    query = "SELECT owner_id, user_id, status, energy_joules FROM gold_job_energy"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [("12", "ann", "succeeded", pytest.approx(200.0))]
 
 
 def test_a_run_of_the_first_era_is_whole(tmp_path: Path) -> None:
