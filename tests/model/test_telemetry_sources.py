@@ -190,6 +190,55 @@ def test_energy_of_a_task_of_an_array_has_its_user(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in rows_of(lake, query)] == [("12", "ann", "succeeded", pytest.approx(200.0))]
 
 
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "query", "expected"),
+    [
+        (
+            "proc_metrics.jsonl",
+            lines([{"ts_ms": 1, "node": "a", "pid": 1, "rss_kb": LARGEST, "utime": LARGEST, "stime": LARGEST}]),
+            "SELECT node_id, rss_bytes FROM silver_process_samples",
+            {"node_id": "a", "rss_bytes": None},
+        ),
+        (
+            "nodes.json",
+            f'[{{"node_id": "a", "stage": "s", "cpu_cores": 1, "mem_mb": {LARGEST}, "cpu_freq_mhz": {LARGEST}}}]',
+            "SELECT node_id, memory_bytes, core_clock_hertz FROM silver_nodes",
+            {"node_id": "a", "memory_bytes": None, "core_clock_hertz": None},
+        ),
+        (
+            "a.prom",
+            'DCGM_FI_DEV_GPU_UTIL{gpu="99999999999999999999",UUID="g"} 0\nnode_time_seconds 1e300\n',
+            "SELECT gpu_index, sampled_at FROM silver_gpu_samples",
+            {"gpu_index": None, "sampled_at": AT},
+        ),
+        (
+            "a.csv",
+            "uuid, index, clocks_event_reasons.active\ng, 99999999999999999999, 0xFFFFFFFFFFFFFFFFFFFF\n",
+            "SELECT gpu_index, clock_event_reasons FROM silver_gpu_samples",
+            {"gpu_index": None, "clock_event_reasons": None},
+        ),
+        (
+            "a.json",
+            '{"card99999999999999999999": {"GPU use (%)": "0"}}',
+            "SELECT gpu_index, busy_ratio FROM silver_gpu_samples",
+            {"gpu_index": None, "busy_ratio": 0.0},
+        ),
+        (
+            "gpu_metrics.jsonl",
+            gpu_file([Gpu("g", at, ecc_corrected_total=at % 2 * (9 * 10**18 - 1)) for at in range(1, 7)]),
+            "SELECT ecc_corrected, errors FROM gold_gpu_errors_daily",
+            {"ecc_corrected": 10**15, "errors": 10**15},
+        ),
+    ],
+)
+def test_no_number_stops_a_build(tmp_path: Path, file: str, text: str, query: str, expected: dict[str, object]) -> None:
+    lake = built(tmp_path, pages(tmp_path / "a", {file: (text, 0.0)}))
+    assert rows_of(lake, query) == [expected]
+
+
 def test_a_run_of_the_first_era_is_whole(tmp_path: Path) -> None:
     host = [
         {"ts_ms": 1_000, "node": "vm0", "stage": "edge", "cpu_util": 0.0},
