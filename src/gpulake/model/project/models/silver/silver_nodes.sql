@@ -170,7 +170,8 @@ specifications as (
     select
         * replace (
             case when {{ is_plausible('memory_bytes') }} then cast(memory_bytes as bigint) end as memory_bytes,
-            case when {{ is_plausible('core_clock_hertz') }} then cast(core_clock_hertz as bigint) end as core_clock_hertz
+            case when {{ is_plausible('core_clock_hertz') }} then cast(core_clock_hertz as bigint) end
+                as core_clock_hertz
         )
     from described_nodes
 
