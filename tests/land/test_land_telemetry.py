@@ -6,6 +6,7 @@ import json
 import math
 import os
 import tarfile
+import tracemalloc
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -218,6 +219,15 @@ def test_a_huge_label_block_is_read_in_no_time(tmp_path: Path) -> None:
 
 
 # nvidia-smi and rocm-smi
+
+
+def test_a_long_line_takes_little_more_than_its_own_memory(tmp_path: Path) -> None:
+    text = f'a{{b="{"x" * 200_000}"}} 1\n'
+    tracemalloc.start()
+    assert len(samples(text, tmp_path)) == 1
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 20 * len(text)
 
 
 @pytest.mark.real

@@ -219,19 +219,21 @@ def energy(samples: Sequence[Gpu]) -> Rows:
 def idle(samples: Sequence[Gpu], zone: str, held: Sequence[tuple[float, int, int]], ratio: float) -> Rows:
     """`held` has what the scheduler held of the node: GPUs, from and until, milliseconds."""
     names = ("observed", "unmeasured", "free", "held", "held_idle", "held_busy", "held_empty", "idle_by_scheduler")
-    at_once = defaultdict(list)
-    for rows in by_gpu(samples).values():
-        for sample in rows:
-            at_once[sample.ts_ms].append(sample)
+    views = [
+        (sample, sample.ts_ms, sample.ts_ms + seconds * 1000)
+        for rows in by_gpu(samples).values()
+        for sample, seconds in zip(rows, covers(rows), strict=True)
+    ]
     found: Rows = {}
     for (gpu, day), parts in grouped(stretches(samples, zone)).items():
         row = found[gpu, day] = dict.fromkeys([f"{name}_hours" for name in names], 0.0)
         for _, sample, seconds in parts:
             hours = seconds / 3600
-            owned = sum(each.owner_kind is not None for each in at_once[sample.ts_ms])
-            seen = len(at_once[sample.ts_ms])
+            at_once = [each for each, begin, end in views if begin <= sample.ts_ms < end] or [sample]
+            owned = sum(each.owner_kind is not None for each in at_once)
+            seen = len(at_once)
             scheduled = sum(gpus for gpus, begin, end in held if begin <= sample.ts_ms < end)
-            share = 1.0 if sample.owner_kind else min(max(scheduled - owned, 0) / (seen - owned), 1.0)
+            share = 1.0 if sample.owner_kind else min(max(scheduled - owned, 0) / max(seen - owned, 1), 1.0)
             row["observed_hours"] += hours
             if sample.gpu_busy_ratio is None:
                 row["unmeasured_hours"] += hours

@@ -145,6 +145,100 @@ def test_a_snapshot_is_of_the_clock_of_its_cluster(tmp_path: Path) -> None:
     ]
 
 
+def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) -> None:
+    begin_ms = int(AT.timestamp() * 1000)
+    first = Gpu("GPU-1", begin_ms, "gpu01", gpu_busy_ratio=0.0, owner_kind="slurm", owner_id="7")
+    samples = [first._replace(ts_ms=begin_ms + 1000 * at, energy_joules_total=200.0 * at) for at in range(61)]
+    # Each poll comes 100 ms after the collector, and they go on when it has ended.
+    polls = "timestamp, uuid, utilization.gpu [%], power.draw [W]\n" + "".join(
+        f"2026/03/01 10:0{at // 60}:{at % 60:02}.100, GPU-1, 90 %, 100 W\n" for at in range(91)
+    )
+    files = {"gpu01/cctf/gpu_metrics.jsonl": (gpu_file(samples), 0.0), "smi/gpu01.csv": (polls, 0.0)}
+    lake = built(tmp_path, pages(tmp_path, files))
+    query = "SELECT owner_kind, owner_id, gpu_hours * 3600, energy_joules, counted_ratio FROM gold_job_energy"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        ("slurm", "7", pytest.approx(60.1), pytest.approx(12_000.0), 1.0),
+        ("unknown", "unknown", pytest.approx(30.0), pytest.approx(3_000.0), 0.0),
+    ]
+    query = "SELECT observed_hours * 3600, held_idle_hours * 3600, free_hours * 3600 FROM gold_idle_gpus_daily"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        (pytest.approx(90.1), pytest.approx(60.1), pytest.approx(30.0))
+    ]
+
+
+def test_gpus_that_are_polled_one_after_the_other_share_what_the_scheduler_holds(tmp_path: Path) -> None:
+    header = "timestamp, index, uuid, utilization.gpu [%]\n"
+    rows = "".join(f"2026/03/01 10:00:{at:02}.99{gpu}, {gpu}, GPU-{gpu}, 0 %\n" for at in range(31) for gpu in range(4))
+    # The machine goes by two names, and three of its GPUs are held.
+    other = '{"ts_ms": 1000, "node": "gpu01.example.org", "cpu_util": 0.0}\n'
+    texts = {"gpu01.csv": header + rows, "sacct.txt": SACCT, "other/host_metrics.jsonl": other}
+    lake = built(tmp_path, pages(tmp_path, {name: (text, 0.0) for name, text in texts.items()}))
+    query = "SELECT gpu_id, idle_by_scheduler_hours * 3600, free_hours * 3600 FROM gold_idle_gpus_daily ORDER BY gpu_id"
+    # The first polls come before all four are in view.
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
+        (f"GPU-{gpu}", pytest.approx(22.5, abs=0.3), pytest.approx(7.5, abs=0.3)) for gpu in range(4)
+    ]
+
+
+def test_energy_of_a_task_of_an_array_has_its_user(tmp_path: Path) -> None:
+    rows = [Gpu("GPU-1", int(AT.timestamp() * 1000) + 1000 * at, "gpu01", power_watts=100.0) for at in range(3)]
+    owned = [row._replace(owner_kind="slurm", owner_id="12") for row in rows]
+    array = SACCT.replace("\n7|7|", "\n9_3|12|")
+    files = {"gpu01/cctf/gpu_metrics.jsonl": (gpu_file(owned), 0.0), "sacct.txt": (array, 0.0)}
+    lake = built(tmp_path, pages(tmp_path, files))
+    query = "SELECT owner_id, user_id, status, energy_joules FROM gold_job_energy"
+    assert [tuple(row.values()) for row in rows_of(lake, query)] == [("12", "ann", "succeeded", pytest.approx(200.0))]
+
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "query", "expected"),
+    [
+        (
+            "proc_metrics.jsonl",
+            lines([{"ts_ms": 1, "node": "a", "pid": 1, "rss_kb": LARGEST, "utime": LARGEST, "stime": LARGEST}]),
+            "SELECT node_id, rss_bytes FROM silver_process_samples",
+            {"node_id": "a", "rss_bytes": None},
+        ),
+        (
+            "nodes.json",
+            f'[{{"node_id": "a", "stage": "s", "cpu_cores": 1, "mem_mb": {LARGEST}, "cpu_freq_mhz": {LARGEST}}}]',
+            "SELECT node_id, memory_bytes, core_clock_hertz FROM silver_nodes",
+            {"node_id": "a", "memory_bytes": None, "core_clock_hertz": None},
+        ),
+        (
+            "a.prom",
+            'DCGM_FI_DEV_GPU_UTIL{gpu="99999999999999999999",UUID="g"} 0\nnode_time_seconds 1e300\n',
+            "SELECT gpu_index, sampled_at FROM silver_gpu_samples",
+            {"gpu_index": None, "sampled_at": AT},
+        ),
+        (
+            "a.csv",
+            "uuid, index, clocks_event_reasons.active\ng, 99999999999999999999, 0xFFFFFFFFFFFFFFFFFFFF\n",
+            "SELECT gpu_index, clock_event_reasons FROM silver_gpu_samples",
+            {"gpu_index": None, "clock_event_reasons": None},
+        ),
+        (
+            "a.json",
+            '{"card99999999999999999999": {"GPU use (%)": "0"}}',
+            "SELECT gpu_index, busy_ratio FROM silver_gpu_samples",
+            {"gpu_index": None, "busy_ratio": 0.0},
+        ),
+        (
+            "gpu_metrics.jsonl",
+            gpu_file([Gpu("g", at, ecc_corrected_total=at % 2 * (9 * 10**18 - 1)) for at in range(1, 7)]),
+            "SELECT ecc_corrected, errors FROM gold_gpu_errors_daily",
+            {"ecc_corrected": 10**15, "errors": 10**15},
+        ),
+    ],
+)
+def test_no_number_stops_a_build(tmp_path: Path, file: str, text: str, query: str, expected: dict[str, object]) -> None:
+    lake = built(tmp_path, pages(tmp_path / "a", {file: (text, 0.0)}))
+    assert rows_of(lake, query) == [expected]
+
+
 def test_a_run_of_the_first_era_is_whole(tmp_path: Path) -> None:
     host = [
         {"ts_ms": 1_000, "node": "vm0", "stage": "edge", "cpu_util": 0.0},

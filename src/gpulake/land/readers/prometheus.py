@@ -14,12 +14,14 @@ from pathlib import Path
 from gpulake.core.plausible import is_plausible
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.lake.sanitise import LONGEST_ROW_BYTES
 from gpulake.land.readers import READERS, Sample
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-TEXT = r'"(?:[^"\\]|\\.)*"'
+# Nothing in them can be matched in two ways: possessive, they do not remember each character of a line.
+TEXT = r'"(?:[^"\\]++|\\.)*+"'
 # A name, labels, a value, a time and, behind a hash, an exemplar.
-SAMPLE = re.compile(rf"({NAME})(?:\s*\{{((?:[^\"}}]|{TEXT})*)\}}\s*|\s+)(\S+)(?:\s+([^\s#]\S*))?\s*(?:#.*)?")
+SAMPLE = re.compile(rf"({NAME})(?:\s*\{{((?:[^\"}}]++|{TEXT})*+)\}}\s*|\s+)(\S+)(?:\s+([^\s#]\S*))?\s*(?:#.*)?")
 LABEL = re.compile(rf"\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*({TEXT})\s*(?:,|$)")
 BLANK = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(.)")
@@ -64,6 +66,9 @@ def _samples(path: Path) -> Iterator[TextRow | BadRow]:
         for number, line in enumerate(lines, start=1):
             text = line.decode("utf-8-sig", "replace").strip()
             if not text or text.startswith("#"):
+                continue
+            if len(line) > LONGEST_ROW_BYTES:
+                yield BadRow(number, f"row of {len(line)} bytes; the longest allowed has {LONGEST_ROW_BYTES}", text)
                 continue
             if "\ufffd" in text and not _is_utf8(line):
                 yield BadRow(number, "not UTF-8", text)

@@ -38,6 +38,9 @@
     case when {{ counter }} >= {{ before }} then {{ counter }} - {{ before }} else {{ counter }} end
 {%- endmacro %}
 
+{# No day has more; what says so cannot be counted up to, either. #}
+{% macro most_errors() %}1000000000000000{% endmacro %}
+
 {# A rate between two samples of a counter; none where it went back. #}
 {% macro rate(counter, before, seconds) -%}
     case when {{ counter }} >= {{ before }} and {{ seconds }} > 0 then ({{ counter }} - {{ before }}) / {{ seconds }} end
@@ -101,6 +104,13 @@
 {# A number at the begin of what a tool prints, such as 35 % or (300Mhz); nothing for [N/A]. #}
 {% macro printed_number(column) -%}
     {{ try_number(extract_text(column, '^\\(?(-?[0-9]+(\\.[0-9]+)?)')) }}
+{%- endmacro %}
+
+{# The number of a GPU in its host. #}
+{% macro gpu_number(column) -%}
+    case
+        when {{ printed_number(column) }} between 0 and 2147483631 then cast({{ printed_number(column) }} as bigint)
+    end
 {%- endmacro %}
 
 {# The name of a file without its ending, which stands for the node where nothing else does. #}

@@ -71,11 +71,13 @@ counted as (
         max(gpu_index) as gpu_index,
         max(gpu_name) as gpu_name,
         {% for name, counter in counters.items() -%}
-            coalesce(sum({{ growth(counter, name ~ '_before') }}) filter (where {{ name }}_before is not null), 0)
-                as {{ name }},
+            least(
+                coalesce(sum({{ growth(counter, name ~ '_before') }}) filter (where {{ name }}_before is not null), 0),
+                {{ most_errors() }}
+            ) as {{ name }},
         {% endfor -%}
         {% for name, counter in lives.items() -%}
-            coalesce(sum(greatest({{ counter }} - {{ name }}_before, 0)), 0) as {{ name }},
+            least(coalesce(sum(greatest({{ counter }} - {{ name }}_before, 0)), 0), {{ most_errors() }}) as {{ name }},
         {% endfor -%}
         max(remapped_rows_correctable) as remapped_rows_correctable,
         max(remapped_rows_uncorrectable) as remapped_rows_uncorrectable,

@@ -42,54 +42,79 @@ whole as (
 
 ),
 
+held as (
+
+    select * from holdings
+    where machine_key in (select nodes.machine_key from nodes)
+
+),
+
+-- Sources look at one GPU after the other, so that one is in view for as long as its samples stand for. A sample over
+-- midnight is in two days, and is one all the same.
+views as (
+
+    select
+        machine_key,
+        sampled_at,
+        has_owner,
+        {{ earliest(['covers_until', 'lead(sampled_at) over by_time']) }} as seen_until
+    from (
+        select distinct
+            machine_key,
+            gpu_id,
+            sampled_at,
+            covers_until,
+            has_owner
+        from whole
+        where covers_until > sampled_at and machine_key in (select held.machine_key from held)
+    ) as once
+    window by_time as (partition by machine_key, gpu_id order by sampled_at)
+
+),
+
 changes as (
 
-    select
-        holdings.machine_key,
-        holdings.held_from as changed_at,
-        holdings.gpus as change
-    from holdings
-    inner join nodes on holdings.machine_key = nodes.machine_key
-
-    union all
-
-    select
-        holdings.machine_key,
-        holdings.held_until as changed_at,
-        -holdings.gpus as change
-    from holdings
-    inner join nodes on holdings.machine_key = nodes.machine_key
-
+    {% for edge, sign in [['from', ''], ['until', '-']] -%}
+        select
+            machine_key,
+            held_{{ edge }} as changed_at,
+            {{ sign }}gpus as held_gpus,
+            0 as seen_gpus,
+            0 as owned_gpus
+        from held
+        union all
+    {% endfor -%}
+    {% for edge, sign in [['sampled_at', ''], ['seen_until', '-']] -%}
+        select
+            machine_key,
+            {{ edge }} as changed_at,
+            0 as held_gpus,
+            {{ sign }}1 as seen_gpus,
+            case when has_owner then {{ sign }}1 else 0 end as owned_gpus
+        from views
+        {% if not loop.last %}union all{% endif %}
+    {% endfor %}
 ),
 
 levels as (
 
     select
         machine_key,
-        changed_at as held_from,
-        lead(changed_at) over (partition by machine_key order by changed_at) as held_until,
-        sum(change) over (partition by machine_key order by changed_at) as held_gpus
+        changed_at,
+        sum(held_gpus) over by_time as held_gpus,
+        sum(seen_gpus) over by_time as seen_gpus,
+        sum(owned_gpus) over by_time as owned_gpus
     from (
         select
             machine_key,
             changed_at,
-            sum(change) as change
+            sum(held_gpus) as held_gpus,
+            sum(seen_gpus) as seen_gpus,
+            sum(owned_gpus) as owned_gpus
         from changes
         group by machine_key, changed_at
     ) as steps
-
-),
-
--- A sample over midnight is in two days, and is one all the same.
-ticks as (
-
-    select
-        machine_key,
-        sampled_at,
-        count(distinct gpu_id) as seen_gpus,
-        count(distinct case when has_owner then gpu_id end) as owned_gpus
-    from whole
-    group by machine_key, sampled_at
+    window by_time as (partition by machine_key order by changed_at)
 
 ),
 
@@ -99,20 +124,15 @@ shared as (
         whole.*,
         case
             when whole.has_owner then 1.0
-            else
-                least(
-                    greatest(coalesce(levels.held_gpus, 0) - ticks.owned_gpus, 0)
-                    / (ticks.seen_gpus - ticks.owned_gpus),
-                    1.0
-                )
+            when levels.seen_gpus > levels.owned_gpus
+                then
+                    least(
+                        greatest(levels.held_gpus - levels.owned_gpus, 0) / (levels.seen_gpus - levels.owned_gpus), 1.0
+                    )
+            else 0
         end as held_share
     from whole
-    inner join ticks on whole.machine_key = ticks.machine_key and whole.sampled_at = ticks.sampled_at
-    left join levels
-        on
-            whole.machine_key = levels.machine_key
-            and whole.sampled_at >= levels.held_from
-            and whole.sampled_at < levels.held_until
+    left join levels on whole.machine_key = levels.machine_key and whole.sampled_at = levels.changed_at
 
 ),
 

@@ -12,6 +12,19 @@ jobs as (
 
 ),
 
+-- A node knows a task of an array, or a part of a heterogeneous job, by its own number only.
+numbers as (
+
+    select
+        cluster_id,
+        raw_job_id,
+        max(own_job_id) as job_id
+    from {{ ref('slurm_rows') }}
+    where step is null and not is_rest
+    group by cluster_id, raw_job_id
+
+),
+
 owned as (
 
     select
@@ -68,8 +81,9 @@ final as (
         owned.first_sampled_at,
         owned.last_sampled_at
     from owned
-    left join jobs
-        on owned.owner_kind = 'slurm' and owned.cluster_id = jobs.cluster_id and owned.owner_id = jobs.job_id
+    left join numbers
+        on owned.owner_kind = 'slurm' and owned.cluster_id = numbers.cluster_id and owned.owner_id = numbers.raw_job_id
+    left join jobs on numbers.cluster_id = jobs.cluster_id and numbers.job_id = jobs.job_id
 
 )
 

@@ -1,4 +1,4 @@
--- All sources tell of a GPU in turn, so that its time is shared out once whoever saw it.
+-- All sources tell of a GPU, the best one at a time, so that its time is shared out once whoever saw it.
 
 with told as (
 
@@ -47,15 +47,65 @@ moments as (
     select
         row_key,
         gpu_id,
+        preference,
         sampled_at,
         energy_joules_total
     from cleaned
 
 ),
 
+several as (
+
+    select * from moments
+    where
+        gpu_id in (
+            select told_of.gpu_id
+            from moments as told_of
+            group by told_of.gpu_id
+            having min(told_of.preference) < max(told_of.preference)
+        )
+
+),
+
+looks as (
+
+    {{ covering('several', ['gpu_id', 'preference']) }}
+
+),
+
+seen_until as (
+
+    select
+        row_key,
+        sampled_at,
+        case preference
+            {% for better in [1, 2, 3] -%}
+                when {{ better + 1 }}
+                    then
+                        max(case when preference <= {{ better }} then {{ later('sampled_at', 'covers_seconds') }} end)
+                            over (partition by gpu_id order by sampled_at)
+            {% endfor -%}
+        end as better_until
+    from looks
+
+),
+
+-- While a source that sees more looks at a GPU, the others add no time and no owner of their own.
+needed as (
+
+    select * from moments
+    where
+        row_key not in (
+            select seen_until.row_key
+            from seen_until
+            where seen_until.sampled_at < seen_until.better_until
+        )
+
+),
+
 intervals as (
 
-    {{ covering('moments', ['gpu_id'], {'next_energy_joules_total': 'energy_joules_total'}) }}
+    {{ covering('needed', ['gpu_id'], {'next_energy_joules_total': 'energy_joules_total'}) }}
 
 ),
 
@@ -63,11 +113,11 @@ timed as (
 
     select
         cleaned.*,
-        intervals.covers_seconds,
+        coalesce(intervals.covers_seconds, 0) as covers_seconds,
         intervals.gap_seconds,
         intervals.next_energy_joules_total
     from cleaned
-    inner join intervals on cleaned.row_key = intervals.row_key
+    left join intervals on cleaned.row_key = intervals.row_key
 
 ),
 

@@ -149,19 +149,31 @@ matched as (
 
 ),
 
-specifications as (
+described_nodes as (
 
     select
         node_id,
         max(cpu_cores) as cores,
-        max(mem_mb) * 1048576 as memory_bytes,
+        max(cast(mem_mb as double)) * 1048576 as memory_bytes,
         max(cpu_model) as cpu_model,
-        nullif(max(cpu_freq_mhz), 0) * 1000000 as core_clock_hertz,
+        nullif(max(cast(cpu_freq_mhz as double)), 0) * 1000000 as core_clock_hertz,
         max(gpus) as gpus,
         max(gpu_name) as gpu_name,
         max(stage) as stage
     from described
     group by node_id
+
+),
+
+specifications as (
+
+    select
+        * replace (
+            case when {{ is_plausible('memory_bytes') }} then cast(memory_bytes as bigint) end as memory_bytes,
+            case when {{ is_plausible('core_clock_hertz') }} then cast(core_clock_hertz as bigint) end
+                as core_clock_hertz
+        )
+    from described_nodes
 
 ),
 
@@ -192,7 +204,7 @@ final as (
         specifications.stage,
         specifications.cores,
         specifications.core_clock_hertz,
-        cast(specifications.memory_bytes as bigint) as memory_bytes,
+        specifications.memory_bytes,
         specifications.cpu_model,
         specifications.gpus,
         specifications.gpu_name

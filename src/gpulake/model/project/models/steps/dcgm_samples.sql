@@ -62,7 +62,7 @@ select
     cast(null as varchar) as host_id,
     board_id || coalesce('/' || instance_id, '') as gpu_id,
     case when instance_id is not null then board_id end as parent_gpu_id,
-    cast({{ try_number("max(" ~ json_text('labels', 'gpu') ~ ")") }} as bigint) as gpu_index,
+    {{ gpu_number("max(" ~ json_text('labels', 'gpu') ~ ")") }} as gpu_index,
     max({{ json_text('labels', 'modelName') }}) as gpu_name,
     max({{ json_text('labels', 'pci_bus_id') }}) as pci_bus_id,
     max(nullif({{ json_text('labels', 'GPU_I_PROFILE') }}, '')) as mig_profile,

@@ -68,7 +68,7 @@ select
     cast(null as varchar) as host_id,
     board_id || coalesce('/' || mig_gpu_instance_id || '/' || mig_compute_instance_id, '') as gpu_id,
     case when mig_index is not null then board_id end as parent_gpu_id,
-    cast({{ printed_number('index') }} as bigint) as gpu_index,
+    {{ gpu_number('index') }} as gpu_index,
     name as gpu_name,
     pci_bus_id,
     cast(null as varchar) as mig_profile,

@@ -15,7 +15,7 @@ pages as (
         folder,
         file_at,
         max(case when metric = 'node_uname_info' then {{ json_text('labels', 'nodename') }} end) as node_name,
-        max(case when metric = 'node_time_seconds' then value end) as page_seconds
+        max(case when metric = 'node_time_seconds' and value between 0 and 95617584000 then value end) as page_seconds
     from samples
     where metric in ('node_uname_info', 'node_time_seconds')
     group by file, folder, file_at
@@ -34,7 +34,7 @@ select
         {{ stem('samples.file') }}
     ) as node_id,
     coalesce(
-        {{ instant('samples.ts_ms / 1000') }}, {{ instant(finite('pages.page_seconds')) }}, samples.file_at
+        {{ instant('samples.ts_ms / 1000') }}, {{ instant('pages.page_seconds') }}, samples.file_at
     ) as sampled_at
 from samples
 left join pages

@@ -32,7 +32,7 @@ select
         node_id || '/' || coalesce({{ pci_address('pci_bus') }}, card)
     ) as gpu_id,
     cast(null as varchar) as parent_gpu_id,
-    cast({{ try_number(extract_text('card', '([0-9]+)')) }} as bigint) as gpu_index,
+    {{ gpu_number("replace(card, 'card', '')") }} as gpu_index,
     coalesce(device_name, card_series, card_model) as gpu_name,
     pci_bus as pci_bus_id,
     cast(null as varchar) as mig_profile,
