@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from collect.waiting import until
 from gpulake.cli.collect.adapt import command
 from gpulake.collect.adapters import Asked
-from gpulake.collect.adapting import Adapting
-from gpulake.collect.appending import Appender, append_synced
-from gpulake.collect.growing import CHUNK_BYTES, Lines
 from gpulake.collect.rundir import RunDir
+from gpulake.collect.tracing.adapting import Adapting
+from gpulake.collect.tracing.appending import Appender, append_synced
+from gpulake.collect.tracing.growing import CHUNK_BYTES, Lines
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 
 

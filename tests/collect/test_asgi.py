@@ -15,7 +15,7 @@ import pytest
 
 from collect.waiting import until
 from gpulake.collect.adapters.asgi import TracingMiddleware, current_trace, outgoing_headers
-from gpulake.collect.journal import Journal
+from gpulake.collect.tracing.journal import Journal
 from gpulake.core.tables import cctf_tables
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -415,7 +415,7 @@ def test_a_full_disk_holds_records_back_until_there_is_room(tmp_path: Path) -> N
 def test_what_was_dropped_while_there_was_no_room_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("gpulake.collect.journal.MOST_WAITING", 2)
+    monkeypatch.setattr("gpulake.collect.tracing.journal.MOST_WAITING", 2)
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder should be")
     journal = Journal(interval_seconds=3600)

@@ -10,7 +10,7 @@ import pytest
 
 from gpulake.collect.adapters import Asked, Found, Line, Outcome, Rejected
 from gpulake.collect.adapters.envoy import EnvoyLog
-from gpulake.collect.invocation import Invocation
+from gpulake.collect.tracing.invocation import Invocation
 from gpulake.core.errors import UsageError
 
 # The example of Envoy's documentation.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
-from gpulake.collect.kernel_words import Kills, Line, event_in, read_line
+from gpulake.collect.machine.kernel_words import Kills, Line, event_in, read_line
 from gpulake.collect.notices import Notices
 from gpulake.collect.reading import Reader
 from gpulake.collect.rows import NodeEvent

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpulake.collect.adapters import Asked, Found, LeftOut, Line, Outcome, Rejected
 from gpulake.collect.adapters.nginx import NginxLog
-from gpulake.collect.invocation import Invocation
+from gpulake.collect.tracing.invocation import Invocation
 from gpulake.core.errors import UsageError
 
 END_MS = 1763216881000  # 15 November 2025, 14:28:01 UTC

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from collect.hosts import RecordedHost, at, wait_until
-from gpulake.collect.infiniband import find_ports
-from gpulake.collect.ping import TIMESTAMP_NANOSECONDS, Connect, Icmp, Peer, Ping, split_peer
+from gpulake.collect.machine.infiniband import find_ports
+from gpulake.collect.machine.ping import TIMESTAMP_NANOSECONDS, Connect, Icmp, Peer, Ping, split_peer
 from gpulake.collect.rows import NicSample
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.nic import Nic, default_interfaces
@@ -227,8 +227,8 @@ class FarSocket:
 
 def test_an_answer_that_takes_longer_than_a_tick_counts_for_its_own_question(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_ns = iter([tick * 10**8 for tick in range(10)])
-    monkeypatch.setattr("gpulake.collect.ping.socket.socket", FarSocket)
-    monkeypatch.setattr("gpulake.collect.ping.time.time_ns", lambda: next(asked_ns))
+    monkeypatch.setattr("gpulake.collect.machine.ping.socket.socket", FarSocket)
+    monkeypatch.setattr("gpulake.collect.machine.ping.time.time_ns", lambda: next(asked_ns))
     way = Icmp(Peer(socket.AF_INET, ("127.0.0.1", 0), has_port=False), socket.SOCK_DGRAM)
     peer = way._socket
     assert isinstance(peer, FarSocket)

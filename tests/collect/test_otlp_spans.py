@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpulake.collect.adapters import ADAPTERS, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
-from gpulake.collect.adapting import Adapting
-from gpulake.collect.invocation import Invocation
 from gpulake.collect.rundir import RunDir
+from gpulake.collect.tracing.adapting import Adapting
+from gpulake.collect.tracing.invocation import Invocation
 
 TRACE, SPAN, CAUSE = "5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174", "eee19b7ec3c1b173"
 BEGAN_MS = 1544712660000

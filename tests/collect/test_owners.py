@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, wait_until
-from gpulake.collect.owners import UNATTRIBUTED, Owner, given_gpus, is_within, owner_in, owner_of, variables
+from gpulake.collect.machine.owners import UNATTRIBUTED, Owner, given_gpus, is_within, owner_in, owner_of, variables
 
 ID = "3fc28fa1c647ceede9f6b340d0b16c9f1f663698972d22a52e296f291638e014"
 UID = "0c6f0b4e-8a55-4d1c-9d7e-3b6d1e0c7a11"

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect.hosts import BOOT, KERNEL_THREAD, RecordedHost, at
-from gpulake.collect.crowd import TICKS_PER_SECOND, parse_stat
-from gpulake.collect.procfs import Descriptors
+from gpulake.collect.machine.crowd import TICKS_PER_SECOND, parse_stat
+from gpulake.collect.machine.procfs import Descriptors
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
 from gpulake.collect.sources import NoData
 from gpulake.collect.sources.pid import IO_TICKS, OWNER_TICKS, Pid

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from collect.hosts import wait_until
-from gpulake.collect.crowd import TICKS_PER_SECOND
 from gpulake.collect.identity import read_boot_id
+from gpulake.collect.machine.crowd import TICKS_PER_SECOND
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
 from gpulake.collect.sources import Machine
 from gpulake.collect.sources.pid import Pid
@@ -127,7 +127,7 @@ def test_this_process_is_not_left_out() -> None:
 
 def test_the_limit_of_open_files_is_raised_for_it() -> None:
     code = (
-        "import resource; from gpulake.collect.procfs import raise_limit\n"
+        "import resource; from gpulake.collect.machine.procfs import raise_limit\n"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))\n"
         "assert raise_limit() == hard == resource.getrlimit(resource.RLIMIT_NOFILE)[0]\n"

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gpulake.collect.adapters import ADAPTERS, Asked, Found, LeftOut, Line, Outcome, Rejected
-from gpulake.collect.adapting import Adapting, Tally
-from gpulake.collect.invocation import Invocation, PlacementEvent
 from gpulake.collect.rundir import RunDir
+from gpulake.collect.tracing.adapting import Adapting, Tally
+from gpulake.collect.tracing.invocation import Invocation, PlacementEvent
 
 NINE_MS = 1714554000000  # 1 May 2024, 09:00 UTC
 HOUR_MS = 3_600_000

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.collect.adapters import ADAPTERS, Asked, Found, LeftOut, Line, Outcome, Rejected
-from gpulake.collect.adapting import Adapting, Tally
-from gpulake.collect.invocation import Invocation, PlacementEvent, SystemStat
 from gpulake.collect.rundir import RunDir
+from gpulake.collect.tracing.adapting import Adapting, Tally
+from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, SystemStat
 from gpulake.core.tables import cctf_tables
 
 

@@ -14,11 +14,11 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from gpulake.collect import lock
-from gpulake.collect.chosen import Choice
 from gpulake.collect.identity import Identity, identify
+from gpulake.collect.machine.chosen import Choice
+from gpulake.collect.machine.ping import split_peer
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
-from gpulake.collect.ping import split_peer
 from gpulake.collect.rows import Row
 from gpulake.collect.rundir import RunDir, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of

@@ -16,7 +16,7 @@ from gpulake.core.errors import InputError, UsageError
 from gpulake.core.words import label
 
 if TYPE_CHECKING:
-    from gpulake.collect.adapting import Adapting, Tally
+    from gpulake.collect.tracing.adapting import Adapting, Tally
 
 POLL_SECONDS = 0.5
 FORMATTED = ("nginx", "envoy")  # whose lines are written as the user likes
@@ -59,8 +59,8 @@ def command(
     Example:  gpulake collect adapt nginx /var/log/nginx/access.log --run-dir runs/night1/web1
     """
     from gpulake.collect.adapters import Asked
-    from gpulake.collect.adapting import Adapting
-    from gpulake.collect.place import place_of, zone_of
+    from gpulake.collect.tracing.adapting import Adapting
+    from gpulake.collect.tracing.place import place_of, zone_of
 
     place = place_of(run_dir, node=node, stage=stage)
     asked = Asked(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Protocol, TypeAlias
 
-from gpulake.collect.invocation import Invocation, PlacementEvent
+from gpulake.collect.tracing.invocation import Invocation, PlacementEvent
 from gpulake.core.registry import Registry
 
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gpulake.collect.asgi_request import Message, Metered, PassingRequest, Receive, Send
-from gpulake.collect.invocation import Invocation, PlacementEvent, SystemStat, Times, text_of
-from gpulake.collect.journal import Journal
-from gpulake.collect.place import Place, place_of
-from gpulake.collect.trace_context import TraceContext, context_from
+from gpulake.collect.tracing.asgi_request import Message, Metered, PassingRequest, Receive, Send
+from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, SystemStat, Times, text_of
+from gpulake.collect.tracing.journal import Journal
+from gpulake.collect.tracing.place import Place, place_of
+from gpulake.collect.tracing.trace_context import TraceContext, context_from
 from gpulake.core.clock import Clock, SystemClock
 
 App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from gpulake.collect import access_log
 from gpulake.collect.adapters import ADAPTERS, Asked, Line, Outcome
-from gpulake.collect.invocation import Times, integer_of
-from gpulake.collect.line_format import LineFormat, Part, Variable
-from gpulake.collect.strict_json import object_of
-from gpulake.collect.trace_context import plain_id
+from gpulake.collect.tracing import access_log
+from gpulake.collect.tracing.invocation import Times, integer_of
+from gpulake.collect.tracing.line_format import LineFormat, Part, Variable
+from gpulake.collect.tracing.strict_json import object_of
+from gpulake.collect.tracing.trace_context import plain_id
 from gpulake.core.errors import UsageError
 
 DEFAULT = (

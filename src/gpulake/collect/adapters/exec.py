@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpulake.collect.appending import append_synced
-from gpulake.collect.invocation import Invocation, PlacementEvent, Times
-from gpulake.collect.owners import TRACE_VARIABLE
-from gpulake.collect.place import Place
-from gpulake.collect.trace_context import TraceContext, context_from
+from gpulake.collect.machine.owners import TRACE_VARIABLE
+from gpulake.collect.tracing.appending import append_synced
+from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times
+from gpulake.collect.tracing.place import Place
+from gpulake.collect.tracing.trace_context import TraceContext, context_from
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
 

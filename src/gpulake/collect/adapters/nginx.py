@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gpulake.collect import access_log
 from gpulake.collect.adapters import ADAPTERS, Asked, Line, Outcome
-from gpulake.collect.invocation import Times, integer_of
-from gpulake.collect.line_format import LineFormat, Part, Variable
-from gpulake.collect.trace_context import plain_id
+from gpulake.collect.tracing import access_log
+from gpulake.collect.tracing.invocation import Times, integer_of
+from gpulake.collect.tracing.line_format import LineFormat, Part, Variable
+from gpulake.collect.tracing.trace_context import plain_id
 from gpulake.core.errors import UsageError
 
 COMBINED = (

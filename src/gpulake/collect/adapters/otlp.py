@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpulake.collect import access_log
 from gpulake.collect.adapters import ADAPTERS, EMPTY, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
-from gpulake.collect.invocation import Invocation, Times, integer_of, text_of
-from gpulake.collect.strict_json import object_of
+from gpulake.collect.tracing import access_log
+from gpulake.collect.tracing.invocation import Invocation, Times, integer_of, text_of
+from gpulake.collect.tracing.strict_json import object_of
 
 NO_SPANS = "exports without spans"
 KEPT_CHARACTERS = 1 << 16

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, tzinfo
 
-from gpulake.collect.access_log import epoch_ms
 from gpulake.collect.adapters import ADAPTERS, EMPTY, Asked, Found, LeftOut, Line, Outcome, Rejected
-from gpulake.collect.invocation import Invocation, PlacementEvent, Times, id_from, text_of
+from gpulake.collect.tracing.access_log import epoch_ms
+from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times, id_from, text_of
 from gpulake.core import slurm_words as words
 from gpulake.core.sacct_rows import NO_NODES, Header, header_of, joined_rows
 from gpulake.core.types import BadRow, TextRow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gpulake.collect.cctf.blocks import Layout, Tick
 from gpulake.collect.cctf.series import named
-from gpulake.collect.owners import names_gpu
+from gpulake.collect.machine.owners import names_gpu
 from gpulake.collect.rows import GpuSample
 from gpulake.collect.segments import Block
 

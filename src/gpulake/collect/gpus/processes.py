@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
 from gpulake.collect.gpus.questions import percent, same
-from gpulake.collect.owners import owner_of
+from gpulake.collect.machine.owners import owner_of
 from gpulake.collect.rows import GpuProcess
 
 LISTS = (

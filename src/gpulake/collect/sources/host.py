@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpulake.collect.procfs import KeptFile, read_if_any
+from gpulake.collect.machine.procfs import KeptFile, read_if_any
 from gpulake.collect.rows import HostSample
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock

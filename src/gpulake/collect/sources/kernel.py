@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from gpulake.collect.kernel_words import Kills, event_in
+from gpulake.collect.machine.kernel_words import Kills, event_in
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock

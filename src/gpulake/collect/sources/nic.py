@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpulake.collect.infiniband import find_ports
-from gpulake.collect.ping import Ping
-from gpulake.collect.procfs import KeptFile, number_in, read_if_any
+from gpulake.collect.machine.infiniband import find_ports
+from gpulake.collect.machine.ping import Ping
+from gpulake.collect.machine.procfs import KeptFile, number_in, read_if_any
 from gpulake.collect.rows import NicSample
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock

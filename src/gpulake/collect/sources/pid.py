@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from gpulake.collect.crowd import NOT_OPEN, STAT_BYTES, Crowd, Tracked, parse_stat
 from gpulake.collect.identity import read_boot_id
-from gpulake.collect.owners import given_gpus, owner_of
-from gpulake.collect.procfs import Descriptors, read_if_any, read_once
+from gpulake.collect.machine.crowd import NOT_OPEN, STAT_BYTES, Crowd, Tracked, parse_stat
+from gpulake.collect.machine.owners import given_gpus, owner_of
+from gpulake.collect.machine.procfs import Descriptors, read_if_any, read_once
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
 from gpulake.collect.sources import SOURCES, Machine
 from gpulake.core.clock import Clock

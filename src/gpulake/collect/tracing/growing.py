@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpulake.collect.adapters import Line
-from gpulake.collect.invocation import id_from
+from gpulake.collect.tracing.invocation import id_from
 from gpulake.core.errors import InputError
 
 CHUNK_BYTES = 1 << 18

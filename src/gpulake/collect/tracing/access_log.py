@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from urllib.parse import urlsplit
 
 from gpulake.collect.adapters import EMPTY, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
-from gpulake.collect.invocation import Invocation, Times, id_from, text_of
-from gpulake.collect.trace_context import parse_traceparent, plain_id
+from gpulake.collect.tracing.invocation import Invocation, Times, id_from, text_of
+from gpulake.collect.tracing.trace_context import parse_traceparent, plain_id
 
 REQUEST = re.compile(r"(?P<method>[A-Z][A-Z0-9_-]{0,31}) (?P<target>.*) HTTP/[\d.]{1,4}", re.DOTALL)
 SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)

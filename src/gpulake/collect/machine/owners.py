@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpulake.collect.procfs import read_if_any
+from gpulake.collect.machine.procfs import read_if_any
 
 
 class Owner(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from gpulake.collect.owners import is_within
-from gpulake.collect.procfs import read_if_any
+from gpulake.collect.machine.owners import is_within
+from gpulake.collect.machine.procfs import read_if_any
 from gpulake.collect.sources import Machine
 from gpulake.core.errors import UsageError
 

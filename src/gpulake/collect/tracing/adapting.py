@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.collect.adapters import ADAPTERS, Adapter, Asked, Found, LeftOut, Line, Outcome
-from gpulake.collect.appending import append_synced
-from gpulake.collect.growing import GrowingFile, Lines, piped_lines
-from gpulake.collect.invocation import id_from
 from gpulake.collect.rundir import RunDir
+from gpulake.collect.tracing.appending import append_synced
+from gpulake.collect.tracing.growing import GrowingFile, Lines, piped_lines
+from gpulake.collect.tracing.invocation import id_from
 from gpulake.core.errors import GpulakeError, UsageError
 
 BATCH = 10_000

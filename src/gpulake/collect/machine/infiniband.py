@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpulake.collect.procfs import KeptFile, number_in, read_if_any
+from gpulake.collect.machine.procfs import KeptFile, number_in, read_if_any
 from gpulake.collect.rows import NicSample
 
 WORD_BYTES = 4  # data is counted in words of the link

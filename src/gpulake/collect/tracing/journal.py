@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gpulake.collect.appending import append_synced
+from gpulake.collect.tracing.appending import append_synced
 
 MOST_WAITING = 100_000
 LOG = logging.getLogger("gpulake.collect")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpulake.collect.chosen import Choice, pids_in
-from gpulake.collect.owners import Owner
-from gpulake.collect.procfs import Descriptors, KeptFile, read_if_any, read_once
+from gpulake.collect.machine.chosen import Choice, pids_in
+from gpulake.collect.machine.owners import Owner
+from gpulake.collect.machine.procfs import Descriptors, KeptFile, read_if_any, read_once
 from gpulake.collect.rows import ProcessSample
 from gpulake.collect.sources import Machine, NoData
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from gpulake.collect.trace_context import TraceContext
+from gpulake.collect.tracing.trace_context import TraceContext
 from gpulake.core.clock import Clock
 
 Message: TypeAlias = MutableMapping[str, Any]

@@ -1,0 +1,1 @@
+"""What applications did, and when: invocations, the traces that they belong to, and the logs that tell of them."""
