@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
-from gpulake.collect.machine.kernel_words import Kills, Line, event_in, read_line
 from gpulake.collect.notices import Notices
 from gpulake.collect.reading import Reader
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.kernel import Kernel
 from gpulake.core.clock import SystemClock
+from gpulake.core.kernel_words import KernelEvent, Kills, Line, event_in, read_line
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 KILLED = "Out of memory: Killed process 123 (python) total-vm:1kB, anon-rss:2kB, UID:0 pgtables:3kB oom_score_adj:0"
@@ -65,7 +65,7 @@ NO_EVENTS = [
 
 @pytest.mark.parametrize("expected", EVENTS, ids=lambda expected: expected.message[:50])
 def test_a_message_tells_its_event(expected: NodeEvent) -> None:
-    assert event_in(expected.message) == expected
+    assert event_in(expected.message) == KernelEvent(expected.kind, expected.subject, expected.code, expected.pid)
 
 
 @pytest.mark.parametrize("message", NO_EVENTS)
@@ -218,7 +218,7 @@ def test_a_kill_whose_block_was_lost_is_told_again_and_one_that_was_kept_is_not(
 
 def test_every_event_but_a_kill_counts_each_time() -> None:
     kills = Kills()
-    assert [kills.is_new(event("xid", "x", XID, 79)) for _ in range(2)] == [True, True]
+    assert [kills.is_new(KernelEvent("xid", "x", 79, None), 0) for _ in range(2)] == [True, True]
 
 
 def test_lines_that_are_no_records_are_left_out(host: RecordedHost) -> None:

@@ -191,6 +191,11 @@ EXAMPLES = {
         Example("node.csv", "index, utilization.gpu [%]\n0, 0 %\n1, [N/A]\n", "2\n"),
     ],
     "rocm_smi": [Example("node.json", '{"card0": {"GPU use (%)": "0"},\n"card1": {},\n', '"card2": "N/A"\n', "}\n")],
+    "kernel_log": [
+        Example(
+            "n1.dmesg.log", "[ 1.5] NVRM: Xid (PCI:0000:3b:00): 79, pid=7, lost\n<6>[ 2.0] hello\n", "[ 3.0] \ufffd\n"
+        )
+    ],
     "gpu_specs": [Example("tpu_gpus.csv", HEADER + "T4,,,,,,,\nV100,,,,,,,\n", "short,row\n")],
 }
 

@@ -180,7 +180,7 @@ ARCHIVE = tar_of({"pai_job_table.csv": TEXT, "pai_machine_spec.csv": b"m,T4,96,5
         ("pai.tar.gz", ARCHIVE[: len(ARCHIVE) // 2], "is truncated or damaged"),
         ("pai.tar.gz", ARCHIVE[:-9], "is truncated or damaged"),
         ("pai.tar.gz", ARCHIVE[:-4] + b"\0\0\0\0", "is truncated or damaged"),
-        ("pai.tar.gz", tar_of({"README": b"hello"}), "holds no .csv, .json, .jsonl, .prom, .txt, .xml file"),
+        ("pai.tar.gz", tar_of({"README": b"hello"}), "holds no .csv, .json, .jsonl, .log, .prom, .txt, .xml file"),
     ],
     ids=[
         "empty",

@@ -22,8 +22,9 @@ from gpulake.core.errors import InputError
 from gpulake.lake import MARKER
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
-TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".prom", ".txt", ".xml")
+TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")
 FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".gz", ".tgz", ".zst", ".tar")
+KERNEL_LOG = re.compile(r"dmesg|kmsg|kern(?:el)?[._-]", re.IGNORECASE)
 NOTES = ("audit.json", "merge_report.json")
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -111,6 +112,8 @@ def _is_data(file: Path) -> bool:
     if not file.is_file() or not (file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)):
         return False
     # An empty note is nobody's table, and neither is what is said about a collected run.
+    if file.suffix == ".log" and not KERNEL_LOG.search(file.name):  # a log of something else may be anything
+        return False
     return file.name not in NOTES and (file.suffix not in TEXT_SUFFIXES[1:] or file.stat().st_size > 0)
 
 

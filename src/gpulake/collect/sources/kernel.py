@@ -11,10 +11,10 @@ import os
 import re
 from collections.abc import Iterable
 
-from gpulake.collect.machine.kernel_words import Kills, event_in
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock
+from gpulake.core.kernel_words import Kills, event_in
 
 READ_BYTES = 1 << 14  # a record is at most 8 KiB
 MOST_RECORDS = 20_000  # in one read; the rest waits for the next
@@ -57,9 +57,9 @@ class Kernel:
             if self._position and sequence > self._position:
                 rows.append(_dropped(sequence - self._position, round(clock.elapsed() * 1000)))
             self._position = sequence + 1
-            event = event_in(message, elapsed_ms)
-            if event and self._kills.is_new(event):
-                rows.append(event)
+            event = event_in(message)
+            if event and self._kills.is_new(event, elapsed_ms):
+                rows.append(NodeEvent(elapsed_ms, *event, message=message, source="kernel"))
                 self._killed_at = sequence if event.kind == "oom_kill" else self._killed_at
         return rows
 

@@ -116,6 +116,11 @@
 {# The name of a file without its ending, which stands for the node where nothing else does. #}
 {% macro stem(file) %}{{ extract_text(file, '^(.+?)(\\.[A-Za-z]+)?$') }}{% endmacro %}
 
+{# The node that a kernel log is of: n1 for n1.dmesg.log. #}
+{% macro log_node(file) -%}
+    {{ extract_text(file, '^(.+?)([._-](dmesg|kmsg|kern|kernel))?(\\.[A-Za-z]+)?$') }}
+{%- endmacro %}
+
 {# A PCI address as domain:bus:device, however many digits its domain has. #}
 {% macro pci_address(column) -%}
     {{ extract_text('lower(' ~ column ~ ')', '([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2})') }}

@@ -1,4 +1,23 @@
-with told as (
+with lines as (
+
+    select * from {{ source('landed', 'bronze_kernel_log') }}
+
+),
+
+-- Lines that count from boot end when their file was last written.
+last_lines as (
+
+    select
+        file,
+        folder,
+        file_at,
+        max(elapsed_ms) as elapsed_ms
+    from lines
+    group by file, folder, file_at
+
+),
+
+told as (
 
     select distinct
         node as node_id,
@@ -11,6 +30,25 @@ with told as (
         message,
         source
     from {{ source('landed', 'bronze_node_events') }}
+    union
+    select
+        {{ log_node('lines.file') }} as node_id,
+        cast(null as varchar) as host_id,
+        coalesce(
+            lines.line_at,
+            {{ instant(seconds_of('lines.file_at') ~ ' - (last_lines.elapsed_ms - lines.elapsed_ms) / 1000') }},
+            lines.file_at
+        ) as happened_at,
+        lines.kind,
+        lines.subject,
+        lines.code,
+        lines.pid,
+        lines.message,
+        'kernel' as source
+    from lines
+    inner join last_lines
+        on lines.file = last_lines.file and lines.folder = last_lines.folder and lines.file_at = last_lines.file_at
+    where lines.kind is not null
 
 ),
 

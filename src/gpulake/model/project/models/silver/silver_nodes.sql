@@ -67,6 +67,11 @@ seen as (
         {{ stem('file') }} as node_id,
         cast(null as varchar) as host_id
     from {{ source('landed', 'bronze_rocm_smi') }}
+    union
+    select distinct
+        {{ log_node('file') }} as node_id,
+        cast(null as varchar) as host_id
+    from {{ source('landed', 'bronze_kernel_log') }}
 
 ),
 

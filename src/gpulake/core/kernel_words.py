@@ -10,8 +10,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from gpulake.collect.rows import NodeEvent
-
 SAME_KILL_MS = 10_000  # the kernel tells of one kill in several lines, within moments
 
 # NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
@@ -38,6 +36,13 @@ _LINK = re.compile(
 # IPoIB has no such line; that IPv6 begins on it is its word.
 _IB_READY = re.compile(r"IPv6: ADDRCONF\(NETDEV_CHANGE\): (?P<subject>ib[\w.]{0,13}): link becomes ready", re.ASCII)
 _QUICK = re.compile(r"Xid|[Kk]ill|[Ll]ink")
+
+
+class KernelEvent(NamedTuple):
+    kind: str  # xid, sxid, oom_kill, link_down or link_up
+    subject: str  # PCI address, interface, or name of the process
+    code: int | None
+    pid: int | None
 
 
 class Line(NamedTuple):
@@ -76,21 +81,18 @@ def read_line(text: str) -> Line:
     return Line(text)
 
 
-def event_in(message: str, elapsed_ms: int = 0) -> NodeEvent | None:
+def event_in(message: str) -> KernelEvent | None:
     """The event that a message of the kernel tells, if it tells one."""
     if not _QUICK.search(message):
         return None
     for kind_of, match in _PATTERNS:
         if found := match(message):
             words = found.groupdict()
-            return NodeEvent(
-                elapsed_ms=elapsed_ms,
+            return KernelEvent(
                 kind=kind_of(words),
                 subject=words["subject"],
                 code=int(words["code"]) if words.get("code") else None,
                 pid=int(words["pid"]) if words.get("pid") else None,
-                message=message,
-                source="kernel",
             )
     return None
 
@@ -101,13 +103,13 @@ class Kills:
     def __init__(self) -> None:
         self._last: tuple[int | None, int] | None = None
 
-    def is_new(self, event: NodeEvent) -> bool:
+    def is_new(self, event: KernelEvent, elapsed_ms: int) -> bool:
         """True for every other event."""
         if event.kind != "oom_kill":
             return True
         last = self._last
-        self._last = (event.pid, event.elapsed_ms)
-        return last is None or last[0] != event.pid or event.elapsed_ms - last[1] > SAME_KILL_MS
+        self._last = (event.pid, elapsed_ms)
+        return last is None or last[0] != event.pid or elapsed_ms - last[1] > SAME_KILL_MS
 
 
 def _link_kind(words: dict[str, str | None]) -> str:

@@ -1,0 +1,63 @@
+"""Logs of the kernel: dmesg in any of its ways of telling the time, /dev/kmsg, pstore, syslog; told by the file's name.
+
+Every line lands; what it tells of (an Xid, a kill for memory, a link) stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpulake.core.kernel_words import Kills, event_in, read_line
+from gpulake.core.tables import bronze_tables
+from gpulake.core.types import CsvLayout, TextRow
+from gpulake.land.inputs import KERNEL_LOG
+from gpulake.land.readers import READERS, Sample
+
+TABLE = "bronze_kernel_log"
+FROM_FILE = ("file", "folder", "file_at")
+COLUMNS = tuple(name for name in bronze_tables()[TABLE].column_names if name not in FROM_FILE)
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@READERS.register("kernel_log")
+class KernelLogReader:
+    def recognise(self, sample: Sample) -> CsvLayout | None:
+        if not KERNEL_LOG.search(sample.name):
+            return None
+        lines = [read_line(line) for line in sample.lines]
+        if not any(line.at is not None or line.elapsed_ms is not None for line in lines):
+            return None
+        table = bronze_tables()[TABLE]
+        return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=_rows)
+
+
+def _rows(path: Path) -> Iterator[TextRow]:
+    kills = Kills()
+    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        for number, raw in enumerate(lines, start=1):
+            text = raw.strip()
+            if not text:
+                continue
+            line = read_line(text)
+            at_ms = line.elapsed_ms
+            if at_ms is None and line.at is not None:
+                at_ms = round(line.at.timestamp() * 1000)
+            event = event_in(line.message)
+            is_told = event is not None and kills.is_new(event, at_ms or 0)
+            kind, subject, code, pid = event if event is not None and is_told else (None, None, None, None)
+            fields = (
+                "" if line.at is None else line.at.isoformat(sep=" ", timespec="microseconds"),
+                _word(line.elapsed_ms),
+                UNPRINTABLE.sub(" ", line.message),
+                kind or "",
+                UNPRINTABLE.sub(" ", subject or ""),
+                _word(code),
+                _word(pid),
+            )
+            yield TextRow(number, fields, text)
+
+
+def _word(value: int | None) -> str:
+    return "" if value is None else str(value)
