@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpulake.core.disk import sync
+
 SEGMENT_BYTES = 16 << 20
 CAP_BYTES = 1 << 30
 FORMAT = "gpulake-segment"
@@ -95,7 +97,7 @@ class SegmentWriter:
         self.used_bytes = _size_of(files)
         if files:
             # Sources go on from its last block, which may have been written and not synced.
-            _sync(files[-1][2])
+            sync(files[-1][2])
         self.written_bytes = 0
         self.acknowledged_tick = 0
 
@@ -160,7 +162,7 @@ class SegmentWriter:
         self._number = number
         try:
             self._write(header + b"\n" + header)
-            _sync(self._folder)
+            sync(self._folder)
         except OSError:
             self._abandon()
             raise
@@ -384,13 +386,4 @@ def _make_folder(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:
-        _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    """A file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path.parent)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpulake.lake.delta import sync
+from gpulake.core.disk import sync
 
 POINTER = "CURRENT"
 SUFFIX = ".duckdb"

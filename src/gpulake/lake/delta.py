@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from deltalake.transaction import (
     Transaction,
     create_table_with_add_actions,
 )
+
+from gpulake.core.disk import sync
 
 METADATA_KEY = "gpulake"
 # The history of commits is the manifest, so it never expires.
@@ -112,12 +113,3 @@ def _add(folder: Path, file: DataFile) -> AddAction:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
-
-
-def sync(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gpulake.core.disk import sync
 from gpulake.core.tables import written_tables
 from gpulake.core.types import BadRow, Landing
 from gpulake.lake import delta
@@ -42,7 +43,7 @@ class Quarantine:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(table)), path, compression="zstd")
-        delta.sync(path)
+        sync(path)
         delta.commit(
             self.folder,
             delta_schema(table),

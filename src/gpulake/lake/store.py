@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
+from gpulake.core.disk import sync
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
@@ -159,7 +160,7 @@ class Lake:
         """On the disk before what it announces is done: a crash must not let it be done twice."""
         times = {"seen_at": record.seen_at.isoformat(), "nudged_at": record.nudged_at.isoformat()}
         self._append("nudges.jsonl", {**asdict(record), **times})
-        delta.sync(self.root / "nudges.jsonl")
+        sync(self.root / "nudges.jsonl")
 
     def _append(self, file: str, row: dict[str, Any]) -> None:
         path = self.root / file
@@ -262,7 +263,7 @@ class Staging:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{self.build_id}.parquet"
         self.connection.execute(f"COPY lake.main.{name(table)} TO {text(str(file))} ({PARQUET_OPTIONS})")
-        delta.sync(file)
+        sync(file)
         delta.replace(folder, file, {"build_id": self.build_id})
 
 

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
+from gpulake.core.disk import sync
+
 BLOCK_BYTES = 1 << 20
 
 
@@ -68,11 +70,7 @@ class Part:
         # The note goes first: a kill in between leaves a part that is whole, which needs no note.
         self._note.unlink(missing_ok=True)
         self.path.replace(self.final)
-        folder = os.open(self.final.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self.final.parent)
 
     def discard(self) -> None:
         self._note.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpulake.collect.cctf.order import Key
+from gpulake.core.disk import sync
 from gpulake.core.errors import UsageError
 
 WINDOW_LINES = 8_192
@@ -137,14 +138,9 @@ def temporary(path: Path) -> Path:
 
 def replace(source: Path, path: Path) -> None:
     """Synced before it is renamed: a crash leaves the old file or the new one."""
-    with source.open("rb") as written:
-        os.fsync(written.fileno())
+    sync(source)
     source.rename(path)
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path.parent)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from gpulake.core.tables import bronze_tables
 from gpulake.core.types import CsvLayout
 
 EPOCH = datetime.fromtimestamp(0, UTC)
+FROM_FILE = ("file", "folder", "file_at")  # what `Sample.file_constants` tells
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Sample:
     def file_constants(self) -> tuple[tuple[str, str], ...]:
         """What a snapshot does not say itself: its file, and when that was written."""
         at = self.modified_at.isoformat(sep=" ", timespec="milliseconds")
-        return (("file", self.name), ("folder", self.folder), ("file_at", at))
+        return tuple(zip(FROM_FILE, (self.name, self.folder, at), strict=True))
 
 
 class Reader(Protocol):
@@ -46,6 +47,11 @@ class Reader(Protocol):
 
 
 READERS: Registry[Callable[[], Reader]] = Registry("reader", "gpulake.land.readers")
+
+
+def told_columns(table_name: str) -> tuple[str, ...]:
+    """The columns that the content of a file fills: all but those that are told of the file itself."""
+    return tuple(name for name in bronze_tables()[table_name].column_names if name not in FROM_FILE)
 
 
 def header_layout(sample: Sample, table_name: str, quote: str = "", **constants: str) -> CsvLayout | None:

@@ -13,11 +13,11 @@ from gpulake.core.kernel_words import Kills, event_in, read_line
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import CsvLayout, TextRow
 from gpulake.land.inputs import KERNEL_LOG
-from gpulake.land.readers import READERS, Sample
+from gpulake.land.json_text import word
+from gpulake.land.readers import READERS, Sample, told_columns
 
 TABLE = "bronze_kernel_log"
-FROM_FILE = ("file", "folder", "file_at")
-COLUMNS = tuple(name for name in bronze_tables()[TABLE].column_names if name not in FROM_FILE)
+COLUMNS = told_columns(TABLE)
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -49,15 +49,11 @@ def _rows(path: Path) -> Iterator[TextRow]:
             kind, subject, code, pid = event if event is not None and is_told else (None, None, None, None)
             fields = (
                 "" if line.at is None else line.at.isoformat(sep=" ", timespec="microseconds"),
-                _word(line.elapsed_ms),
+                word(line.elapsed_ms),
                 UNPRINTABLE.sub(" ", line.message),
                 kind or "",
                 UNPRINTABLE.sub(" ", subject or ""),
-                _word(code),
-                _word(pid),
+                word(code),
+                word(pid),
             )
             yield TextRow(number, fields, text)
-
-
-def _word(value: int | None) -> str:
-    return "" if value is None else str(value)

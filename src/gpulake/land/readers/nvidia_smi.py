@@ -15,12 +15,11 @@ from gpulake.core.errors import InputError
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.json_text import word
-from gpulake.land.readers import READERS, Sample
+from gpulake.land.readers import READERS, Sample, told_columns
 from gpulake.land.smi_xml import Element, Snapshot, snapshots
 
 TABLE = "bronze_nvidia_smi"
-FROM_FILE = ("file", "folder", "file_at")
-COLUMNS = tuple(name for name in bronze_tables()[TABLE].column_names if name not in FROM_FILE)
+COLUMNS = told_columns(TABLE)
 IDENTITIES = {"index", "uuid", "pci_bus_id", "serial"}
 FIELD = re.compile(r"([a-z][a-z0-9_]*)((?:\.[a-z0-9_]+)*)( \[[^\]]*\])?")
 # The first words of all that --query-gpu knows.

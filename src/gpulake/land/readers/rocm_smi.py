@@ -10,12 +10,12 @@ from pathlib import Path
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.json_text import parts, word
-from gpulake.land.readers import READERS, Sample
+from gpulake.land.readers import READERS, Sample, told_columns
 
 TABLE = "bronze_rocm_smi"
 CARD = re.compile(r"card\d+")
 HEAD = re.compile(r'\s*\{\s*"(card\d+|system)"\s*:')
-FROM_FILE = ("file", "folder", "file_at")
+COLUMNS = told_columns(TABLE)
 
 
 @READERS.register("rocm_smi")
@@ -26,8 +26,7 @@ class RocmSmiReader:
         if not HEAD.match(head[max(head.find("{"), 0) :]):
             return None
         table = bronze_tables()[TABLE]
-        columns = tuple(name for name in table.column_names if name not in FROM_FILE)
-        return CsvLayout(table, columns, has_header=False, constants=sample.file_constants(), rewrite=_cards)
+        return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=_cards)
 
 
 def _cards(path: Path) -> Iterator[TextRow | BadRow]:
@@ -35,7 +34,6 @@ def _cards(path: Path) -> Iterator[TextRow | BadRow]:
     begin = max(text.find("{"), 0)
     skipped = text.count("\n", 0, begin)
     found = list(parts(text[begin:]))
-    columns = [name for name in bronze_tables()[TABLE].column_names if name not in FROM_FILE]
     system = next((part.value for part in found if part.key == "system" and isinstance(part.value, dict)), {})
     for part in found:
         if part.key == "system":
@@ -46,9 +44,9 @@ def _cards(path: Path) -> Iterator[TextRow | BadRow]:
             continue
         said = {_slug(key): word(value) for key, value in part.value.items()}
         said |= {"card": part.key, "driver_version": word(system.get("Driver version"))}
-        others = {key: word(value) for key, value in part.value.items() if _slug(key) not in columns}
+        others = {key: word(value) for key, value in part.value.items() if _slug(key) not in COLUMNS}
         said["other_fields"] = json.dumps(others, ensure_ascii=False, sort_keys=True)
-        yield TextRow(number, tuple(said.get(name, "") for name in columns), part.text)
+        yield TextRow(number, tuple(said.get(name, "") for name in COLUMNS), part.text)
 
 
 def _slug(key: str) -> str:
