@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -196,8 +196,8 @@ def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
             changes[name] = _with_facts(config.clusters, Cluster, name, value, where)
         elif name == "gpu_types":
             changes[name] = _with_facts(config.gpu_types, GpuType, name, value, where)
-        elif name == "nudges":
-            changes[name] = _with_changes(config.nudges, name, value, where)
+        elif is_dataclass(getattr(config, name)):
+            changes[name] = _with_changes(getattr(config, name), name, value, where)
         else:
             changes[name] = _convert(name, value, type(known[name]), where)
     return replace(config, **changes)  # type: ignore[arg-type]

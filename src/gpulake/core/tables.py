@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,20 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Latest:
+    of: str
+    key: str
+    order: str
+
+
+@dataclass(frozen=True)
 class Table:
     name: str
     grain: str
     columns: tuple[Column, ...]
     required: tuple[str, ...] = ()
     file: str = ""  # of a collected run: its name there
+    latest: Latest | None = None  # the table is the last row of each key of another
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -60,13 +69,19 @@ def _landed(table: Table) -> Table:
 
 def _read(file: str) -> dict[str, Table]:
     entries = tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8"))
+
+    def columns(entry: dict[str, Any]) -> tuple[Column, ...]:
+        told = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
+        return tuple(Column(column, kind, words) for column, (kind, words) in told.items())
+
     return {
         name: Table(
             name=name,
             grain=entry["grain"],
-            columns=tuple(Column(column, kind, words) for column, (kind, words) in entry["columns"].items()),
+            columns=columns(entry),
             required=tuple(entry.get("required", ())),
             file=entry.get("file", ""),
+            latest=Latest(entry["of"], entry["key"], entry["order"]) if "of" in entry else None,
         )
         for name, entry in entries.items()
     }

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -34,7 +34,16 @@ from gpulake.lake.types import engine_types
 
 MARKER = "gpulake.json"
 FORMAT_VERSION = 1
-JOURNAL = {"runs": "runs.jsonl", "test_results": "tests.jsonl", "nudges": "nudges.jsonl"}
+JOURNAL = {
+    "runs": "runs.jsonl",
+    "test_results": "tests.jsonl",
+    "nudges": "nudges.jsonl",
+    "diagnoses": "diagnoses.jsonl",
+    "log_templates": "log_templates.jsonl",
+    "incident_events": "incidents.jsonl",
+    "recoveries": "recoveries.jsonl",
+    "rule_events": "rules.jsonl",
+}
 
 
 class Lake:
@@ -125,6 +134,9 @@ class Lake:
         views.parquet_view(connection, written["quarantine"], set_aside, only)
         for journal, file in JOURNAL.items():
             views.json_view(connection, written[journal], self.root / file)
+        for table in written.values():
+            if table.latest:
+                views.latest_view(connection, table, table.latest)
         return [*chain(*files.values()), *set_aside, *(self.root / file for file in JOURNAL.values())]
 
     # Builds
@@ -162,12 +174,31 @@ class Lake:
         self._append("nudges.jsonl", {**asdict(record), **times})
         sync(self.root / "nudges.jsonl")
 
-    def _append(self, file: str, row: dict[str, Any]) -> None:
+    def journal(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table of the journal as they were written, without the engine: it takes longer to start."""
+        path = self.root / JOURNAL[table]
+        with lake_errors("reading the journal"):
+            lines = path.read_bytes().splitlines() if path.exists() else []
+        return [row for line in lines if (row := _row(line)) is not None]
+
+    def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of a table of the journal, on the disk when this returns."""
+        file = JOURNAL[table]
+        columns = set(written_tables()[table].column_names)
+        for row in rows:
+            if unknown := set(row) - columns:
+                raise AssertionError(f"{table} has no column {sorted(unknown)}")
+        if rows:
+            self._append(file, *rows)
+            sync(self.root / file)
+
+    def _append(self, file: str, *rows: Mapping[str, Any]) -> None:
         path = self.root / file
+        lines = b"".join(json.dumps(row, default=_as_text).encode() + b"\n" for row in rows)
         with lake_errors("writing the journal"), path.open("a+b") as journal:
             # A line that a crash cut short must not take the next one with it.
             is_cut = journal.tell() > 0 and _last_byte(journal) != b"\n"
-            journal.write(b"\n" * is_cut + json.dumps(row, default=str).encode() + b"\n")
+            journal.write(b"\n" * is_cut + lines)
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
         lines = [json.dumps({"build_id": build_id, "status": result.status, **asdict(result)}) for result in results]
@@ -205,6 +236,19 @@ class Lake:
                 raise
             break
         connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
+
+
+def _as_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """A line that a crash cut short is no row."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _last_byte(file: BinaryIO) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from gpulake.core.tables import Table
+from gpulake.core.tables import Latest, Table
 from gpulake.core.types import Landing
 from gpulake.lake.engine import Connection, create_table, name, text
 from gpulake.lake.types import engine_types
@@ -31,6 +31,14 @@ def json_view(connection: Connection, table: Table, path: Path) -> None:
     # A line that a crash cut short is no row.
     complete = f"WHERE {name(table.column_names[0])} IS NOT NULL"
     _view(connection, table.name, f"FROM read_json({text(str(path))}, columns = {{{types}}}, {options}) {complete}")
+
+
+def latest_view(connection: Connection, table: Table, latest: Latest) -> None:
+    """The last row of each key; of rows at the same time, the one that was written last."""
+    rows = f"FROM (SELECT *, row_number() OVER () AS written FROM {LANDED}.{name(latest.of)})"
+    window = f"PARTITION BY {name(latest.key)} ORDER BY {name(latest.order)} DESC, written DESC"
+    last = f"QUALIFY row_number() OVER ({window}) = 1"
+    _view(connection, table.name, f"SELECT * EXCLUDE (written) {rows} {last}")
 
 
 def landings_table(connection: Connection, table: Table, landings: Sequence[Landing]) -> None:

@@ -1,0 +1,1 @@
+"""Room `diagnose`: logs and what was measured beside them become diagnoses."""
