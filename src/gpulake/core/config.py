@@ -15,6 +15,7 @@ from zoneinfo import available_timezones
 
 from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.placeholders import check_command
+from gpulake.core.recovering import Recoveries
 
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
@@ -111,6 +112,7 @@ class Config:
     clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
     nudges: Nudges = field(default_factory=Nudges)
+    recoveries: Recoveries = field(default_factory=Recoveries)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
