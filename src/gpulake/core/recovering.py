@@ -27,7 +27,7 @@ class Recoveries:
     executor: str = "dry-run"  # who carries it out, unless --executor names another
     most_restarts: int = 3  # of a job that makes no progress: no new checkpoint since
     most_repeats: int = 1  # of these, restarts for the same failure over again
-    forget_after_hours: float = 24.0  # restarts longer ago do not count where no checkpoint tells of progress
+    progress_minutes: float = 60.0  # a run that lasted as long made progress, where no checkpoints are known
     restart_unknown: bool = True  # a failure that nobody understands; false: the user is told
     most_rollbacks: int = 2  # of a job whose loss went astray; 0: the user is told
     rollback_margin_steps: int = 100  # before the loss went astray, where both steps are known
@@ -53,7 +53,7 @@ class Recoveries:
     def __post_init__(self) -> None:
         for name in ("most_restarts", "most_repeats", "most_rollbacks", "most_cordons_per_hour", "cluster_nodes"):
             self._check(name, getattr(self, name) >= 0, "use 0 for none, or more")
-        for name in ("rollback_margin_steps", "rollback_margin_minutes", "forget_after_hours", "cordoned_for_hours"):
+        for name in ("rollback_margin_steps", "rollback_margin_minutes", "progress_minutes", "cordoned_for_hours"):
             self._check(name, 0 <= getattr(self, name) < float("inf"), "use 0 or more")
         for name in ("test_tries", "tests_at_once"):
             self._check(name, getattr(self, name) >= 1, "use 1 or more")
