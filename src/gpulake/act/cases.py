@@ -80,8 +80,8 @@ def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_
 
 def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
     return Diagnosis(
-        verdict=row.get("verdict") or UNKNOWN,
-        category=row.get("category") or UNKNOWN,
+        verdict=row.get("verdict") or "unknown",
+        category=row.get("category") or "unknown",
         reason=row.get("reason") or UNKNOWN,
         cause=row.get("cause") or "",
         remedy=row.get("remedy") or "",
@@ -91,7 +91,7 @@ def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
         ),
         rank=row.get("rank"),
         node=row.get("node") or None,
-        recovery=Recovery(row.get("action") or UNKNOWN, row.get("action_why") or ""),
+        recovery=Recovery(row.get("action") or "unknown", row.get("action_why") or ""),
         confidence=row.get("confidence") or 0.0,
         method=row.get("method") or "model",
         began_at=_time(row.get("began_at")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -62,7 +62,7 @@ class Plan:
     action: Action
     why: str
     steps: tuple[Step, ...] = ()
-    passed_over: tuple[tuple[str, str], ...] = field(default=())  # checkpoints, and why
+    passed_over: tuple[tuple[str, str], ...] = ()  # checkpoints, and why
 
 
 def decide(case: Case, situation: Situation) -> Plan:
@@ -79,15 +79,20 @@ def decide(case: Case, situation: Situation) -> Plan:
     if diagnosis.reason in ASTRAY:
         return _astray(case, situation)
     why = diagnosis.recovery.why or f"{diagnosis.reason} calls for {action}"
+    return Plan(action, why, _grounded(case, situation, chosen), passed_over)
+
+
+def _grounded(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+    action = case.diagnosis.recovery.action
     if action in FOR_THE_USER:
-        return Plan(action, why, (Step("tell", "a restart would fail again until somebody changes something"),))
-    if action == "cordon_node_and_restart":
-        return Plan(action, why, _cordon_and_restart(case, situation, chosen), passed_over)
+        return (Step("tell", "a restart would fail again until somebody changes something"),)
     if action == "unknown" and not situation.settings.restart_unknown:
-        return Plan(action, why, (Step("tell", "nobody knows why it failed, and restart_unknown is off"),))
-    if action == "unknown":
-        why = diagnosis.recovery.why or "nobody knows why it failed; nothing speaks against a restart"
-    return Plan(action, why, _restart(case, situation, chosen), passed_over)
+        return (Step("tell", "nobody knows why it failed, and restart_unknown is off"),)
+    if action != "cordon_node_and_restart":
+        return _restart(case, situation, checkpoint)
+    if case.diagnosis.node is not None:
+        return _cordon_and_restart(case.diagnosis.node, case, situation, checkpoint)
+    return _test_and_restart(case, situation, checkpoint)
 
 
 def _ungrounded(case: Case) -> str:
@@ -111,23 +116,25 @@ def _from(checkpoint: Checkpoint | None, case: Case) -> str:
     return f"after {reason}, from {checkpoint.path.name}, saved at {checkpoint.saved_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _cordon_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
-    node, breaker = case.diagnosis.node, situation.breaker
+def _cordon_and_restart(node: str, case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
     restart = _restart(case, situation, checkpoint)
-    if node is not None:
-        if node in breaker.cordoned:
-            return restart
-        if situation.inventory and not _known(node, situation.inventory):
-            refused = "the inventory has no machine of this name"
-            return (_refused(node, refused), *restart, *_told(restart, f"node {node} was not cordoned: {refused}"))
-        if refused := breaker.refuses([node]):
-            told = Step("tell", f"neither cordoned nor restarted: {refused}")
-            return (_refused(node, refused), told)
-        return (Step("cordon", f"{case.diagnosis.reason} began there", node=node), *restart)
+    if node in situation.breaker.cordoned:
+        return restart
+    if situation.inventory and not _known(node, situation.inventory):
+        refused = "the inventory has no machine of this name"
+        return (_refused(node, refused), *restart, *_told(restart, f"node {node} was not cordoned: {refused}"))
+    if refused := situation.breaker.refuses([node]):
+        return (_refused(node, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
+    return (Step("cordon", f"{case.diagnosis.reason} began there", node=node), *restart)
+
+
+def _test_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+    """Nobody knows the faulty node: the two-round test finds it, where that is possible."""
+    restart = _restart(case, situation, checkpoint)
     if not situation.job_nodes or not situation.settings.test_command:
         lacks = "--nodes" if not situation.job_nodes else "a test_command in [recoveries]"
         return (*restart, *_told(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
-    if refused := breaker.refuses([""]):
+    if refused := situation.breaker.refuses([""]):
         return (Step("tell", f"the faulty node is not looked for, and the job not restarted: {refused}"),)
     test = Step("test", "the log does not name the faulty node", nodes=situation.job_nodes)
     return (test, Step("cordon", "the nodes that fail the test twice"), *restart)
