@@ -32,15 +32,13 @@ class AuditRow:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_audit(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
-    """What was really done or begun, in order. Rows of dry runs tell of nothing that happened."""
-    every = [_row(row) for row in rows]
-    return [row for row in every if row.executor != DRY_RUN]
+def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
+    return [_row(row) for row in rows]
 
 
-def read_plans(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
-    """Rows of dry runs."""
-    return [row for row in map(_row, rows) if row.executor == DRY_RUN]
+def is_real(row: AuditRow) -> bool:
+    """Rows of dry runs tell of nothing that happened."""
+    return row.executor != DRY_RUN
 
 
 def _row(row: Mapping[str, Any]) -> AuditRow:
