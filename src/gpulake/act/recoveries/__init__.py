@@ -6,7 +6,7 @@ So a plan can be shown exactly as it would be carried out, and what is started i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,22 +59,18 @@ class Order:
     def the_node(self) -> str:
         return safe_node(self.node or "")
 
-    def words(self) -> Mapping[str, str | None]:
-        """What placeholders stand for; nothing where nobody knows."""
-        numbers = {
-            name: getattr(self, name) for name in ("attempt", "checkpoint_step", "skip_from_step", "skip_to_step")
-        }
-        return {
-            **{name: None if number is None else str(number) for name, number in numbers.items()},
-            "incident_id": plain(self.incident_id),
-            "cluster_id": plain(self.cluster_id or "") or None,
-            "job_id": self.job_id and self.job(),
-            "node": self.node and self.the_node(),
-            "checkpoint": self.checkpoint and safe_path(self.checkpoint),
-            "reason": plain(self.reason),
-            "cause": plain(self.cause),
-            "message": plain(self.message, MOST_MESSAGE),
-        }
+    def word(self, placeholder: str) -> str | None:
+        """What a placeholder stands for; nothing where nobody knows. Only what is asked for must be safe."""
+        value = getattr(self, placeholder)
+        if value is None:
+            return None
+        if placeholder == "job_id":
+            return self.job()
+        if placeholder == "node":
+            return self.the_node()
+        if placeholder == "checkpoint":
+            return safe_path(value)
+        return plain(str(value), MOST_MESSAGE if placeholder == "message" else MOST_TEXT)
 
 
 Commands = tuple[Command, ...]
@@ -117,12 +113,13 @@ def hooked(name: str, command: Sequence[str], order: Order) -> Commands:
     """A command of the settings, with what its placeholders stand for."""
     if not command:
         raise ActError(f"no {name} is set", f"set {name} in [recoveries] of gpulake.toml")
-    words = order.words()
-    known = {key: value for key, value in words.items() if value is not None}
+    words: dict[str, str] = {}
     for placeholder in placeholders(command):
-        if placeholder not in known:
+        word = order.word(placeholder)
+        if word is None:
             raise ActError(f"{name} wants {{{placeholder}}}, which nobody knows", _HINTS.get(placeholder, ""))
-    return (Command(filled(command, known)),)
+        words[placeholder] = word
+    return (Command(filled(command, words)),)
 
 
 _HINTS = {"job_id": "name it with --job", "checkpoint": "name the folder of checkpoints with --checkpoints"}
