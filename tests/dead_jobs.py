@@ -28,14 +28,14 @@ HOOKS = {
     "tell_command": ("hook", "tell", "{job_id}", "{message}"),
 }
 _PROGRAM = """#!{python}
-import json, pathlib, sys
+import json, pathlib, re, sys
 folder = pathlib.Path({folder!r})
 name = pathlib.Path(sys.argv[0]).name
 with (folder / "calls.jsonl").open("a") as calls:
     calls.write(json.dumps([name, *sys.argv[1:]]) + "\\n")
 answers = folder / "answers.json"
 for words, code, said in json.loads(answers.read_text()) if answers.exists() else []:
-    if words in " ".join(sys.argv):
+    if re.search(words, " ".join([name, *sys.argv[1:]])):
         print(said)
         sys.exit(code)
 """
@@ -48,7 +48,7 @@ class Programs:
     folder: Path
 
     def answer(self, *answers: tuple[str, int, str]) -> None:
-        """(words of the call, exit code, what is said); the first that fits."""
+        """(pattern of the call, exit code, what is said); the first that fits."""
         (self.folder / "answers.json").write_text(json.dumps(answers))
 
     def calls(self) -> list[list[str]]:

@@ -99,6 +99,8 @@ class Breaker:
         """Why these are not cordoned; nothing, where they may be."""
         new = set(nodes) - {*self.cordoned, *self.maybe}
         taken = len({*self.cordoned, *self.maybe})
+        if not new:
+            return ""
         if taken + len(new) > self.most:
             of = f"of {self.nodes:,}" if self.nodes is not None else "of a cluster of unknown size"
             return f"{count(taken + len(new), 'node')} {of} would be cordoned, and {self.most:,} may be"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -42,12 +42,17 @@ class Asked:
     job_id: str | None = None
 
 
+def run_small(arguments: Sequence[str], most_seconds: float) -> Outcome:
+    return run(arguments, most_seconds, small_environment())
+
+
 @dataclass(frozen=True)
 class Recovering:
     lake: Lake
     config: Config
     clock: Clock
     run_id: str
+    run: Callable[[Sequence[str], float], Outcome] = run_small
 
     def recover(self, asked: Asked) -> Rescue:
         """The plan; with is_executed it is carried out, which only one at a time may do."""
@@ -82,7 +87,7 @@ class Recovering:
         if not asked.is_executed or done_at or not plan.steps:
             return rescue
         execution = Execution(
-            rescue, executor, settings, self._record, _run, self.clock.now, self.run_id, own=last_of_each(own)
+            rescue, executor, settings, self._record, self.run, self.clock.now, self.run_id, own=last_of_each(own)
         )
         if name == DRY_RUN:
             return execution.plan_only([row for row in rows if not is_real(row)])
@@ -156,7 +161,3 @@ def _chooser(folder: Path | None) -> Choose:
         return None if folder is None else last_good(folder, before, before_step, not_again)
 
     return choose
-
-
-def _run(arguments: Sequence[str], most_seconds: float) -> Outcome:
-    return run(arguments, most_seconds, small_environment())
