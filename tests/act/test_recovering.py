@@ -325,8 +325,26 @@ def test_a_job_without_an_id_needs_one(lake: Lake, cluster: Programs) -> None:
     died(lake, job_id=None)
     assert statuses(recover(lake, own=settings(tell_command=()))) == [("restart", "refused"), ("tell", "done")]
     assert cluster.calls() == []
-    assert statuses(recover(lake, job_id="78", is_again=True)) == [("restart", "done")]
-    assert cluster.calls() == [["hook", "restart", "78", "2"]]
+    # Nothing was restarted: now it can be, and the user is not told twice.
+    for _ in range(2):
+        recover(lake, own=settings(tell_command=()))
+    assert trail(lake)[1:] == [
+        ("restart", None, "refused"),
+        ("tell", None, "started"),
+        ("tell", None, "done"),
+        ("decide", None, "refused"),
+    ]
+    assert statuses(recover(lake, job_id="78")) == [("restart", "done")]
+    assert cluster.calls() == [["hook", "restart", "78", "1"]]
+    assert recover(lake, job_id="78").done_at is not None
+
+
+def test_a_restart_beside_a_cordon_that_was_refused_is_not_repeated(lake: Lake, cluster: Programs) -> None:
+    died(lake, node="ALL", **CORDON)
+    for _ in range(2):
+        rescue = recover(lake)
+        assert statuses(rescue) == [("cordon", "refused"), ("restart", "done"), ("tell", "done")]
+    assert [call[1] for call in cluster.calls()] == ["restart", "tell"]
 
 
 def test_an_incident_is_known_by_the_beginning_of_its_id(lake: Lake, cluster: Programs) -> None:

@@ -140,10 +140,11 @@ def test_the_settings_name_the_executor_and_its_programs(lake: Lake, cluster: Pr
         (("ffff",), UsageError, "no incident 'ffff'", "choose from: 4f1c2d"),
         (("4f1c2e",), UsageError, "no incident '4f1c2e'", "did you mean '4f1c2d'?"),
         (("4f", "--executor", "slurn"), UsageError, "no executor named 'slurn'", "did you mean 'slurm'?"),
+        (("4f", "--nodes", "n1 -x"), UsageError, "'n1 -x' is not a list of hosts", "name nodes like n1,n2 or n[01-16]"),
         (
-            ("4f", "--nodes", "n1,n[2-9]"),
+            ("4f", "--nodes", "n1,ALL"),
             ActError,
-            "node 'n[2-9]' cannot be handed to a program safely",
+            "node 'ALL' cannot be handed to a program safely",
             "cordon it by hand, if it is one",
         ),
     ],
@@ -155,6 +156,17 @@ def test_an_error_has_a_way_out(
     found = gpulake(lake, *arguments).exception
     assert isinstance(found, error)
     assert (found.message, found.hint) == (message, hint)
+
+
+def test_nodes_are_named_as_slurm_names_them(lake: Lake) -> None:
+    Path("gpulake.toml").write_text('[recoveries]\ntest_command = ["srun", "-w", "{nodes}", "t"]\n')
+    died(lake, **{**CORDON, "node": None})
+    steps = json.loads(gpulake(lake, "4f", "--nodes", "n[08-10],x", "--json").stdout)["steps"]
+    assert [(step["step"], step["nodes"]) for step in steps] == [
+        ("test", ["n08", "n09", "n10", "x"]),
+        ("cordon", []),
+        ("restart", []),
+    ]
 
 
 def test_a_lake_without_incidents_says_where_they_come_from(lake: Lake) -> None:

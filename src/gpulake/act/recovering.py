@@ -22,6 +22,7 @@ from gpulake.act.telling import message
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
 from gpulake.core.recovering import Recoveries
+from gpulake.core.words import label
 
 BRINGS_BACK: tuple[StepName, ...] = ("restart", "rollback")
 
@@ -109,7 +110,7 @@ def in_doubt(own: Sequence[AuditRow]) -> str:
             what = f"{row.step} of node {row.node}" if row.node else row.step
             when = f"{row.stepped_at:%Y-%m-%d %H:%M:%S} UTC"
             whose = f"job {row.job_id}, incident {row.incident_id}"
-            return f"{what} was begun at {when}, and nobody knows whether it was done ({whose})"
+            return label(f"{what} was begun at {when}, and nobody knows whether it was done ({whose})")
     return ""
 
 
@@ -140,9 +141,16 @@ class Execution:
         if self._brake and not any(taken.step.step == "tell" for taken in self._taken):
             told = Step("tell", self._brake)
             self._go_on(_prepared(self.rescue.case, told, self.executor, self.rescue.attempt))
-        if not self._stop:
-            self._write("decide", "done", None, {"why": self.rescue.plan.why})
+        self._conclude()
         return replace(self.rescue, steps=tuple(self._taken))
+
+    def _conclude(self) -> None:
+        """What was refused may be possible another time: such a recovery stays open, as does one that was stopped."""
+        is_refused = any(taken.status == "refused" for taken in self._taken)
+        status: Status = "refused" if is_refused else "done"
+        last = self._last("decide", None)
+        if not self._stop and (last is None or last.status != status):
+            self._write("decide", status, None, {"why": self.rescue.plan.why})
 
     def plan_only(self, planned: Sequence[AuditRow]) -> Rescue:
         """What a dry run leaves: a row for each step, once."""

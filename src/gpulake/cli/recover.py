@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 @click.option("--execute", "is_executed", is_flag=True, help="Take the steps, and keep them in table recoveries.")
 @click.option("--again", "is_again", is_flag=True, help="Take steps again that were done, or may have been done.")
 @click.option("--checkpoints", type=click.Path(path_type=Path), help="Folder of the job's checkpoints; only read.")
-@click.option("--nodes", "nodes_text", metavar="A,B,C", help="The job's nodes, to find the faulty one by testing.")
+@click.option(
+    "--nodes",
+    "nodes_text",
+    metavar="LIST",
+    help="The job's nodes, such as n[01-16]: the faulty one is found by testing.",
+)
 @click.option("--job", "job_id", metavar="JOB_ID", help="The job, where its log does not name it.")
 @click.option("--history", "is_history", is_flag=True, help="List the steps that were taken, of all incidents or one.")
 @lake_option
@@ -48,6 +53,7 @@ def command(
     Example:  gpulake recover 4f1c --executor slurm --checkpoints /ckpt/run7
     """
     from gpulake.cli._output import print_json
+    from gpulake.core.words import label
     from gpulake.flow import Flow
     from gpulake.flow.recovery import Asked
 
@@ -57,8 +63,7 @@ def command(
         return
     if not incident:
         raise UsageError("no incident was named", "list them with: gpulake sql 'from incidents'")
-    nodes = tuple(node for node in (nodes_text or "").split(",") if node)
-    asked = Asked(incident, executor, is_executed, is_again, checkpoints, nodes, job_id)
+    asked = Asked(incident, executor, is_executed, is_again, checkpoints, _nodes(nodes_text), job_id)
     rescue = Flow(config).recover(asked)
     if as_json:
         print_json(_document(rescue, is_executed))
@@ -67,9 +72,19 @@ def command(
     for taken in rescue.steps:
         if taken.status in ("failed", "unknown") and is_executed:
             how = f"with exit code {taken.exit_code}" if taken.exit_code is not None else "without an exit code"
-            job = rescue.case.diagnosis.job_id
+            job = label(rescue.case.diagnosis.job_id)
             message = f"{taken.step.step} of job {job} {_AFTER[taken.status]} {how}: {taken.detail}"
             raise ActError(message, f"see gpulake recover {rescue.case.incident_id} --history")
+
+
+def _nodes(text: str | None) -> tuple[str, ...]:
+    """In the words of Slurm: n[01-16],n20."""
+    from gpulake.core.slurm_words import hosts
+
+    try:
+        return tuple(hosts(text)) if text is not None else ()
+    except ValueError as error:
+        raise UsageError(str(error), "name nodes like n1,n2 or n[01-16]") from error
 
 
 _AFTER = {"failed": "failed", "unknown": "may have failed"}
@@ -121,12 +136,12 @@ def _print(rescue: Rescue, is_executed: bool) -> None:
 
     diagnosis = rescue.case.diagnosis
     job = "job unknown" if diagnosis.job_id is None else f"job {label(diagnosis.job_id)}"
-    click.secho(f"Incident {rescue.case.incident_id}: {job}, {label(diagnosis.reason)}", bold=True)
+    click.secho(f"Incident {label(rescue.case.incident_id)}: {job}, {label(diagnosis.reason)}", bold=True)
     if diagnosis.cause:
         click.echo(f"  {label(diagnosis.cause)}")
-    click.echo(f"  {rescue.plan.action}: {label(rescue.plan.why)}")
+    click.echo(f"  {label(rescue.plan.action)}: {label(rescue.plan.why)}")
     if rescue.done_at:
-        click.echo(f"recovered at {rescue.done_at:%Y-%m-%d %H:%M:%S} UTC already; do it again with --again")
+        click.echo(f"done at {rescue.done_at:%Y-%m-%d %H:%M:%S} UTC already; do it again with --again")
         return
     if rescue.in_doubt:
         click.secho(f"In doubt: {label(rescue.in_doubt)}", bold=True)
@@ -157,7 +172,7 @@ def _print_steps(rescue: Rescue) -> None:
         click.echo("  nothing is to be done")
     for number, taken in enumerate(rescue.steps, 1):
         step = taken.step
-        about = f" {', '.join(step.nodes)}" if step.nodes else f" {label(step.node)}" if step.node else ""
+        about = f" {label(', '.join(step.nodes))}" if step.nodes else f" {label(step.node)}" if step.node else ""
         status = f" [{taken.status}]" if taken.status else ""
         click.echo(f"  {number}. {step.step}{about}{status}: {label(step.why)}")
         if taken.detail:
