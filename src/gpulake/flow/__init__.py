@@ -22,7 +22,10 @@ from gpulake.flow.building import Building, BuildResult, build_order
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
+    from gpulake.act.audit import AuditRow
     from gpulake.act.nudges import Nudge
+    from gpulake.act.recovering import Rescue
+    from gpulake.flow.recovery import Asked
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
@@ -145,6 +148,25 @@ class Flow:
                 )
             detail.update(summary(due), is_executed=is_executed)
         return due
+
+    def recover(self, asked: Asked) -> Rescue:
+        """What brings a dead job back; with is_executed it is done, and kept in mind."""
+        from gpulake.flow.recovery import Recovering
+
+        self.lake.open()
+        alone = self.lake.writing() if asked.is_executed else nullcontext()
+        with self._step("recover", is_reader=not asked.is_executed) as detail, alone:
+            rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
+            statuses = {taken.step.step: taken.status for taken in rescue.steps}
+            detail.update(incident_id=rescue.case.incident_id, is_executed=asked.is_executed, steps=statuses)
+        return rescue
+
+    def recovered(self, incident: str | None = None) -> list[AuditRow]:
+        """The audit trail, dry runs included; of the incidents whose id begins like this."""
+        from gpulake.act.audit import read_rows
+
+        rows = read_rows(self.lake.open().journal("recoveries"))
+        return [row for row in rows if row.incident_id.startswith(incident or "")]
 
     def write_study(self, path: Path) -> Study:
         """The published study of the PAI trace, from this lake."""
