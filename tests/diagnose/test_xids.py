@@ -93,6 +93,9 @@ def test_an_xid_is_known_in_every_spelling(line: str) -> None:
     ("line", "names"),
     [
         ("NVRM: Xid (PCI:0000:3b:00): 179, pid=1234", ["xid_undocumented"]),
+        ("NVRM: Xid (PCI:0000:3b:00): 144, SAW_MVB Nonfatal XC0 i0 Link 0", ["xid_144_nonfatal"]),
+        ("NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00", ["xid_144"]),
+        ("NVRM: Xid (PCI:0000:3b:00): 45, pid=1, Ch 00000001 caused by previous Xid 149", ["xid_45", "xid_144"]),
         ("nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): 12028, Non-fatal, Link 44", ["sxid_12028"]),
         ("detected NVSwitch non-fatal error 12028 on fid 0 on NVSwitch pci bus id 0:c4:00.0 port 61", ["sxid_12028"]),
         ('DCGM_FI_DEV_XID_ERRORS{gpu="3"} 0', []),

@@ -77,18 +77,19 @@ def _rules(catalogue: Catalogue) -> list[Rule]:
 
 
 def _rule(catalogue: Catalogue, entry: dict[str, Any], actions: dict[str, Any], source: str) -> Rule:
-    codes = sorted(entry["codes"])
+    codes, text = sorted(entry["codes"]), entry.get("text", "")  # text: a word that has to follow
     return read_rule(
         {
-            "name": f"{catalogue.family}_{codes[0]}",
-            "pattern": f"{catalogue.before}(?P<code>{_either(codes)})\\b",
+            "name": "_".join((catalogue.family, str(codes[0]), *text.lower().split())),
+            "pattern": f"{catalogue.before}(?P<code>{_either(codes)})\\b" + (f".*{text}" if text else ""),
+            "unless": entry.get("unless", ""),
             "reason": entry.get("reason", catalogue.reason),
             "cause": f"{catalogue.word} {{code}}, {_lower(entry['name'])}: {entry['meaning']}",
             "source": source,
             **actions[entry["action"]],
             **({"strength": entry["strength"]} if "strength" in entry else {}),
-            "matches": [line.format(code=code) for code in codes for line in catalogue.lines],
-            "ignores": [line.format(code=f"{codes[-1]}0") for line in catalogue.lines],
+            "matches": [f"{line} {text}".strip().format(code=code) for code in codes for line in catalogue.lines],
+            "ignores": [f"{line} {text}".format(code=f"{codes[-1]}0") for line in catalogue.lines],
         },
         catalogue.family,
     )
