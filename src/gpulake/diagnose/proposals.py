@@ -12,16 +12,19 @@ MOST_PATTERN = 300  # a pattern ends at the first token beyond
 # Kinds of token, the first that fits counts: how it is found, what stands for it in a pattern and in an example.
 # Bounds keep a hostile line from taking long: these run in an engine that backtracks.
 _LABEL = r"[\w-]{0,62}"
+_HEX = "[0-9a-fA-F]"
+_DOMAINS = "local|internal|cluster|lan|com|net|org|cloud"
+_NODE = r"(?<=\bhost[ =])|(?<=\bnode[ =])|(?<=\bhost: )|(?<=\bnode: )"
 _KINDS = (
     ("url", r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s'\"<>]+", r"[a-zA-Z0-9+.-]+://[^\s'\"<>]+", "https://example.org/x"),
     ("mail", rf"\b[\w.+-]{{1,64}}@\w{_LABEL}(?:\.\w{_LABEL}){{1,8}}", r"[\w.+-]+@[\w.-]+", "someone@example.org"),
     ("single", r"(?<!\w)'[^']*'(?!\w)", r"'[^']*'", "'name'"),
     ("double", r'(?<!\w)"[^"]*"(?!\w)', r'"[^"]*"', '"name"'),
     ("path", r"(?<![\w/])(?:~|\.{1,2})?(?:/[\w.@%+=~-]+){2,}/?", r"[\w./@%+=~-]+", "/path/to/file"),
-    ("uuid", r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", r"[0-9a-fA-F-]+", f"{0:08}-{'0000-' * 3}{0:012}"),
+    ("uuid", rf"\b{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}\b", r"[0-9a-fA-F-]+", f"{0:08}-{'0000-' * 3}{0:012}"),
     ("address", r"\b\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)", r"\d+(?:\.\d+){3}", "192.0.2.1"),
-    ("host", rf"\b[a-zA-Z](?:{_LABEL}\.){{1,8}}(?:local|internal|cluster|lan|com|net|org|cloud)\b", r"[\w.-]+", "host.example.org"),
-    ("named", rf"(?:(?<=\bhost[ =])|(?<=\bnode[ =])|(?<=\bhost: )|(?<=\bnode: ))[a-zA-Z][\w.-]{{0,200}}\d{_LABEL}", r"[\w.-]+", "node-1"),
+    ("host", rf"\b[a-zA-Z](?:{_LABEL}\.){{1,8}}(?:{_DOMAINS})\b", r"[\w.-]+", "host.example.org"),
+    ("named", rf"(?:{_NODE})[a-zA-Z][\w.-]{{0,200}}\d{_LABEL}", r"[\w.-]+", "node-1"),
     ("hex", r"\b0[xX][0-9a-fA-F]+\b", r"0[xX][0-9a-fA-F]+", "0x0"),
     ("hash", r"\b(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{8,}\b", r"[0-9a-fA-F]+", "00000000"),
     ("tiny", r"\d+(?:\.\d+)?[eE][+-]?\d+", r"[\d.eE+-]+", ""),
