@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
-from gpulake.diagnose.candidates import Candidate, Ground
+from gpulake.diagnose.candidates import Candidate, Check, Ground
+from gpulake.diagnose.definitions import definition_of
 from gpulake.diagnose.drafts import filter_draft, rule_draft
 from gpulake.diagnose.ground import quotes, recent, recurring
 from gpulake.diagnose.learn import MODEL, Learned, every, ground_of, learned, propose, unheard
 from gpulake.diagnose.naming import the_one
+from gpulake.diagnose.proposals import masked
 from gpulake.diagnose.rule import EXPLAINING, Rule
-from gpulake.diagnose.rulebook import Rulebook, shipped_rules
+from gpulake.diagnose.rulebook import Rulebook, compiled, shipped_rules
+from gpulake.diagnose.trials import examined
 from gpulake.flow.incidents import Case, read_case
 from gpulake.lake import Lake
 
@@ -26,7 +29,7 @@ class Wish:
     """What somebody who proposes a rule says of it; the rest is worked out."""
 
     by: str
-    reason: str = ""
+    reason: str = ""  # of a line; an incident has its own
     cause: str = ""
     remedy: str = ""
     note: str = ""
@@ -94,8 +97,9 @@ def propose_line(lake: Lake, clock: Clock, line: str, wish: Wish) -> Learned:
     """From a line that a person points at."""
     source = f"{wish.by} on {clock.now():%Y-%m-%d}"
     known = rules_in_force(lake.create())
-    words = {"cause": wish.cause, "remedy": wish.remedy, "source": source}
-    candidate = rule_draft(line, wish.reason, known, _names(lake), **words, **wish.more)
+    candidate = rule_draft(
+        line, wish.reason, known, _names(lake), cause=wish.cause, remedy=wish.remedy, source=source, **wish.more
+    )
     return propose(lake, clock, candidate, wish.by, "", wish.note)
 
 
@@ -144,7 +148,7 @@ def _draft(lake: Lake, line: str, case: Case, wish: Wish, is_by_model: bool) -> 
     said = "diagnosed by a model" if is_by_model else f"confirmed by {incident.by}"
     return rule_draft(
         line,
-        wish.reason or incident.reason,
+        incident.reason,
         rules_in_force(lake),
         _names(lake),
         cause=wish.cause or incident.cause,
@@ -157,3 +161,42 @@ def _draft(lake: Lake, line: str, case: Case, wish: Wish, is_by_model: bool) -> 
 
 def _names(lake: Lake) -> Sequence[str]:
     return [*(rule.name for rule in shipped_rules()), *(one.name for one in every(lake))]
+
+
+def examined_together(lake: Lake, rules: Sequence[Rule]) -> list[tuple[Rule, tuple[Check, ...]]]:
+    """The rules of a file, each held against all others, too. Of a shipped file, the rules that it has now count."""
+    ground = ground_in_force(lake)
+    own = {(rule.name, rule.family) for rule in rules}
+    others = [rule for rule in ground.rules if (rule.name, rule.family) not in own]
+    sound = [rule for rule in rules if _is_sound(rule)]
+    return [
+        (rule, examined(Candidate(rule), replace(ground, rules=(*others, *(one for one in sound if one is not rule)))))
+        for rule in rules
+    ]
+
+
+def _is_sound(rule: Rule) -> bool:
+    try:
+        return all(map(compiled, filter(None, (rule.pattern, rule.unless))))
+    except ValueError:
+        return False
+
+
+def shareable(lake: Lake, say: Callable[[str], None] = unheard) -> list[dict[str, Any]]:
+    """Approved rules without the names of people and machines. One whose pattern needs them is left out and said."""
+    found = []
+    for rule in learned(lake, say):
+        shared = replace(
+            rule,
+            matches=tuple(map(masked, rule.matches)),
+            ignores=tuple(map(masked, rule.ignores)),
+            cause=masked(rule.cause),
+            remedy=masked(rule.remedy),
+            source="learned and approved elsewhere",
+        )
+        known = Candidate(shared)
+        if all(map(known.matches, shared.matches)) and not any(map(known.matches, shared.ignores)):
+            found.append(definition_of(shared))
+        else:
+            say(f"{rule.name} is left out: its pattern names what should not be shared")
+    return found
