@@ -8,7 +8,7 @@ from gpulake.core.diagnosis import Action
 from gpulake.core.errors import UsageError
 from gpulake.diagnose.candidates import Candidate, agreed_recovery
 from gpulake.diagnose.naming import name_for
-from gpulake.diagnose.proposals import generalised, message, plain, whole_line
+from gpulake.diagnose.proposals import generalised, message, plain, tokens, whole_line
 from gpulake.diagnose.rule import EXPLAINING, Role, Rule
 from gpulake.diagnose.rulebook import Rulebook
 from gpulake.diagnose.trials import MODEL_STRENGTH, MOST_WORDS
@@ -37,7 +37,7 @@ def rule_draft(
     one = _one_line(line)
     alike = sorted((rule for rule in known if rule.reason == reason), key=lambda rule: -rule.strength)
     rule = Rule(
-        name=name or name_for(message(one), (*(rule.name for rule in known), *taken)),
+        name=name or name_for(_words(one), (*(rule.name for rule in known), *taken)),
         pattern=pattern or generalised(one, keep),
         role=role,
         matches=(one,),
@@ -59,7 +59,7 @@ def filter_draft(
     """A filter for lines like this one, from end to end."""
     one = _one_line(line)
     rule = Rule(
-        name=name or name_for(f"routine {message(one)}", taken),
+        name=name or name_for(f"routine {_words(one)}", taken),
         pattern=pattern or whole_line(one, keep),
         role="noise",
         matches=(one,),
@@ -70,9 +70,14 @@ def filter_draft(
 
 def _one_line(line: str) -> str:
     one = plain(line)
-    if not one.strip() or len(one.splitlines()) != 1:
+    if not one.strip() or "\n" in one:
         raise UsageError("that is not one line of a log", "give the line that tells what happened")
     return one
+
+
+def _words(line: str) -> str:
+    """What is the line's own: no path and no host gets into the name of a rule."""
+    return " ".join(token.text for token in tokens(message(line)) if not token.kind)
 
 
 def _sentence(words: str) -> str:

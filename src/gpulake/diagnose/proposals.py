@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MOST_LINE = 4_000  # what is looked at of a line
+BLANK = " \t\f\r\n"  # what RE2 takes for a blank
 MOST_PATTERN = 300  # a pattern ends at the first token beyond
 
 # Kinds of token, the first that fits counts: how it is found, what stands for it in a pattern and in an example.
@@ -29,7 +30,7 @@ _KINDS = (
     ("hash", r"\b(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{8,}\b", r"[0-9a-fA-F]+", "00000000"),
     ("tiny", r"\d+(?:\.\d+)?[eE][+-]?\d+", r"[\d.eE+-]+", ""),
     ("number", r"\d+(?:[.,]\d+)*", r"[\d.,]+", ""),
-    ("gap", r"\s{2,}|[\t\v\f\r]", r"\s+", " "),
+    ("gap", r"[ \t\f\r]{2,}|[\t\f\r]", r"\s+", " "),
 )  # fmt: skip
 _TOKEN = re.compile("|".join(f"(?P<{name}>{found})" for name, found, _, _ in _KINDS), re.ASCII)
 _CLASS = {name: stands_for for name, _, stands_for, _ in _KINDS}
@@ -74,7 +75,7 @@ def generalised(line: str, keep: Sequence[str] = ()) -> str:
     What is named in `keep` stays as it is: the 79 of an Xid is not just a number.
     """
     parts: list[str] = []
-    for token in tokens(message(plain(line).rstrip()), keep):
+    for token in tokens(message(plain(line).rstrip(BLANK)), keep):
         if sum(map(len, parts)) > MOST_PATTERN:
             break
         parts.append(_CLASS.get(token.kind) or escaped(token.text))
@@ -83,7 +84,7 @@ def generalised(line: str, keep: Sequence[str] = ()) -> str:
 
 def whole_line(line: str, keep: Sequence[str] = ()) -> str:
     """The same for a filter: the line from end to end, so that what is added to it is not dropped with it."""
-    parts = [_CLASS.get(token.kind) or escaped(token.text) for token in tokens(plain(line).rstrip(), keep)]
+    parts = [_CLASS.get(token.kind) or escaped(token.text) for token in tokens(plain(line).rstrip(BLANK), keep)]
     return f"^{''.join(parts)}\\s*$"
 
 

@@ -63,7 +63,7 @@ def _is_well_formed(candidate: Candidate, _: Ground) -> str:
         return f"cause, remedy, why and source may have {MOST_WORDS} characters each"
     if not rule.matches or len(examples) > MOST_EXAMPLES:
         return f"it needs 1 to {MOST_EXAMPLES} examples"
-    is_line = all(len(example) <= MOST_EXAMPLE and len(example.splitlines()) == 1 for example in examples)
+    is_line = all(0 < len(example) <= MOST_EXAMPLE and "\n" not in example for example in examples)
     return "" if is_line else f"an example is not one line of at most {MOST_EXAMPLE:,} characters"
 
 
