@@ -115,7 +115,7 @@ def _proofs(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> Iterator[
     for row in diagnoses:
         incident_id = str(row.get("incident_id") or "")
         said = confirmed.get(incident_id)
-        if said == NOT_A_FAILURE or (said is None and row.get("verdict") != "failed"):
+        if said == NOT_A_FAILURE or row.get("verdict") == "healthy" or (not said and row.get("verdict") != "failed"):
             continue
         for index, text in enumerate(quotes(row.get("evidence"))):
             yield Proof(text, said or str(row.get("reason")), incident_id, said is not None and index == 0)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpulake.diagnose.rulebook import compiled
+
 MOST_DEPTH = 20
 MANY = 10  # a repetition of more than so many times counts as endless
 MOST_ANYTHINGS = 3
@@ -28,6 +30,12 @@ class Atom:
 
     fixed: str
     is_anything: bool = False
+    text: str = ""  # of one of several: as the pattern has it
+
+    def can_be(self, character: str) -> bool:
+        if self.fixed:
+            return self.fixed.lower() == character.lower()
+        return compiled(f"(?i){self.text}").fullmatch(character) is not None
 
 
 @dataclass(frozen=True)
@@ -63,15 +71,14 @@ def backtracking(pattern: str) -> str:
     for part in _parts(tree):
         if not isinstance(part, Repeat) or (part.most is not None and part.most <= MANY):
             continue
+        if _is_delimited(part.part):
+            continue
         within = list(_parts(part.part))
         if any(isinstance(inner, Repeat) and inner.least != inner.most for inner in within):
             return "a repeated group contains a repetition"
         if any(isinstance(inner, Choice) and not _is_clear(inner) for inner in within):
             return "a repeated group has alternatives that may begin alike"
-    endless = [part for part in _parts(tree) if isinstance(part, Repeat) and part.most is None]
-    if sum(isinstance(part.part, Atom) and part.part.is_anything for part in endless) > MOST_ANYTHINGS:
-        return f"it has more than {MOST_ANYTHINGS} times '.*'"
-    return ""
+    return f"it has more than {MOST_ANYTHINGS} times '.*'" if _anythings(tree) > MOST_ANYTHINGS else ""
 
 
 class _Reader:
@@ -118,13 +125,13 @@ class _Reader:
             return [self.choice(depth + 1)]
         if character == "[" and (chosen := _SET.match(self.pattern, self.at)):
             self.at = chosen.end()
-            return [Atom("", is_anything=chosen[0] in (r"[\s\S]", r"[\S\s]", r"[\d\D]", r"[\w\W]"))]
+            return [Atom("", text=chosen[0], is_anything=chosen[0] in (r"[\s\S]", r"[\S\s]", r"[\d\D]", r"[\w\W]"))]
         if character == "\\":
             return self._escaped()
         self.at += 1
         if character in "^$":
             return []
-        return [Atom("", is_anything=True)] if character == "." else [Atom(character)]
+        return [Atom("", is_anything=True, text=".")] if character == "." else [Atom(character)]
 
     def _escaped(self) -> list[Part]:
         if self.pattern.startswith("\\Q", self.at):
@@ -140,7 +147,7 @@ class _Reader:
         kind = escape[0][1]
         if kind in _PLACE_ESCAPES:
             return []
-        return [Atom("", is_anything=kind == "C")] if kind in _CLASS_ESCAPES else [Atom(kind)]
+        return [Atom("", kind == "C", escape[0])] if kind in _CLASS_ESCAPES else [Atom(kind)]
 
 
 def _parts(part: Part) -> Iterator[Part]:
@@ -159,6 +166,29 @@ def _fixed(part: Part) -> int:
     if isinstance(part, Choice):
         return min(sum(map(_fixed, branch)) for branch in part.branches)
     return int(part.fixed.isalnum())
+
+
+def _anythings(part: Part) -> int:
+    """Endless repetitions of any character that one match may go through."""
+    if isinstance(part, Repeat):
+        is_one = part.most is None and isinstance(part.part, Atom) and part.part.is_anything
+        return int(is_one) + _anythings(part.part)
+    if isinstance(part, Choice):
+        return max(sum(map(_anythings, branch)) for branch in part.branches)
+    return 0
+
+
+def _is_delimited(part: Part) -> bool:
+    """Whether each turn begins or ends with a character that stands nowhere else in it, as in `(?:\\w+\\.)*`."""
+    if not isinstance(part, Choice) or len(part.branches) != 1:
+        return False
+    branch = part.branches[0]
+    for edge, rest in ((branch[:1], branch[1:]), (branch[-1:], branch[:-1])):
+        mark = edge[0].fixed if edge and isinstance(edge[0], Atom) else ""
+        atoms = [inner for one in rest for inner in _parts(one) if isinstance(inner, Atom)]
+        if mark and not any(atom.can_be(mark) for atom in atoms):
+            return True
+    return False
 
 
 def _is_clear(choice: Choice) -> bool:

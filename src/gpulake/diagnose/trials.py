@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from gpulake.core.diagnosis import NOT_A_FAILURE, UNKNOWN
 from gpulake.core.words import label
-from gpulake.diagnose.candidates import Candidate, Check, Ground, agreed_recovery
+from gpulake.diagnose.candidates import SILENCING, Candidate, Check, Ground, agreed_recovery
 from gpulake.diagnose.probes import common_words, healthy_lines, marker, random_lines
 from gpulake.diagnose.rule import EXPLAINING, Rule
 from gpulake.diagnose.rulebook import Rulebook, compiled
@@ -167,9 +167,10 @@ def _steals_from_no_rule(candidate: Candidate, ground: Ground) -> str:
         return ""
     book = Rulebook(alike)
     for other in others:
-        # A near miss of another rule may well be a line of this reason, where a rule of this reason says so.
+        # A near miss of another rule may well be a line of this reason, where a rule of this reason says so. And what
+        # noise must not swallow is trouble: anybody's.
         for line in filter(candidate.matches, other.ignores):
-            if not book.hits(line):
+            if other.role not in SILENCING and not book.hits(line):
                 return f"matches a line that rule {other.name} must ignore: {label(line, 160)}"
     for proof in ground.proofs:
         if proof.is_confirmed and proof.reason != rule.reason and candidate.matches(proof.line):
@@ -203,7 +204,7 @@ def _is_new(candidate: Candidate, ground: Ground) -> str:
     for other in known:
         together = candidate.kind == "filter" or _belong_together(candidate, other)
         # What asks for a traceback, too, does not settle these lines.
-        if together and not other.traceback and _covers(other, rule.matches):
+        if together and not other.traceback and not _refines(rule, other) and _covers(other, rule.matches):
             return f"rule {other.name} matches all of its lines already"
         if other.pattern == rule.pattern and other.unless == rule.unless and other.traceback == rule.traceback:
             return f"rule {other.name} has the same pattern"
@@ -217,6 +218,11 @@ def _belong_together(candidate: Candidate, other: Rule) -> bool:
     if rule.role in EXPLAINING and other.role in EXPLAINING:
         return rule.reason == other.reason
     return rule.role == other.role
+
+
+def _refines(rule: Rule, other: Rule) -> bool:
+    """A rule for any ValueError leaves room for one that knows what to do about this one."""
+    return rule.role in EXPLAINING and rule.strength > other.strength and rule.remedy != other.remedy
 
 
 def _covers(rule: Rule, lines: Iterable[str]) -> bool:

@@ -41,8 +41,10 @@ def print_case(case: Case) -> None:
         click.echo(f"  lost     {amount(last.gpu_hours_lost)} GPU-hours")
     _print_diagnosis(case.diagnosis)
     click.secho("History", bold=True)
+    noted = ""
     for event in case.history:
-        note = f": {label(event.note, MOST_TEXT)}" if event.note else ""
+        note = f": {label(event.note, MOST_TEXT)}" if event.note and event.note != noted else ""
+        noted = event.note  # later events carry it along
         when = f"{event.changed_at:%Y-%m-%d %H:%M}"
         click.echo(f"  {when}  {event.event} by {label(event.by, 100)}, {label(event.reason, 60)}{note}")
 
