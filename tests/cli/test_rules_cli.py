@@ -106,6 +106,14 @@ def test_nothing_is_decided_where_one_of_the_ids_is_wrong(lake: Lake) -> None:
     assert [one["state"] for one in document(lake, "list", "--learned")] == ["candidate"]
 
 
+def test_what_was_decided_before_a_refusal_is_told(lake: Lake) -> None:
+    first = proposed(lake)
+    second = proposed(lake, QUOTA, "--pattern", "quota of volume scratch7 is used up", "--name", "learned_b")
+    answer = rules(lake, "review", "--approve", first, "--approve", second)
+    assert "approved" in answer.output
+    assert "matches all of its lines already" in refusal(answer).message
+
+
 def test_a_rule_that_can_silence_needs_the_longer_flag(lake: Lake) -> None:
     line = "all shards are written, good bye"
     made = document(lake, "propose", "--line", line, "--role", "success", "--by", "ada")

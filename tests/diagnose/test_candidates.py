@@ -224,6 +224,12 @@ def test_healthy_logs_of_the_lake_count_too() -> None:
     assert failures(checks) == [f"matches a line of a healthy log (/logs/fine.log): {QUOTA}"]
 
 
+def test_half_a_character_of_the_past_is_no_trouble() -> None:
+    one = candidate(generalised(QUOTA), QUOTA)
+    assert wrong(one, Ground((), healthy=(("\ud800 fine", "x"),))) == []
+    assert wrong(one, Ground((), healthy=((QUOTA + "\ud800", "x"),))) == ["spares_healthy_logs"]
+
+
 def test_what_proved_a_confirmed_incident_is_not_stolen() -> None:
     one = candidate(generalised(QUOTA), QUOTA)
     assert wrong(one, Ground((), proofs=(Proof(QUOTA, "OSError", "i1", True),))) == ["steals_from_no_rule"]

@@ -64,6 +64,8 @@ class Candidate:
         return compiled(self.rule.unless) if self.rule.unless else None
 
     def matches(self, line: str) -> bool:
+        if not line.isascii():  # half a character, as JSON can hold it, is nothing that RE2 can read
+            line = line.encode(errors="replace").decode()
         return self.pattern.search(line) is not None and (self.unless is None or self.unless.search(line) is None)
 
 

@@ -60,11 +60,12 @@ def command(
         # All are found before the first is decided.
         meant = [(the_learned(place.open(), name), "approved") for name in approve]
         meant += [(the_learned(place.open(), name), "rejected") for name in reject]
-        decided = [
-            decide(place, SystemClock(), one, state, by, note, is_silencing)  # type: ignore[arg-type]
-            for one, state in meant
-        ]
-        _print_decided(decided, as_json)
+        decided: list[Learned] = []
+        try:
+            for one, state in meant:
+                decided.append(decide(place, SystemClock(), one, state, by, note, is_silencing))  # type: ignore[arg-type]
+        finally:  # where one is refused, those before it are decided all the same
+            _print_decided(decided, as_json)
         return
     waiting = [one for one in everything_learned(place) if one.state == "candidate"]
     if as_json:
