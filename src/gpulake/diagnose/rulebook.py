@@ -11,6 +11,7 @@ from typing import Any
 import re2
 
 from gpulake.core.errors import ConfigError
+from gpulake.diagnose.automaton import Automaton
 from gpulake.diagnose.rule import Hit, Rule, read_rule
 from gpulake.diagnose.xids import catalogued_rules
 
@@ -41,6 +42,7 @@ class Rulebook:
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two rules are named {sorted(twice)[0]!r}", "give each rule a name of its own")
         self._patterns: dict[str, Any] = {}
+        self._automata: dict[tuple[str, ...], Automaton] = {}
 
     def hits(self, text: str, number: int = 0) -> list[Hit]:
         """Rules that match the line, in the order of the book. Conditions on a traceback are not looked at here."""
@@ -53,6 +55,18 @@ class Rulebook:
             groups = match.groupdict() if match else {}
             found.append(Hit(rule, number, tuple((name, word) for name, word in groups.items() if word is not None)))
         return found
+
+    def is_matched(self, rule: Rule, text: str) -> bool:
+        """Whether it matches the line. Conditions on a traceback are not looked at here."""
+        if self._pattern(rule.pattern).search(text) is None:
+            return False
+        return not rule.unless or self._pattern(rule.unless).search(text) is None
+
+    def automaton_with(self, patterns: tuple[str, ...]) -> Automaton:
+        """For bytes: the patterns of the rules in their order, then these."""
+        if patterns not in self._automata:
+            self._automata[patterns] = Automaton((*(rule.pattern for rule in self.rules), *patterns))
+        return self._automata[patterns]
 
     @cached_property
     def _automaton(self) -> Any:

@@ -1,0 +1,97 @@
+"""Many patterns at once: which of them may be found in which lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import re2
+
+from gpulake.diagnose.prefilter import relaxed
+
+# What an automaton may remember. With too little it starts over again and again, or a set finds nothing and does not
+# say so.
+MOST_MEMORY_BYTES = 48 << 20
+FEW_LINES = 16
+
+
+def bytes_options() -> Any:
+    """Of patterns for bytes that hold many lines, of which each stands for itself."""
+    options = re2.Options()
+    options.max_mem = MOST_MEMORY_BYTES
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.never_nl = True
+    options.never_capture = True
+    options.log_errors = False
+    return options
+
+
+def any_of(patterns: Sequence[bytes]) -> Any:
+    """One pattern that is found where any of these is."""
+    return re2.compile(b"(?m)" + b"|".join(b"(?:%s)" % pattern for pattern in dict.fromkeys(patterns)), bytes_options())
+
+
+class Automaton:
+    """Patterns are named by their place."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = tuple(patterns)
+        self._exact: dict[int, Any] = {}
+
+    def candidates(self, shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
+        """Of lines without their digits: those in which a pattern may be found, and which patterns."""
+        if not self._patterns:
+            return {}
+        found = {}
+        for place in _places(self._any_shape, shapes):
+            shape = shapes[place]
+            # A set that runs out of memory finds nothing; the line has something, so look at all.
+            found[shape] = self._shape_set.Match(shape) or list(range(len(self._patterns)))
+        return found
+
+    def matching(self, pattern: int, lines: Sequence[bytes]) -> Iterator[int]:
+        """Places of the lines in which the pattern is found, as far as bytes can tell."""
+        return _places(self._line_pattern(pattern), lines)
+
+    def spans(self, pattern: int, line: bytes) -> Iterator[tuple[int, int]]:
+        """Where it is found in one line."""
+        for match in self._line_pattern(pattern).finditer(line):
+            yield match.span()
+
+    @cached_property
+    def _shape_patterns(self) -> list[bytes]:
+        return [relaxed(pattern, keeps_digits=False) for pattern in self._patterns]
+
+    @cached_property
+    def _any_shape(self) -> Any:
+        return any_of(self._shape_patterns)
+
+    @cached_property
+    def _shape_set(self) -> Any:
+        found = re2.Set.SearchSet(bytes_options())
+        for pattern in self._shape_patterns:
+            found.Add(pattern)
+        found.Compile()
+        return found
+
+    def _line_pattern(self, pattern: int) -> Any:
+        if pattern not in self._exact:
+            self._exact[pattern] = any_of([relaxed(self._patterns[pattern], keeps_digits=True)])
+        return self._exact[pattern]
+
+
+def _places(pattern: Any, lines: Sequence[bytes]) -> Iterator[int]:
+    """One search over all of the lines: a search for each costs more than the searching."""
+    if len(lines) < FEW_LINES:
+        yield from (place for place, line in enumerate(lines) if pattern.search(line))
+        return
+    buffer = b"\n".join(lines)
+    place = begin = 0
+    while match := pattern.search(buffer, begin):
+        place += buffer.count(b"\n", begin, match.start())
+        yield place
+        begin = buffer.find(b"\n", match.start()) + 1
+        place += 1
+        if begin == 0:
+            return
