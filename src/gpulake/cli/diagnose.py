@@ -12,10 +12,12 @@ import click
 
 from gpulake.cli._options import json_option, lake_option, settings
 from gpulake.core.errors import UsageError
+from gpulake.core.words import label
 
 if TYPE_CHECKING:
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
+    from gpulake.flow import Flow
 
 
 @click.command()
@@ -62,6 +64,8 @@ def command(
     from gpulake.flow.diagnosing import Question
 
     flow = Flow(settings(lake=lake))
+    if lake is not None:
+        flow.lake.open()
     if follow:
         _follow(flow, log, time_zone, stall_after, until_end, as_json)
         return
@@ -75,3 +79,48 @@ def command(
         flow.report = report
         answer = flow.diagnose(question)
     _print(answer, as_json)
+
+
+def _print(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
+        return
+    from gpulake.cli._card import print_card
+
+    print_card(answer.diagnosis, answer.context, answer.notes, _width())
+
+
+def _width() -> int:
+    """A file or a pipe has no width to cut at."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def _follow(
+    flow: Flow, log: Path, time_zone: str, stall_after: float | None, is_until_end: bool, as_json: bool
+) -> None:
+    if str(log) == "-":
+        raise UsageError("what is piped in cannot be watched", "name the log, or diagnose it without --follow")
+    for notice in flow.follow(log, time_zone, stall_after, is_until_end):
+        if as_json:
+            click.echo(json.dumps(_document(notice)))
+        else:
+            _tell(notice)
+
+
+def _document(notice: Notice) -> dict[str, object]:
+    return {
+        "kind": notice.kind,
+        "noticed_at": notice.noticed_at.isoformat(),
+        "text": notice.text,
+        "line": notice.quote.line if notice.quote else None,
+        "diagnosis": notice.diagnosis.as_document() if notice.diagnosis else None,
+    }
+
+
+def _tell(notice: Notice) -> None:
+    from gpulake.cli._card import print_card
+
+    where = f" (line {notice.quote.line:,})" if notice.quote else ""
+    click.secho(f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}: {label(notice.text)}{where}", bold=True)
+    if notice.diagnosis:
+        print_card(notice.diagnosis, {}, width=_width())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Literal
 
 from gpulake.core.clock import Clock
 from gpulake.core.diagnosis import Diagnosis, Quote
+from gpulake.core.errors import InputError
 from gpulake.core.words import span
-from gpulake.diagnose.digest import Digest
 from gpulake.diagnose.cause import explain
-from gpulake.diagnose.reading import log_paths
+from gpulake.diagnose.digest import Digest
+from gpulake.diagnose.reading import open_logs
 from gpulake.diagnose.rule import EXPLAINING, Rule
 from gpulake.diagnose.rulebook import Rulebook
 from gpulake.diagnose.scan import Scanner, scan
@@ -84,7 +86,7 @@ class Voice:
         self._begin()
 
     def _begin(self) -> None:
-        self._scanner = Scanner(self._rulebook, self.name)
+        self._scanner = Scanner(self._rulebook, name=self.name)
         self._lines = 0
 
     def listen(self) -> tuple[list[tuple[Quote, Rule]], bool, bool]:
@@ -106,7 +108,8 @@ class Voice:
         return found, True, is_new_file
 
     def digest(self) -> Digest:
-        return self._scanner.digest()
+        """Of all that was heard; more may follow."""
+        return self._scanner.finish()
 
 
 class Watch:
@@ -146,9 +149,13 @@ class Watch:
         return [*notices, *self._settled(now), *self._stalled(now)]
 
     def _heard(self) -> list[Voice]:
-        for path, name in log_paths(self._path):
-            if path not in self._voices:
-                self._voices[path] = Voice(path, name, self._rulebook)
+        """A folder's files may come one by one; a log that is not there yet is waited for."""
+        with suppress(InputError):
+            logs = open_logs(self._path)
+            for file in logs.files:
+                if file.path is not None and file.path not in self._voices:
+                    name = file.name if logs.is_folder else ""
+                    self._voices[file.path] = Voice(file.path, name, self._rulebook)
         return list(self._voices.values())
 
     def _heed(self, found: list[tuple[Quote, Rule]], now: float) -> Iterator[Notice]:

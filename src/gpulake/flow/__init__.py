@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from gpulake.act.audit import AuditRow
     from gpulake.act.nudges import Nudge
     from gpulake.act.recovering import Rescue
+    from gpulake.diagnose.api import Answer
+    from gpulake.diagnose.follow import Notice
+    from gpulake.flow.diagnosing import Diagnosing, Question
     from gpulake.flow.recovery import Asked
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
@@ -167,6 +170,32 @@ class Flow:
 
         rows = read_rows(self.lake.open().journal("recoveries"))
         return [row for row in rows if row.incident_id.startswith(incident or "")]
+
+    def diagnose(self, question: Question) -> Answer:
+        """Why a job died. Where there is a lake, it is asked, and keeps what was found."""
+        if not self.lake.exists:
+            return self._diagnosing(None).diagnose(question)
+        self.lake.open()
+        with self._step("diagnose", is_reader=True) as detail:
+            answer = self._diagnosing(self.lake).diagnose(question)
+            detail.update(verdict=answer.diagnosis.verdict, reason=answer.diagnosis.reason)
+        return answer
+
+    def prompt(self, question: Question) -> str:
+        """What a configured model would be sent about a log."""
+        return self._diagnosing(self.lake.open() if self.lake.exists else None).prompt(question)
+
+    def follow(
+        self, path: Path, time_zone: str = "UTC", stall_seconds: float | None = None, is_until_end: bool = False
+    ) -> Iterator[Notice]:
+        """What happens in a log that grows, as it happens."""
+        diagnosing = self._diagnosing(self.lake.open() if self.lake.exists else None)
+        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end)
+
+    def _diagnosing(self, lake: Lake | None) -> Diagnosing:
+        from gpulake.flow.diagnosing import Diagnosing
+
+        return Diagnosing(self.config, lake, self.clock, self.report)
 
     def write_study(self, path: Path) -> Study:
         """The published study of the PAI trace, from this lake."""
