@@ -4,6 +4,7 @@ import json
 import pickle
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from gpulake.diagnose.hang import explain_hang, find_hang
 PAIR = {"0": (0, 1)}
 
 
-def _pair(folder: Path, first: list[object], second: list[object]) -> Path:
+def _pair(folder: Path, first: list[Any], second: list[Any]) -> Path:
     return write(
         folder,
         {
@@ -165,7 +166,7 @@ def test_ranks_that_wait_for_each_other_are_a_deadlock(tmp_path: Path) -> None:
         ({"input_sizes": [[4, 3]]}, "the size of collective 3"),
     ],
 )
-def test_ranks_that_disagree_are_a_fault_of_the_code(tmp_path: Path, others: dict[str, object], words: str) -> None:
+def test_ranks_that_disagree_are_a_fault_of_the_code(tmp_path: Path, others: dict[str, Any], words: str) -> None:
     groups = {"0": (0, 1, 2)}
     documents = {
         rank: {"pg_config": config(groups), "entries": [entry("0", 3, **(others if rank == 2 else {}))]}
