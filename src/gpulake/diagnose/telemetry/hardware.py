@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
 from gpulake.diagnose.rulebook import Rulebook
@@ -83,7 +84,7 @@ def _from_counters(scene: Scene, until: float) -> Iterator[Fault]:
 
 def _first_change(series: list[GpuSample], name: str) -> tuple[GpuSample, GpuSample] | None:
     """The samples around the first growth; what a counter showed before the run is not of it."""
-    for earlier, later in zip(series, series[1:], strict=False):
+    for earlier, later in pairwise(series):
         before, after = getattr(earlier, name), getattr(later, name)
         if after > before or (name == "last_xid" and after != before):
             return earlier, later
@@ -121,7 +122,7 @@ def _decision(fault: Fault, diagnosis: Diagnosis, rulebook: Rulebook | None) -> 
     )
 
 
-def heat(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
+def heat(scene: Scene) -> Iterator[Finding]:
     for name, series in scene.gpus(scene.began, scene.ended):
         known = [s for s in series if s.temperature_celsius is not None]
         hottest = max(known, key=lambda s: s.temperature_celsius or 0.0, default=None)

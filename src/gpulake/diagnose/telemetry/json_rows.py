@@ -117,11 +117,6 @@ def _collected_gpu(row: dict[str, Any], at: float, node: str) -> GpuSample:
 def _plain_gpu(row: dict[str, Any], about: dict[str, Any], at: float, node: str) -> GpuSample:
     busy, power = _number(row, "gpu_util"), _number(row, "power_mw")
     listed = row.get("procs")
-    pids = None
-    if isinstance(listed, list):
-        pids = frozenset(
-            int(entry[0]) for entry in listed if isinstance(entry, list) and entry and _is_number(entry[0])
-        )
     return GpuSample(
         at_seconds=at,
         node=node,

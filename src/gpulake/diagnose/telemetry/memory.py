@@ -13,6 +13,7 @@ from gpulake.diagnose.telemetry.scene import SLACK_SECONDS, Scene, clock, size
 KILLED = ("ProcessKilled", "DataloaderKilled", "HostOOMKilled")
 FULL_RATIO = 0.9  # of the GPU's memory: an allocation that does not fit is seldom the last gigabyte
 BUSY_RATIO = 0.2  # a GPU that loads a model is hardly busy; one that trains is
+LOW_RATIO = 0.8  # of the peak
 WORKED_SAMPLES = 3
 CLIMB_SAMPLES = 2
 LAST_SECONDS = 60.0
@@ -23,7 +24,7 @@ PLENTY_RATIO = 0.1
 PLENTY_BYTES = 4e9
 
 
-def gpu_memory(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
+def gpu_memory(diagnosis: Diagnosis, scene: Scene) -> Iterator[Finding]:
     """At an out-of-memory error: whether it climbed while the GPU worked (a leak), or was full from the start."""
     if diagnosis.reason != "OutOfMemoryError":
         return
@@ -33,37 +34,40 @@ def gpu_memory(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Fin
         if top is None or _used(top) < FULL_RATIO * (top.memory_total_bytes or 0):
             continue
         climb = told[: told.index(top) + 1]
-        worked = [sample for sample in climb if (sample.busy_ratio or 0) >= BUSY_RATIO]
-        low = [sample for sample in worked if _used(sample) < 0.8 * _used(top)]
-        of_all = f"{size(_used(top))} of {size(top.memory_total_bytes or 0)}"
-        if len(low) < WORKED_SAMPLES:
-            yield Finding(
-                f"{name} was full ({of_all}) before it had done any work to speak of: what it holds is too big."
-            )
-            continue
-        first = low[0]
-        rise = _used(top) - _used(first)
-        steps = [s for s in climb if s.at_seconds > first.at_seconds and 0.02 < (_used(s) - _used(first)) / rise < 0.98]
-        # The climb itself: from the last time that it was as low as at first.
-        foot = max((s for s in climb if _used(s) <= _used(first) + 0.02 * rise), key=lambda s: s.at_seconds)
-        seconds = max(top.at_seconds - foot.at_seconds, 0.001)
-        risen = f"Memory of {name} rose from {size(_used(foot))} to {of_all}"
-        if len(steps) < CLIMB_SAMPLES:
-            yield Finding(f"{risen} at once, at {clock(top.at_seconds)}, after it had worked with less: one big step.")
-            continue
-        sentence = (
-            f"{risen} in {seconds:.1f} s, {size((_used(top) - _used(foot)) / seconds)} a second, while it worked."
-        )
-        yield Finding(
-            sentence,
-            Decision(
-                reason="OutOfMemoryError",
-                cause=f"GPU memory leaks until none is left: {sentence[0].lower()}{sentence[1:]}",
-                remedy="Look for tensors that outlive their step: losses kept with their graph, lists, caches, hooks.",
-                recovery=Recovery("needs_code_fix", "a restart climbs to the same end"),
-                confidence=max(diagnosis.confidence, 0.9),
-            ),
-        )
+        low = [s for s in climb if (s.busy_ratio or 0) >= BUSY_RATIO and _used(s) < LOW_RATIO * _used(top)]
+        if len(low) >= WORKED_SAMPLES:
+            yield _rise(name, climb, low[0], diagnosis)
+        else:
+            yield Finding(f"{name} was full ({_of_all(top)}) before it had done much work: what it holds is too big.")
+
+
+def _rise(name: str, climb: list[GpuSample], first: GpuSample, diagnosis: Diagnosis) -> Finding:
+    """It had worked with less; then memory went up, by and by or at once."""
+    top = climb[-1]
+    rise = _used(top) - _used(first)
+    steps = [s for s in climb if s.at_seconds > first.at_seconds and 0.02 < (_used(s) - _used(first)) / rise < 0.98]
+    # The climb itself: from the last time that it was as low as at first.
+    foot = max((s for s in climb if _used(s) <= _used(first) + 0.02 * rise), key=lambda s: s.at_seconds)
+    risen = f"Memory of {name} rose from {size(_used(foot))} to {_of_all(top)}"
+    if len(steps) < CLIMB_SAMPLES:
+        return Finding(f"{risen} in one step at {clock(top.at_seconds)}, after it had worked with less.")
+    seconds = max(top.at_seconds - foot.at_seconds, 0.001)
+    slope = size((_used(top) - _used(foot)) / seconds)
+    sentence = f"{risen} in {seconds:.1f} s, {slope} a second, while it worked."
+    return Finding(
+        sentence,
+        Decision(
+            reason="OutOfMemoryError",
+            cause=f"GPU memory leaks until none is left. {sentence}",
+            remedy="Look for tensors that outlive their step: losses kept with their graph, lists, caches, hooks.",
+            recovery=Recovery("needs_code_fix", "a restart climbs to the same end"),
+            confidence=max(diagnosis.confidence, 0.9),
+        ),
+    )
+
+
+def _of_all(sample: GpuSample) -> str:
+    return f"{size(_used(sample))} of {size(sample.memory_total_bytes or 0)}"
 
 
 def _used(sample: GpuSample) -> float:
@@ -133,7 +137,7 @@ def _process(event: NodeEvent) -> str:
 def _out_of_memory(diagnosis: Diagnosis, sentence: str, confidence: float) -> Decision:
     return Decision(
         reason="HostOOMKilled",
-        cause=f"The host ran out of memory: {sentence[0].lower()}{sentence[1:]}",
+        cause=f"The host ran out of memory. {sentence}",
         remedy="Ask for more host memory, or use less: fewer loader workers, no copies of the data set in each.",
         recovery=Recovery("needs_config_change", "the same job needs the same memory again"),
         confidence=max(diagnosis.confidence, confidence),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 
 from gpulake.core.diagnosis import Diagnosis
@@ -33,7 +33,7 @@ class Scene:
         for (node, gpu), series in self.samples.gpus.items():
             found = [sample for sample in series if since <= sample.at_seconds <= until]
             if found:
-                yield (f"GPU {gpu} of {node}" if node else f"GPU {gpu}"), found
+                yield gpu_name(node, gpu), found
 
     def hosts(self, since: float, until: float) -> list[HostSample]:
         every = (sample for series in self.samples.hosts.values() for sample in series)
@@ -89,13 +89,22 @@ def _own(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Samples,
     )
 
 
+def gpu_name(node: str, gpu: str) -> str:
+    name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
+    return f"{name} of {node}" if node else name
+
+
 def short(name: str) -> str:
     return name.split(".")[0].lower()
 
 
 def _has_any(samples: Samples, since: float, until: float) -> bool:
-    series = (*samples.gpus.values(), *samples.hosts.values(), samples.events)
-    return any(since <= sample.at_seconds <= until for each in series for sample in each)
+    times = chain(
+        (sample.at_seconds for series in samples.gpus.values() for sample in series),
+        (sample.at_seconds for series in samples.hosts.values() for sample in series),
+        (event.at_seconds for event in samples.events),
+    )
+    return any(since <= at <= until for at in times)
 
 
 def _why_apart(began: float, ended: float, samples: Samples) -> str:
@@ -116,9 +125,7 @@ def _stretches(samples: Samples) -> list[tuple[float, float]]:
     for series in samples.gpus.values():
         least = baseline(series)
         step = interval(series)
-        for sample in series:
-            if is_held(sample, least):
-                held.append((sample.at_seconds, sample.at_seconds + step))
+        held += [(sample.at_seconds, sample.at_seconds + step) for sample in series if is_held(sample, least)]
     found: list[tuple[float, float]] = []
     for since, until in sorted(held):
         if found and since <= found[-1][1] + GAP_SECONDS:
@@ -133,7 +140,7 @@ def baseline(series: tuple[GpuSample, ...]) -> float:
 
 
 def is_held(sample: GpuSample, least: float) -> bool:
-    """Somebody's memory is on it. A job that was there throughout has no baseline to stand out from: it is seen busy."""
+    """Somebody is on it. What was there throughout does not stand out from the least: then its size says it."""
     used, total = sample.memory_used_bytes, sample.memory_total_bytes
     if sample.pids is not None:
         return bool(sample.pids)

@@ -48,9 +48,9 @@ def _findings(
     yield from host_memory(diagnosis, story, scene)
     yield from gone_nodes(diagnosis, story, scene, now)
     yield from hang(diagnosis, story, scene)
-    yield from gpu_memory(diagnosis, story, scene)
-    yield from heat(diagnosis, story, scene)
-    yield from starvation(diagnosis, story, scene)
+    yield from gpu_memory(diagnosis, scene)
+    yield from heat(scene)
+    yield from starvation(diagnosis, scene)
 
 
 def _decided(diagnosis: Diagnosis, story: Story, decision: Decision) -> Diagnosis:
