@@ -168,6 +168,21 @@ def test_a_job_that_left_its_gpu_is_no_hang() -> None:
     assert consult(STOPS, story(is_whole=False), left) == STOPS
 
 
+def test_a_gpu_whose_processes_a_container_does_not_see_is_held_by_its_memory() -> None:
+    idle = gpu(
+        LONG,
+        busy=lambda at: 0.9 if at <= 600 else 0.0,
+        used=lambda at: (40 if at else 0.5) * GB,
+        pids=lambda _: frozenset[int](),
+    )
+    assert consult(STOPS, story(is_whole=False), samples(idle)).reason == "HangStraggler"
+
+
+def test_another_job_on_the_same_gpu_is_not_ours_that_hangs() -> None:
+    idle = gpu(LONG, busy=lambda at: 0.9 if at <= 600 else 0.0, pids=lambda at: frozenset({7 if at <= 610 else 8}))
+    assert consult(STOPS, story(is_whole=False), samples(idle)) == STOPS
+
+
 def test_silence_is_measured_by_the_rhythm_of_the_log() -> None:
     short = samples(gpu(range(0, 660, 5), busy=lambda at: 0.9 if at <= 600 else 0.0))
     assert consult(STOPS, story(is_whole=False), short) == STOPS
@@ -272,6 +287,12 @@ def test_heat_is_told() -> None:
         "GPU 0 of a reached 93 °C at 12:05:00 UTC.",
         "Clocks of GPU 0 of a were held back for heat in 50% of the samples.",
     )
+
+
+def test_names_in_the_telemetry_cannot_steer_a_terminal() -> None:
+    kill = NodeEvent(AT + 595, "a", "oom_kill", "\x1b[2Jpython\n[bold]", None, 4242)
+    found = consult(failed("ProcessKilled"), story(), samples(host(RUN, lambda _: 60 * GB), events=[kill]))
+    assert all(text.isprintable() for text in (found.cause, *found.telemetry))
 
 
 # Whose samples, and when

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.errors import InputError
+from gpulake.core.words import label
 
 LARGEST_DUMP_BYTES = 256 << 20
 _HINT = "give the JSON dumps of all ranks, or their folder"
@@ -170,7 +171,7 @@ def _groups(config: object) -> dict[str, Group]:
         except ValueError:
             continue
         if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
-            found[str(key)] = Group(str(key), str(told.get("desc", "")), tuple(ranks))
+            found[label(key, 64)] = Group(label(key, 64), label(told.get("desc", ""), 128), tuple(ranks))
     return found
 
 
@@ -199,7 +200,7 @@ def _counters(told: object, groups: Mapping[str, Group], entries: list[dict[str,
 
 def _group_name(entry: Mapping[str, Any]) -> str:
     told = entry.get("process_group")
-    return str(told[0]) if isinstance(told, list) and told else str(entry.get("pg_id", ""))
+    return label(told[0], 64) if isinstance(told, list) and told else label(entry.get("pg_id", ""), 64)
 
 
 def _operations(
@@ -211,7 +212,7 @@ def _operations(
         sequence = entry.get("p2p_seq_id" if is_p2p else "collective_seq_id")
         if not isinstance(sequence, int):
             continue
-        name = str(entry.get("profiling_name", "")).removeprefix("nccl:")
+        name = label(entry.get("profiling_name", ""), 64).removeprefix("nccl:")
         peer = None
         if is_p2p and (found := _PEER.match(name)):
             members = groups[group].ranks if group in groups else ()
@@ -225,7 +226,7 @@ def _operations(
                 group=group,
                 sequence=sequence,
                 name=name,
-                state=str(entry.get("state", "")),
+                state=label(entry.get("state", ""), 32),
                 created_ns=created if isinstance(created, int) else 0,
                 input_sizes=_sizes(entry.get("input_sizes")),
                 output_sizes=_sizes(entry.get("output_sizes")),
@@ -239,8 +240,9 @@ def _operations(
 def _sizes(told: object) -> str:
     if not isinstance(told, list):
         return ""
-    return ", ".join("x".join(map(str, size)) if isinstance(size, list) else str(size) for size in told)
+    sizes = ("x".join(map(str, size)) if isinstance(size, list) else str(size) for size in told)
+    return label(", ".join(sizes), 128)
 
 
 def _first(told: object) -> str:
-    return str(told[0]) if isinstance(told, list) and told else str(told or "") if isinstance(told, str) else ""
+    return label(told[0] if isinstance(told, list) and told else told if isinstance(told, str) else "", 32)

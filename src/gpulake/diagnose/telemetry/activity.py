@@ -113,7 +113,7 @@ def _quiet(scene: Scene, since: float, until: float, enough: float) -> Iterator[
         after: list[GpuSample] = []
         for sample in series:
             if since + SLACK_SECONDS < sample.at_seconds <= until:
-                if not is_held(sample, least) or (pids and sample.pids is not None and not pids & sample.pids):
+                if not is_held(sample, least) or (pids and sample.pids and not pids & sample.pids):
                     break  # it left: what follows is another's
                 after.append(sample)
         busy = [sample.busy_ratio for sample in after if sample.busy_ratio is not None]

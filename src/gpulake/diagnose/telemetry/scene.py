@@ -142,8 +142,8 @@ def baseline(series: tuple[GpuSample, ...]) -> float:
 def is_held(sample: GpuSample, least: float) -> bool:
     """Somebody is on it. What was there throughout does not stand out from the least: then its size says it."""
     used, total = sample.memory_used_bytes, sample.memory_total_bytes
-    if sample.pids is not None:
-        return bool(sample.pids)
+    if sample.pids:  # that none is listed proves nothing: a container does not see them
+        return True
     if used is None:
         return sample.busy_ratio is not None and sample.busy_ratio > 0
     return used > least + HELD_RATIO * (total or 0.0) or (total is not None and least > 0.05 * total)

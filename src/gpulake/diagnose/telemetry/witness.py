@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gpulake.core.diagnosis import CATEGORY_OF, Diagnosis
+from gpulake.core.words import label
 from gpulake.diagnose.rulebook import Rulebook
 from gpulake.diagnose.story import Story
 from gpulake.diagnose.telemetry.activity import gone_nodes, hang, starvation
@@ -35,7 +36,9 @@ def consult(
     scene, sentences = set_scene(diagnosis, story, samples)
     findings = list(_findings(diagnosis, story, scene, rulebook, now)) if scene is not None else []
     sentences += [finding.sentence for finding in findings]
-    told = replace(diagnosis, telemetry=(*diagnosis.telemetry, *sentences[:MOST_SENTENCES]))
+    # Names of processes, GPUs and nodes are others' words: they must not steer a terminal.
+    plain = [label(sentence) for sentence in sentences[:MOST_SENTENCES]]
+    told = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
     decision = next((finding.decision for finding in findings if finding.decision is not None), None)
     return told if decision is None else _decided(told, story, decision)
 
@@ -61,10 +64,10 @@ def _decided(diagnosis: Diagnosis, story: Story, decision: Decision) -> Diagnosi
         verdict="failed",
         category=CATEGORY_OF[decision.reason],
         reason=decision.reason,
-        cause=decision.cause,
-        remedy=decision.remedy,
+        cause=label(decision.cause),
+        remedy=label(decision.remedy),
         evidence=diagnosis.evidence or story.last_lines[-1:],
-        node=decision.node or diagnosis.node,
+        node=label(decision.node) if decision.node else diagnosis.node,
         recovery=decision.recovery,
         confidence=decision.confidence,
         method="telemetry",
