@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from diagnose.measured import AT, GB, LAST_LINE, STOPS, failed, gpu, host, samples, steps, story
-from gpulake.core.diagnosis import Diagnosis, Recovery
+from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
 from gpulake.diagnose.rule import Rule
 from gpulake.diagnose.rulebook import Rulebook
 from gpulake.diagnose.story import Story
@@ -84,6 +84,15 @@ def test_a_process_that_is_killed_with_memory_left_was_killed_from_outside() -> 
         "Host memory was plentiful in the last minute, 60.0 GB free at the least: it was not the kernel, unless a limit"
         " of its own was reached.",
     )
+
+
+def test_a_bare_kill_that_was_taken_for_the_kernels_is_not_with_memory_left() -> None:
+    plenty = samples(host(RUN, lambda _: 60 * GB))
+    guessed = replace(failed("HostOOMKilled", "framework"), evidence=(Quote(12, "exitcode: -9 (pid: 1473)"),))
+    said = replace(guessed, evidence=(Quote(12, "slurmstepd: error: Detected 1 oom_kill event"),))
+    found = consult(guessed, story(), plenty)
+    assert (found.reason, found.category, found.recovery.action) == ("ProcessKilled", "infrastructure", "auto_restart")
+    assert consult(said, story(), plenty).reason == "HostOOMKilled"
 
 
 def test_memory_that_is_neither_gone_nor_plenty_says_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
@@ -22,6 +23,7 @@ EMPTY_RATIO = 0.03  # of the host's memory: the kernel kills before it is at zer
 EMPTY_BYTES = 1e9  # where its size is not known
 PLENTY_RATIO = 0.1
 PLENTY_BYTES = 4e9
+_MEMORY = re.compile(r"oom|memory", re.IGNORECASE)
 
 
 def gpu_memory(diagnosis: Diagnosis, scene: Scene) -> Iterator[Finding]:
@@ -96,10 +98,28 @@ def host_memory(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Fi
     least = min((room for sample in before if (room := _room(sample)) is not None), default=None)
     totals = [sample.memory_total_bytes for sample in before if sample.memory_total_bytes]
     if least is not None and least >= (PLENTY_RATIO * max(totals) if totals else PLENTY_BYTES):
-        yield Finding(
-            f"Host memory was plentiful in the last minute, {size(least)} free at the least"
-            + ("." if is_silent else ": it was not the kernel, unless a limit of its own was reached.")
-        )
+        yield _plenty(diagnosis, least, is_silent)
+
+
+def _plenty(diagnosis: Diagnosis, least: float, is_silent: bool) -> Finding:
+    """A log that only says SIGKILL may have been taken for one of the kernel's kills: with memory left it is not."""
+    told = f"Host memory was plentiful in the last minute, {size(least)} free at the least"
+    if is_silent:
+        return Finding(f"{told}.")
+    sentence = f"{told}: it was not the kernel, unless a limit of its own was reached."
+    is_said = any(_MEMORY.search(quote.text) for quote in diagnosis.evidence)
+    if diagnosis.reason != "HostOOMKilled" or is_said:
+        return Finding(sentence)
+    return Finding(
+        sentence,
+        Decision(
+            reason="ProcessKilled",
+            cause=f"A process was killed from outside. {sentence}",
+            remedy="Restart it. Ask who or what sends SIGKILL there: a scheduler, a limit of its cgroup, a person.",
+            recovery=Recovery("auto_restart", "nothing of the job's own ended it"),
+            confidence=max(diagnosis.confidence, 0.7),
+        ),
+    )
 
 
 def _room(sample: HostSample) -> float | None:
