@@ -78,9 +78,10 @@ def diagnose(
         diagnosis = explain_hang(read_dumps(dumps), diagnosis if logs.files else None)
     if telemetry:
         samples = read_samples([telemetry], window_of(story), time_zone)
-        diagnosis = consult(diagnosis, story, samples, now=now, rulebook=book)
+        # How long ago the file was written is not known: that a node is silent at its end says nothing.
+        diagnosis = consult(diagnosis, story, samples, book)
     if witness is not None:
-        diagnosis = consult(diagnosis, story, witness(diagnosis, story), now=now, rulebook=book)
+        diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
     if diagnosis.gpu_hours_lost is None:
         diagnosis = replace(diagnosis, gpu_hours_lost=gpu_hours_lost(diagnosis, story))
     return Answer(diagnosis, story, digests, tuple(notes))
