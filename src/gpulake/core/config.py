@@ -14,6 +14,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.judging import KEY_VARIABLE, Judge
 
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
@@ -22,7 +23,7 @@ ENVIRONMENT_PREFIX = "GPULAKE_"
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
-OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"}
+OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE", KEY_VARIABLE}
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ class Config:
     clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
     nudges: Nudges = field(default_factory=Nudges)
+    judge: Judge = field(default_factory=Judge)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
