@@ -30,4 +30,6 @@ def check() -> list[str]:
     table = _table()
     wrong = [f"no recovery for {reason}" for reason in CATEGORY_OF if reason not in table]
     wrong += [f"{reason} is no reason" for reason in table if reason not in CATEGORY_OF]
-    return wrong + [f"{reason}: {found.action}" for reason, found in table.items() if found.action not in get_args(Action)]
+    return wrong + [
+        f"{reason}: {found.action}" for reason, found in table.items() if found.action not in get_args(Action)
+    ]
