@@ -43,6 +43,6 @@ def _model() -> tuple[Any, Any]:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         with safe_open(str(folder / "weights" / "l2_supercat_256.safetensors"), framework="np") as file:
             weights = file.get_tensor("embedding.weight")
-    except Exception as error:  # noqa: BLE001 - its loaders raise bare exceptions; without it there is just no recall
+    except Exception as error:
         raise NoEmbedding(f"{MISSING} (its files cannot be read: {type(error).__name__})") from error
     return tokenizer, weights

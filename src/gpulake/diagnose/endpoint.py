@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +20,6 @@ MOST_ANSWER_BYTES = 1 << 20
 MISSING = "the client is not installed; to have it: pip install 'gpulake[judge]'"
 # Answers of servers that do not know what was asked of them, and may know something simpler.
 NOT_UNDERSTOOD = (400, 415, 422, 501)
-# What the client would say about this machine and its owner, and nobody needs.
 UNASKED_HEADERS = ("openai-organization", "openai-project")
 
 
@@ -51,7 +50,7 @@ class Endpoint:
                     refused = error.status_code
                 except NoAnswer:
                     raise
-                except Exception as error:  # noqa: BLE001 - three libraries raise their own; a diagnosis must not fail
+                except Exception as error:
                     raise NoAnswer(self._trouble(error, deadline)) from error
         raise NoAnswer(_status(refused))
 
@@ -64,7 +63,7 @@ class Endpoint:
         # The HTTP library under the client has changed its name between versions; it is the one its own client is of.
         http = sys.modules[openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
         inner = http.HTTPTransport(proxy=self._proxy())
-        transport = _bounded_transport(http, inner, has_key=bool(self.key), deadline=deadline, monotonic=self.monotonic)
+        transport = _bounded_transport(http, inner, _Bounds(deadline, self.monotonic), bool(self.key))
         return openai.OpenAI(
             api_key=self.key or "none",
             base_url=self.settings.base_url,
@@ -147,38 +146,43 @@ def _too_slow(seconds: float) -> str:
     return f"it took longer than {seconds:g} seconds"
 
 
-def _bounded_transport(http: Any, inner: Any, *, has_key: bool, deadline: float, monotonic: Callable[[], float]) -> Any:
-    """Bounds what is read, whatever the status, and how long: a timeout of the library's is for each piece alone."""
+@dataclass(frozen=True)
+class _Bounds:
+    """Of what is read, whatever its status, and for how long: a timeout of the library's is for each piece alone."""
 
-    def check(read: int) -> None:
+    deadline: float
+    monotonic: Callable[[], float]
+
+    def check(self, read: int) -> None:
         if read > MOST_ANSWER_BYTES:
             raise NoAnswer(f"it is longer than {MOST_ANSWER_BYTES >> 20} MiB")
-        if monotonic() >= deadline:
+        if self.monotonic() >= self.deadline:
             raise NoAnswer("it did not come in time")
 
+    def pieces(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+        read = 0
+        for piece in stream:
+            read += len(piece)
+            self.check(read)
+            yield piece
+
+
+def _bounded_transport(http: Any, inner: Any, bounds: _Bounds, has_key: bool) -> Any:
     class Stream(http.SyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any) -> None:
             self.stream = stream
 
         def __iter__(self) -> Iterator[bytes]:
-            read = 0
-            for piece in self.stream:
-                read += len(piece)
-                check(read)
-                yield piece
+            return bounds.pieces(self.stream)
 
         def close(self) -> None:
             self.stream.close()
 
     class Transport(http.BaseTransport):  # type: ignore[misc]
         def handle_request(self, request: Any) -> Any:
-            check(0)
-            unasked = [name for name in request.headers if name.startswith("x-stainless-") or name in UNASKED_HEADERS]
-            unasked += [] if has_key else ["authorization"]
+            bounds.check(0)
             headers = request.headers.copy()
-            for name in unasked:
-                request.headers.pop(name, None)
-            request.headers["accept-encoding"] = "identity"
+            _trim(request.headers, has_key)
             response = inner.handle_request(request)
             request.headers = headers  # the client keeps notes for itself among them
             # How long to wait before the next try is ours to say: there is a deadline.
@@ -191,3 +195,13 @@ def _bounded_transport(http: Any, inner: Any, *, has_key: bool, deadline: float,
             inner.close()
 
     return Transport()
+
+
+def _trim(headers: Any, has_key: bool) -> None:
+    """What the client would tell about this machine and its owner, and nobody needs."""
+    for name in list(headers):
+        if name.startswith("x-stainless-") or name in UNASKED_HEADERS or (name == "authorization" and not has_key):
+            headers.pop(name)
+    headers["accept-encoding"] = "identity"
+    # A line that is kept open may be gone when the next request takes it.
+    headers["connection"] = "close"

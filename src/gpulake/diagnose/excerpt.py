@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-
-import re2
 
 from gpulake.diagnose.digest import Line
 
@@ -12,7 +11,7 @@ CONTEXT = 2  # lines before and after a hit
 LAST_LINES = 40
 HITS_RATIO = 0.6  # of the lines, so that a thousand hits leave room for what stands around them and for the end
 
-_VARYING = re2.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
+_VARYING = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 def chosen(lines: Sequence[Line], cited: set[tuple[str, int]], most: int) -> list[Line]:
@@ -46,9 +45,8 @@ def _kinds(lines: Sequence[Line]) -> list[int]:
 def _from_both_ends(places: Sequence[int]) -> list[int]:
     """The first, the last, the second, the last but one: causes stand early, outcomes late."""
     half = (len(places) + 1) // 2
-    pairs = zip(places[:half], reversed(places[half:]), strict=False)
-    found = [place for pair in pairs for place in pair]
-    return [*found, *(place for place in places[:half] if place not in set(found))]
+    found = [place for pair in zip(places[:half], reversed(places[half:]), strict=False) for place in pair]
+    return found if len(places) % 2 == 0 else [*found, places[half - 1]]
 
 
 def _last_of_each_file(lines: Sequence[Line]) -> list[int]:

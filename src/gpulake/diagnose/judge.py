@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ import re2
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote
 from gpulake.core.judging import Judge
 from gpulake.diagnose.digest import Digest, Line
-from gpulake.diagnose.prompt import MOST_QUOTES, Message, Question, plain, question_for
+from gpulake.diagnose.prompt import MOST_QUOTES, UNSEEN, Message, Question, plain, question_for
 from gpulake.diagnose.recoveries import recovery_for
 from gpulake.diagnose.secret_words import SECRET
 
@@ -157,9 +158,9 @@ def _quoted(entry: Any, question: Question) -> Line:
     text, said = _folded(line.text), _folded(question.redactor.restore(_encodable(quote)))
     if said not in text:
         said = _folded(said.removeprefix(f"{number}|"))
-    if not said or said not in text or (len(said) < LEAST_QUOTE and said != text):
+    if said not in text or (len(said) < LEAST_QUOTE and said != text) or not any(map(str.isalpha, said)):
         raise NoAnswer(f"what it quotes is not in the log at line {number}")
-    if _INSTRUCTION.search(text):
+    if _INSTRUCTION.search(unicodedata.normalize("NFKC", text.replace(UNSEEN, ""))):
         raise NoAnswer(f"line {number}, which it quotes, speaks to a model and proves nothing")
     return line
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import tomllib
 from collections.abc import Iterator
+from importlib.resources import files
 
 import re2
 
@@ -12,22 +14,12 @@ from gpulake.diagnose.secret_words import SECRET, Span
 EMAIL, USER, HOST, IP, MAC, ID, PATH = "EMAIL", "USER", "HOST", "IP", "MAC", "ID", "PATH"
 SHOWN = "SHOWN"  # known to be public: no later finder looks at it
 
-# Services that everybody uses: their names tell what could not be reached, and nothing about who asked.
-PUBLIC_HOSTS = frozenset(
-    "huggingface.co hf.co cdn-lfs.huggingface.co pytorch.org download.pytorch.org pypi.org files.pythonhosted.org"
-    " github.com api.github.com raw.githubusercontent.com gitlab.com api.wandb.ai wandb.ai api.openai.com"
-    " docs.nvidia.com developer.nvidia.com docs.python.org s3.amazonaws.com storage.googleapis.com localhost"
-    " docs.ray.io docs.vllm.ai tensorflow.org www.tensorflow.org numpy.org slurm.schedmd.com kubernetes.io".split()
+_PUBLIC = tomllib.loads(files("gpulake.diagnose").joinpath("public_words.toml").read_text(encoding="utf-8"))
+PUBLIC_HOSTS, DOCUMENTATION, COMMON, _PUBLIC_TREES, _STRONG_ENDS, _WEAK_ENDS = (
+    frozenset(_PUBLIC[name]) for name in ("hosts", "documentation", "common", "trees", "strong_ends", "weak_ends")
 )
-DOCUMENTATION = frozenset("pytorch.org docs.nvidia.com docs.python.org docs.ray.io docs.vllm.ai numpy.org".split())
-# Words that are nobody's: hiding them would cost sense and protect nobody.
-COMMON = frozenset(
-    "root user users ubuntu admin administrator nobody none null true false default localhost localdomain node nodes"
-    " host hosts hostname worker workers master slave main gpu gpus cpu rank data train test tests model models work"
-    " workspace home project projects shared public dev prod run runs job jobs task python torch cuda error from with"
-    " the and for all any not was has this that name names unknown server client local remote docker container pod"
-    " system service kernel current same other first last code build conda envs".split()
-)
+SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a name that logs hold
+
 
 _URL = re2.compile(
     r"([a-zA-Z][a-zA-Z0-9+.-]*://)"
@@ -59,12 +51,6 @@ _SYSTEM = re2.compile(
 _PACKAGES = re2.compile(r"/(?:site-packages|dist-packages)(?:/|$)")
 _EXTENSION = re2.compile(r"\.[A-Za-z][A-Za-z0-9]{0,8}(?:\.(?:gz|zst|bz2|xz|[0-9]+))?$")
 _HOME = re2.compile(r"(?i)[/\\](?:home|users)[/\\]+([^\s/\\\"'<>:;,()\[\]{}]+)")
-# Trees of public source code: where in a library it happened is what a reader wants to know.
-_PUBLIC_TREES = frozenset(
-    "torch aten c10 caffe2 csrc python ray nccl src include third_party transformers deepspeed megatron lightning"
-    " pytorch_lightning accelerate datasets apex vllm flash_attn xformers triton jax jaxlib tensorflow lib numpy"
-    " torchvision torchaudio nemo".split()
-)
 
 _SEPARATED = r"[\\\"']*\s*[=:]\s*[\\\"']*"
 _NAME = r"([A-Za-z_][\w.-]*)"
@@ -89,12 +75,6 @@ _HOSTS = re2.compile(
     r"|\b((?:node|nid|dgx|hgx|compute|gpunode|gpu-?node)[0-9]{2,}[a-z0-9-]*)\b"
 )
 _DOTTED = re2.compile(r"[A-Za-z0-9_](?:[\w-]*[\w])?(?:\.[A-Za-z0-9](?:[\w-]*[\w])?)+")
-_STRONG_ENDS = frozenset(
-    "com org edu gov mil cn uk de jp kr internal lan localdomain corp hpc intranet intra tw".split()
-)
-_WEAK_ENDS = frozenset(
-    "net io ai co dev cloud local us eu fr ch nl in info tech me site home cluster svc it se".split()
-)
 
 
 def addresses(text: str) -> Iterator[Span]:
@@ -204,7 +184,7 @@ def _within(start: int, path: str) -> Span:
         return start, start + packages.start(), PATH
     if _SYSTEM.fullmatch(path):
         return start, start, PATH
-    kept = len("/dev/shm/") if path.startswith("/dev/shm/") else 0
+    kept = len(SHARED_MEMORY) if path.startswith(SHARED_MEMORY) else 0
     extension = _EXTENSION.search(path)
     end = extension.start() if extension and extension.start() > 0 and path[extension.start() - 1] != "/" else len(path)
     return start + kept, start + end, PATH

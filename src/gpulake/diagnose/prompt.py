@@ -23,7 +23,9 @@ MOST_READ = 8_000  # characters of a line that are looked at
 MOST_FACTS = 12  # of each kind
 MOST_FACT = 300  # characters
 MOST_QUOTES = 3
+MOST_QUOTE = 160  # characters: a part of a line proves as much as all of it
 CUT = " \u2026 "
+UNSEEN = "\ufffd"
 # A model may not say that nothing failed: that would hide a failure on the word of a log's author.
 REASONS = tuple(reason for reason in CATEGORY_OF if reason != NOT_A_FAILURE)
 
@@ -95,7 +97,7 @@ def shown(messages: Iterable[Message]) -> str:
 
 def answer_schema(files: Sequence[str] = ()) -> dict[str, Any]:
     """The bounds on lengths are for small models, which do not find an end."""
-    quote: dict[str, Any] = {"line": {"type": "integer"}, "quote": {"type": "string", "maxLength": MOST_FACT}}
+    quote: dict[str, Any] = {"line": {"type": "integer"}, "quote": {"type": "string", "maxLength": MOST_QUOTE}}
     if files:
         quote["file"] = {"type": "string", "enum": list(files)}
     properties = {
@@ -110,7 +112,7 @@ def answer_schema(files: Sequence[str] = ()) -> dict[str, Any]:
 
 def plain(text: str) -> str:
     """Nothing that is not seen: no control codes, no invisible or turning characters, no ends of lines."""
-    return "".join(letter if letter.isprintable() else " " if letter == "\t" else "\ufffd" for letter in text)
+    return "".join(letter if letter.isprintable() else " " if letter == "\t" else UNSEEN for letter in text)
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +187,8 @@ def _one_line(text: str) -> str:
 
 def _within_budget(lines: Sequence[tuple[Line, str]], most: int) -> list[tuple[Line, str]]:
     """The lines come the most telling first; they are shown in the order of the log."""
-    kept, spent = [], 0
+    kept: list[tuple[Line, str]] = []
+    spent = 0
     for line, text in lines:
         spent += len(text) + 8
         if spent > most and kept:

@@ -19,7 +19,7 @@ MOST_CHARACTERS = 400  # of each
 MOST_INCIDENTS = 10_000  # the last ones that are compared
 MOST_TOLD = 3
 # Calibrated on labelled failures, see docs/judge.md.
-LEAST_SCORE = 0.6
+LEAST_SCORE = 0.5
 LEAST_TO_DECIDE = 0.93
 LEAST_WORDS_TO_DECIDE = 4  # fewer are like everything
 MOST_CONFIDENCE = 0.8

@@ -111,9 +111,9 @@ class Redactor:
         # The first part of a full name is a machine's own only where it is no word such as git or www.
         is_own = kind == HOST and any(letter in "-0123456789" for letter in first) and not first.isdigit()
         for word in (name, first) if is_own else (name,):
-            if len(word) >= LEAST_NAME and word.lower() not in COMMON and not word.isdigit():
-                if len(self._names) < MOST_NAMES:
-                    self._names.setdefault(word, kind)
+            is_name = len(word) >= LEAST_NAME and word.lower() not in COMMON and not word.isdigit()
+            if is_name and len(self._names) < MOST_NAMES:
+                self._names.setdefault(word, kind)
 
     def _known(self, text: str) -> Iterator[Span]:
         for name, kind in self._names.items():
@@ -139,8 +139,8 @@ def _pieces(text: str, finders: Sequence[Finder]) -> list[tuple[str, str]]:
 def _split(text: str, finder: Finder) -> list[tuple[str, str]]:
     pieces: list[tuple[str, str]] = []
     done = 0
-    for start, end, kind in sorted(finder(text), key=lambda span: (span[0], -span[1])):
-        start = max(start, done)  # of two that overlap, the rest of the second is hidden as well
+    for first, end, kind in sorted(finder(text), key=lambda span: (span[0], -span[1])):
+        start = max(first, done)  # of two that overlap, the rest of the second is hidden as well
         if end <= start:
             continue
         pieces += [(text[done:start], "")] if start > done else []
