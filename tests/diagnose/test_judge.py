@@ -6,13 +6,13 @@ import json
 import socket
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from diagnose.scripted_model import Script, Scripted, completion, failing, saying, scripted, send
 from gpulake.core.config import Config, load
-from gpulake.core.diagnosis import CATEGORY_OF, Diagnosis, Quote, Recovery, Symptom
+from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Quote, Recovery, Symptom
 from gpulake.core.errors import ConfigError
 from gpulake.core.judging import Judge
 from gpulake.diagnose.digest import Digest, Line
@@ -378,6 +378,7 @@ def test_this_machine_may_be_asked_in_the_clear_and_others_with_encryption(base_
 
 def test_every_reason_has_a_recovery_and_none_touches_a_node() -> None:
     actions = {reason: recovery_for(reason).action for reason in CATEGORY_OF}
+    assert set(actions.values()) <= set(get_args(Action))
     assert "cordon_node_and_restart" not in actions.values()
     assert all(recovery_for(reason).why for reason in CATEGORY_OF)
     assert actions["OutOfMemoryError"] == "needs_config_change"

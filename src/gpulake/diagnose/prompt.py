@@ -19,7 +19,7 @@ from gpulake.diagnose.excerpt import chosen
 from gpulake.diagnose.redact import Redactor
 
 MOST_LINE = 800  # characters of a line that are shown: its head, and a quarter of it from its tail
-MOST_READ = 8_000  # characters of a line that are looked at
+MOST_READ = 4_000  # characters of a line that are looked at
 MOST_FACTS = 12  # of each kind
 MOST_FACT = 300  # characters
 MOST_QUOTES = 3
@@ -71,8 +71,13 @@ def question_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judg
     lines = chosen([line for digest in digests for line in digest.lines], cited, settings.most_lines)
     redactor = Redactor(names=[diagnosis.node] if diagnosis.node else [])
     facts = _facts(diagnosis)
+    # Twice what is shown is looked at: a placeholder may be shorter than what it stands for.
+    lines = [
+        line for line, _ in _first([(line, line.text[:MOST_LINE]) for line in lines], 2 * settings.most_characters)
+    ]
     hidden = _hidden_lines(lines, redactor, _texts(facts))
-    kept = _within_budget([(line, hidden[line.file, line.number]) for line in lines], settings.most_characters)
+    kept = _first([(line, hidden[line.file, line.number]) for line in lines], settings.most_characters)
+    kept.sort(key=lambda pair: (pair[0].file, pair[0].number))
     files = {line.file: _one_line(redactor.hide(line.file)) for line, _ in kept}
     schema = answer_schema(sorted(files.values()) if set(files) != {""} and files else [])
     body = [json.dumps(_hidden(facts, redactor), ensure_ascii=False, indent=1)]
@@ -185,8 +190,8 @@ def _one_line(text: str) -> str:
     return plain(text)[:MOST_FACT]
 
 
-def _within_budget(lines: Sequence[tuple[Line, str]], most: int) -> list[tuple[Line, str]]:
-    """The lines come the most telling first; they are shown in the order of the log."""
+def _first(lines: Sequence[tuple[Line, str]], most: int) -> list[tuple[Line, str]]:
+    """The lines come the most telling first: so many as there is room for, and always one."""
     kept: list[tuple[Line, str]] = []
     spent = 0
     for line, text in lines:
@@ -194,7 +199,7 @@ def _within_budget(lines: Sequence[tuple[Line, str]], most: int) -> list[tuple[L
         if spent > most and kept:
             break
         kept.append((line, text))
-    return sorted(kept, key=lambda pair: (pair[0].file, pair[0].number))
+    return kept
 
 
 def _numbered(lines: Sequence[tuple[Line, str]], files: dict[str, str]) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import get_args
 
-from gpulake.core.diagnosis import CATEGORY_OF, Action, Recovery
+from gpulake.core.diagnosis import Recovery
 
 
 @cache
@@ -23,13 +22,3 @@ def _table() -> dict[str, Recovery]:
 def recovery_for(reason: str) -> Recovery:
     """Nothing that takes a node out of service: that wants a rule, or a person."""
     return _table().get(reason, Recovery())
-
-
-def check() -> list[str]:
-    """What is wrong with the table; a test asks."""
-    table = _table()
-    wrong = [f"no recovery for {reason}" for reason in CATEGORY_OF if reason not in table]
-    wrong += [f"{reason} is no reason" for reason in table if reason not in CATEGORY_OF]
-    return wrong + [
-        f"{reason}: {found.action}" for reason, found in table.items() if found.action not in get_args(Action)
-    ]
