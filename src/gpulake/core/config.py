@@ -14,6 +14,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.judging import KEY_VARIABLE, Judge
 from gpulake.core.placeholders import check_command
 from gpulake.core.recovering import Recoveries
 
@@ -23,7 +24,7 @@ FILE_NAME = "gpulake.toml"
 ENVIRONMENT_PREFIX = "GPULAKE_"
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
-OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"}
+OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE", KEY_VARIABLE}
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ class Config:
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
     nudges: Nudges = field(default_factory=Nudges)
     recoveries: Recoveries = field(default_factory=Recoveries)
+    judge: Judge = field(default_factory=Judge)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
