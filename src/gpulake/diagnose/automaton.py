@@ -38,17 +38,15 @@ class Automaton:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = tuple(patterns)
         self._exact: dict[int, Any] = {}
+        self._loose: dict[bytes, _Loose] = {}
 
-    def candidates(self, shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
-        """Of lines without their digits: those in which a pattern may be found, and which patterns."""
+    def candidates(self, shapes: Sequence[bytes], dropped: bytes) -> dict[bytes, list[int]]:
+        """Of lines from which these characters were dropped: those in which patterns may be found, and which."""
         if not self._patterns:
             return {}
-        found = {}
-        for place in _places(self._any_shape, shapes):
-            shape = shapes[place]
-            # A set that runs out of memory finds nothing; the line has something, so look at all.
-            found[shape] = self._shape_set.Match(shape) or list(range(len(self._patterns)))
-        return found
+        if dropped not in self._loose:
+            self._loose[dropped] = _Loose([relaxed(pattern, dropped) for pattern in self._patterns])
+        return self._loose[dropped].candidates(shapes)
 
     def matching(self, pattern: int, lines: Sequence[bytes]) -> Iterator[int]:
         """Places of the lines in which the pattern is found, as far as bytes can tell."""
@@ -59,26 +57,36 @@ class Automaton:
         for match in self._line_pattern(pattern).finditer(line):
             yield match.span()
 
-    @cached_property
-    def _shape_patterns(self) -> list[bytes]:
-        return [relaxed(pattern, keeps_digits=False) for pattern in self._patterns]
+    def _line_pattern(self, pattern: int) -> Any:
+        if pattern not in self._exact:
+            self._exact[pattern] = any_of([relaxed(self._patterns[pattern])])
+        return self._exact[pattern]
+
+
+class _Loose:
+    """First whether any is found, then which."""
+
+    def __init__(self, patterns: Sequence[bytes]) -> None:
+        self._patterns = patterns
+
+    def candidates(self, shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
+        # A set that runs out of memory finds nothing; something is there, so any may be.
+        return {
+            shapes[place]: self._which.Match(shapes[place]) or [*range(len(self._patterns))]
+            for place in _places(self._any, shapes)
+        }
 
     @cached_property
-    def _any_shape(self) -> Any:
-        return any_of(self._shape_patterns)
+    def _any(self) -> Any:
+        return any_of(self._patterns)
 
     @cached_property
-    def _shape_set(self) -> Any:
+    def _which(self) -> Any:
         found = re2.Set.SearchSet(bytes_options())
-        for pattern in self._shape_patterns:
+        for pattern in self._patterns:
             found.Add(pattern)
         found.Compile()
         return found
-
-    def _line_pattern(self, pattern: int) -> Any:
-        if pattern not in self._exact:
-            self._exact[pattern] = any_of([relaxed(self._patterns[pattern], keeps_digits=True)])
-        return self._exact[pattern]
 
 
 def _places(pattern: Any, lines: Sequence[bytes]) -> Iterator[int]:

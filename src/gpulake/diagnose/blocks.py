@@ -29,8 +29,8 @@ class Block:
         self._starts: list[int] | None = None
         self.lines = 0
 
-    def shapes(self) -> list[bytes]:
-        found = shapes_of(self.text)
+    def shapes(self, dropped: bytes) -> list[bytes]:
+        found = shapes_of(self.text, dropped)
         self.lines = self.text.count(b"\n") + 1 if self._has_parts else len(found)
         return found
 

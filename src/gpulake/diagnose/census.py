@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from gpulake.diagnose.blocks import Block
+from gpulake.diagnose.shapes import shape_of
 
 MOST_SHAPES = 30_000
 MOST_BYTES = 24 << 20
@@ -21,7 +22,7 @@ ROUTINE_LINES = 5
 class Census:
     counts: Counter[bytes] = field(default_factory=Counter)
     firsts: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)  # number and text of the first such line
-    forgotten_rare: int = 0  # lines of shapes that were forgotten, and not routine by then
+    forgotten_kept: int = 0  # lines of shapes that were forgotten and not routine
     _bytes: int = 0
 
     def add(self, block: Block, shapes: Sequence[bytes]) -> list[bytes]:
@@ -56,19 +57,31 @@ class Census:
         self.counts[key] += self.counts.pop(shape)
         return key
 
-    def forget(self, shape: bytes) -> None:
+    def forget(self, shape: bytes, is_telling: bool = False) -> None:
         """As if it had not been met, but for the number of its lines."""
         shape = shape[:MOST_SHAPE_BYTES]
         count = self.counts.pop(shape, 0)
         if self.firsts.pop(shape, None) is not None:
             self._bytes -= len(shape)
-        if count < ROUTINE_LINES:
-            self.forgotten_rare += count
+        if is_telling or count < ROUTINE_LINES:
+            self.forgotten_kept += count
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.counts) > MOST_SHAPES or self._bytes > MOST_BYTES
+
+    def drop(self, dropped: bytes) -> None:
+        """From here on shapes have fewer characters: those that were met become such."""
+        counts, firsts = self.counts, self.firsts
+        self.counts, self.firsts = Counter(), {}
+        for shape, count in counts.items():
+            self.counts[shape_of(shape, dropped)] += count
+        for shape, first in firsts.items():
+            self.firsts.setdefault(shape_of(shape, dropped), first)
+        self._bytes = sum(map(len, self.firsts))
 
     def fold(self) -> None:
-        """Of too many shapes, the rarer half is forgotten."""
-        if len(self.counts) <= MOST_SHAPES and self._bytes <= MOST_BYTES:
-            return
+        """The rarer half of the shapes is forgotten."""
         by_count = sorted(self.counts, key=self.counts.__getitem__)
         for shape in by_count[: len(by_count) // 2 + 1]:
             self.forget(shape)

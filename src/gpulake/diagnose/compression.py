@@ -28,7 +28,7 @@ class _Kind:
 def compressed(census: Census, watch: Watch, filters: Filters) -> tuple[int, tuple[Template, ...]]:
     """How many lines no filter drops, and the templates."""
     kinds = _kinds(census, watch)
-    kept = census.forgotten_rare
+    kept = census.forgotten_kept
     found = []
     for template, kind in kinds.items():
         example = readable(kind.example)

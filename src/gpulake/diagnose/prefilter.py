@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-DIGITS = frozenset("0123456789")
+_DIGITS = frozenset("0123456789")
 _ASCII = frozenset(map(chr, range(128)))
 _WORD = frozenset(char for char in _ASCII if char.isalnum() or char == "_")
 _SPACE = frozenset("\t\n\f\r ")
-_PERL = {"d": DIGITS, "w": _WORD, "s": _SPACE}
+_PERL = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
 _POSIX: dict[str, frozenset[str]] = {
     "word": _WORD,
-    "digit": DIGITS,
+    "digit": _DIGITS,
     "space": _SPACE | {"\v"},
     "blank": frozenset("\t "),
     "ascii": _ASCII,
@@ -64,13 +64,13 @@ class _Members:
 _ANY = _Members(_ASCII, has_others=True)
 
 
-def relaxed(pattern: str, *, keeps_digits: bool) -> bytes:
-    """For bytes in which each line stands for itself (flag m); with keeps_digits=False, for lines without digits.
+def relaxed(pattern: str, dropped: bytes = b"") -> bytes:
+    """For bytes in which each line stands for itself (flag m), and from which these characters were dropped.
 
     What cannot be read is let through.
     """
     try:
-        text = _Reader(pattern, keeps_digits).read()
+        text = _Reader(pattern, frozenset(dropped.decode())).read()
     except (ValueError, IndexError, KeyError):
         text = ""
     return text.encode("ascii")
@@ -79,10 +79,10 @@ def relaxed(pattern: str, *, keeps_digits: bool) -> bytes:
 class _Reader:
     """A parser of RE2's syntax that writes the weaker pattern as it goes."""
 
-    def __init__(self, pattern: str, keeps_digits: bool) -> None:
+    def __init__(self, pattern: str, dropped: frozenset[str]) -> None:
         self._pattern = pattern
         self._at = 0
-        self._keeps_digits = keeps_digits
+        self._dropped = dropped
 
     def read(self) -> str:
         text = self._alternatives()
@@ -191,7 +191,7 @@ class _Reader:
     def _escape(self) -> _Atom:
         char = self._take()
         if char in "bB":
-            return _Atom(f"\\{char}" if self._keeps_digits else "")
+            return _Atom("" if self._dropped else f"\\{char}")
         if char in _ZERO_WIDTH:
             return _Atom(_ZERO_WIDTH[char])
         if char == "C":
@@ -258,13 +258,13 @@ class _Reader:
         return self._written(_Members(frozenset(char)) if char in _ASCII else _Members(frozenset(), has_others=True))
 
     def _written(self, members: _Members) -> _Atom:
-        """As bytes: a character beyond ASCII is some of them, and a digit may be gone."""
-        kept = members.ascii if self._keeps_digits else members.ascii - DIGITS
+        """As bytes: a character beyond ASCII is some of them, and one that may have been dropped may be none."""
+        kept = members.ascii - self._dropped
         low = 1 if kept == members.ascii else 0
         if not kept and not members.has_others:
             return _Atom("")
         high = None if members.has_others else 1
-        if kept == _ASCII - (frozenset() if self._keeps_digits else DIGITS) and members.has_others:
+        if kept == _ASCII - self._dropped and members.has_others:
             return _Atom(".", low, high)
         return _Atom(_bytes_class(kept, members.has_others), low, high)
 

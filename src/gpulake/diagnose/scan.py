@@ -18,7 +18,7 @@ from gpulake.diagnose.filters import Filters, shipped_filters
 from gpulake.diagnose.keeping import Spot, excerpts
 from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.shapes import readable, shape_of
+from gpulake.diagnose.shapes import DIGITS, HEX_DIGITS, readable
 from gpulake.diagnose.watch import Watch
 
 HEAD_LINES = 200
@@ -47,6 +47,7 @@ class Scanner:
         self._cutter = Cutter(block_bytes)
         self._census = Census()
         self._watch = Watch(rulebook, rulebook.automaton_with(tuple(marker.pattern for marker in MARKERS)))
+        self._dropped = DIGITS
         self._head: dict[Spot, bytes] = {}
         self._recent: deque[Block] = deque()
         self._recent_lines = self._recent_bytes = 0
@@ -67,11 +68,16 @@ class Scanner:
     def _read(self, text: bytes, is_open: bool) -> None:
         previous = self._recent[-1] if self._recent else None
         block = Block(text, is_open, *(previous.following() if previous else (1, 0)))
-        shapes = block.shapes()
+        shapes = block.shapes(self._dropped)
         fresh = self._census.add(block, shapes)
         for shape in self._watch.look(block, shapes, fresh):
-            self._census.forget(shape)
-        self._census.fold()
+            self._census.forget(shape, is_telling=True)
+        if (self._census.is_full or self._watch.is_full) and self._dropped != HEX_DIGITS:
+            self._dropped = HEX_DIGITS
+            self._census.drop(HEX_DIGITS)
+            self._watch.drop(HEX_DIGITS, [*self._census.counts])
+        if self._census.is_full:
+            self._census.fold()
         for line in range(min(block.lines, HEAD_LINES + 1 - block.number)):
             self._head.update(excerpts(block, block.shown(line)))
         self._remember(block)
@@ -96,9 +102,5 @@ class Scanner:
                 texts.update(excerpts(block, block.shown(line)))
             wanted = max(0, wanted - block.lines)
             block.forget_segments()
-        return tuple(self._line(spot, texts[spot]) for spot in sorted(texts))
-
-    def _line(self, spot: Spot, text: bytes) -> Line:
-        shown = readable(text)
-        is_hit = self._watch.may_hit(shape_of(text)) and bool(self._rulebook.hits(shown))
-        return Line(spot[0], shown, is_hit)
+        shown = ((spot[0], readable(texts[spot])) for spot in sorted(texts))
+        return tuple(Line(number, text, bool(self._rulebook.hits(text))) for number, text in shown)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 DIGITS = b"0123456789"
+# Where hashes and addresses make every line another one, their letters are dropped too.
+HEX_DIGITS = b"0123456789abcdefABCDEF"
 # A progress bar writes over itself with carriage returns: each of its states is looked at as a line.
 _LINE_ENDS = bytes.maketrans(b"\r", b"\n")
 # Colours and cursor movements, titles of windows, and other escapes of a terminal.
@@ -30,13 +32,13 @@ def cleaned(block: bytes) -> bytes:
     return block
 
 
-def shapes_of(block: bytes) -> list[bytes]:
+def shapes_of(block: bytes, dropped: bytes = DIGITS) -> list[bytes]:
     """Of each line of a block, and of each state of its progress bars."""
-    return block.translate(_LINE_ENDS, DIGITS).split(b"\n")
+    return block.translate(_LINE_ENDS, dropped).split(b"\n")
 
 
-def shape_of(line: bytes) -> bytes:
-    return line.translate(None, DIGITS)
+def shape_of(line: bytes, dropped: bytes = DIGITS) -> bytes:
+    return line.translate(None, dropped)
 
 
 def template_of(example: bytes) -> bytes:

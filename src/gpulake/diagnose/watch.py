@@ -15,7 +15,7 @@ from gpulake.diagnose.keeping import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair,
 from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import EXPLAINING
 from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.shapes import readable
+from gpulake.diagnose.shapes import DIGITS, readable, shape_of
 
 MOST_WATCHED = 10_000
 # Blocks after which the last lines that a pattern matches are looked for.
@@ -50,6 +50,8 @@ class Watch:
         self._is_telling = [rule.role in EXPLAINING for rule in rulebook.rules] + [True] * len(MARKERS)
         self._pairs: dict[bytes, list[Pair]] = {}
         self._others: dict[int, Pair] = {}  # one for each pattern, for shapes beyond the bound
+        self._before: dict[bytes, list[Pair]] = {}  # from when fewer characters were dropped
+        self._dropped = DIGITS
         self._keeper = Keeper()
         self._blocks: list[Block] = []  # of the round, after the last one of the round before
         self._waiting: list[_Waiting] = []
@@ -74,6 +76,21 @@ class Watch:
             self._blocks[-2].forget_segments()
         return beyond
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._pairs) >= MOST_WATCHED
+
+    def drop(self, dropped: bytes, shapes: Sequence[bytes]) -> None:
+        """From here on shapes have fewer characters. These are all that were met before."""
+        self._end_round()
+        self._before = defaultdict(list)
+        for shape, pairs in self._pairs.items():
+            self._before[shape_of(shape, dropped)] += pairs
+        self._pairs = {}
+        self._dropped = dropped
+        for shape in self._begin(shapes):
+            del self._pairs[shape]
+
     def kept(self) -> dict[Spot, bytes]:
         """Every line that is kept, with what stands around it."""
         self._end_round()
@@ -82,23 +99,22 @@ class Watch:
             found.update(entry.texts)
         return found
 
-    def may_hit(self, shape: bytes) -> bool:
-        """Whether a rule may match lines of this shape."""
-        rules = len(self._rulebook.rules)
-        return any(pair.pattern < rules for pair in self._pairs.get(shape, ())) or bool(self._others)
-
     def telling_hits(self, shape: bytes) -> int | None:
         """Of the lines of this shape, those that may never be dropped; None where they were not all counted."""
-        found = [pair.hits for pair in self._pairs.get(shape, ()) if self._is_telling[pair.pattern]]
+        found = [pair.hits for pair in self._of(shape) if self._is_telling[pair.pattern]]
         return None if any(hits >= FIRST_HITS for hits in found) else sum(found)
 
+    def _of(self, shape: bytes) -> Iterator[Pair]:
+        return chain(self._pairs.get(shape, ()), self._before.get(shape, ()))
+
     def _all_pairs(self) -> Iterator[Pair]:
-        return chain(chain.from_iterable(self._pairs.values()), self._others.values())
+        watched = chain(self._pairs.values(), self._before.values())
+        return chain(chain.from_iterable(watched), self._others.values())
 
     def _begin(self, fresh: Sequence[bytes]) -> list[bytes]:
         """Watches those of the new shapes in which something may be found."""
         beyond = []
-        for shape, patterns in self._automaton.candidates(fresh).items():
+        for shape, patterns in self._automaton.candidates(fresh, self._dropped).items():
             if shape in self._pairs:
                 continue
             if len(self._pairs) < MOST_WATCHED and len(shape) <= MOST_SHAPE_BYTES:
@@ -165,7 +181,7 @@ class Watch:
         end, size = len(indices), LAST_HITS
         while len(found) < wanted:
             if end <= 0 and waiting.is_cut and indices is waiting.indices:
-                shapes = self._blocks[waiting.block].shapes()
+                shapes = self._blocks[waiting.block].shapes(self._dropped)
                 indices = [index for index, shape in enumerate(shapes) if shape == waiting.shape]
                 indices = [index for index in indices if waiting.begin <= index < waiting.indices[0]]
                 end = len(indices)
