@@ -11,7 +11,7 @@ from gpulake.core.diagnosis import Quote
 from gpulake.diagnose.digest import Digest, Line
 from gpulake.diagnose.endings import read_endings
 from gpulake.diagnose.lines import Said, read_said
-from gpulake.diagnose.rule import EXPLAINING, Hit
+from gpulake.diagnose.rule import Hit
 from gpulake.diagnose.rulebook import Rulebook, compiled
 from gpulake.diagnose.runs import cut_into_runs, has_end
 from gpulake.diagnose.story import Ending, Event, Story
@@ -57,8 +57,11 @@ def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bo
     events = []
     for line, said in lines:
         hits = rulebook.hits(line.text, line.number) if line.is_hit or line.number in raised else []
+        start = next((hit for hit in hits if hit.rule.role == "start"), None)
+        if start is not None:
+            events.append(_event(start, line, said, None, texts, file))
         hit = _best(hits, raised.get(line.number), rulebook)
-        if hit is not None:
+        if hit is not None and hit is not start:
             events.append(_event(hit, line, said, raised.get(line.number), texts, file))
     return Heard(digest, lines, tuple(events), read_endings(lines, file))
 
@@ -185,6 +188,3 @@ def _world(spoken: Sequence[tuple[Line, Said]]) -> int | None:
     ]
     return max(sizes, default=None)
 
-
-def explaining(run: Sequence[Event]) -> list[Event]:
-    return [event for event in run if event.hit.rule.role in EXPLAINING]
