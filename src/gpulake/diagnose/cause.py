@@ -12,6 +12,7 @@ from gpulake.diagnose.runs import FINAL_WORD
 from gpulake.diagnose.story import Ending, Event, Story
 from gpulake.diagnose.suspects import is_handled, is_muttered, suspects
 
+ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
 MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 LONGEST_CAUSE = 400
@@ -46,6 +47,8 @@ def _success(story: Story, told: Sequence[Event]) -> Event | None:
     final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
     if final:
         return final[-1]
+    if any(event.hit.rule.name == ABORTED for event in story.events):
+        return None
     if successes:
         return successes[-1] if not _takes_back(successes[-1], told) else None
     last = next((event for event in reversed(story.events) if event.hit.rule.name == "progress_iteration"), None)
@@ -83,11 +86,11 @@ def _healthy(story: Story, success: Event) -> Diagnosis:
 
 
 def _unknown(story: Story) -> Diagnosis:
-    aborted = next((event for event in story.events if event.hit.rule.name == "mlperf_aborted"), None)
+    aborted = next((event for event in story.events if event.hit.rule.name == ABORTED), None)
     if aborted is not None:
         cause = "The run ended in order without reaching its target"
         return _diagnosis(
-            story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule="mlperf_aborted"
+            story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED
         )
     failed = [event.quote for event in story.events if event.hit.rule.role == "wrapper"]
     if failed:
@@ -135,7 +138,8 @@ def _diagnosis(story: Story, verdict: Verdict, reason: str, cause: str, **rest: 
 
 def _ending(story: Story, root: Event) -> Ending | None:
     """What a launcher says of the first to fail, unless the root is known to be of another process."""
-    fitting = [end for end in story.endings if root.pid is None or root.pid == end.pid]
+    pid = root.hit.words.get("pid")
+    fitting = [end for end in story.endings if pid is None or pid == str(end.pid)]
     return fitting[0] if fitting else None
 
 

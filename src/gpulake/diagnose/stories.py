@@ -56,7 +56,7 @@ def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bo
     texts = {line.number: line.text for line, _ in lines}
     events = []
     for line, said in lines:
-        hits = rulebook.hits(line.text, line.number) if line.is_hit or line.number in raised else []
+        hits = _hits(line, said, rulebook) if line.is_hit or line.number in raised else []
         start = next((hit for hit in hits if hit.rule.role == "start"), None)
         if start is not None:
             events.append(_event(start, line, said, None, texts, file))
@@ -64,6 +64,15 @@ def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bo
         if hit is not None and hit is not start:
             events.append(_event(hit, line, said, raised.get(line.number), texts, file))
     return Heard(digest, lines, tuple(events), read_endings(lines, file))
+
+
+def _hits(line: Line, said: Said, rulebook: Rulebook) -> list[Hit]:
+    """Of the line as it stands, and of its words alone: a prefix may hide where they begin."""
+    hits = rulebook.hits(line.text, line.number)
+    if said.body != line.text and said.body.strip():
+        known = {hit.rule.name for hit in hits}
+        hits += [hit for hit in rulebook.hits(said.body, line.number) if hit.rule.name not in known]
+    return hits
 
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:

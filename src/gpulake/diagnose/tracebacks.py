@@ -18,7 +18,10 @@ MOST_LINES = 400  # of one traceback
 MOST_MESSAGE_LINES = 8
 FARTHEST_STRANGER = 40  # lines of others that may stand within a traceback
 
-_HEADER = re.compile(r"Traceback \(most recent call last\):?\s*$")
+# Plain, or as rich draws it, in a box.
+_HEADER = re.compile(r"Traceback \(most recent call last\)(?::?\s*| [─-]+[╮+]?\s*)$")
+_BOX = re.compile(r"[╭│╰|+┃]")
+_BOX_FRAME = re.compile(r"[│┃|] (?P<file>\S.{0,300}\.py):(?P<line>\d+) in (?P<function>\S+)")
 _STACK = re.compile(r"\s*(?:C\+\+ Traceback|Stack \(most recent call last\)|Current thread|Thread 0x)")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,120}))?\s*$')
 _EXCEPTION = re.compile(
@@ -44,6 +47,7 @@ _IGNORED = re.compile(
     r"Task exception was never retrieved|Future exception was never retrieved|Exception in callback"
 )
 _THREAD = re.compile(r"Exception in thread")
+_LAUNCHER = re.compile(r"site-packages|dist-packages|/bin/|runpy|\\Scripts\\")
 _PLAIN_SOURCE = re.compile(r"\s{2,}\S|\s*[\^~]+\s*$|\s*$")
 
 
@@ -135,7 +139,7 @@ class _Reader:
         previous = self._open.get(voice)
         if previous is not None and previous.frames and link is None and before.strip() == "":
             self._open[(voice, line.number)] = previous  # another of the same voice, whose end is still to come
-        told = before.strip().rstrip(":").strip()
+        told = before.strip(" ╭─+-").rstrip(":").strip()
         is_logged = bool(told) and told != "Original" and not told.endswith(("|", "]", ")"))
         self._open[voice] = _Open(
             line.number,
@@ -157,7 +161,7 @@ class _Reader:
     def _go_on(self, voice: object, index: int, line: Line, said: Said, lines: Sequence[tuple[Line, Said]]) -> None:
         body = said.body
         current = self._open.get(voice)
-        if frame := _FRAME.match(body):
+        if frame := _FRAME.match(body) or _BOX_FRAME.match(body):
             if current is None:
                 link = self._link.pop(voice, None)
                 current = _Open(line.number, False, link=link, chain=self._chain_of(voice, link))
@@ -169,7 +173,7 @@ class _Reader:
         exception = _exception_in(body, current is not None and bool(current.frames))
         if exception is None or (current is None and said.severity in QUIET):
             if current is not None:
-                if _PLAIN_SOURCE.match(body):
+                if _PLAIN_SOURCE.match(body) or _BOX.match(body):
                     current.last_source = line.number if body.strip(" ^~") else current.last_source
                     self._keep(current, line)
                 else:
@@ -252,6 +256,6 @@ def _is_uncaught(current: _Open) -> bool | None:
 def _script(current: _Open) -> str:
     """The file whose body was being run; launchers are passed over."""
     for frame in current.frames[:4]:
-        if frame.function == "<module>" and "site-packages" not in frame.file and "/bin/" not in frame.file:
-            return frame.file.rsplit("/", 1)[-1]
+        if frame.function == "<module>" and not _LAUNCHER.search(frame.file):
+            return re.split(r"[\\/]", frame.file)[-1]
     return ""
