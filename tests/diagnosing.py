@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.cause import diagnosed_run, explain
+from gpulake.diagnose.cause import explain_last
 from gpulake.diagnose.rulebook import shipped
 from gpulake.diagnose.scan import scan
 from gpulake.diagnose.stories import read_stories
@@ -14,4 +14,4 @@ from gpulake.diagnose.stories import read_stories
 def diagnose(log: str) -> Diagnosis:
     rulebook = shipped()
     digest = scan("job.log", [textwrap.dedent(log).lstrip("\n").encode()], rulebook)
-    return explain(diagnosed_run(read_stories([digest], rulebook)))
+    return explain_last(read_stories([digest], rulebook))

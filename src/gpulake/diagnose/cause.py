@@ -15,6 +15,7 @@ from gpulake.diagnose.suspects import is_handled, is_muttered, suspects
 ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
 MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
+JUST_BEGUN = 200  # lines of a run that has only begun
 LONGEST_CAUSE = 400
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -36,9 +37,12 @@ def explain(story: Story) -> Diagnosis:
     return _failed(story, root, told)
 
 
-def diagnosed_run(stories: Sequence[Story]) -> Story:
-    """The run to tell of: the last that says how it ended, or else the last."""
-    return next((story for story in reversed(stories) if story.is_whole), stories[-1])
+def explain_last(stories: Sequence[Story]) -> Diagnosis:
+    """Of the last run that tells how it ended; a run that has just begun does not hide the one before it."""
+    last = explain(stories[-1])
+    if last.verdict != "unknown" or last.rule == ABORTED or stories[-1].lines_read > JUST_BEGUN:
+        return last
+    return next((told for story in reversed(stories[:-1]) if (told := explain(story)).verdict != "unknown"), last)
 
 
 def _success(story: Story, told: Sequence[Event]) -> Event | None:

@@ -9,29 +9,54 @@ from gpulake.diagnose.story import Event
 
 # A success of this strength is a program's last word: what comes after it is its teardown.
 FINAL_WORD = 80
+# So many lines between two deaths of one program are the work of another process.
+WORK_BETWEEN_DEATHS = 12
+_LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules that tell of several processes
+_AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
 
 
 def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
-    """A run begins where a launcher starts after an end was told, or where another program dies than before."""
+    """A run begins where a launcher starts after an end was told, and where a program dies that was dead already."""
     runs: list[list[Event]] = [[]]
     for event in events:
-        if runs[-1] and _begins_anew(event, runs[-1]):
+        run = runs[-1]
+        if event.hit.rule.role == "start" and any(_ends(one) for one in run):
             runs.append([])
+        elif is_death(event) and (old := _old_death(event, run)) is not None:
+            cut = _end_of_aftermath(run, old)
+            runs[-1], rest = run[:cut], run[cut:]
+            runs.append(rest)
         runs[-1].append(event)
-    return runs
+    return [run for run in runs if run] or [[]]
 
 
-def _begins_anew(event: Event, run: Sequence[Event]) -> bool:
-    if event.hit.rule.role == "start":
-        return any(_ends(one) for one in run)
-    if event.is_uncaught and event.script:
-        return any(_is_death_of_another(one, event.script) for one in run)
-    return False
+def is_death(event: Event) -> bool:
+    """A process ended here by itself: an exception that nobody caught, or a refusal of its arguments."""
+    if event.hit.rule.role not in EXPLAINING or event.is_ignored or event.is_uncaught is False:
+        return False
+    return bool(event.script) or (event.chain is not None and bool(event.traceback))
 
 
-def _is_death_of_another(event: Event, script: str) -> bool:
-    dead = event.script.removesuffix(".py")
-    return bool(dead) and _ends(event) and dead != script.removesuffix(".py") and event.is_uncaught is not False
+def _old_death(event: Event, run: Sequence[Event]) -> int | None:
+    """Where in the run a program died that cannot be this one. Ranks of one job die together."""
+    last = next((index for index in range(len(run) - 1, -1, -1) if is_death(run[index])), None)
+    if last is None or event.hit.rule.role != "cause" or (run[last].chain == event.chain and event.chain is not None):
+        return None
+    dead, dying = run[last].script.removesuffix(".py"), event.script.removesuffix(".py")
+    if dead and dying and dead != dying:
+        return last
+    if event.rank is not None or any(one.hit.rule.family in _LAUNCHED_TOGETHER for one in run[: last + 1]):
+        return None
+    began = event.first_line if event.first_line is not None else event.quote.line
+    told = sum(one.hit.rule.role in _AFTERMATH for one in run[last + 1 :])
+    return last if began - run[last].quote.line - told > WORK_BETWEEN_DEATHS else None
+
+
+def _end_of_aftermath(run: Sequence[Event], death: int) -> int:
+    cut = death + 1
+    while cut < len(run) and run[cut].hit.rule.role in _AFTERMATH:
+        cut += 1
+    return cut
 
 
 def _ends(event: Event) -> bool:
@@ -41,7 +66,7 @@ def _ends(event: Event) -> bool:
         return True
     if rule.role == "success":
         return rule.strength >= FINAL_WORD
-    return rule.role in EXPLAINING and not event.is_ignored and (event.is_uncaught is True or bool(event.script))
+    return is_death(event) and (event.is_uncaught is True or bool(event.script))
 
 
 def has_end(run: Sequence[Event]) -> bool:

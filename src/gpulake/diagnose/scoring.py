@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE, Diagnosis
-from gpulake.diagnose.cause import diagnosed_run, explain
+from gpulake.diagnose.cause import explain_last
 from gpulake.diagnose.rulebook import shipped
 from gpulake.diagnose.scan import scan
 from gpulake.diagnose.stories import read_stories
@@ -69,7 +69,7 @@ class Verdicted:
 
 def diagnosed(case: Case) -> Diagnosis:
     rulebook = shipped()
-    return explain(diagnosed_run(read_stories([scan(case.id, case.chunks, rulebook)], rulebook)))
+    return explain_last(read_stories([scan(case.id, case.chunks, rulebook)], rulebook))
 
 
 def failure_logs(folder: Path) -> Iterator[Case]:

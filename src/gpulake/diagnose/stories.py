@@ -112,6 +112,7 @@ def _event(
         chain=raised.chain,
         link=raised.link,
         script=raised.script,
+        first_line=raised.first_line,
         raised_by=Quote(statement, texts[statement].strip(), file) if statement is not None else None,
     )
 

@@ -28,6 +28,7 @@ class Event:
     link: str | None = None  # to the exception before it: cause, context, origin
     script: str = ""  # the program that the exception or the usage error ended
     raised_by: Quote | None = None  # the statement that raised it
+    first_line: int | None = None  # of its traceback
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from gpulake.diagnose.story import Event
 CLEARLY_STRONGER = 10
 # Exceptions of the world outside the program: whatever handles them, they are what went wrong.
 _OUTSIDE = {"ImportError", "FileNotFoundError", "PermissionError", "OSError", "OutOfMemoryError", "HostOOMKilled"}
+# A rule below this strength gives a hint, unless a traceback stands behind it.
+HINT = 25
 _GOES_ON = 2  # steps after an error that show that it was handled
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
 
@@ -65,7 +67,7 @@ def is_muttered(event: Event) -> bool:
         return True
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
-    return event.hit.rule.family == "python" and event.chain is None
+    return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
 
 
 def is_handled(event: Event, events: Sequence[Event]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpulake.diagnose.digest import Line
@@ -23,7 +23,7 @@ _HEADER = re.compile(r"Traceback \(most recent call last\)(?::?\s*| [─-]+[╮+
 _BOX = re.compile(r"[╭│╰|+┃]")
 _BOX_FRAME = re.compile(r"[│┃|] (?P<file>\S.{0,300}\.py):(?P<line>\d+) in (?P<function>\S+)")
 _STACK = re.compile(r"\s*(?:C\+\+ Traceback|Stack \(most recent call last\)|Current thread|Thread 0x)")
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,120}))?\s*$')
+_FRAME = re.compile(r'[\s>]*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,120}))?\s*$')
 _EXCEPTION = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Empty|Full|Failure|Timeout"
     r"|Iteration|Killed|Aborted|Invalid\w*|NotFound\w*|Expired|Unavailable|Cancelled|Fault|Denied|Refused|Group|Stop"
@@ -48,6 +48,7 @@ _IGNORED = re.compile(
 )
 _THREAD = re.compile(r"Exception in thread")
 _LAUNCHER = re.compile(r"site-packages|dist-packages|/bin/|runpy|\\Scripts\\")
+_IN_GROUP = re.compile(r"^ {2,}(?:\| ?|\+ )")  # before each line of an exception group
 _PLAIN_SOURCE = re.compile(r"\s{2,}\S|\s*[\^~]+\s*$|\s*$")
 
 
@@ -116,6 +117,8 @@ class _Reader:
         self._passing: dict[object, bool] = {}
 
     def read(self, index: int, line: Line, said: Said, lines: Sequence[tuple[Line, Said]]) -> None:
+        if _IN_GROUP.match(said.body):
+            said = replace(said, body=_IN_GROUP.sub("", said.body))
         body, voice = said.body, (said.rank, said.name)
         if header := _HEADER.search(body):
             self._begin(voice, line, said, body[: header.start()])
