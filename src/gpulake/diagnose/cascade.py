@@ -30,6 +30,9 @@ BRINGS_ABOUT: dict[str, set[str]] = {
 TOLD_PLAINLY = 70
 # What a NaN brings about, if anything: a check that fails, or somebody who has seen enough.
 _AFTER_NAN = {"AssertionError", "ValueError", "RuntimeError", "LossNaN", "ProcessCrashed", *_SIGNALS, *_LOST_PEERS}
+CASCADE_STRENGTH = 60
+SWALLOWED = 40  # an error that was passed over must be well known to explain what came later
+NAMELESS, WELL_KNOWN = 20, 40
 # Rules of what goes wrong because something had been swallowed before.
 CONSEQUENCE = "consequence_"
 
@@ -47,11 +50,14 @@ def root_of(suspects: Sequence[Event]) -> Event | None:
 
 
 def _first(loud: Sequence[Event]) -> Event:
-    """The first, but for a NaN that what came later has nothing to do with."""
+    """The first, but for a NaN that has nothing to do with what came later, and for a class that nobody knows."""
     root = loud[0]
     if root.hit.rule.reason == "LossNaN":
         others = [event for event in loud if event.hit.rule.reason not in _AFTER_NAN]
         return others[0] if others else root
+    if root.hit.rule.strength < NAMELESS:
+        known = [event for event in loud if event.hit.rule.strength >= WELL_KNOWN]
+        return known[0] if known else root
     return root
 
 
@@ -59,7 +65,7 @@ def _not_a_consequence(root: Event, loud: Sequence[Event], muttered: Sequence[Ev
     """An error that was swallowed, where what ended the run follows from it."""
     if not root.hit.rule.name.startswith(CONSEQUENCE):
         return root
-    before = [event for event in muttered if event.order < root.order]
+    before = [event for event in muttered if event.order < root.order and event.hit.rule.strength >= SWALLOWED]
     if before:
         return before[-1]
     later = [event for event in loud if not event.hit.rule.name.startswith(CONSEQUENCE)]
@@ -72,9 +78,6 @@ def _behind_timeout(root: Event, cascades: Sequence[Event]) -> Event:
     if before and root.hit.rule.strength < CASCADE_STRENGTH and root.hit.rule.reason in ("RuntimeError", "ProcessCrashed"):
         return before[0]
     return root
-
-
-CASCADE_STRENGTH = 60
 
 
 def _without_loud(muttered: Sequence[Event], cascades: Sequence[Event]) -> Event | None:

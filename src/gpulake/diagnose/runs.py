@@ -11,6 +11,7 @@ from gpulake.diagnose.story import Event
 FINAL_WORD = 80
 # So many lines between two deaths of one program are the work of another process.
 WORK_BETWEEN_DEATHS = 12
+STEPS_OF_ANOTHER = 3  # steps after a death that show that another run goes on
 _LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules that tell of several processes
 _AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
 
@@ -27,7 +28,44 @@ def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
             runs[-1], rest = run[:cut], run[cut:]
             runs.append(rest)
         runs[-1].append(event)
-    return [run for run in runs if run] or [[]]
+    return [part for run in runs if run for part in _cut_at_progress(run)] or [[]]
+
+
+def _cut_at_progress(run: list[Event]) -> list[list[Event]]:
+    """Ranks of one job stand still when one of them is dead: steps that go on are of another run."""
+    death = next((index for index, event in enumerate(run) if is_death(event) and event.is_uncaught), None)
+    if death is None:
+        return [run]
+    reached = steps(run[:death])
+    first, found = None, set()
+    for index in range(death + 1, len(run)):
+        key, number = step(run[index]) or (None, 0.0)
+        if key is not None and (key not in reached or number > reached[key]):
+            first = index if first is None else first
+            found.add((key, number))
+    if first is None or len(found) < STEPS_OF_ANOTHER:
+        return [run]
+    return [run[:first], *_cut_at_progress(run[first:])]
+
+
+def step(event: Event) -> tuple[tuple[str, str], float] | None:
+    """Which counter the line tells of, and how far it has come."""
+    if event.hit.rule.role != "progress":
+        return None
+    words = event.hit.words
+    try:
+        return (event.hit.rule.name, words.get("total", "")), float(words["step"])
+    except (KeyError, ValueError):
+        return None
+
+
+def steps(events: Sequence[Event]) -> dict[tuple[str, str], float]:
+    """How far each counter came."""
+    reached: dict[tuple[str, str], float] = {}
+    for event in events:
+        if told := step(event):
+            reached[told[0]] = max(reached.get(told[0], told[1]), told[1])
+    return reached
 
 
 def is_death(event: Event) -> bool:
@@ -45,7 +83,8 @@ def _old_death(event: Event, run: Sequence[Event]) -> int | None:
     dead, dying = run[last].script.removesuffix(".py"), event.script.removesuffix(".py")
     if dead and dying and dead != dying:
         return last
-    if event.rank is not None or any(one.hit.rule.family in _LAUNCHED_TOGETHER for one in run[: last + 1]):
+    are_ranks = event.rank is not None and run[last].rank is not None
+    if are_ranks or any(one.hit.rule.family in _LAUNCHED_TOGETHER for one in run[: last + 1]):
         return None
     began = event.first_line if event.first_line is not None else event.quote.line
     told = sum(one.hit.rule.role in _AFTERMATH for one in run[last + 1 :])

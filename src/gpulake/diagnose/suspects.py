@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gpulake.core.diagnosis import CATEGORY_OF
 from gpulake.diagnose.lines import QUIET
 from gpulake.diagnose.rule import EXPLAINING
+from gpulake.diagnose.runs import step, steps
 from gpulake.diagnose.story import Event
 
 # A rule that is so much stronger than another one knows more of what happened.
@@ -74,25 +75,10 @@ def is_handled(event: Event, events: Sequence[Event]) -> bool:
     """Whether the work went on after it. What ended its process was not handled, whatever others did."""
     if event.is_uncaught or event.hit.rule.reason == "LossNaN":
         return False
-    before: dict[tuple[str, str], float] = {}
-    after: set[tuple[str, str, float]] = set()
-    for one in events:
-        step = _step(one)
-        if step is None:
-            continue
-        key, number = step
-        if one.order < event.order:
-            before[key] = max(before.get(key, number), number)
-        elif one.order > event.order and (key not in before or number > before[key]):
-            after.add((*key, number))
-    return len(after) >= (_GOES_ON if before else _GOES_ON_FROM_START)
-
-
-def _step(event: Event) -> tuple[tuple[str, str], float] | None:
-    if event.hit.rule.role != "progress":
-        return None
-    words = event.hit.words
-    try:
-        return (event.hit.rule.name, words.get("total", "")), float(words["step"])
-    except (KeyError, ValueError):
-        return None
+    reached = steps([one for one in events if one.order < event.order])
+    after = {
+        told
+        for one in events
+        if one.order > event.order and (told := step(one)) and told[1] > reached.get(told[0], -1.0)
+    }
+    return len(after) >= (_GOES_ON if reached else _GOES_ON_FROM_START)
