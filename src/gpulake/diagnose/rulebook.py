@@ -12,6 +12,7 @@ import re2
 
 from gpulake.core.errors import ConfigError
 from gpulake.diagnose.rule import Hit, Rule, read_rule
+from gpulake.diagnose.xids import catalogued_rules
 
 # What the automaton may remember. With too little it starts over again and again, or gives up.
 MOST_MEMORY_BYTES = 64 << 20
@@ -74,7 +75,7 @@ def shipped_rules() -> tuple[Rule, ...]:
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".toml"):
             found += read_rules(file.read_text(encoding="utf-8"), file.name.removesuffix(".toml"))
-    return tuple(found)
+    return (*found, *catalogued_rules())
 
 
 @cache
