@@ -97,16 +97,19 @@ def read_said(text: str, time_zone: str = "UTC", year: int | None = None) -> Sai
     if text.startswith("{") and text.endswith("}"):
         return _of_json(text, time_zone)
     said = Said(text)
-    if bar := _BAR.match(text):
-        said = Said(text[bar.end() :], has_bar=True)
     for _ in range(MOST_PREFIXES):
-        stripped = _without_prefix(said, time_zone, year)
+        stripped = _without_bar(said) or _without_prefix(said, time_zone, year)
         if stripped is None:
             break
         said = stripped
     if said.at is None and (logged := _MLLOG.search(said.body)):
         said = replace(said, at=_millis(_document(logged["json"]).get("time_ms")))
     return said
+
+
+def _without_bar(said: Said) -> Said | None:
+    bar = _BAR.match(said.body)
+    return replace(said, body=said.body[bar.end() :], has_bar=True) if bar else None
 
 
 def _without_prefix(said: Said, time_zone: str, year: int | None) -> Said | None:

@@ -101,7 +101,7 @@ def _event(
         severity=said.severity,
     )
     if raised is None:
-        program = _PROGRAM.match(said.body)
+        program = _PROGRAM.match(said.body) if hit.rule.family == "arguments" else None
         return replace(event, script=program["program"]) if program else event
     statement = raised.raised_at if raised.raised_at in texts else None
     return replace(
