@@ -75,7 +75,11 @@ def _not_a_consequence(root: Event, loud: Sequence[Event], muttered: Sequence[Ev
 def _behind_timeout(root: Event, cascades: Sequence[Event]) -> Event:
     """A collective that waited for its full time stood still before: a weak error after it is its consequence."""
     before = [event for event in cascades if event.order < root.order and event.hit.rule.reason in _TIMED_OUT]
-    if before and root.hit.rule.strength < CASCADE_STRENGTH and root.hit.rule.reason in ("RuntimeError", "ProcessCrashed"):
+    if (
+        before
+        and root.hit.rule.strength < CASCADE_STRENGTH
+        and root.hit.rule.reason in ("RuntimeError", "ProcessCrashed")
+    ):
         return before[0]
     return root
 

@@ -93,9 +93,7 @@ def _unknown(story: Story) -> Diagnosis:
     aborted = next((event for event in story.events if event.hit.rule.name == ABORTED), None)
     if aborted is not None:
         cause = "The run ended in order without reaching its target"
-        return _diagnosis(
-            story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED
-        )
+        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED)
     failed = [event.quote for event in story.events if event.hit.rule.role == "wrapper"]
     if failed:
         cause = "A launcher says that a process failed, and nothing in the log says why"

@@ -184,9 +184,7 @@ def _of_json(text: str, time_zone: str) -> Said:
     said = read_said(body.rstrip("\n"), time_zone) if not body.startswith("{") else Said(body)
     told = next((document[key] for key in ("time", "timestamp", "ts", "@timestamp") if key in document), None)
     level = next((document[key] for key in ("level", "severity", "levelname") if key in document), "")
-    return replace(
-        said, at=said.at or _told(told), severity=said.severity or _LOUDNESS.get(str(level).lower(), "")
-    )
+    return replace(said, at=said.at or _told(told), severity=said.severity or _LOUDNESS.get(str(level).lower(), ""))
 
 
 def _document(text: str) -> dict[str, Any]:

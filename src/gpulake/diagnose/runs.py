@@ -11,6 +11,7 @@ from gpulake.diagnose.story import Event
 FINAL_WORD = 80
 # So many lines between two deaths of one program are the work of another process.
 WORK_BETWEEN_DEATHS = 12
+VAGUE = 25  # a rule of this strength may tell of no more than that another program failed
 STEPS_OF_ANOTHER = 3  # steps after a death that show that another run goes on
 _LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules that tell of several processes
 _AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
@@ -80,11 +81,13 @@ def _old_death(event: Event, run: Sequence[Event]) -> int | None:
     last = next((index for index in range(len(run) - 1, -1, -1) if is_death(run[index])), None)
     if last is None or event.hit.rule.role != "cause" or (run[last].chain == event.chain and event.chain is not None):
         return None
-    dead, dying = run[last].script.removesuffix(".py"), event.script.removesuffix(".py")
-    if dead and dying and dead != dying:
-        return last
     are_ranks = event.rank is not None and run[last].rank is not None
-    if are_ranks or any(one.hit.rule.family in _LAUNCHED_TOGETHER for one in run[: last + 1]):
+    if are_ranks or event.speaker != run[last].speaker:
+        return None
+    dead, dying = run[last].script.removesuffix(".py"), event.script.removesuffix(".py")
+    if dead and dying and dead != dying and event.hit.rule.strength > VAGUE:
+        return last
+    if any(one.hit.rule.family in _LAUNCHED_TOGETHER for one in run[: last + 1]):
         return None
     began = event.first_line if event.first_line is not None else event.quote.line
     told = sum(one.hit.rule.role in _AFTERMATH for one in run[last + 1 :])

@@ -148,7 +148,9 @@ def macro_f1(scored: Sequence[Verdicted]) -> float | None:
 
 def _table(results: dict[str, dict[str, Any]]) -> str:
     names = list(dict.fromkeys(name for result in results.values() for name in result))
-    rows = [["set", *names]] + [[key, *(str(result.get(name, "")) for name in names)] for key, result in results.items()]
+    rows = [["set", *names]] + [
+        [key, *(str(result.get(name, "")) for name in names)] for key, result in results.items()
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(names) + 1)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 

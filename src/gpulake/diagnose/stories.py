@@ -87,9 +87,7 @@ def _fits(hit: Hit, raised: Raised | None) -> bool:
     return raised is not None and bool(compiled(hit.rule.traceback).search("\n".join(raised.texts)))
 
 
-def _event(
-    hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[int, str], file: str
-) -> Event:
+def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[int, str], file: str) -> Event:
     event = Event(
         hit=hit,
         quote=Quote(line.number, line.text, file),
@@ -99,6 +97,7 @@ def _event(
         host=said.host,
         pid=said.pid,
         severity=said.severity,
+        speaker=said.name,
     )
     if raised is None:
         program = _PROGRAM.match(said.body) if hit.rule.family == "arguments" else None
@@ -197,4 +196,3 @@ def _world(spoken: Sequence[tuple[Line, Said]]) -> int | None:
         if (found := _WORLD.search(line.text))
     ]
     return max(sizes, default=None)
-

@@ -29,6 +29,7 @@ class Event:
     script: str = ""  # the program that the exception or the usage error ended
     raised_by: Quote | None = None  # the statement that raised it
     first_line: int | None = None  # of its traceback
+    speaker: str = ""  # the Ray worker that said it
 
 
 @dataclass(frozen=True)

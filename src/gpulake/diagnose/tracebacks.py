@@ -30,9 +30,7 @@ _EXCEPTION = re.compile(
     r")(?:\(\w+\))?)(?::(?:\s|$)(?P<message>.*)|\s*$)"
 )
 # A class of any name at all, where a traceback is open and its line looks like nothing else.
-_ANY_CLASS = re.compile(
-    r"(?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z][a-z]+(?:[A-Z]\w*)+)(?:: (?P<message>.*)|:?\s*$)"
-)
+_ANY_CLASS = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z][a-z]+(?:[A-Z]\w*)+)(?:: (?P<message>.*)|:?\s*$)")
 _LINKS: tuple[tuple[re.Pattern[str], Link], ...] = (
     (re.compile(r"The above exception was the direct cause of the following"), "cause"),
     (re.compile(r"During handling of the above exception, another"), "context"),
