@@ -46,7 +46,14 @@ def root_of(suspects: Sequence[Event]) -> Event | None:
         return _without_loud(muttered, cascades)
     root = _not_a_consequence(_first(loud), loud, muttered)
     root = _behind_timeout(root, cascades)
-    return _brought_about_by(root, [*loud, *(event for event in muttered if event.hit.rule.strength >= TOLD_PLAINLY)])
+    plain = [event for event in muttered if event.hit.rule.strength >= TOLD_PLAINLY]
+    return _sharpest(_brought_about_by(root, [*loud, *plain]), loud)
+
+
+def _sharpest(root: Event, loud: Sequence[Event]) -> Event:
+    """Of several that tell of the same reason, the one whose rule knows most: it names the library or the limit."""
+    same = [event for event in loud if event.hit.rule.reason == root.hit.rule.reason]
+    return max(same, key=lambda event: event.hit.rule.strength, default=root) if root in same else root
 
 
 def _first(loud: Sequence[Event]) -> Event:
