@@ -14,4 +14,4 @@ from gpulake.diagnose.stories import read_stories
 def diagnose(log: str) -> Diagnosis:
     rulebook = shipped()
     digest = scan("job.log", [textwrap.dedent(log).lstrip("\n").encode()], rulebook)
-    return explain_last(read_stories([digest], rulebook))
+    return explain_last(read_stories([digest], rulebook))[1]

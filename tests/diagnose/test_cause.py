@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from diagnosing import diagnose
 
+from diagnosing import diagnose
 from gpulake.core.diagnosis import CATEGORY_OF
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
 
 
 def logs(*names: str) -> list[Any]:
-    found = []
-    for name in names:
-        for log in tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))["log"]:
-            found.append(pytest.param(log, id=log["name"].replace(" ", "-")))
-    return found
+    told = [log for name in names for log in tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))["log"]]
+    return [pytest.param(log, id=log["name"].replace(" ", "-")) for log in told]
 
 
 @pytest.mark.parametrize("log", logs("distributed", "single", "reasons"))

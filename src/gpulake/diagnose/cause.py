@@ -37,12 +37,13 @@ def explain(story: Story) -> Diagnosis:
     return _failed(story, root, told)
 
 
-def explain_last(stories: Sequence[Story]) -> Diagnosis:
+def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
     """Of the last run that tells how it ended; a run that has just begun does not hide the one before it."""
-    last = explain(stories[-1])
-    if last.verdict != "unknown" or last.rule == ABORTED or stories[-1].lines_read > JUST_BEGUN:
+    last = stories[-1], explain(stories[-1])
+    if last[1].verdict != "unknown" or last[1].rule == ABORTED or stories[-1].lines_read > JUST_BEGUN:
         return last
-    return next((told for story in reversed(stories[:-1]) if (told := explain(story)).verdict != "unknown"), last)
+    earlier = ((story, explain(story)) for story in reversed(stories[:-1]))
+    return next((told for told in earlier if told[1].verdict != "unknown"), last)
 
 
 def _success(story: Story, told: Sequence[Event]) -> Event | None:

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 MOST_PREFIXES = 8  # of one line: more than any launcher writes
 LONGEST_PREFIX = 600  # characters that are looked at
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LOUDNESS = {
     **dict.fromkeys(("d", "debug", "trace", "t", "v", "verbose"), "debug"),
     **dict.fromkeys(("i", "info", "success", "notice", "n"), "info"),
@@ -85,6 +85,7 @@ _PREFIXES = tuple(
         r"torch\.distributed\.[\w.]+: (?=\[)",
         # pdsh, pods: node1:  worker-0:
         r"(?P<host>(?:node|worker|host|gpu|ip|master|compute|dgx|hgx|nid|pod)[\w-]*\d[\w.-]*): (?=\S| )",
+        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S| )",
     )
 )
 _MLLOG = re.compile(r":::MLLOG (?P<json>\{.*\})")
@@ -141,7 +142,7 @@ def _at(words: dict[str, str | None], time_zone: str, year: int | None) -> datet
         y, m, d = _day(words, year)
         fraction = int(((words.get("frac") or "") + "000000")[:6])
         clock = (int(words["h"] or 0), int(words["mi"] or 0), int(words["s"] or 0), fraction)
-        told = datetime(y, m, d, *clock)  # noqa: DTZ001: the zone is told below
+        told = datetime(y, m, d, *clock)  # noqa: DTZ001 - the zone is told below
         zone = words.get("zone")
         if zone and zone not in ("Z", "UTC"):
             return datetime.fromisoformat(told.isoformat() + zone).astimezone(UTC)

@@ -36,7 +36,8 @@ _LINKS: tuple[tuple[re.Pattern[str], Link], ...] = (
     (re.compile(r"During handling of the above exception, another"), "context"),
 )
 _CARRIED = re.compile(
-    r"Caught (?P<name>\w+) in |Original Traceback|RayTaskError|RayActorError|^-- Process \d+ terminated with|RemoteTraceback"
+    r"Caught (?P<name>\w+) in |Original Traceback|RayTaskError|RayActorError|^-- Process \d+ terminated with|"
+    r"RemoteTraceback"
 )
 _ORIGIN = re.compile(r"Original Traceback|^-- Process \d+ terminated with|^-- Tracebacks? |ray::|^remote_traceback")
 # What Python says before it prints a traceback that ends nothing.
@@ -117,7 +118,8 @@ class _Reader:
     def read(self, index: int, line: Line, said: Said, lines: Sequence[tuple[Line, Said]]) -> None:
         if _IN_GROUP.match(said.body):
             said = replace(said, body=_IN_GROUP.sub("", said.body))
-        body, voice = said.body, (said.rank, said.name)
+        body = said.body
+        voice: object = (said.rank, said.name)
         if header := _HEADER.search(body):
             self._begin(voice, line, said, body[: header.start()])
             return
