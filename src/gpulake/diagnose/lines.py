@@ -74,12 +74,12 @@ _PREFIXES = tuple(
         r"\[(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) (?P<year>\d{4}) " + _TIME + r"\]\s?",
         r"(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]\d) " + _TIME + r" (?P<host>[\w.-]+) (?=\S+:)",
         # times of all kinds of loggers
-        r"[\[(<]?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ,_]" + _TIME + _ZONE + r"[\])>]?(?: ?[-|:](?= ))?\s*",
-        r"(?P<us>\d\d/\d\d/\d{4}) " + _TIME + r"(?: -(?= ))?\s*",
+        r" ?[\[(<]?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ,_]" + _TIME + _ZONE + r"[\])>]?(?: ?[-|:](?= ))?\s?",
+        r"(?P<us>\d\d/\d\d/\d{4}) " + _TIME + r"(?: -(?= ))?\s?",
         # how loud: [INFO]  INFO:torch.x:  | INFO |  - WARNING -  [launch.py:324:main]
-        r"[-|] *" + _LEVEL + r" *[-|]\s*",
-        r"\[" + _LEVEL + r"\]:?\s*",
-        _LEVEL + r"(?:[:|]| -)(?:[A-Za-z_][\w.]*:(?=\S)(?!//))?\s*",
+        r" *[-|] *" + _LEVEL + r" *[-|]\s?",
+        r"\[" + _LEVEL + r"\]:?\s?",
+        _LEVEL + r"(?:[:|]| -)(?:[A-Za-z_][\w.]*:(?=\S)(?!//))?\s?",
         _LEVEL + r" +(?:\| *)?(?=\S)",
         r"\[[\w./-]+:\d+(?::\w+)?\]\s?",
         r"torch\.distributed\.[\w.]+: (?=\[)",

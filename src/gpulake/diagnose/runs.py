@@ -81,7 +81,7 @@ def _old_death(event: Event, run: Sequence[Event]) -> int | None:
     last = next((index for index in range(len(run) - 1, -1, -1) if is_death(run[index])), None)
     if last is None or event.hit.rule.role != "cause" or (run[last].chain == event.chain and event.chain is not None):
         return None
-    are_ranks = event.rank is not None and run[last].rank is not None
+    are_ranks = None not in (event.rank, run[last].rank) and event.rank != run[last].rank
     if are_ranks or event.speaker != run[last].speaker:
         return None
     dead, dying = run[last].script.removesuffix(".py"), event.script.removesuffix(".py")
