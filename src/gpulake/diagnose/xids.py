@@ -30,7 +30,8 @@ _XID = Catalogue(
     family="xid",
     word="Xid",
     reason="XidError",
-    before=r"(?:NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]+)[^)\n]*\): |\bX[Ii][Dd](?: [Ee]rror| [Cc]ode)?s?[ :=#(]{1,3}"
+    before=r"(?:NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]+)[^)\n]*\): "
+    r"|\bX[Ii][Dd](?: [Ee]rror| [Cc]ode)?s?[ :=#(]{1,3}"
     r"|\bxid(?: error| code)s?[ :=#(]{1,3}|DCGM_FI_DEV_XID_ERRORS\{[^}\n]*\} )",
     lines=(
         "NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234, name=python, Ch 00000008",
@@ -41,7 +42,7 @@ _XID = Catalogue(
     any_code=r"[1-9]\d{0,3}",
     undocumented=990,
 )
-# nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): 12028, Non-fatal; the fabric manager: detected NVSwitch non-fatal error 12028
+# The kernel says nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): 12028, the fabric manager NVSwitch non-fatal error 12028.
 _SXID = Catalogue(
     family="sxid",
     word="SXid",
@@ -50,7 +51,7 @@ _SXID = Catalogue(
     r"|NVSwitch (?:non-)?fatal error )",
     lines=(
         "nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, Link 44 something happened",
-        "[ERROR] [tid 4711] detected NVSwitch non-fatal error {code} on fid 0 on NVSwitch pci bus id 00000000:c4:00.0 physical id 3 port 44",
+        "[ERROR] [tid 4711] detected NVSwitch non-fatal error {code} on fid 0 on NVSwitch physical id 3 port 44",
         "Detected SXid {code} on NVSwitch 3",
     ),
     any_code=r"[1-9]\d{4}",
@@ -76,18 +77,19 @@ def _rules(catalogue: Catalogue) -> list[Rule]:
 
 
 def _rule(catalogue: Catalogue, entry: dict[str, Any], actions: dict[str, Any], source: str) -> Rule:
-    codes = sorted(entry["codes"])
+    codes, text = sorted(entry["codes"]), entry.get("text", "")  # text: a word that has to follow
     return read_rule(
         {
-            "name": f"{catalogue.family}_{codes[0]}",
-            "pattern": f"{catalogue.before}(?P<code>{_either(codes)})\\b",
+            "name": "_".join((catalogue.family, str(codes[0]), *text.lower().split())),
+            "pattern": f"{catalogue.before}(?P<code>{_either(codes)})\\b" + (f".*{text}" if text else ""),
+            "unless": entry.get("unless", ""),
             "reason": entry.get("reason", catalogue.reason),
             "cause": f"{catalogue.word} {{code}}, {_lower(entry['name'])}: {entry['meaning']}",
             "source": source,
             **actions[entry["action"]],
             **({"strength": entry["strength"]} if "strength" in entry else {}),
-            "matches": [line.format(code=code) for code in codes for line in catalogue.lines],
-            "ignores": [line.format(code=f"{codes[-1]}0") for line in catalogue.lines],
+            "matches": [f"{line} {text}".strip().format(code=code) for code in codes for line in catalogue.lines],
+            "ignores": [f"{line} {text}".format(code=f"{codes[-1]}0") for line in catalogue.lines],
         },
         catalogue.family,
     )
