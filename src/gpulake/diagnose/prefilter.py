@@ -6,6 +6,7 @@ itself finds something in, and in little else: what it lets through is then look
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ _POSIX: dict[str, frozenset[str]] = {
 }
 _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _ZERO_WIDTH = {"A": "^", "z": "$"}
+_LETTERS = re.compile(r"[A-Za-z _:;,=/-]+")
 # A repeat of more than so many is as good as one without an end, and costs the automaton less.
 MOST_REPEATS = 4
 
@@ -119,6 +121,11 @@ class _Reader:
     def _sequence(self) -> str:
         written = []
         while self._peek() not in ("", "|", ")"):
+            # Most of a pattern are letters that stand for themselves; the last of them may be repeated.
+            run = _LETTERS.match(self._pattern, self._at)
+            if run and run.end() - self._at > 1:
+                written += [char for char in run[0][:-1] if char not in self._dropped]
+                self._at = run.end() - 1
             if self._taken("\\Q"):
                 end = self._pattern.find("\\E", self._at)
                 quoted = self._pattern[self._at : end] if end >= 0 else self._pattern[self._at :]
