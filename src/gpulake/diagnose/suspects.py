@@ -18,6 +18,7 @@ _OUTSIDE = {"ImportError", "FileNotFoundError", "PermissionError", "OSError", "O
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
 _GOES_ON = 2  # steps after an error that show that it was handled
+_FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
 
 
@@ -73,8 +74,11 @@ def is_muttered(event: Event) -> bool:
 
 def is_handled(event: Event, events: Sequence[Event]) -> bool:
     """Whether the work went on after it. What ended its process was not handled, whatever others did."""
-    if event.is_uncaught or event.hit.rule.reason == "LossNaN":
+    if event.is_uncaught:
         return False
+    if event.hit.rule.reason == "LossNaN":
+        last = max(one.order for one in events if one.hit.rule.reason == "LossNaN")
+        return len({step(one) for one in events if one.order > last and step(one)}) >= _FINITE_AGAIN
     reached = steps([one for one in events if one.order < event.order])
     after = {
         told
