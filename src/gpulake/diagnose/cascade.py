@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gpulake.diagnose.story import Event
@@ -26,6 +27,7 @@ BRINGS_ABOUT: dict[str, set[str]] = {
     "PreemptionSIGTERM": {"JobCancelled", "UserInterrupt"},
     "PortInUse": {"ConnectionError", "RuntimeError"},
 }
+_NAN = re.compile(r"(?i)\bnan\b|\binf|finite|diverg|\bloss\b")
 # Only of what is told plainly: a rule below this strength guesses.
 TOLD_PLAINLY = 70
 # What a NaN brings about, if anything: a check that fails, or somebody who has seen enough.
@@ -60,12 +62,19 @@ def _first(loud: Sequence[Event]) -> Event:
     """The first, but for a NaN that has nothing to do with what came later, and for a class that nobody knows."""
     root = loud[0]
     if root.hit.rule.reason == "LossNaN":
-        others = [event for event in loud if event.hit.rule.reason not in _AFTER_NAN]
+        others = [event for event in loud if not _may_follow_nan(event)]
         return others[0] if others else root
     if root.hit.rule.strength < NAMELESS:
         known = [event for event in loud if event.hit.rule.strength >= WELL_KNOWN]
         return known[0] if known else root
     return root
+
+
+def _may_follow_nan(event: Event) -> bool:
+    """An exception must say so: a loss of NaN does not explain every other one."""
+    if event.hit.rule.category == "framework" and event.hit.rule.reason != "LossNaN":
+        return event.hit.rule.reason in _AFTER_NAN and bool(_NAN.search(event.quote.text))
+    return event.hit.rule.reason in _AFTER_NAN
 
 
 def _not_a_consequence(root: Event, loud: Sequence[Event], muttered: Sequence[Event]) -> Event:

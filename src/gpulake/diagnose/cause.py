@@ -10,7 +10,7 @@ from gpulake.diagnose.cascade import root_of
 from gpulake.diagnose.rule import Rule
 from gpulake.diagnose.runs import FINAL_WORD
 from gpulake.diagnose.story import Ending, Event, Story
-from gpulake.diagnose.suspects import is_handled, is_muttered, suspects
+from gpulake.diagnose.suspects import Handled, is_muttered, suspects
 
 ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
 MOST_EVIDENCE = 5
@@ -28,8 +28,8 @@ def explain(story: Story) -> Diagnosis:
     success = _success(story, told)
     if success is not None:
         return _healthy(story, success)
-    open_ones = [event for event in told if not is_handled(event, story.events)]
-    root = root_of(open_ones)
+    is_handled = Handled(story.events)
+    root = root_of([event for event in told if not is_handled(event)])
     if root is None and told and _is_told_to_have_failed(story):
         root = told[-1]
     if root is None:

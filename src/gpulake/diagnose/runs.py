@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from gpulake.diagnose.rule import EXPLAINING
 from gpulake.diagnose.story import Event
@@ -19,34 +20,80 @@ _AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
 
 def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
     """A run begins where a launcher starts after an end was told, and where a program dies that was dead already."""
-    runs: list[list[Event]] = [[]]
+    runs = [_Run()]
     for event in events:
         run = runs[-1]
-        if event.hit.rule.role == "start" and any(_ends(one) for one in run):
-            runs.append([])
-        elif is_death(event) and (old := _old_death(event, run)) is not None:
-            cut = _end_of_aftermath(run, old)
-            runs[-1], rest = run[:cut], run[cut:]
-            runs.append(rest)
-        runs[-1].append(event)
-    return [part for run in runs if run for part in _cut_at_progress(run)] or [[]]
+        if event.hit.rule.role == "start" and run.has_ended:
+            runs.append(_Run())
+        elif is_death(event) and run.death is not None and _is_of_another(event, run):
+            cut = _end_of_aftermath(run.events, run.death)
+            rest = run.events[cut:]
+            del run.events[cut:]
+            runs.append(_Run())
+            for one in rest:
+                runs[-1].add(one)
+        runs[-1].add(event)
+    return [part for run in runs if run.events for part in _cut_at_progress(run.events)] or [[]]
+
+
+@dataclass
+class _Run:
+    events: list[Event] = field(default_factory=list)
+    death: int | None = None  # index of the last one
+    has_ended: bool = False
+    is_of_many: bool = False  # several processes were launched together, as far as was told before the last death
+    has_many: bool = False
+
+    def add(self, event: Event) -> None:
+        self.has_many = self.has_many or event.hit.rule.family in _LAUNCHED_TOGETHER
+        self.has_ended = self.has_ended or _ends(event)
+        if is_death(event):
+            self.death, self.is_of_many = len(self.events), self.has_many
+        self.events.append(event)
 
 
 def _cut_at_progress(run: list[Event]) -> list[list[Event]]:
     """Ranks of one job stand still when one of them is dead: steps that go on are of another run."""
-    death = next((index for index, event in enumerate(run) if is_death(event) and event.is_uncaught), None)
-    if death is None:
-        return [run]
-    reached = steps(run[:death])
-    first, found = None, set()
-    for index in range(death + 1, len(run)):
-        key, number = step(run[index]) or (None, 0.0)
-        if key is not None and (key not in reached or number > reached[key]):
-            first = index if first is None else first
-            found.add((key, number))
-    if first is None or len(found) < STEPS_OF_ANOTHER:
-        return [run]
-    return [run[:first], *_cut_at_progress(run[first:])]
+    parts, begin = [], 0
+    reached: dict[tuple[str, str], float] = {}
+    going: list[int] = []  # indices of steps that went on after a death
+    is_dead = False
+    for index, event in enumerate(run):
+        if told := step(event):
+            if is_dead and told[1] > reached.get(told[0], -1.0):
+                going.append(index)
+            reached[told[0]] = max(reached.get(told[0], told[1]), told[1])
+        if len(going) >= STEPS_OF_ANOTHER:
+            parts.append(run[begin : going[0]])
+            begin, going, is_dead = going[0], [], False
+        if is_death(event) and event.is_uncaught and not is_dead:
+            is_dead, going = True, []
+    return [*parts, run[begin:]]
+
+
+def is_death(event: Event) -> bool:
+    """A process ended here by itself: an exception that nobody caught, or a refusal of its arguments."""
+    if event.hit.rule.role not in EXPLAINING or event.is_ignored or event.is_uncaught is False:
+        return False
+    return bool(event.script) or (event.chain is not None and bool(event.traceback))
+
+
+def _is_of_another(event: Event, run: _Run) -> bool:
+    """Whether the program that died before cannot be the one that dies now. Ranks of one job die together."""
+    last = run.events[run.death or 0]
+    if event.hit.rule.role != "cause" or (last.chain == event.chain and event.chain is not None):
+        return False
+    are_ranks = None not in (event.rank, last.rank) and event.rank != last.rank
+    if are_ranks or event.speaker != last.speaker:
+        return False
+    dead, dying = last.script.removesuffix(".py"), event.script.removesuffix(".py")
+    if dead and dying and dead != dying and event.hit.rule.strength > VAGUE:
+        return True
+    if run.is_of_many:
+        return False
+    began = event.first_line if event.first_line is not None else event.quote.line
+    told = sum(one.hit.rule.role in _AFTERMATH for one in run.events[(run.death or 0) + 1 :])
+    return began - last.quote.line - told > WORK_BETWEEN_DEATHS
 
 
 def step(event: Event) -> tuple[tuple[str, str], float] | None:
@@ -60,38 +107,15 @@ def step(event: Event) -> tuple[tuple[str, str], float] | None:
         return None
 
 
-def steps(events: Sequence[Event]) -> dict[tuple[str, str], float]:
-    """How far each counter came."""
+def advances(events: Sequence[Event]) -> list[int]:
+    """Where in the story a counter came farther than ever before, by order."""
     reached: dict[tuple[str, str], float] = {}
+    found = []
     for event in events:
-        if told := step(event):
-            reached[told[0]] = max(reached.get(told[0], told[1]), told[1])
-    return reached
-
-
-def is_death(event: Event) -> bool:
-    """A process ended here by itself: an exception that nobody caught, or a refusal of its arguments."""
-    if event.hit.rule.role not in EXPLAINING or event.is_ignored or event.is_uncaught is False:
-        return False
-    return bool(event.script) or (event.chain is not None and bool(event.traceback))
-
-
-def _old_death(event: Event, run: Sequence[Event]) -> int | None:
-    """Where in the run a program died that cannot be this one. Ranks of one job die together."""
-    last = next((index for index in range(len(run) - 1, -1, -1) if is_death(run[index])), None)
-    if last is None or event.hit.rule.role != "cause" or (run[last].chain == event.chain and event.chain is not None):
-        return None
-    are_ranks = None not in (event.rank, run[last].rank) and event.rank != run[last].rank
-    if are_ranks or event.speaker != run[last].speaker:
-        return None
-    dead, dying = run[last].script.removesuffix(".py"), event.script.removesuffix(".py")
-    if dead and dying and dead != dying and event.hit.rule.strength > VAGUE:
-        return last
-    if any(one.hit.rule.family in _LAUNCHED_TOGETHER for one in run[: last + 1]):
-        return None
-    began = event.first_line if event.first_line is not None else event.quote.line
-    told = sum(one.hit.rule.role in _AFTERMATH for one in run[last + 1 :])
-    return last if began - run[last].quote.line - told > WORK_BETWEEN_DEATHS else None
+        if (told := step(event)) and told[1] > reached.get(told[0], -1.0):
+            reached[told[0]] = told[1]
+            found.append(event.order)
+    return found
 
 
 def _end_of_aftermath(run: Sequence[Event], death: int) -> int:

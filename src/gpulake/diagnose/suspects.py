@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
 from gpulake.core.diagnosis import CATEGORY_OF
 from gpulake.diagnose.lines import QUIET
 from gpulake.diagnose.rule import EXPLAINING
-from gpulake.diagnose.runs import step, steps
+from gpulake.diagnose.runs import advances
 from gpulake.diagnose.story import Event
 
 # A rule that is so much stronger than another one knows more of what happened.
@@ -18,6 +19,7 @@ _OUTSIDE = {"ImportError", "FileNotFoundError", "PermissionError", "OSError", "O
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
 _GOES_ON = 2  # steps after an error that show that it was handled
+_FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
 
 
@@ -71,14 +73,21 @@ def is_muttered(event: Event) -> bool:
     return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
 
 
-def is_handled(event: Event, events: Sequence[Event]) -> bool:
-    """Whether the work went on after it. What ended its process was not handled, whatever others did."""
-    if event.is_uncaught or event.hit.rule.reason == "LossNaN":
-        return False
-    reached = steps([one for one in events if one.order < event.order])
-    after = {
-        told
-        for one in events
-        if one.order > event.order and (told := step(one)) and told[1] > reached.get(told[0], -1.0)
-    }
-    return len(after) >= (_GOES_ON if reached else _GOES_ON_FROM_START)
+class Handled:
+    """Tells whether the work went on after an error. What ended its process was not handled, whatever others did."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._advances = advances(events)
+        self._last_nan = max((event.order for event in events if _is_nan(event)), default=0)
+
+    def __call__(self, event: Event) -> bool:
+        if event.is_uncaught:
+            return False
+        since = self._last_nan if _is_nan(event) else event.order
+        before = bisect_right(self._advances, since)
+        enough = _GOES_ON if before else _GOES_ON_FROM_START
+        return len(self._advances) - before >= (_FINITE_AGAIN if _is_nan(event) else enough)
+
+
+def _is_nan(event: Event) -> bool:
+    return event.hit.rule.reason == "LossNaN"
