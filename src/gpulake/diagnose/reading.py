@@ -7,6 +7,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -150,8 +151,8 @@ def _is_flight_dump(path: Path) -> bool:
     return first.lstrip().startswith(b"{") or first.startswith(b"\x80")  # JSON, or what PyTorch writes by itself
 
 
-def _opened(path: Path | None) -> BinaryIO:
-    return path.open("rb") if path is not None else open(sys.stdin.fileno(), "rb", closefd=False)
+def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    return path.open("rb") if path is not None else nullcontext(sys.stdin.buffer)
 
 
 def _again(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:

@@ -12,23 +12,16 @@ import re2
 
 from gpulake.core.errors import ConfigError
 from gpulake.diagnose.automaton import Automaton
+from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import Hit, Rule, read_rule
-
-# What the automaton may remember. With too little it starts over again and again, or gives up.
-MOST_MEMORY_BYTES = 64 << 20
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.max_mem = MOST_MEMORY_BYTES
-    options.log_errors = False
-    return options
 
 
 def compiled(pattern: str) -> Any:
     """Linear in the length of the text, whatever the pattern: nothing can backtrack. Raises ValueError."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re2.compile(pattern, _options())
+        return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else error
         raise ValueError(f"pattern {pattern!r} does not compile: {reason!r}") from error
@@ -41,18 +34,17 @@ class Rulebook:
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two rules are named {sorted(twice)[0]!r}", "give each rule a name of its own")
         self._patterns: dict[str, Any] = {}
-        self._automata: dict[tuple[str, ...], Automaton] = {}
 
     def hits(self, text: str, number: int = 0) -> list[Hit]:
         """Rules that match the line, in the order of the book. Conditions on a traceback are not looked at here."""
+        line = text.encode("utf-8", "replace")
+        text = line.decode()
         found = []
-        for index in sorted(self._automaton.Match(text) or ()):
-            rule = self.rules[index]
-            if rule.unless and self._pattern(rule.unless).search(text):
-                continue
-            match = self._pattern(rule.pattern).search(text)
-            groups = match.groupdict() if match else {}
-            found.append(Hit(rule, number, tuple((name, word) for name, word in groups.items() if word is not None)))
+        for place in sorted(self.automaton.candidates([line]).get(line, ())):
+            if place < len(self.rules) and self.is_matched(self.rules[place], text):
+                groups = self._pattern(self.rules[place].pattern).search(text).groupdict()
+                words = tuple((name, word) for name, word in groups.items() if word is not None)
+                found.append(Hit(self.rules[place], number, words))
         return found
 
     def is_matched(self, rule: Rule, text: str) -> bool:
@@ -61,19 +53,11 @@ class Rulebook:
             return False
         return not rule.unless or self._pattern(rule.unless).search(text) is None
 
-    def automaton_with(self, patterns: tuple[str, ...]) -> Automaton:
-        """For bytes: the patterns of the rules in their order, then these."""
-        if patterns not in self._automata:
-            self._automata[patterns] = Automaton((*(rule.pattern for rule in self.rules), *patterns))
-        return self._automata[patterns]
-
     @cached_property
-    def _automaton(self) -> Any:
-        automaton = re2.Set.SearchSet(_options())
-        for rule in self.rules:
-            automaton.Add(rule.pattern)
-        automaton.Compile()
-        return automaton
+    def automaton(self) -> Automaton:
+        """The patterns of the rules in their order, then those of the markers."""
+        rules = [rule.pattern for rule in self.rules]
+        return Automaton([*rules, *(marker.pattern for marker in MARKERS)])
 
     def _pattern(self, pattern: str) -> Any:
         if pattern not in self._patterns:

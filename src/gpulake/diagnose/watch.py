@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count
 
-from gpulake.diagnose.automaton import Automaton
 from gpulake.diagnose.blocks import Block
 from gpulake.diagnose.census import MOST_SHAPE_BYTES
 from gpulake.diagnose.keeping import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair, Spot, entry_of, follow
@@ -42,9 +41,9 @@ class _Waiting:
 class Watch:
     """Patterns are the rules' in their order, then the markers'."""
 
-    def __init__(self, rulebook: Rulebook, automaton: Automaton) -> None:
+    def __init__(self, rulebook: Rulebook) -> None:
         self._rulebook = rulebook
-        self._automaton = automaton
+        self._automaton = rulebook.automaton
         self._contexts = [(0, 0) if rule.role in ALONE else CONTEXT for rule in rulebook.rules]
         self._contexts += [(marker.before, marker.after) for marker in MARKERS]
         self._is_telling = [rule.role in EXPLAINING for rule in rulebook.rules] + [True] * len(MARKERS)
