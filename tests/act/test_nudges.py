@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gpulake.act.holders import Holder
 from gpulake.act.messages import messages
-from gpulake.act.nudges import Nudge, Outcome, carry_out, plan
+from gpulake.act.nudges import Nudge, carry_out, plan
+from gpulake.act.running import Outcome
 from gpulake.core.config import Nudges
 from gpulake.core.types import NudgeRecord
 from hand_made import holder, minute

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,22 +9,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from gpulake.act.holders import Holder
+from gpulake.act.running import SAFE, Outcome
 from gpulake.core.config import Nudges
 from gpulake.core.types import NudgeRecord
 from gpulake.core.words import span
 
 Step = Literal["warn", "final", "cancel"]
-# What may be handed to a program: nothing that it could take for an option, a list or a pattern.
-SAFE = re.compile(r"\w[\w.:+@/-]*", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a cancellation."""
-
-    status: Literal["done", "failed", "unknown"]
-    exit_code: int | None = None
-    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,17 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.judging import KEY_VARIABLE, Judge
+from gpulake.core.placeholders import check_command
+from gpulake.core.recovering import Recoveries
 
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
 FILE_NAME = "gpulake.toml"
 ENVIRONMENT_PREFIX = "GPULAKE_"
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
-OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"}
+OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE", KEY_VARIABLE}
 
 
 @dataclass(frozen=True)
@@ -77,20 +79,7 @@ class Nudges:
             raise ConfigError(f"most_cancels_per_run is {self.most_cancels_per_run}", "use 0 for none, or more")
         if not self.least_gpus >= 0 or not self.most_stale_minutes >= 0:
             raise ConfigError("least_gpus or most_stale_minutes is below 0", "use 0 or more")
-        self._check_command()
-
-    def _check_command(self) -> None:
-        if not self.cancel_command:
-            return
-        program, *arguments = self.cancel_command
-        if not program or "{" in program:
-            raise ConfigError(f"cancel_command begins with {program!r}", "name a program first, then its arguments")
-        for placeholder in (found for argument in arguments for found in PLACEHOLDER.findall(argument)):
-            if placeholder not in PLACEHOLDERS:
-                hint = choice_hint(placeholder, PLACEHOLDERS)
-                raise ConfigError(f"cancel_command has the placeholder {{{placeholder}}}", hint)
-        if not any("{job_id}" in argument for argument in arguments):
-            raise ConfigError(f"cancel_command {list(self.cancel_command)} names no job", "pass {job_id} to it")
+        check_command("cancel_command", self.cancel_command, PLACEHOLDERS, "job_id", "job")
 
 
 @cache
@@ -124,6 +113,8 @@ class Config:
     clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
     nudges: Nudges = field(default_factory=Nudges)
+    recoveries: Recoveries = field(default_factory=Recoveries)
+    judge: Judge = field(default_factory=Judge)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:

@@ -14,6 +14,7 @@ from gpulake.core.errors import ConfigError
 from gpulake.diagnose.automaton import Automaton
 from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import Hit, Rule, read_rule
+from gpulake.diagnose.xids import catalogued_rules
 
 
 def compiled(pattern: str) -> Any:
@@ -72,7 +73,7 @@ def shipped_rules() -> tuple[Rule, ...]:
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".toml"):
             found += read_rules(file.read_text(encoding="utf-8"), file.name.removesuffix(".toml"))
-    return tuple(found)
+    return (*found, *catalogued_rules())
 
 
 @cache

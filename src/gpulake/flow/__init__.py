@@ -22,7 +22,13 @@ from gpulake.flow.building import Building, BuildResult, build_order
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
+    from gpulake.act.audit import AuditRow
     from gpulake.act.nudges import Nudge
+    from gpulake.act.recovering import Rescue
+    from gpulake.diagnose.api import Answer
+    from gpulake.diagnose.follow import Notice
+    from gpulake.flow.diagnosing import Diagnosing, Question
+    from gpulake.flow.recovery import Asked
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
@@ -145,6 +151,51 @@ class Flow:
                 )
             detail.update(summary(due), is_executed=is_executed)
         return due
+
+    def recover(self, asked: Asked) -> Rescue:
+        """What brings a dead job back; with is_executed it is done, and kept in mind."""
+        from gpulake.flow.recovery import Recovering
+
+        self.lake.open()
+        alone = self.lake.writing() if asked.is_executed else nullcontext()
+        with self._step("recover", is_reader=not asked.is_executed) as detail, alone:
+            rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
+            statuses = {taken.step.step: taken.status for taken in rescue.steps}
+            detail.update(incident_id=rescue.case.incident_id, is_executed=asked.is_executed, steps=statuses)
+        return rescue
+
+    def recovered(self, incident: str | None = None) -> list[AuditRow]:
+        """The audit trail, dry runs included; of the incidents whose id begins like this."""
+        from gpulake.act.audit import read_rows
+
+        rows = read_rows(self.lake.open().journal("recoveries"))
+        return [row for row in rows if row.incident_id.startswith(incident or "")]
+
+    def diagnose(self, question: Question) -> Answer:
+        """Why a job died. Where there is a lake, it is asked, and keeps what was found."""
+        if not self.lake.exists:
+            return self._diagnosing(None).diagnose(question)
+        self.lake.open()
+        with self._step("diagnose", is_reader=True) as detail:
+            answer = self._diagnosing(self.lake).diagnose(question)
+            detail.update(verdict=answer.diagnosis.verdict, reason=answer.diagnosis.reason)
+        return answer
+
+    def prompt(self, question: Question) -> str:
+        """What a configured model would be sent about a log."""
+        return self._diagnosing(self.lake.open() if self.lake.exists else None).prompt(question)
+
+    def follow(
+        self, path: Path, time_zone: str = "UTC", stall_seconds: float | None = None, is_until_end: bool = False
+    ) -> Iterator[Notice]:
+        """What happens in a log that grows, as it happens."""
+        diagnosing = self._diagnosing(self.lake.open() if self.lake.exists else None)
+        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end)
+
+    def _diagnosing(self, lake: Lake | None) -> Diagnosing:
+        from gpulake.flow.diagnosing import Diagnosing
+
+        return Diagnosing(self.config, lake, self.clock, self.report)
 
     def write_study(self, path: Path) -> Study:
         """The published study of the PAI trace, from this lake."""

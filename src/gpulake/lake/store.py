@@ -61,7 +61,7 @@ class Lake:
 
     def open(self) -> Lake:
         """For readers: the lake must be there."""
-        if not (self.root / MARKER).is_file():
+        if not self.exists:
             raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
         try:
             version = json.loads((self.root / MARKER).read_text(encoding="utf-8"))["format"]
@@ -71,9 +71,13 @@ class Lake:
             raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
         return self
 
+    @property
+    def exists(self) -> bool:
+        return (self.root / MARKER).is_file()
+
     def create(self) -> Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
-        if not (self.root / MARKER).is_file():
+        if not self.exists:
             with lake_errors(f"creating the lake at {self.root}"):
                 self.root.mkdir(parents=True, exist_ok=True)
                 # A marker that a crash left half-written is ours.

@@ -1,0 +1,79 @@
+"""The audit trail of recoveries: rows of table `recoveries`, read back as what is known of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+StepName = Literal["decide", "test", "cordon", "restart", "rollback", "tell"]
+Status = Literal["planned", "started", "done", "failed", "refused", "unknown"]
+DRY_RUN = "dry-run"
+# Of one that was begun and of which no more is known it may be that it was done.
+MAY_BE_DONE = ("started", "unknown", "done")
+OPEN = ("started", "unknown")
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    recovery_id: str
+    stepped_at: datetime
+    run_id: str
+    incident_id: str
+    cluster_id: str | None
+    job_id: str | None
+    node: str | None
+    action: str
+    step: StepName
+    executor: str
+    status: Status
+    attempt: int
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
+    return [_row(row) for row in rows]
+
+
+def is_real(row: AuditRow) -> bool:
+    """Rows of dry runs tell of nothing that happened."""
+    return row.executor != DRY_RUN
+
+
+def _row(row: Mapping[str, Any]) -> AuditRow:
+    at = datetime.fromisoformat(row["stepped_at"])
+    detail = row.get("detail")
+    return AuditRow(
+        recovery_id=row["recovery_id"],
+        stepped_at=at if at.tzinfo else at.replace(tzinfo=UTC),
+        run_id=row.get("run_id", ""),
+        incident_id=row["incident_id"],
+        cluster_id=row.get("cluster_id"),
+        job_id=row.get("job_id"),
+        node=row.get("node"),
+        action=row.get("action", ""),
+        step=row["step"],
+        executor=row["executor"],
+        status=row["status"],
+        attempt=row["attempt"],
+        detail=detail if isinstance(detail, dict) else {},
+    )
+
+
+def last_of_each(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The last row of each step of each recovery, in the order in which the steps were begun."""
+    last: dict[tuple[str, str, str | None], AuditRow] = {}
+    for row in rows:
+        last[row.recovery_id, row.step, row.node] = row
+    return list(last.values())
+
+
+def last_recovery(rows: Sequence[AuditRow], incident_id: str) -> list[AuditRow]:
+    """The rows of the incident's last recovery."""
+    own = [row for row in rows if row.incident_id == incident_id]
+    return [row for row in own if row.recovery_id == own[-1].recovery_id]
+
+
+def is_complete(recovery: Sequence[AuditRow]) -> bool:
+    return any(row.step == "decide" and row.status == "done" for row in recovery)

@@ -1,0 +1,136 @@
+"""An incident to recover from: as it stands, and as it was diagnosed. Read from the journal, without the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN, Action, Category, Diagnosis, Quote, Recovery
+from gpulake.core.errors import UsageError, choice_hint
+
+Row = Mapping[str, Any]
+# What to do where a person named another reason than the rules did: theirs is not the action of the rule.
+_OF_CATEGORY: dict[Category, Action] = {
+    "infrastructure": "auto_restart",
+    "framework": "unknown",
+    "script": "needs_code_fix",
+    "none": "none",
+    "unknown": "unknown",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    incident_id: str
+    diagnosis_id: str
+    opened_at: datetime
+    diagnosis: Diagnosis  # with the reason in force
+    is_confirmed: bool = False  # by a person
+    is_resolved: bool = False
+
+    @property
+    def is_grounded(self) -> bool:
+        """Rules and samples prove what they say. A model, or likeness to a past case, needs a person to confirm it."""
+        return self.is_confirmed or self.diagnosis.method in ("rule", "telemetry")
+
+    @property
+    def failure(self) -> tuple[str, str | None]:
+        return self.diagnosis.reason, self.diagnosis.node
+
+    def ran_seconds(self, since: datetime) -> float:
+        """How long the run lasted: as its log tells, or else no longer than since that time."""
+        begin, end = self.diagnosis.began_at, self.diagnosis.ended_at
+        if begin and end:
+            return (end - begin).total_seconds()
+        return (self.opened_at - since).total_seconds()
+
+
+def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_id: str | None = None) -> Case:
+    """The one incident whose id begins like this."""
+    standing: dict[str, Row] = {row["incident_id"]: row for row in events if row.get("kind", "failure") == "failure"}
+    found = [prefix] if prefix in standing else [name for name in standing if prefix and name.startswith(prefix)]
+    if not found:
+        hint = choice_hint(prefix, standing) if standing else "diagnose a log first: gpulake diagnose LOG"
+        raise UsageError(f"no incident {prefix!r}", hint)
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found)} incidents begin with {prefix!r}", f"give more of the id: {', '.join(found[:5])}"
+        )
+    incident = standing[found[0]]
+    own = [row for row in diagnoses if row["incident_id"] == found[0]]
+    named = [row for row in own if row.get("diagnosis_id") == incident.get("diagnosis_id")]
+    if not own:
+        raise UsageError(f"incident {found[0]} has no diagnosis", "diagnose its log again: gpulake diagnose LOG")
+    row = (named or own)[-1]
+    diagnosis = _in_force(incident, _diagnosis(row, incident, job_id))
+    opened_at = _time(incident.get("opened_at")) or _time(incident.get("changed_at")) or _time(row["diagnosed_at"])
+    assert opened_at is not None
+    return Case(
+        found[0],
+        row.get("diagnosis_id") or "",
+        opened_at,
+        diagnosis,
+        is_confirmed=bool(incident.get("is_confirmed")),
+        is_resolved=incident.get("state") == "resolved",
+    )
+
+
+def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
+    return Diagnosis(
+        verdict=row.get("verdict") or "unknown",
+        category=row.get("category") or "unknown",
+        reason=row.get("reason") or UNKNOWN,
+        cause=row.get("cause") or "",
+        remedy=row.get("remedy") or "",
+        evidence=tuple(
+            Quote(int(quote["line"]), str(quote["text"]), str(quote.get("file") or ""))
+            for quote in _list(row.get("evidence"))
+        ),
+        rank=row.get("rank"),
+        node=row.get("node") or None,
+        recovery=Recovery(row.get("action") or "unknown", row.get("action_why") or ""),
+        confidence=row.get("confidence") or 0.0,
+        method=row.get("method") or "model",
+        began_at=_time(row.get("began_at")),
+        ended_at=_time(row.get("ended_at")),
+        job_id=job_id or row.get("job_id") or incident.get("job_id") or None,
+        cluster_id=row.get("cluster_id") or incident.get("cluster_id") or None,
+        gpu_hours_lost=row.get("gpu_hours_lost"),
+        incident_id=row["incident_id"],
+    )
+
+
+def _in_force(incident: Row, made: Diagnosis) -> Diagnosis:
+    """A person may have corrected the reason since."""
+    reason = incident.get("reason") or made.reason
+    if not incident.get("is_confirmed") or reason == made.reason:
+        return made
+    category: Category = CATEGORY_OF.get(reason, incident.get("category") or "unknown")
+    action = _OF_CATEGORY.get(category, "unknown")
+    recovery = Recovery(action, f"a person says that it was {reason}, and not {made.reason}")
+    return replace(
+        made,
+        verdict="failed",
+        category=category,
+        reason=reason,
+        cause=incident.get("cause") or "",
+        remedy=incident.get("remedy") or "",
+        evidence=(),
+        node=incident.get("node") or None,
+        recovery=recovery,
+    )
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    found = json.loads(value) if isinstance(value, str) and value else value
+    return [quote for quote in found or [] if isinstance(quote, dict) and "line" in quote and "text" in quote]
+
+
+def _time(value: object) -> datetime | None:
+    if not value:
+        return None
+    at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,192 @@
+"""What follows from a diagnosis: a plan, always the same for the same case and the same past. No model is asked.
+
+A job is brought back unless there is proof that it would fail again, or its budget is spent. What takes nodes away or
+leaves data out rests on rules, on samples or on a person, never on a model alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from gpulake.act.audit import StepName
+from gpulake.act.budget import Breaker, Budget
+from gpulake.act.cases import Case
+from gpulake.act.checkpoints import Checkpoint, Choice
+from gpulake.core.diagnosis import Action, Quote
+from gpulake.core.recovering import Recoveries
+
+ASTRAY = ("LossNaN", "LossSpike")  # the weights, or the data of the last steps, are to blame
+FOR_THE_USER: tuple[Action, ...] = ("needs_config_change", "needs_code_fix", "needs_data_fix")
+_ITERATION = re.compile(r"\b(?:iteration|global[_ ]step|step)\W{0,10}(\d{1,12})\b", re.IGNORECASE)
+
+
+class Choose(Protocol):
+    """The last good checkpoint, as in act/checkpoints.py; None where nobody named their folder."""
+
+    def __call__(
+        self, before: datetime | None = None, before_step: int | None = None, not_again: Collection[str] = ()
+    ) -> Choice | None: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    step: StepName
+    why: str
+    node: str | None = None  # of a cordon; none: those that the test finds
+    nodes: tuple[str, ...] = ()  # of a test
+    checkpoint: Checkpoint | None = None
+    skip_from_step: int | None = None  # the data of these steps are left out
+    skip_to_step: int | None = None
+    refused: str = ""  # why it is not taken
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a plan rests on besides the case."""
+
+    settings: Recoveries
+    budget: Budget
+    breaker: Breaker
+    choose: Choose
+    job_nodes: tuple[str, ...] = ()
+    inventory: frozenset[str] = frozenset()  # names of the cluster's machines; empty: unknown
+    rolled_back_to: tuple[str, ...] = ()  # checkpoints that did not help
+
+
+@dataclass(frozen=True)
+class Plan:
+    action: Action
+    why: str
+    steps: tuple[Step, ...] = ()
+    passed_over: tuple[tuple[str, str], ...] = ()  # checkpoints, and why
+
+
+def decide(case: Case, situation: Situation) -> Plan:
+    diagnosis, action = case.diagnosis, case.diagnosis.recovery.action
+    if case.is_resolved:
+        return Plan(action, "the incident is resolved")
+    if diagnosis.verdict == "healthy" or action == "none":
+        return Plan(action, diagnosis.recovery.why or "nothing failed that a restart would bring back")
+    choice = situation.choose(before=diagnosis.ended_at or case.opened_at)
+    passed_over = choice.passed_over if choice else ()
+    chosen = choice.chosen if choice else None
+    if not case.is_grounded:
+        return Plan(action, _ungrounded(case), _restart(case, situation, chosen, is_told=True), passed_over)
+    if diagnosis.reason in ASTRAY:
+        return _astray(case, situation)
+    why = diagnosis.recovery.why or f"{diagnosis.reason} calls for {action}"
+    return Plan(action, why, _grounded(case, situation, chosen), passed_over)
+
+
+def _grounded(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+    action = case.diagnosis.recovery.action
+    if action in FOR_THE_USER:
+        return (Step("tell", "a restart would fail again until somebody changes something"),)
+    if action == "unknown" and not situation.settings.restart_unknown:
+        return (Step("tell", "nobody knows why it failed, and restart_unknown is off"),)
+    if action != "cordon_node_and_restart":
+        return _restart(case, situation, checkpoint)
+    if case.diagnosis.node is not None:
+        return _cordon_and_restart(case.diagnosis.node, case, situation, checkpoint)
+    return _test_and_restart(case, situation, checkpoint)
+
+
+def _ungrounded(case: Case) -> str:
+    said = {"model": "a model says so", "recall": "past incidents are like it"}.get(case.diagnosis.method, "")
+    return f"{said}, which proves nothing: only a restart, and a word to the user, may follow"
+
+
+def _restart(
+    case: Case, situation: Situation, checkpoint: Checkpoint | None, is_told: bool = False
+) -> tuple[Step, ...]:
+    if spent := situation.budget.spent():
+        return (Step("tell", f"not restarted: {spent}"),)
+    restart = Step("restart", _from(checkpoint, case), checkpoint=checkpoint)
+    return (restart, Step("tell", "what was found may need a change")) if is_told else (restart,)
+
+
+def _from(checkpoint: Checkpoint | None, case: Case) -> str:
+    reason = case.diagnosis.reason
+    if checkpoint is None:
+        return f"after {reason}, from the checkpoint that the job finds itself"
+    return f"after {reason}, from {checkpoint.path.name}, saved at {checkpoint.saved_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _cordon_and_restart(node: str, case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+    restart = _restart(case, situation, checkpoint)
+    if node in situation.breaker.cordoned:
+        return restart
+    if situation.inventory and not _known(node, situation.inventory):
+        refused = "the inventory has no machine of this name"
+        return (_refused(node, refused), *restart, *_told(restart, f"node {node} was not cordoned: {refused}"))
+    if refused := situation.breaker.refuses([node]):
+        return (_refused(node, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
+    return (Step("cordon", f"{case.diagnosis.reason} began there", node=node), *restart)
+
+
+def _test_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+    """Nobody knows the faulty node: the two-round test finds it, where that is possible."""
+    restart = _restart(case, situation, checkpoint)
+    if not situation.job_nodes or not situation.settings.test_command:
+        lacks = "--nodes" if not situation.job_nodes else "a test_command in [recoveries]"
+        return (*restart, *_told(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
+    if refused := situation.breaker.refuses([""]):
+        return (Step("tell", f"the faulty node is not looked for, and the job not restarted: {refused}"),)
+    test = Step("test", "the log does not name the faulty node", nodes=situation.job_nodes)
+    return (test, Step("cordon", "the nodes that fail the test twice"), *restart)
+
+
+def _refused(node: str, why: str) -> Step:
+    return Step("cordon", "the diagnosis names it", node=node, refused=why)
+
+
+def _told(steps: Iterable[Step], why: str) -> tuple[Step, ...]:
+    """One message is enough."""
+    return () if any(step.step == "tell" for step in steps) else (Step("tell", why),)
+
+
+def _known(node: str, inventory: frozenset[str]) -> bool:
+    """With or without its domain."""
+    return node in inventory or node.split(".")[0] in {name.split(".")[0] for name in inventory}
+
+
+def _astray(case: Case, situation: Situation) -> Plan:
+    """Back to before the loss went astray, and past the data that it saw since."""
+    action, settings = case.diagnosis.recovery.action, situation.settings
+    why = f"{case.diagnosis.reason}: the same weights on the same data would go astray again"
+    if spent := situation.budget.spent_on_rollbacks():
+        return Plan(action, why, (Step("tell", f"not rolled back: {spent}"),))
+    at = step_of(case.diagnosis.evidence)
+    end = case.diagnosis.ended_at or case.opened_at
+    choice = situation.choose(
+        before=end - timedelta(minutes=settings.rollback_margin_minutes),
+        before_step=None if at is None else at - settings.rollback_margin_steps,
+        not_again=situation.rolled_back_to,
+    )
+    if choice is None:
+        told = "not rolled back: nobody named the folder of checkpoints (--checkpoints)"
+        return Plan(action, why, (Step("tell", told),))
+    if choice.chosen is None:
+        told = "not rolled back: no checkpoint is whole and from before the loss went astray"
+        return Plan(action, why, (Step("tell", told),), choice.passed_over)
+    newest = choice.newest.step if choice.newest else None
+    rollback = Step(
+        "rollback",
+        f"to {choice.chosen.path.name}, from before the loss went astray",
+        checkpoint=choice.chosen,
+        skip_from_step=choice.chosen.step,
+        skip_to_step=at if at is not None else newest,
+    )
+    return Plan(action, why, (rollback,), choice.passed_over)
+
+
+def step_of(evidence: Iterable[Quote]) -> int | None:
+    """The step of training at which it happened, as the most telling line has it."""
+    for quote in evidence:
+        if found := _ITERATION.search(quote.text):
+            return int(found[1])
+    return None

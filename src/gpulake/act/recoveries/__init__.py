@@ -1,0 +1,125 @@
+"""One file an executor. It says which programs take a step, word for word; it starts none itself.
+
+So a plan can be shown exactly as it would be carried out, and what is started is in one place (act/running.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpulake.act.running import SAFE
+from gpulake.core.errors import ActError
+from gpulake.core.placeholders import filled, placeholders
+from gpulake.core.recovering import Recoveries
+from gpulake.core.registry import Registry
+
+MOST_TEXT = 200
+MOST_MESSAGE = 2_000
+# A name of DNS: stricter than SAFE, since a node that a program takes for a list or a path costs more than one node.
+_NODE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})", re.ASCII)
+# scontrol takes this name for every node.
+_NOT_A_NODE = {"all"}
+_PATH = re.compile(r"/[\w./=+@:-]*", re.ASCII)
+_UNWELCOME = re.compile(r"[^\w .,:;+@/()\[\]%#=?!*-]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Command:
+    arguments: tuple[str, ...]
+    failed_if_said: str = ""  # some programs end well although they found nothing to do
+
+
+@dataclass(frozen=True)
+class Order:
+    """A step, and what the programs that take it may be told. All of it comes from logs: none of it is trusted."""
+
+    incident_id: str
+    attempt: int
+    job_id: str | None = None
+    cluster_id: str | None = None
+    node: str | None = None
+    checkpoint: str | None = None
+    checkpoint_step: int | None = None
+    skip_from_step: int | None = None
+    skip_to_step: int | None = None
+    reason: str = ""
+    cause: str = ""
+    message: str = ""
+
+    def job(self) -> str:
+        if self.job_id is None:
+            raise ActError("nobody knows the id of the job", "name it with --job")
+        if not SAFE.fullmatch(self.job_id):
+            raise ActError(f"job id {self.job_id!r} cannot be handed to a program safely", "name the job with --job")
+        return self.job_id
+
+    def the_node(self) -> str:
+        return safe_node(self.node or "")
+
+    def word(self, placeholder: str) -> str | None:
+        """What a placeholder stands for; nothing where nobody knows. Only what is asked for must be safe."""
+        value = getattr(self, placeholder)
+        if value is None:
+            return None
+        if placeholder == "job_id":
+            return self.job()
+        if placeholder == "node":
+            return self.the_node()
+        if placeholder == "checkpoint":
+            return safe_path(value)
+        return plain(str(value), MOST_MESSAGE if placeholder == "message" else MOST_TEXT)
+
+
+Commands = tuple[Command, ...]
+
+
+class Executor(Protocol):
+    """Each step as the programs that take it, one after the other; ActError where it cannot be taken this way."""
+
+    def restart(self, order: Order) -> Commands: ...
+
+    def rollback(self, order: Order) -> Commands: ...
+
+    def cordon(self, order: Order) -> Commands: ...
+
+    def tell(self, order: Order) -> Commands: ...
+
+
+RECOVERIES: Registry[Callable[[Recoveries], Executor]] = Registry("executor", "gpulake.act.recoveries")
+
+
+def plain(text: str, most: int = MOST_TEXT) -> str:
+    """Words of a log as one harmless argument: no quotes, no escapes, no option, and not too long."""
+    kept = _UNWELCOME.sub("?", " ".join(text.split())).lstrip("-= ")
+    return kept if len(kept) <= most else kept[: most - 3] + "..."
+
+
+def safe_node(name: str) -> str:
+    if not _NODE.fullmatch(name) or name.lower() in _NOT_A_NODE:
+        raise ActError(f"node {name!r} cannot be handed to a program safely", "cordon it by hand, if it is one")
+    return name
+
+
+def safe_path(path: str) -> str:
+    if not _PATH.fullmatch(path) or ".." in path.split("/"):
+        raise ActError(f"checkpoint {path!r} cannot be handed to a program safely", "name its folder in plain letters")
+    return path
+
+
+def hooked(name: str, command: Sequence[str], order: Order) -> Commands:
+    """A command of the settings, with what its placeholders stand for."""
+    if not command:
+        raise ActError(f"no {name} is set", f"set {name} in [recoveries] of gpulake.toml")
+    words: dict[str, str] = {}
+    for placeholder in placeholders(command):
+        word = order.word(placeholder)
+        if word is None:
+            raise ActError(f"{name} wants {{{placeholder}}}, which nobody knows", _HINTS.get(placeholder, ""))
+        words[placeholder] = word
+    return (Command(filled(command, words)),)
+
+
+_HINTS = {"job_id": "name it with --job", "checkpoint": "name the folder of checkpoints with --checkpoints"}

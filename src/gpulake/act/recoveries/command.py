@@ -1,0 +1,29 @@
+"""Programs of the site's own: a command of the settings for each step."""
+
+from __future__ import annotations
+
+from gpulake.act.recoveries import RECOVERIES, Commands, Order, hooked
+from gpulake.core.recovering import Recoveries
+
+
+@RECOVERIES.register("command")
+class CommandHook:
+    def __init__(self, settings: Recoveries) -> None:
+        self._settings = settings
+
+    def restart(self, order: Order) -> Commands:
+        return hooked("restart_command", self._settings.restart_command, order)
+
+    def rollback(self, order: Order) -> Commands:
+        return hooked("rollback_command", self._settings.rollback_command, order)
+
+    def cordon(self, order: Order) -> Commands:
+        return hooked("cordon_command", self._settings.cordon_command, order)
+
+    def tell(self, order: Order) -> Commands:
+        return tell(self._settings, order)
+
+
+def tell(settings: Recoveries, order: Order) -> Commands:
+    """Whoever sets no tell_command reads the message where gpulake prints it."""
+    return hooked("tell_command", settings.tell_command, order) if settings.tell_command else ()

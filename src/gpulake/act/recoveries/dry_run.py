@@ -1,0 +1,25 @@
+"""Does nothing, and leaves rows that say what would be done."""
+
+from __future__ import annotations
+
+from gpulake.act.recoveries import RECOVERIES, Commands, Order
+from gpulake.core.recovering import Recoveries
+
+
+@RECOVERIES.register("dry-run")
+class DryRun:
+    def __init__(self, settings: Recoveries) -> None:
+        self._settings = settings
+
+    def restart(self, order: Order) -> Commands:  # noqa: ARG002
+        return ()
+
+    def rollback(self, order: Order) -> Commands:  # noqa: ARG002
+        return ()
+
+    def cordon(self, order: Order) -> Commands:
+        order.the_node()
+        return ()
+
+    def tell(self, order: Order) -> Commands:  # noqa: ARG002
+        return ()

@@ -1,0 +1,39 @@
+"""Slurm: the job is put back into the queue under its own id, a faulty node is drained."""
+
+from __future__ import annotations
+
+import re
+
+from gpulake.act.recoveries import RECOVERIES, Command, Commands, Order, hooked, plain
+from gpulake.act.recoveries.command import tell
+from gpulake.core.errors import ActError
+from gpulake.core.recovering import Recoveries
+
+# 7, a task of an array (7_3), a part of a heterogeneous job (7+1).
+_JOB = re.compile(r"\d+(_\d+)?(\+\d+)?", re.ASCII)
+
+
+@RECOVERIES.register("slurm")
+class Slurm:
+    def __init__(self, settings: Recoveries) -> None:
+        self._settings = settings
+
+    def restart(self, order: Order) -> Commands:
+        """The script that is run again finds its last checkpoint itself, unless a command is set that names it."""
+        if self._settings.restart_command:
+            return hooked("restart_command", self._settings.restart_command, order)
+        if not _JOB.fullmatch(order.job()):
+            raise ActError(f"{order.job_id!r} is no job id of Slurm", "name the job with --job")
+        return (Command(("scontrol", "requeue", order.job())),)
+
+    def rollback(self, order: Order) -> Commands:
+        """Nothing in Slurm can tell a script to load an earlier checkpoint: this takes a command of the site's own."""
+        return hooked("rollback_command", self._settings.rollback_command, order)
+
+    def cordon(self, order: Order) -> Commands:
+        reason = plain(f"gpulake {order.incident_id}: {order.reason}: {order.cause}")
+        update = ("scontrol", "update", f"nodename={order.the_node()}", "state=drain", f"reason={reason}")
+        return (Command(update),)
+
+    def tell(self, order: Order) -> Commands:
+        return tell(self._settings, order)

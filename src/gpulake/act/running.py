@@ -1,0 +1,96 @@
+"""Starts the programs that act on a cluster: a list of arguments, never a shell, and a limit on all that they do."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from gpulake.core.words import label
+
+MOST_SECONDS = 60.0
+MOST_WORDS = 300
+MOST_BYTES = 4096  # that are kept of what a program says, the first ones
+# What may be handed to a program: nothing that it could take for an option, a list or a pattern.
+SAFE = re.compile(r"\w[\w.:+@/-]*", re.ASCII)
+# Who the user is and where the cluster is: all that its programs need of our environment.
+PASSED_ON = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "KRB5CCNAME", "SLURM_CONF", "SLURM_CLUSTERS"),
+    *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
+)
+_LOOK_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a program that was to do something."""
+
+    status: Literal["done", "failed", "unknown"]
+    exit_code: int | None = None
+    detail: str = ""
+
+
+def small_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    own = os.environ if environment is None else environment
+    return {name: own[name] for name in PASSED_ON if name in own}
+
+
+def run(
+    arguments: Sequence[str], most_seconds: float = MOST_SECONDS, environment: Mapping[str, str] | None = None
+) -> Outcome:
+    """Runs a program to its end. One that does not end in time may have done its work: nobody can tell."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - a list from the settings, and words that were checked
+            list(arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return Outcome("failed", detail=f"cannot run {label(arguments[0])}: {reason}")
+    with process:
+        try:
+            said, complaint = _heard(process, time.monotonic() + most_seconds)
+        finally:
+            if process.poll() is None:
+                # With its children, which would go on. What one that has ended leaves behind is meant to stay.
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+    if said is None:
+        return Outcome("unknown", detail=f"did not end within {most_seconds:g} seconds")
+    words = label((complaint or said).decode(errors="replace").strip(), MOST_WORDS)
+    return Outcome("failed" if process.returncode else "done", process.returncode, words)
+
+
+def _heard(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes | None, bytes]:
+    """What it said and what it complained of, cut short; nothing of one that does not end in time."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for pipe in kept:
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            has_ended = process.poll() is not None
+            ready = selector.select(0 if has_ended else min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0)))
+            for key, _ in ready:
+                chunk = os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                pipe = process.stdout if key.fileobj is process.stdout else process.stderr
+                kept[pipe] += chunk[: MOST_BYTES - len(kept[pipe])]
+            if has_ended and not ready:
+                return bytes(kept[process.stdout]), bytes(kept[process.stderr])
+            if time.monotonic() >= deadline:
+                return None, b""

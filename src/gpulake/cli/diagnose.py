@@ -1,0 +1,126 @@
+"""gpulake diagnose: why did my job die?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.core.errors import UsageError
+from gpulake.core.words import label
+
+if TYPE_CHECKING:
+    from gpulake.diagnose.api import Answer
+    from gpulake.diagnose.follow import Notice
+    from gpulake.flow import Flow
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--telemetry", type=click.Path(path_type=Path), help="Samples of the node, or a run's folder.")
+@click.option("--flight-recorder", type=click.Path(path_type=Path), help="NCCL flight-recorder dumps, as JSON.")
+@click.option("--job", "job_id", help="The job's id in the lake; else the one that the log names.")
+@click.option("--cluster", "cluster_id", help="The job's cluster in the lake.")
+@click.option("--run", type=click.IntRange(1), help="Which run of the log, from 1. [default: the last one]")
+@click.option("--time-zone", default="UTC", show_default=True, help="Of times in the log that name none.")
+@click.option("--follow", is_flag=True, help="Watch the log grow; report a failure, a stall or a NaN loss.")
+@click.option("--until-end", is_flag=True, help="With --follow: stop once the job failed or finished.")
+@click.option("--stall-after", type=click.FloatRange(1), help="With --follow: seconds. [default: learned from the log]")
+@click.option("--show-prompt", is_flag=True, help="Print what a configured model would be sent, and send nothing.")
+@click.option("--no-record", is_flag=True, help="Leave nothing in the lake.")
+@lake_option
+@json_option
+def command(
+    log: Path,
+    telemetry: Path | None,
+    flight_recorder: Path | None,
+    job_id: str | None,
+    cluster_id: str | None,
+    run: int | None,
+    time_zone: str,
+    follow: bool,
+    until_end: bool,
+    stall_after: float | None,
+    show_prompt: bool,
+    no_record: bool,
+    lake: Path | None,
+    as_json: bool,
+) -> None:
+    """Say why a job died: the root cause, the lines that prove it, where it began, and what to do.
+
+    LOG is a file (plain, gzip or zstd), a folder of the ranks' files, or - for stdin. Nothing leaves this machine
+    unless a model is configured. If there is a lake, its telemetry and job tables are asked, and the diagnosis is
+    recorded in it.
+
+    \b
+    Example:  gpulake diagnose slurm-4711.out --telemetry runs/night1/node7
+    """
+    from gpulake.flow import Flow
+    from gpulake.flow.diagnosing import Question
+
+    flow = Flow(settings(lake=lake))
+    if lake is not None:
+        flow.lake.open()
+    if follow:
+        _follow(flow, log, time_zone, stall_after, until_end, as_json)
+        return
+    question = Question(log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record)
+    if show_prompt:
+        click.echo(flow.prompt(question))
+        return
+    from gpulake.cli._progress import progress_bar
+
+    with progress_bar(as_json) as report:
+        flow.report = report
+        answer = flow.diagnose(question)
+    _print(answer, as_json)
+
+
+def _print(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
+        return
+    from gpulake.cli._card import print_card
+
+    print_card(answer.diagnosis, answer.context, answer.notes, _width())
+
+
+def _width() -> int:
+    """A file or a pipe has no width to cut at."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def _follow(
+    flow: Flow, log: Path, time_zone: str, stall_after: float | None, is_until_end: bool, as_json: bool
+) -> None:
+    if str(log) == "-":
+        raise UsageError("what is piped in cannot be watched", "name the log, or diagnose it without --follow")
+    for notice in flow.follow(log, time_zone, stall_after, is_until_end):
+        if as_json:
+            click.echo(json.dumps(_document(notice)))
+        else:
+            _tell(notice)
+
+
+def _document(notice: Notice) -> dict[str, object]:
+    return {
+        "kind": notice.kind,
+        "noticed_at": notice.noticed_at.isoformat(),
+        "text": notice.text,
+        "line": notice.quote.line if notice.quote else None,
+        "diagnosis": notice.diagnosis.as_document() if notice.diagnosis else None,
+    }
+
+
+def _tell(notice: Notice) -> None:
+    from gpulake.cli._card import print_card
+
+    where = f" (line {notice.quote.line:,})" if notice.quote else ""
+    click.secho(f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}: {label(notice.text)}{where}", bold=True)
+    if notice.diagnosis:
+        print_card(notice.diagnosis, {}, width=_width())

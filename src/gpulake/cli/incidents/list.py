@@ -1,0 +1,46 @@
+"""gpulake incidents list: failures that were recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._words import Reason
+
+
+@click.command()
+@click.option("--state", type=click.Choice(["open", "acknowledged", "muted", "resolved"]), help="Only those.")
+@click.option("--reason", type=Reason(), help="Only those with this reason.")
+@lake_option
+@json_option
+def command(state: str | None, reason: str | None, lake: Path | None, as_json: bool) -> None:
+    """List incidents as they stand, the newest first.
+
+    \b
+    Example:  gpulake incidents list --state open --reason OutOfMemoryError
+    """
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.cli.incidents._showing import incident_document
+    from gpulake.core.words import label
+    from gpulake.flow.incidents import read_incidents
+    from gpulake.lake import Lake
+
+    found = read_incidents(Lake(settings(lake=lake)).open(), state, reason)
+    if as_json:
+        print_json([incident_document(one) for one in found])
+        return
+    rows = [
+        (
+            label(one.incident_id),
+            f"{one.opened_at or one.changed_at:%Y-%m-%d %H:%M}",
+            one.state,
+            label(one.reason),
+            one.is_confirmed,
+            label(one.subject, 60),
+            label(one.cause, 100),
+        )
+        for one in found
+    ]
+    print_table(("incident", "opened (UTC)", "state", "reason", "confirmed", "subject", "cause"), rows)

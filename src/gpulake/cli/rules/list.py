@@ -1,0 +1,65 @@
+"""gpulake rules list: what the diagnosis knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.core.errors import UsageError, choice_hint
+
+
+@click.command()
+@click.option("--family", help="Only the rules of this file, such as gpu_memory.")
+@click.option("--learned", "is_learned", is_flag=True, help="Learned ones, whatever became of them, with their ids.")
+@lake_option
+@json_option
+def command(family: str | None, is_learned: bool, lake: Path | None, as_json: bool) -> None:
+    """List the rules in force: those that are shipped, and learned ones that were approved.
+
+    \b
+    Example:  gpulake rules list --family gpu_memory
+    """
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.cli.rules._showing import learned_document, say
+    from gpulake.core.words import label
+    from gpulake.diagnose.definitions import definition_of
+    from gpulake.flow.learning import everything_learned, rules_in_force
+    from gpulake.lake import Lake
+
+    place = Lake(settings(lake=lake))
+    if is_learned:
+        known = everything_learned(place)
+        if as_json:
+            print_json([learned_document(one) for one in known])
+            return
+        rows = [
+            (one.rule_id, one.state, one.kind, label(one.name), _reason(one.definition), label(one.proposed_by, 40))
+            for one in known
+        ]
+        print_table(("id", "state", "kind", "name", "reason", "proposed by"), rows)
+        return
+    rules = rules_in_force(place, say)
+    if family is not None:
+        families = {rule.family for rule in rules}
+        if family not in families:
+            raise UsageError(f"no rules of family {family!r}", choice_hint(family, families))
+        rules = tuple(rule for rule in rules if rule.family == family)
+    if as_json:
+        print_json([{**definition_of(rule), "family": rule.family, "category": rule.category} for rule in rules])
+        return
+    columns = ("rule", "family", "role", "reason", "recovery", "cause")
+    print_table(
+        columns,
+        [
+            (rule.name, rule.family, rule.role, rule.reason, rule.recovery if rule.reason else "", label(rule.cause))
+            for rule in rules
+        ],
+    )
+
+
+def _reason(definition: dict[str, object]) -> str:
+    from gpulake.core.words import label
+
+    return label(definition.get("reason", ""), 40)

@@ -1,0 +1,110 @@
+"""A diagnosis from a log alone, and from what lies beside it: what scripts and notebooks call.
+
+from gpulake.diagnose.api import diagnose
+print(diagnose("slurm-4711.out").diagnosis.cause)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import available_timezones
+
+from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.errors import UsageError
+from gpulake.core.progress import Report, silent
+from gpulake.core.words import count
+from gpulake.diagnose.cause import explain
+from gpulake.diagnose.cost import gpu_hours_lost
+from gpulake.diagnose.digest import Digest
+from gpulake.diagnose.filters import Filters
+from gpulake.diagnose.flight_recorder import read_dumps
+from gpulake.diagnose.hang import explain_hang
+from gpulake.diagnose.reading import Logs, open_logs
+from gpulake.diagnose.rulebook import Rulebook, shipped
+from gpulake.diagnose.scan import scan
+from gpulake.diagnose.stories import read_stories
+from gpulake.diagnose.story import Story
+from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
+
+# Samples of the nodes and minutes of a story, from wherever they are kept.
+Witness = Callable[[Diagnosis, Story], Samples]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A diagnosis, and what it was drawn from."""
+
+    diagnosis: Diagnosis
+    story: Story
+    digests: tuple[Digest, ...]
+    notes: tuple[str, ...] = ()  # what the reader should know beside it
+
+    @property
+    def context(self) -> dict[tuple[str, int], str]:
+        """The lines that were kept, by file and number."""
+        return {(line.file, line.number): line.text for digest in self.digests for line in digest.lines}
+
+
+def diagnose(
+    log: str | Path,
+    *,
+    telemetry: Path | None = None,
+    flight_recorder: Path | None = None,
+    run: int | None = None,
+    time_zone: str = "UTC",
+    rulebook: Rulebook | None = None,
+    filters: Filters | None = None,
+    job_id: str | None = None,
+    cluster_id: str | None = None,
+    witness: Witness | None = None,
+    now: datetime | None = None,
+    report: Report = silent,
+) -> Answer:
+    """By rules, flight recorder and telemetry. Needs no lake, and leaves nothing anywhere."""
+    if time_zone not in available_timezones():
+        raise UsageError(f"no time zone named {time_zone!r}", "use a name such as UTC or Asia/Shanghai")
+    book = rulebook or shipped()
+    logs = open_logs(log)
+    digests, notes = _read(logs, book, filters, report)
+    story = _chosen(read_stories(digests, book, time_zone), run)
+    diagnosis = explain(story)
+    diagnosis = replace(diagnosis, job_id=job_id or story.job_id, cluster_id=cluster_id)
+    dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))
+    if dumps:
+        # Without a log there is no word of the rules to keep.
+        diagnosis = explain_hang(read_dumps(dumps), diagnosis if logs.files else None)
+    if telemetry:
+        samples = read_samples([telemetry], window_of(story), time_zone)
+        # How long ago the file was written is not known: that a node is silent at its end says nothing.
+        diagnosis = consult(diagnosis, story, samples, book)
+    if witness is not None:
+        diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
+    if diagnosis.gpu_hours_lost is None:
+        diagnosis = replace(diagnosis, gpu_hours_lost=gpu_hours_lost(diagnosis, story))
+    return Answer(diagnosis, story, digests, tuple(notes))
+
+
+def _read(
+    logs: Logs, rulebook: Rulebook, filters: Filters | None, report: Report
+) -> tuple[tuple[Digest, ...], list[str]]:
+    digests = []
+    notes = []
+    for place, file in enumerate(logs.files):
+        report(f"reading {file.name}", place / len(logs.files))
+        digests.append(scan(file.name if logs.is_folder else "", file.chunks(), rulebook, filters))
+        if file.trouble:
+            notes.append(file.trouble)
+    return tuple(digests), notes
+
+
+def _chosen(stories: list[Story], run: int | None) -> Story:
+    if not stories:
+        return Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)
+    if run is None:
+        return stories[-1]
+    if run > len(stories):
+        raise UsageError(f"the log holds {count(len(stories), 'run')}, not {run}", f"give --run 1 to {len(stories)}")
+    return stories[run - 1]

@@ -1,0 +1,93 @@
+"""GPU-hours that a failure cost: those held since the last checkpoint, or since the run began where there was none.
+
+From the job tables, where they know the job: GPUs that it held, from the checkpoint (or from when they were given to
+it) until they were free again, so that the time a hang kept them counts. A log that holds several runs of one job
+shares them out: a run ends when its log does, and only the last one holds them to the end. Else from the log alone:
+ranks times the time that it covers. Else nothing is said. A healthy run lost nothing; of a run whose outcome is unknown
+nobody can say.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gpulake.core.diagnosis import Diagnosis
+from gpulake.diagnose.story import Story
+from gpulake.lake import Reader
+
+NEEDED = {"silver_holdings", "silver_jobs"}
+# Attempts at the time of the log; without a time, the last try of each instance. Two clusters may use one job id:
+# then the times, or the caller, must tell which of them it was.
+HELD = """
+WITH held AS (
+    SELECT
+        holdings.cluster_id, holdings.gpus, holdings.held_from, holdings.held_until,
+        holdings.attempt = max(holdings.attempt) OVER (PARTITION BY holdings.instance_key) AS is_last
+    FROM silver_holdings AS holdings
+    INNER JOIN silver_jobs AS jobs ON holdings.job_key = jobs.job_key
+    WHERE
+        jobs.job_id = getvariable('job_id')
+        AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
+),
+run AS (
+    FROM held
+    WHERE
+        CASE
+            WHEN getvariable('began_at') IS NULL THEN is_last
+            ELSE
+                held_from <= getvariable('ended_at')::TIMESTAMPTZ
+                AND held_until >= getvariable('began_at')::TIMESTAMPTZ
+        END
+),
+lost AS (
+    SELECT
+        cluster_id, gpus,
+        greatest(held_from, coalesce(getvariable('since')::TIMESTAMPTZ, held_from)) AS lost_from,
+        least(held_until, coalesce(getvariable('until')::TIMESTAMPTZ, held_until)) AS lost_until
+    FROM run
+)
+SELECT
+    count(DISTINCT cluster_id) AS clusters, any_value(cluster_id) AS cluster_id,
+    sum(gpus * greatest(epoch(lost_until) - epoch(lost_from), 0)) / 3600 AS gpu_hours
+FROM lost
+"""
+
+
+def gpu_hours_lost(diagnosis: Diagnosis, story: Story, reader: Reader | None = None) -> float | None:
+    if diagnosis.verdict != "failed":
+        return 0.0 if diagnosis.verdict == "healthy" else None
+    hours = from_jobs(diagnosis, story, reader) if reader is not None else None
+    return hours if hours is not None else from_log(story)
+
+
+def from_log(story: Story) -> float | None:
+    if story.ranks is None or story.began_at is None or story.ended_at is None:
+        return None
+    since = max(story.began_at, story.checkpoint_at or story.began_at)
+    return story.ranks * max((story.ended_at - since).total_seconds(), 0.0) / 3600
+
+
+def from_jobs(diagnosis: Diagnosis, story: Story, reader: Reader) -> float | None:
+    job_id = diagnosis.job_id or story.job_id
+    if job_id is None or not {row["name"] for row in reader.query("SHOW TABLES").to_pylist()} >= NEEDED:
+        return None
+    is_timed = story.began_at is not None and story.ended_at is not None
+    since = story.checkpoint_at
+    if story.run > 1 and story.began_at is not None:
+        since = max(story.began_at, story.checkpoint_at or story.began_at)
+    row = reader.query(
+        HELD,
+        job_id=job_id,
+        cluster_id=diagnosis.cluster_id,
+        began_at=_text(story.began_at) if is_timed else None,
+        ended_at=_text(story.ended_at) if is_timed else None,
+        since=_text(since),
+        until=_text(story.ended_at) if story.run < story.runs else None,
+    ).to_pylist()[0]
+    if row["clusters"] != 1 or row["gpu_hours"] is None:
+        return None
+    return float(row["gpu_hours"])
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment is not None else None

@@ -1,0 +1,212 @@
+"""Who says a line, when, and how loudly: what launchers and loggers write before the words themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+MOST_PREFIXES = 8  # of one line: more than any launcher writes
+LONGEST_PREFIX = 600  # characters that are looked at
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LOUDNESS = {
+    **dict.fromkeys(("d", "debug", "trace", "t", "v", "verbose"), "debug"),
+    **dict.fromkeys(("i", "info", "success", "notice", "n"), "info"),
+    **dict.fromkeys(("w", "warn", "warning"), "warning"),
+    **dict.fromkeys(("e", "error", "err", "severe", "c", "critical", "f", "fatal", "crit"), "error"),
+}
+QUIET = ("debug", "info", "warning")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line without what its writers put before it."""
+
+    body: str
+    at: datetime | None = None
+    severity: str = ""  # debug, info, warning, error, or nothing where the line does not say
+    rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    name: str = ""  # of a Ray worker
+    has_bar: bool = False  # a progress bar stood before the words
+
+    @property
+    def voice(self) -> tuple[int | None, str | None, int | None, str]:
+        """Lines of one voice belong together, whatever others say in between."""
+        return (self.rank, self.host, self.pid, self.name)
+
+
+_TIME = r"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,:](?P<frac>\d{1,9}))?"
+_ZONE = r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
+_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|SEVERE|TRACE|SUCCESS|NOTICE)"
+_BAR = re.compile(r"[^|]{0,200}?\d{1,3}%\|[^|]*\| *[\d.,kMG]+/[\d.,kMG?]+ \[[^\]]*\]|\d+it \[[^\]]*\]")
+_PREFIXES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # [rank3]:  [Rank 3]  [default3]:  [rank 3]  Rank 3:  [3]:  [1,3]<stderr>:
+        r"\[(?:[Rr]ank|RANK|default)[ _=]?(?P<rank>\d+)\]:?\s?",
+        r"\[\d+,(?P<rank>\d+)\]<std(?:err|out)>:\s?",
+        r"\[(?P<rank>\d+)\]:\s?(?=\S| {2})",
+        r"(?:[Rr]ank|RANK)[ :=]?(?P<rank>\d+)(?::|\]| [-|])\s?",
+        # srun -l
+        r" {0,4}(?P<rank>\d{1,5}): (?=\S| )",
+        r" {0,4}(?P<rank>\d{1,5}):$",
+        # Ray: (main_task pid=12, ip=10.0.0.1)  (raylet)  (raylet, ip=10.0.0.1)
+        r"\((?P<name>[A-Za-z_][\w.:<>]*)?(?:,? ?pid=(?P<pid>\d+))?(?:, ip=(?P<host>[\w.:-]+))?\) (?=\S| )",
+        r"\[(?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" (?P<level>[DIWEFC]) (?P<pid>\d+) \d+\] ",
+        # NeMo
+        r"\[NeMo (?P<level>[DIWE]) (?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" [^\]]{1,80}\]\s?",
+        # Hugging Face: [INFO|trainer.py:4021] 2025-04-01 08:30:11,020 >>
+        r"\[" + _LEVEL + r"\|[^\]]{1,80}\] (?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" >>\s?",
+        # glog, with and without brackets, with and without a time
+        r"(?P<level>[IWEF])(?P<md>\d{4}) " + _TIME + r"\s+(?P<pid>\d+)(?: MainProcess)? [\w./<>-]+:\d+\]\s?",
+        r"\[(?P<level>[IWEF])(?P<md>\d{3,4}) " + _TIME + r" [\w./-]+:\d+\]\s?",
+        r"\[(?P<level>[IWEF]) [\w./-]+:\d+\]\s?",
+        # NCCL and dmesg
+        r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ \[-?\d+\] (?=\S)",
+        r"(?:<\d{1,4}>)?(?:[a-z0-9]+ *:(?P<level>[a-z]+) *: )(?=\d{4}-|\[)",
+        r"\[[A-Z][a-z]{2} (?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) " + _TIME + r" (?P<year>\d{4})\]\s?",
+        r"\[(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) (?P<year>\d{4}) " + _TIME + r"\]\s?",
+        r"(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]\d) " + _TIME + r" (?P<host>[\w.-]+) (?=\S+:)",
+        # times of all kinds of loggers
+        r" ?[\[(<]?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ,_]" + _TIME + _ZONE + r"[\])>]?(?: ?[-|:](?= ))?\s?",
+        r"(?P<us>\d\d/\d\d/\d{4}) " + _TIME + r"(?: -(?= ))?\s?",
+        # how loud: [INFO]  INFO:torch.x:  | INFO |  - WARNING -  [launch.py:324:main]
+        r" *[-|] *" + _LEVEL + r" *[-|]\s?",
+        r"\[" + _LEVEL + r"\]:?\s?",
+        _LEVEL + r"(?:[:|]| -)(?:[A-Za-z_][\w.]*:(?=\S)(?!//))?\s?",
+        _LEVEL + r" +(?:\| *)?(?=\S)",
+        r"\[[\w./-]+:\d+(?::\w+)?\]\s?",
+        r"torch\.distributed\.[\w.]+: (?=\[)",
+        # pdsh, pods: node1:  worker-0:
+        r"(?P<host>(?:node|worker|host|gpu|ip|master|compute|dgx|hgx|nid|pod)[\w-]*\d[\w.-]*): (?=\S| )",
+        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S| )",
+    )
+)
+_MLLOG = re.compile(r":::MLLOG (?P<json>\{.*\})")
+
+
+def read_said(text: str, time_zone: str = "UTC", year: int | None = None) -> Said:
+    """What a line says and who says it. A date without its year is of `year`, or of no time at all."""
+    if "\r" in text:
+        text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
+    if text.startswith("{") and text.endswith("}"):
+        return _of_json(text, time_zone)
+    said = Said(text)
+    for _ in range(MOST_PREFIXES):
+        stripped = _without_bar(said) or _without_prefix(said, time_zone, year)
+        if stripped is None:
+            break
+        said = stripped
+    if said.at is None and (logged := _MLLOG.search(said.body)):
+        said = replace(said, at=_millis(_document(logged["json"]).get("time_ms")))
+    return said
+
+
+def _without_bar(said: Said) -> Said | None:
+    bar = _BAR.match(said.body)
+    return replace(said, body=said.body[bar.end() :], has_bar=True) if bar else None
+
+
+def _without_prefix(said: Said, time_zone: str, year: int | None) -> Said | None:
+    head = said.body[:LONGEST_PREFIX]
+    for pattern in _PREFIXES:
+        if not (found := pattern.match(head)) or not found.end():
+            continue
+        words = found.groupdict()
+        if "name" in words and not (words["name"] or words["pid"]):
+            continue
+        rank, pid = words.get("rank"), words.get("pid")
+        return replace(
+            said,
+            body=said.body[found.end() :],
+            at=said.at or _at(words, time_zone, year),
+            severity=said.severity or _LOUDNESS.get((words.get("level") or "").lower(), ""),
+            rank=int(rank) if rank is not None and said.rank is None else said.rank,
+            host=said.host or words.get("host"),
+            pid=int(pid) if pid is not None and said.pid is None else said.pid,
+            name=said.name or words.get("name") or "",
+        )
+    return None
+
+
+def _at(words: dict[str, str | None], time_zone: str, year: int | None) -> datetime | None:
+    if words.get("h") is None:
+        return None
+    try:
+        y, m, d = _day(words, year)
+        fraction = int(((words.get("frac") or "") + "000000")[:6])
+        clock = (int(words["h"] or 0), int(words["mi"] or 0), int(words["s"] or 0), fraction)
+        told = datetime(y, m, d, *clock)  # noqa: DTZ001 - the zone is told below
+        zone = words.get("zone")
+        if zone and zone not in ("Z", "UTC"):
+            return datetime.fromisoformat(told.isoformat() + zone).astimezone(UTC)
+        return told.replace(tzinfo=UTC if zone else _zone(time_zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _day(words: dict[str, str | None], year: int | None) -> tuple[int, int, int]:
+    if date := words.get("date"):
+        y, m, d = date.replace("/", "-").split("-")
+        return int(y), int(m), int(d)
+    if us := words.get("us"):
+        m, d, y = us.split("/")
+        return int(y), int(m), int(d)
+    told = words.get("year")
+    if told is None and year is None:
+        raise ValueError("no year")
+    y_number = int(told) if told is not None else year or 0
+    if mon := words.get("mon"):
+        return y_number, _MONTHS.index(mon) + 1, int(words["day"] or 0)
+    md = words.get("md") or ""
+    return y_number, int(md[:-2]), int(md[-2:])
+
+
+@lru_cache(maxsize=8)
+def _zone(name: str) -> Any:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return UTC
+
+
+def _of_json(text: str, time_zone: str) -> Said:
+    """A line of a container's log, where the words are one of several fields."""
+    document = _document(text)
+    body = next((document[key] for key in ("log", "message", "msg") if isinstance(document.get(key), str)), None)
+    if body is None:
+        return Said(text)
+    said = read_said(body.rstrip("\n"), time_zone) if not body.startswith("{") else Said(body)
+    told = next((document[key] for key in ("time", "timestamp", "ts", "@timestamp") if key in document), None)
+    level = next((document[key] for key in ("level", "severity", "levelname") if key in document), "")
+    return replace(said, at=said.at or _told(told), severity=said.severity or _LOUDNESS.get(str(level).lower(), ""))
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _told(value: object) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    return _millis(value * 1000) if isinstance(value, int | float) and 1e8 < value < 1e10 else _millis(value)
+
+
+def _millis(value: object) -> datetime | None:
+    if not isinstance(value, int | float) or not 1e11 < value < 1e13:
+        return None
+    return datetime.fromtimestamp(value / 1000, UTC)

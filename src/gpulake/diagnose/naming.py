@@ -1,0 +1,38 @@
+"""How people name a rule or an incident: by its id, by the beginning of one, or by its name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+
+from gpulake.core.errors import UsageError
+from gpulake.core.words import label
+
+MOST_SHOWN = 5
+
+
+def the_one(given: str, known: Collection[str], noun: str, how: str) -> str:
+    """The id that is meant; `how` tells where the ids are listed."""
+    if given in known:
+        return given
+    begun = sorted(one for one in known if given and one.startswith(given))
+    if len(begun) == 1:
+        return begun[0]
+    shown = label(given, 80)
+    if begun:
+        some = ", ".join(begun[:MOST_SHOWN]) + (" and more" if len(begun) > MOST_SHOWN else "")
+        raise UsageError(f"{shown!r} begins {len(begun)} {noun}s", f"choose from: {some}")
+    near = difflib.get_close_matches(given, sorted(known), n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"list them with: {how}"
+    raise UsageError(f"no {noun} {shown!r}", hint)
+
+
+def name_for(text: str, taken: Iterable[str]) -> str:
+    """A name for a rule from the words of its line."""
+    words = re.findall(r"[a-z]{2,}", text.lower())[:6]
+    stem = "_".join(("learned", *words))[:50].rstrip("_")
+    used = set(taken)
+    if stem not in used:
+        return stem
+    return next(name for number in range(2, len(used) + 3) if (name := f"{stem}_{number}") not in used)

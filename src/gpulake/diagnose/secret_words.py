@@ -1,0 +1,162 @@
+"""Where a line holds a secret: by the shape of a token, by the name that stands before it, or by its randomness.
+
+A finder takes a text and gives what to hide, from one place to another. Patterns are RE2's: linear on any text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import re2
+
+Span = tuple[int, int, str]  # start, end, kind
+SECRET = "SECRET"  # noqa: S105 - the kind, not one of them
+
+_NO_VALUE = {"none", "null", "nil", "true", "false", "undefined", "unset", "missing", "empty", "required", "invalid"}
+
+_TOKEN = re2.compile(
+    "|".join(
+        (
+            r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ABIA|ACCA)[A-Z0-9]{16}",
+            r"(?:hf|api_org)_[A-Za-z0-9]{20,}",
+            r"gh[pousr]_[A-Za-z0-9]{20,}",
+            r"github_pat_\w{20,}",
+            r"gl(?:pat|dt|rt|cbt)-[\w-]{16,}",
+            r"\bsk-[\w-]{16,}",
+            r"\b[sr]k_(?:live|test)_\w{16,}",
+            r"xox[a-z]-[\w-]{10,}",
+            r"xapp-[\w-]{10,}",
+            r"AIza[\w-]{35}",
+            r"ya29\.[\w.-]{16,}",
+            r"nvapi-[\w-]{20,}",
+            r"npm_[A-Za-z0-9]{30,}",
+            r"pypi-[\w-]{30,}",
+            r"dckr_pat_[\w-]{20,}",
+            r"dop_v1_[0-9a-f]{40,}",
+            r"dapi[0-9a-f]{32}",
+            r"hv[sbr]\.[\w-]{20,}",
+            r"wandb_v[0-9]+_\w{20,}",
+            r"eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
+            r"[0-9a-fA-F]{32,}",
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*",
+        )
+    )
+)
+
+_NAMES = (
+    r"passw(?:or)?d|passphrase|passcode|pwd|secrets?|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key"
+    r"|(?:auth|access|refresh|session|security|bearer|vault|hf|hub|github|gitlab|wandb|slack|bot|api|id|user)[_-]?token"
+    r"|client[_-]?secret|credentials?|auth[_-]?key|authkey|account[_-]?key|signing[_-]?key|encryption[_-]?key"
+)
+# Quoted, quoted within a quoted text, or up to the next space: a value may hold commas and brackets.
+_VALUE = r'(?:[bruf]?"((?:[^"\\]|\\.)+)"|[bruf]?\'((?:[^\'\\]|\\.)+)\'|\\"([^"\\]+)\\"|(\S+))'
+_NAMED = re2.compile(rf"(?i)(?:{_NAMES})[\w.-]*[\\\"'\]]*\s*(?:=>|:=|==|=|:)\s*{_VALUE}")
+_FLAG = re2.compile(rf"(?i)--?[\w-]*(?:{_NAMES})(?:[_-]\w+)*\s+{_VALUE}")
+_TOKEN_FLAG = re2.compile(rf"(?i)--?[\w-]*token\s+{_VALUE}")
+_HEADER = re2.compile(
+    r"(?i)authorization[\\\"']*\s*[:=]\s*[\\\"']*(?:(?:bearer|basic|token|digest|negotiate)\s+)?([^\s\"'\\]+)"
+    r"|\b(?:set-)?cookie[\\\"']*\s*[:=]\s*(\S.*)"
+    r"|\bsshpass\s+-p\s*(\S+)"
+    r"|\bcurl\b.*?\s(?:-u|--user)[\s=]*(\S+:\S+)"
+)
+_SCHEME = re2.compile(r"(?i)\b(?:bearer|basic|token)\s+([\w.~+/=-]{8,})")
+# Names that are mostly harmless (a key of a dictionary, a token of a text): the value itself must look like a secret.
+_WEAK = re2.compile(
+    rf"(?i)(?:key|token|auth|session|cookie|cred|signature|sig|salt|hash|nonce|pass)[\w-]*[\\\"'\]]*\s*[=:]\s*{_VALUE}"
+)
+_RUN = re2.compile(r"[A-Za-z0-9+/_=-]{20,}")
+_ALPHANUMERIC = re2.compile(r"[A-Za-z0-9]+")
+
+
+def tokens(text: str) -> Iterator[Span]:
+    for match in _TOKEN.finditer(text):
+        yield match.start(), match.end(), SECRET
+
+
+def named(text: str) -> Iterator[Span]:
+    """Values of settings, flags and headers whose name says what they are."""
+    for pattern in (_NAMED, _HEADER):
+        for start, end in _groups(pattern, text):
+            if not _is_nothing(text[start:end]):
+                yield start, end, SECRET
+    for pattern in (_FLAG, _TOKEN_FLAG):
+        for start, end in _groups(pattern, text):
+            value = text[start:end]
+            is_count = pattern is _TOKEN_FLAG and _is_number(value)
+            if not _is_nothing(value) and not value.startswith("-") and not is_count:
+                yield start, end, SECRET
+
+
+def likely(text: str) -> Iterator[Span]:
+    """Values that look like a secret after a name that could be one's."""
+    for start, end in _groups(_SCHEME, text):
+        if _is_mixed(text[start:end]):
+            yield start, end, SECRET
+    for start, end in _groups(_WEAK, text):
+        value = text[start:end].rstrip(",;)]}\"'")
+        if len(value) >= 8 and _is_mixed(value) and "/" not in value[:1]:
+            yield start, start + len(value), SECRET
+
+
+def random_runs(text: str) -> Iterator[Span]:
+    """Long runs of letters and digits that nobody would have typed. A mangled C++ symbol is none: it tells a lot."""
+    for match in _RUN.finditer(text):
+        run = match.group()
+        if "_Z" not in run[:3] and _is_random(run):
+            yield match.start(), match.end(), SECRET
+
+
+def is_key_body(line: str) -> bool:
+    """A line of a key in base64, perhaps after a prefix of the log's."""
+    words = line.split()
+    return bool(words) and re2.fullmatch(r"[A-Za-z0-9+/]{16,}={0,2}", words[-1]) is not None
+
+
+def is_key_end(line: str) -> bool:
+    return re2.fullmatch(r"[A-Za-z0-9+/]{1,}={0,2}", line.strip()) is not None
+
+
+def _groups(pattern: re2._Regexp, text: str) -> Iterator[tuple[int, int]]:
+    """Where the first group that matched lies."""
+    for match in pattern.finditer(text):
+        for group in range(1, pattern.groups + 1):
+            start, end = match.span(group)
+            if start >= 0:
+                if end > start:
+                    yield start, end
+                break
+
+
+def _is_nothing(value: str) -> bool:
+    plain = value.strip("\"'\\,;)]}(<>[{*.x-").lower()
+    return not plain or plain in _NO_VALUE
+
+
+def _is_number(value: str) -> bool:
+    return re2.fullmatch(r"[0-9.,e+-]+", value) is not None
+
+
+def _is_mixed(value: str) -> bool:
+    """Letters and digits, and no plain amount, version or name with a number at its end."""
+    letters = sum(character.isalpha() for character in value)
+    digits = sum(character.isdigit() for character in value)
+    return letters >= 2 and digits >= 2 and _entropy(value) >= 2.5 and not value.startswith(("0x", "cuda:"))
+
+
+def _is_random(run: str) -> bool:
+    longest = max((match.group() for match in _ALPHANUMERIC.finditer(run)), key=len, default="")
+    if len(longest) < 16:
+        return False
+    digits = sum(character.isdigit() for character in longest)
+    letters = len(longest) - digits
+    if digits < 2 or letters < 3 or _entropy(longest) < 3.2:
+        return False
+    has_cases = longest.lower() != longest and longest.upper() != longest
+    return has_cases or digits / len(longest) >= 0.15
+
+
+def _entropy(text: str) -> float:
+    """Bits a character, by how often each occurs in the text itself."""
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())

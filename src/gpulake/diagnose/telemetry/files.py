@@ -1,0 +1,90 @@
+"""Telemetry from files: what each is, is told by what it says. Rows that cannot be read are counted, not fatal."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import tzinfo
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import IO
+from zoneinfo import ZoneInfo
+
+from gpulake.core.errors import InputError
+from gpulake.diagnose.telemetry import exposition, json_rows, kernel_lines, smi_csv
+from gpulake.diagnose.telemetry.samples import Gathering, Samples, Window
+
+HEAD_LINES = 50
+LONGEST_LINE = 1 << 20
+MOST_FILES = 10_000
+HINT = (
+    "give JSON lines of a collected run (gpulake collect), its folder, a log of nvidia-smi --query-gpu --format=csv,"
+    " a page of dcgm-exporter, or a kernel log"
+)
+
+
+def read_samples(paths: Sequence[Path], window: Window | None = None, time_zone: str = "UTC") -> Samples:
+    """Of files and folders. What lies outside of the window is not kept; times without a zone are of time_zone.
+
+    In a folder, files of other kinds are passed over, and a file whose rows name no node is of the node that it is
+    called after.
+    """
+    gathering = Gathering(window or Window())
+    zone = ZoneInfo(time_zone)
+    for path in paths:
+        if path.is_dir():
+            known = [_read(file, gathering, zone, _node_of(file)) for file in _files(path)]
+            if not any(known):
+                raise InputError(f"{path}: nothing in this folder is telemetry", HINT)
+        elif not _read(path, gathering, zone, ""):
+            raise InputError(f"{path} is no telemetry that we know", HINT)
+    return gathering.finished()
+
+
+def _files(folder: Path) -> list[Path]:
+    return list(islice((path for path in sorted(folder.rglob("*")) if path.is_file()), MOST_FILES))
+
+
+def _node_of(file: Path) -> str:
+    folder = file.parent.parent if file.parent.name in ("cctf", "CTS") else file.parent
+    return folder.name if file.suffix == ".jsonl" else file.name.split(".")[0]
+
+
+def _read(path: Path, gathering: Gathering, zone: tzinfo, node: str) -> bool:
+    """False where it is something else."""
+    try:
+        written_at = path.stat().st_mtime
+        with _text(path) as file:
+            head = list(islice(_lines(file), HEAD_LINES))
+        with _text(path) as file:
+            lines = _lines(file)
+            if json_rows.is_telling(head):
+                json_rows.read(lines, gathering, node)
+            elif smi_csv.fields(next((line for line in head if line.strip()), "")):
+                smi_csv.read(lines, gathering, node, zone)
+            elif exposition.is_telling(head):
+                exposition.read(lines, gathering, node, written_at)
+            elif kernel_lines.is_telling(head):
+                kernel_lines.read(lines, gathering, node, zone, written_at)
+            else:
+                return False
+    except (OSError, EOFError) as error:
+        raise InputError(f"cannot read {path}: {error.args[-1] if error.args else error}", HINT) from error
+    return True
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[IO[str]]:
+    with path.open("rb") as plain:
+        is_packed = plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        content = gzip.GzipFile(fileobj=plain) if is_packed else plain
+        with TextIOWrapper(content, encoding="utf-8-sig", errors="replace", newline="\n") as text:
+            yield text
+
+
+def _lines(file: IO[str]) -> Iterator[str]:
+    """A line without end must not fill the memory: it is cut, and its parts are no rows."""
+    return iter(lambda: file.readline(LONGEST_LINE), "")

@@ -1,0 +1,134 @@
+"""Telemetry from the lake: what it has of the nodes of a run, in the minutes of that run.
+
+The nodes are those that the log names, else the machines that the job tables say the job ran on. Finding nothing is no
+error: most logs come from machines that nobody watches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpulake.core.diagnosis import Diagnosis
+from gpulake.diagnose.story import Story
+from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent, Samples, Window
+from gpulake.lake import Reader
+
+ROWS = 16_384
+JOB_TABLES = {"silver_holdings", "silver_jobs", "silver_nodes"}
+# A log may say the short name of a node and the sampler its whole one, or the other way round: both are made short.
+KNOWN = "SELECT DISTINCT node_id FROM silver_nodes"
+OF_JOB = """
+SELECT DISTINCT nodes.node_id
+FROM silver_jobs AS jobs
+INNER JOIN silver_holdings AS holdings ON jobs.job_key = holdings.job_key
+INNER JOIN silver_nodes AS nodes ON holdings.machine_key = nodes.machine_key
+WHERE
+    jobs.job_id = getvariable('job_id')
+    AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
+    AND epoch(holdings.held_from) <= getvariable('until') AND epoch(holdings.held_until) >= getvariable('since')
+"""
+GPUS = """
+SELECT
+    epoch(sampled_at) AS at_seconds, node_id AS node, gpu_id AS gpu, busy_ratio, memory_used_bytes, memory_total_bytes,
+    power_watts, temperature_celsius, slowdown_temperature_celsius, ecc_corrected_total AS ecc_corrected,
+    ecc_uncorrected_total AS ecc_uncorrected, last_xid, clock_event_reasons
+FROM silver_gpu_samples
+WHERE
+    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
+    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
+ORDER BY sampled_at
+"""
+HOSTS = """
+SELECT
+    epoch(sampled_at) AS at_seconds, node_id AS node, memory_available_bytes, memory_free_bytes, memory_total_bytes,
+    cpu_busy_ratio, oom_kills_total AS oom_kills
+FROM silver_host_samples
+WHERE
+    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
+    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
+ORDER BY sampled_at
+"""
+PROCESSES = """
+SELECT
+    node_id AS node, pid, any_value(command) AS name, epoch(min(sampled_at)) AS first_seconds,
+    epoch(max(sampled_at)) AS last_seconds, max(rss_bytes) AS peak_rss_bytes, arg_max(rss_bytes, sampled_at) AS last_rss
+FROM silver_process_samples
+WHERE
+    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
+    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
+GROUP BY node_id, pid
+ORDER BY node_id, pid
+"""
+EVENTS = """
+SELECT epoch(happened_at) AS at_seconds, node_id AS node, kind, subject, code, pid, message
+FROM silver_node_events
+WHERE
+    epoch(happened_at) BETWEEN getvariable('since') AND getvariable('until')
+    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
+ORDER BY happened_at
+"""
+
+
+def samples_from_lake(reader: Reader, diagnosis: Diagnosis, story: Story, window: Window) -> Samples:
+    """Without a time or a node there is nothing to look for."""
+    if window.since is None or window.until is None:
+        return Samples()
+    tables = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    nodes = _nodes(reader, tables, diagnosis, story, window)
+    gathering = Gathering(window)
+    asked = {"nodes": json.dumps(nodes), "since": window.since, "until": window.until}
+    for table, (query, add) in SOURCES.items():
+        if nodes and table in tables:
+            for row in _rows(reader, query, asked):
+                add(gathering, row)
+    return gathering.finished()
+
+
+def _add_gpu(gathering: Gathering, row: dict[str, Any]) -> None:
+    if gathering.counts(row["at_seconds"]):
+        gathering.add_gpu(GpuSample(**row))
+
+
+def _add_host(gathering: Gathering, row: dict[str, Any]) -> None:
+    if gathering.counts(row["at_seconds"]):
+        gathering.add_host(HostSample(**row))
+
+
+def _add_process(gathering: Gathering, row: dict[str, Any]) -> None:
+    for at, rss in ((row["first_seconds"], row["peak_rss_bytes"]), (row["last_seconds"], row["last_rss"])):
+        gathering.add_process(row["node"], row["pid"], at, row["name"] or "", rss)
+
+
+def _add_event(gathering: Gathering, row: dict[str, Any]) -> None:
+    if gathering.counts(row["at_seconds"]):
+        gathering.add_event(NodeEvent(**{**row, "subject": row["subject"] or "", "message": row["message"] or ""}))
+
+
+SOURCES: dict[str, tuple[str, Callable[[Gathering, dict[str, Any]], None]]] = {
+    "silver_gpu_samples": (GPUS, _add_gpu),
+    "silver_host_samples": (HOSTS, _add_host),
+    "silver_process_samples": (PROCESSES, _add_process),
+    "silver_node_events": (EVENTS, _add_event),
+}
+
+
+def _rows(reader: Reader, query: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for batch in reader.stream(query, ROWS, **asked):
+        yield from batch.to_pylist()
+
+
+def _nodes(reader: Reader, tables: set[str], diagnosis: Diagnosis, story: Story, window: Window) -> list[str]:
+    named = [*story.hosts, *([diagnosis.node] if diagnosis.node else [])]
+    short = sorted({name.split(".")[0].lower() for name in named})
+    job_id = diagnosis.job_id or story.job_id
+    if "silver_nodes" in tables and short:
+        known = {str(row["node_id"]).split(".")[0].lower() for row in reader.query(KNOWN).to_pylist()}
+        if found := [name for name in short if name in known]:
+            return found
+    if not tables >= JOB_TABLES or job_id is None:
+        return []
+    span: dict[str, Any] = {"since": window.since, "until": window.until}
+    rows = reader.query(OF_JOB, job_id=job_id, cluster_id=diagnosis.cluster_id, **span).to_pylist()
+    return sorted({str(row["node_id"]).split(".")[0].lower() for row in rows})

@@ -1,0 +1,200 @@
+"""What one moment of a node or a GPU says, and how many such moments are kept in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+# Of one GPU or node. More are thinned out, the older ones first: what came before the end is what counts.
+MOST_SAMPLES = 8_192
+MOST_EVENTS = 4_096
+MOST_PROCESSES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """None: it does not say. Times are seconds of the epoch: a day of samples is compared with them, over and over."""
+
+    at_seconds: float
+    node: str
+    gpu: str
+    busy_ratio: float | None = None
+    memory_used_bytes: float | None = None
+    memory_total_bytes: float | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    slowdown_temperature_celsius: float | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    last_xid: int | None = None
+    clock_event_reasons: int | None = None  # NVML's bit mask
+    pids: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    at_seconds: float
+    node: str
+    memory_available_bytes: float | None = None  # what programs could still get
+    memory_free_bytes: float | None = None  # what nothing uses: caches are not in it
+    memory_total_bytes: float | None = None
+    cpu_busy_ratio: float | None = None
+    oom_kills: int | None = None  # since boot
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    at_seconds: float
+    node: str
+    kind: str  # xid, sxid, oom_kill, link_down, gpu_lost and so on
+    subject: str = ""
+    code: int | None = None
+    pid: int | None = None
+    message: str = ""
+
+
+@dataclass
+class Process:
+    """A process over the time that it was seen."""
+
+    node: str
+    pid: int
+    name: str
+    first_seconds: float
+    last_seconds: float
+    peak_rss_bytes: float = 0.0
+    last_rss_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time that counts, in seconds of the epoch; None: all of it."""
+
+    since: float | None = None
+    until: float | None = None
+
+    def holds(self, at_seconds: float) -> bool:
+        return (self.since is None or at_seconds >= self.since) and (self.until is None or at_seconds <= self.until)
+
+
+@dataclass(frozen=True)
+class Samples:
+    gpus: dict[tuple[str, str], tuple[GpuSample, ...]] = field(default_factory=dict)  # by node and GPU, in time
+    hosts: dict[str, tuple[HostSample, ...]] = field(default_factory=dict)
+    events: tuple[NodeEvent, ...] = ()
+    processes: tuple[Process, ...] = ()
+    first_seconds: float | None = None  # of all that was read, whether it counts or not
+    last_seconds: float | None = None
+    notes: tuple[str, ...] = ()  # what could not be read, a sentence each
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Those that were sampled; an event alone does not say that anybody looked."""
+        return tuple(sorted({node for node, _ in self.gpus} | set(self.hosts)))
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.gpus or self.hosts or self.events)
+
+
+Sample = TypeVar("Sample", GpuSample, HostSample)
+
+
+class Series(Generic[Sample]):
+    """The samples of one subject. Every other one of the older half goes when there are too many."""
+
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []
+
+    def add(self, sample: Sample) -> None:
+        self._samples.append(sample)
+        if len(self._samples) > MOST_SAMPLES:
+            half = len(self._samples) // 2
+            self._samples[:half] = self._samples[:half:2]
+
+    def sorted(self) -> tuple[Sample, ...]:
+        return tuple(sorted(self._samples, key=lambda sample: sample.at_seconds))
+
+
+class Gathering:
+    """Samples as they are read."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.rows = 0  # those that said something, in the window or not
+        self.bad_rows = 0
+        self._gpus: dict[tuple[str, str], Series[GpuSample]] = {}
+        self._hosts: dict[str, Series[HostSample]] = {}
+        self._events: list[NodeEvent] = []
+        self._processes: dict[tuple[str, int], Process] = {}
+        self._first: float | None = None
+        self._last: float | None = None
+        self._notes: list[str] = []
+
+    def counts(self, at_seconds: float) -> bool:
+        """Whether what is said of this moment is wanted; that it was said is remembered."""
+        self.rows += 1
+        self._first = at_seconds if self._first is None else min(self._first, at_seconds)
+        self._last = at_seconds if self._last is None else max(self._last, at_seconds)
+        return self.window.holds(at_seconds)
+
+    def add_gpu(self, sample: GpuSample) -> None:
+        self._gpus.setdefault((sample.node, sample.gpu), Series()).add(sample)
+
+    def add_host(self, sample: HostSample) -> None:
+        self._hosts.setdefault(sample.node, Series()).add(sample)
+
+    def add_event(self, event: NodeEvent) -> None:
+        if len(self._events) < MOST_EVENTS:
+            self._events.append(event)
+
+    def add_process(
+        self, node: str, pid: int, at_seconds: float, name: str = "", rss_bytes: float | None = None
+    ) -> None:
+        known = self._processes.get((node, pid))
+        if known is None:
+            if len(self._processes) >= MOST_PROCESSES:
+                return
+            known = self._processes[node, pid] = Process(node, pid, name, at_seconds, at_seconds)
+        known.first_seconds = min(known.first_seconds, at_seconds)
+        if at_seconds >= known.last_seconds:
+            known.last_seconds = at_seconds
+            known.last_rss_bytes = rss_bytes if rss_bytes is not None else known.last_rss_bytes
+        known.peak_rss_bytes = max(known.peak_rss_bytes, rss_bytes or 0.0)
+        known.name = known.name or name
+
+    def note(self, sentence: str) -> None:
+        self._notes.append(sentence)
+
+    def finished(self) -> Samples:
+        notes = list(self._notes)
+        if self.bad_rows:
+            notes.append(f"{self.bad_rows} rows of the telemetry could not be read and were left out.")
+        return Samples(
+            gpus={subject: series.sorted() for subject, series in sorted(self._gpus.items())},
+            hosts={node: series.sorted() for node, series in sorted(self._hosts.items())},
+            events=tuple(sorted(self._events, key=lambda event: event.at_seconds)),
+            processes=tuple(self._processes[key] for key in sorted(self._processes)),
+            first_seconds=self._first,
+            last_seconds=self._last,
+            notes=tuple(notes),
+        )
+
+
+def joined(parts: Iterable[Samples]) -> Samples:
+    """Of a file and of the lake, say: a subject that both know is told by the first."""
+    found = Samples()
+    for part in parts:
+        times = [t for t in (found.first_seconds, part.first_seconds) if t is not None]
+        ends = [t for t in (found.last_seconds, part.last_seconds) if t is not None]
+        found = Samples(
+            gpus={**part.gpus, **found.gpus},
+            hosts={**part.hosts, **found.hosts},
+            events=tuple(sorted({*found.events, *part.events}, key=lambda event: event.at_seconds)),
+            processes=(*found.processes, *part.processes),
+            first_seconds=min(times) if times else None,
+            last_seconds=max(ends) if ends else None,
+            notes=(*found.notes, *part.notes),
+        )
+    return found

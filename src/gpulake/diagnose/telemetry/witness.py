@@ -1,0 +1,75 @@
+"""What the samples of a run say of it, and what that changes.
+
+The log is heard first. Samples decide where it cannot know (why a process was killed, why a log just stops), where they
+saw the machine fail behind an error of CUDA or NCCL, and whether memory leaked. Everything else they only tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from gpulake.core.diagnosis import CATEGORY_OF, Diagnosis
+from gpulake.core.words import label
+from gpulake.diagnose.rulebook import Rulebook
+from gpulake.diagnose.story import Story
+from gpulake.diagnose.telemetry.activity import gone_nodes, hang, starvation
+from gpulake.diagnose.telemetry.findings import Decision, Finding
+from gpulake.diagnose.telemetry.hardware import broken_hardware, heat
+from gpulake.diagnose.telemetry.memory import gpu_memory, host_memory
+from gpulake.diagnose.telemetry.samples import Samples
+from gpulake.diagnose.telemetry.scene import Scene, set_scene
+
+MOST_SENTENCES = 12
+
+
+def consult(
+    diagnosis: Diagnosis,
+    story: Story,
+    samples: Samples,
+    rulebook: Rulebook | None = None,
+    now: datetime | None = None,
+) -> Diagnosis:
+    """The diagnosis with what the samples say. `rulebook` knows what to do about an Xid; with `now`, a node that has
+    been silent since the log stopped is one that went down."""
+    scene, sentences = set_scene(diagnosis, story, samples)
+    findings = list(_findings(diagnosis, story, scene, rulebook, now)) if scene is not None else []
+    sentences += [finding.sentence for finding in findings]
+    # Names of processes, GPUs and nodes are others' words: they must not steer a terminal.
+    plain = [label(sentence) for sentence in sentences[:MOST_SENTENCES]]
+    told = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
+    decision = next((finding.decision for finding in findings if finding.decision is not None), None)
+    return told if decision is None else _decided(told, story, decision)
+
+
+def _findings(
+    diagnosis: Diagnosis, story: Story, scene: Scene, rulebook: Rulebook | None, now: datetime | None
+) -> Iterator[Finding]:
+    """The first that decides counts: a broken machine explains a kill and a hang, and neither explains it."""
+    yield from broken_hardware(diagnosis, story, scene, rulebook)
+    yield from host_memory(diagnosis, story, scene)
+    yield from gone_nodes(diagnosis, story, scene, now)
+    yield from hang(diagnosis, story, scene)
+    yield from gpu_memory(diagnosis, scene)
+    yield from heat(scene)
+    yield from starvation(diagnosis, scene)
+
+
+def _decided(diagnosis: Diagnosis, story: Story, decision: Decision) -> Diagnosis:
+    """The lines of the log stay as evidence: they are where the fault struck. One that just stops ends with one."""
+    is_new = decision.reason != diagnosis.reason
+    return replace(
+        diagnosis,
+        verdict="failed",
+        category=CATEGORY_OF[decision.reason],
+        reason=decision.reason,
+        cause=label(decision.cause),
+        remedy=label(decision.remedy),
+        evidence=diagnosis.evidence or story.last_lines[-1:],
+        node=label(decision.node) if decision.node else diagnosis.node,
+        recovery=decision.recovery,
+        confidence=decision.confidence,
+        method="telemetry",
+        rule="" if is_new else diagnosis.rule,
+    )

@@ -1,0 +1,163 @@
+"""Recovering from an incident: what the lake knows of it, the plan, and who carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gpulake.act.audit import (
+    DRY_RUN,
+    AuditRow,
+    is_complete,
+    is_real,
+    last_of_each,
+    last_recovery,
+    read_rows,
+)
+from gpulake.act.budget import Budget, breaker, budget, made_progress, restarts_of
+from gpulake.act.cases import Case, read_case
+from gpulake.act.checkpoints import Choice, last_good
+from gpulake.act.machines import read_machines
+from gpulake.act.policy import Choose, Situation, decide
+from gpulake.act.recoveries import RECOVERIES, safe_node
+from gpulake.act.recovering import Execution, Rescue, in_doubt, prepare, recovery_id
+from gpulake.act.running import SAFE, Outcome, run, small_environment
+from gpulake.core.clock import Clock
+from gpulake.core.config import Config
+from gpulake.core.errors import ActError, InputError
+from gpulake.core.placeholders import filled
+from gpulake.lake import Lake
+
+
+@dataclass(frozen=True)
+class Asked:
+    incident: str  # its id, or enough of the beginning
+    executor: str | None = None
+    is_executed: bool = False
+    is_again: bool = False  # what was done, or may have been done, is done again
+    checkpoints: Path | None = None
+    nodes: tuple[str, ...] = ()  # of the job
+    job_id: str | None = None
+
+
+def run_small(arguments: Sequence[str], most_seconds: float) -> Outcome:
+    return run(arguments, most_seconds, small_environment())
+
+
+@dataclass(frozen=True)
+class Recovering:
+    lake: Lake
+    config: Config
+    clock: Clock
+    run_id: str
+    run: Callable[[Sequence[str], float], Outcome] = run_small
+
+    def recover(self, asked: Asked) -> Rescue:
+        """The plan; with is_executed it is carried out, which only one at a time may do."""
+        settings = self.config.recoveries
+        name = asked.executor or settings.executor
+        executor = RECOVERIES.get(name)(settings)
+        nodes = tuple(map(safe_node, asked.nodes))
+        case = read_case(
+            self.lake.journal("incident_events"), self.lake.journal("diagnoses"), asked.incident, asked.job_id
+        )
+        rows = read_rows(self.lake.journal("recoveries"))
+        audit = [row for row in rows if is_real(row)]
+        own = last_recovery(audit, case.incident_id)
+        done_at = own[-1].stepped_at if is_complete(own) else None
+        situation = self._situation(case, audit, asked, nodes)
+        attempt = own[0].attempt if own else situation.budget.attempt
+        if done_at and asked.is_again:
+            own, done_at, attempt = [], None, max(attempt + 1, situation.budget.attempt)
+        plan = decide(case, situation)
+        rescue = Rescue(
+            own[0].recovery_id if own else recovery_id(case, attempt),
+            attempt,
+            name,
+            case,
+            plan,
+            situation.budget,
+            situation.breaker,
+            prepare(case, plan, executor, attempt),
+            done_at=done_at,
+            in_doubt=in_doubt(own),
+        )
+        if not asked.is_executed or done_at or not plan.steps:
+            return rescue
+        execution = Execution(
+            rescue, executor, settings, self._record, self.run, self.clock.now, self.run_id, own=last_of_each(own)
+        )
+        if name == DRY_RUN:
+            return execution.plan_only([row for row in rows if not is_real(row)])
+        if rescue.in_doubt and not asked.is_again:
+            raise ActError(rescue.in_doubt, "look at the cluster; take it again with --again")
+        return execution.carry_out()
+
+    def _situation(self, case: Case, audit: list[AuditRow], asked: Asked, nodes: tuple[str, ...]) -> Situation:
+        settings, cluster = self.config.recoveries, case.diagnosis.cluster_id
+        folder = self._folder(case, asked)
+        choose = _chooser(folder)
+        every = _of_job(audit, case)
+        # What was done about this failure is no sign that it came again.
+        past = [row for row in every if row.incident_id != case.incident_id]
+        machines = self._machines(cluster)
+        total = len(machines) or settings.cluster_nodes or len(nodes)
+        rolled_back = [row for row in restarts_of(every if asked.is_again else past) if row.step == "rollback"]
+        return Situation(
+            settings,
+            self._budget(case, past, choose),
+            breaker(audit, cluster, total, self.clock.now(), settings),
+            choose,
+            job_nodes=nodes,
+            inventory=machines,
+            rolled_back_to=tuple(str(row.detail.get("checkpoint")) for row in rolled_back),
+        )
+
+    def _budget(self, case: Case, past: list[AuditRow], choose: Choose) -> Budget:
+        settings, restarts = self.config.recoveries, restarts_of(past)
+        last = restarts[-1] if restarts else None
+        choice = choose() if last else None
+        newest = choice.newest if choice else None
+        ran = case.ran_seconds(last.stepped_at) if last else 0.0
+        has_progress = made_progress(last, newest, choice is not None, ran, settings)
+        return budget(past, case.failure, has_progress, settings)
+
+    def _folder(self, case: Case, asked: Asked) -> Path | None:
+        """A folder of the settings that is not there tells nothing; one that was asked for must be there."""
+        if asked.checkpoints is not None:
+            if not asked.checkpoints.is_dir():
+                raise InputError(f"no folder of checkpoints at {asked.checkpoints}", "name one with --checkpoints")
+            return asked.checkpoints
+        pattern, job = self.config.recoveries.checkpoints, case.diagnosis.job_id or ""
+        if not pattern or ("{" in pattern and (not SAFE.fullmatch(job) or "/" in job)):
+            return None
+        folder = Path(filled([pattern], {"job_id": job})[0])
+        return folder if folder.is_dir() else None
+
+    def _machines(self, cluster_id: str | None) -> frozenset[str]:
+        if cluster_id is None or self.lake.builds.current() is None:
+            return frozenset()
+        with self.lake.reading() as reader:
+            return read_machines(reader, cluster_id)
+
+    def _record(self, row: AuditRow) -> None:
+        self.lake.append("recoveries", [asdict(row)])
+
+
+def _of_job(audit: list[AuditRow], case: Case) -> list[AuditRow]:
+    """A job that has no name is known by its incident alone."""
+    job, cluster = case.diagnosis.job_id, case.diagnosis.cluster_id
+    if job is None:
+        return [row for row in audit if row.incident_id == case.incident_id]
+    return [row for row in audit if row.job_id == job and row.cluster_id == cluster]
+
+
+def _chooser(folder: Path | None) -> Choose:
+    def choose(
+        before: datetime | None = None, before_step: int | None = None, not_again: Collection[str] = ()
+    ) -> Choice | None:
+        return None if folder is None else last_good(folder, before, before_step, not_again)
+
+    return choose

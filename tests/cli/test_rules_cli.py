@@ -1,0 +1,285 @@
+"""gpulake rules, as its user meets it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from conftest import rows_of
+from diagnose.learning import QUOTA, record
+from gpulake.cli import root
+from gpulake.core.clock import FrozenClock
+from gpulake.core.errors import GpulakeError
+from gpulake.diagnose.learn import learned, learned_filters
+from gpulake.flow.incidents import correct
+from gpulake.lake import Lake
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+
+
+def rules(lake: Lake, *arguments: str, pipe: str | None = None) -> Result:
+    return CliRunner().invoke(root, ["rules", *arguments, "--lake", str(lake.root)], input=pipe)
+
+
+def document(lake: Lake, *arguments: str, pipe: str | None = None) -> Any:
+    answer = rules(lake, *arguments, "--json", pipe=pipe)
+    assert answer.exit_code == 0, answer.output
+    return json.loads(answer.stdout)
+
+
+def refusal(answer: Result) -> GpulakeError:
+    assert isinstance(answer.exception, GpulakeError)
+    assert answer.exception.exit_code == 2
+    assert answer.exception.hint
+    return answer.exception
+
+
+def proposed(lake: Lake, line: str = QUOTA, *more: str) -> str:
+    words = ("--reason", "DiskFull", "--remedy", "Delete what is old.", "--cause", "full", "--by", "ada")
+    found: str = document(lake, "propose", "--line", line, *words, *more)["rule_id"]
+    return found
+
+
+def test_list_and_show_need_no_lake(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "none")
+    listed = CliRunner().invoke(root, ["rules", "list", "--family", "gpu_memory", "--lake", nowhere])
+    assert listed.exit_code == 0
+    assert "cuda_out_of_memory" in listed.output
+    shown = CliRunner().invoke(root, ["rules", "show", "cuda_out_of_memory", "--json", "--lake", nowhere])
+    assert json.loads(shown.output)["reason"] == "OutOfMemoryError"
+    assert not Path(nowhere).exists()
+
+
+def test_a_rule_or_family_that_is_not_there_gets_the_nearest_one(lake: Lake) -> None:
+    assert refusal(rules(lake, "show", "cuda_out_of_memry")).hint == "did you mean 'cuda_out_of_memory'?"
+    assert refusal(rules(lake, "list", "--family", "gpu_memry")).hint == "did you mean 'gpu_memory'?"
+
+
+def test_a_rule_is_proposed_reviewed_used_shared_and_retired(lake: Lake, tmp_path: Path) -> None:
+    name = proposed(lake)
+    assert [one["state"] for one in document(lake, "list", "--learned")] == ["candidate"]
+    assert [one["rule_id"] for one in document(lake, "review")] == [name]
+    assert name in rules(lake, "review").output  # no terminal: a plain listing
+    answer = rules(lake, "review", "--approve", name[:4], "--note", "seen twice", "--by", "bob")
+    assert answer.output == f"{name} learned_quota_of_volume_scratch_is_used: approved\n"
+    assert document(lake, "review") == []
+    shown = rules(lake, "show", "learned_quota_of_volume_scratch_is_used").output
+    assert "proposed by ada" in shown
+    assert "approved by bob" in shown
+    found = document(lake, "test", QUOTA)
+    assert [rule["rule"] for line in found for rule in line["rules"]] == ["learned_quota_of_volume_scratch_is_used"]
+    assert "learned_quota" in rules(lake, "list", "--family", "learned").output
+    exported = rules(lake, "export").stdout
+    assert [rule["reason"] for rule in tomllib.loads(exported)["rule"]] == ["DiskFull"]
+    assert document(lake, "export")[0]["matches"] == [QUOTA]
+    (tmp_path / "theirs.toml").write_text(exported)
+    elsewhere = Lake(lake.config.__class__(lake=tmp_path / "other")).create()
+    assert rules(elsewhere, "check", str(tmp_path / "theirs.toml")).exit_code == 0
+    assert rules(lake, "retire", name, "--by", "cyd").exit_code == 0
+    assert learned(lake) == ()
+    assert [row["state"] for row in rows_of(lake, "SELECT state FROM rule_events")] == [
+        "candidate",
+        "approved",
+        "retired",
+    ]
+
+
+def test_a_candidate_can_be_rejected(lake: Lake) -> None:
+    name = proposed(lake)
+    assert document(lake, "review", "--reject", name, "--note", "no")[0]["state"] == "rejected"
+    refusal(rules(lake, "review", "--approve", name))
+
+
+def test_nothing_is_decided_where_one_of_the_ids_is_wrong(lake: Lake) -> None:
+    name = proposed(lake)
+    refusal(rules(lake, "review", "--approve", name, "--reject", "zzzz"))
+    assert [one["state"] for one in document(lake, "list", "--learned")] == ["candidate"]
+
+
+def test_what_was_decided_before_a_refusal_is_told(lake: Lake) -> None:
+    first = proposed(lake)
+    second = proposed(lake, QUOTA, "--pattern", "quota of volume scratch7 is used up", "--name", "learned_b")
+    answer = rules(lake, "review", "--approve", first, "--approve", second)
+    assert "approved" in answer.output
+    assert "matches all of its lines already" in refusal(answer).message
+
+
+def test_a_rule_that_can_silence_needs_the_longer_flag(lake: Lake) -> None:
+    line = "all shards are written, good bye"
+    made = document(lake, "propose", "--line", line, "--role", "success", "--by", "ada")
+    assert made["is_silencing"]
+    assert "--allow-silencing" in refusal(rules(lake, "review", "--approve", made["rule_id"])).hint
+    assert rules(lake, "review", "--approve", made["rule_id"], "--allow-silencing").exit_code == 0
+    assert [rule.role for rule in learned(lake)] == ["success"]
+
+
+@pytest.mark.parametrize("pattern", [".*", "(?i)error", "a|", "q" * 10_000, "(?=q)q", "(q+)+", "quota"])
+def test_a_poisoned_pattern_is_refused_and_leaves_no_row(lake: Lake, pattern: str) -> None:
+    words = ("--reason", "DiskFull", "--remedy", "r", "--pattern", pattern)
+    refusal(rules(lake, "propose", "--line", QUOTA, *words))
+    assert lake.journal("rule_events") == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--line", QUOTA),
+        ("--line", QUOTA, "--reason", "DiskFul"),
+        ("--line", QUOTA, "--incident", "abc"),
+        ("--incident", "abc", "--reason", "DiskFull"),
+        ("--line", QUOTA, "--reason", "DiskFull", "--by", "model:gpt"),
+        ("--line", "", "--reason", "DiskFull"),
+        ("--line", "a\nb", "--reason", "DiskFull"),
+    ],
+)
+def test_a_proposal_that_makes_no_sense_exits_2(lake: Lake, arguments: tuple[str, ...]) -> None:
+    answer = rules(lake, "propose", *arguments)
+    assert getattr(answer.exception, "exit_code", None) == 2 or answer.exit_code == 2
+
+
+def test_a_corrected_incident_becomes_a_candidate(lake: Lake, clock: FrozenClock) -> None:
+    record(lake, "abc123", evidence=(QUOTA,), templates=(QUOTA,))
+    refusal(rules(lake, "propose", "--incident", "abc"))
+    correct(lake, clock, "abc123", "ada", "DiskFull", "full", "Delete.")
+    answer = rules(lake, "propose", "--incident", "abc")
+    assert "in recent logs it would match 7 lines of 1 log\n" in answer.output
+    assert f"  + {QUOTA}" in answer.output
+
+
+def test_what_recurs_in_healthy_logs_becomes_filters(lake: Lake) -> None:
+    for number in range(3):
+        record(lake, f"fine{number}", "healthy", "NotAFailure", templates=("loaded shard 17 of 512", "an odd error"))
+    made = document(lake, "propose", "--filters")
+    assert [one["kind"] for one in made["candidates"]] == ["filter"]
+    assert [one["line"] for one in made["refused"]] == ["an odd error"]
+    assert rules(lake, "review", "--approve", made["candidates"][0]["rule_id"]).exit_code == 0
+    assert len(learned_filters(lake)) == 1
+    assert "not: loaded shard" in rules(lake, "propose", "--filters").stderr
+
+
+def test_a_line_becomes_a_filter(lake: Lake) -> None:
+    made = document(lake, "propose", "--line", "loaded shard 17 of 512", "--filter")
+    assert (made["kind"], made["definition"]["pattern"]) == ("filter", r"^loaded shard [\d.,]+ of [\d.,]+\s*$")
+
+
+def test_what_is_to_be_kept_of_a_line_is_kept(lake: Lake) -> None:
+    name = proposed(lake, QUOTA, "--keep", "scratch7", "--name", "learned_mine", "--recovery", "needs_config_change")
+    definition = document(lake, "show", name)["definition"]
+    assert definition["pattern"] == r"quota of volume scratch7 is used up after [\d.,]+ GiB"
+    assert (definition["name"], definition["recovery"]) == ("learned_mine", "needs_config_change")
+
+
+def test_test_reads_a_file_a_gzip_a_pipe_or_a_text(lake: Lake, tmp_path: Path) -> None:
+    text = f"fine\n{OOM}\r\nfine \xff\n"
+    plain, packed = tmp_path / "a.log", tmp_path / "b.log.gz"
+    plain.write_bytes(text.encode("latin-1"))
+    packed.write_bytes(gzip.compress(text.encode()))
+    for source, pipe in ((str(plain), None), (str(packed), None), ("-", text)):
+        found = document(lake, "test", source, pipe=pipe)
+        assert [(line["line"], line["text"], line["rules"][0]["rule"]) for line in found] == [
+            (2, OOM, "cuda_out_of_memory")
+        ]
+    assert "1: torch.OutOfMemoryError" in rules(lake, "test", OOM).output
+    assert rules(lake, "test", "fine").stderr == "no rule matches\n"
+
+
+def test_test_tells_a_missing_file_from_a_text(lake: Lake, tmp_path: Path) -> None:
+    refusal(rules(lake, "test", str(tmp_path / "none.log")))
+    packed = tmp_path / "broken.gz"
+    packed.write_bytes(b"not gzip")
+    answer = rules(lake, "test", str(packed))
+    assert isinstance(answer.exception, GpulakeError)
+    assert answer.exception.exit_code == 3
+
+
+GOOD = """
+[[rule]]
+name = "our_quota"
+pattern = 'quota of volume (?P<volume>\\w+) is used up'
+role = "cause"
+reason = "DiskFull"
+cause = "{volume} is full"
+remedy = "Delete what is old."
+source = "our storage"
+matches = ["quota of volume scratch7 is used up"]
+"""
+
+
+def test_a_file_of_rules_is_checked_and_tried(lake: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text(GOOD)
+    assert document(lake, "check", str(file))[0]["passed"]
+    found = document(lake, "test", QUOTA, "--rules", str(file))
+    assert found[0]["rules"][0]["groups"] == {"volume": "scratch7"}
+    file.write_text(GOOD + GOOD.replace("our_quota", "other").replace("quota of volume (?P<volume>", "(?P<volume>"))
+    answer = rules(lake, "check", str(file))
+    assert "matches all of its lines already" in answer.output
+    assert refusal(answer).message.startswith("2 rules of 2 failed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml [",
+        "",
+        "rule = 5",
+        GOOD + GOOD,
+        GOOD.replace('["quota of volume scratch7 is used up"]', '"quota of volume scratch7 is used up"'),
+        GOOD.replace("DiskFull", "DiskFul"),
+        GOOD.replace("pattern", "patern"),
+        GOOD.replace("'quota", "'(?=quota"),
+        GOOD.replace('"cause"', '"success"').replace("quota of volume", "CUDA out of memory"),
+        GOOD.replace("our_quota", "cuda_out_of_memory"),
+    ],
+)
+def test_a_bad_file_of_rules_exits_2(lake: Lake, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text(text)
+    refusal(rules(lake, "check", str(file)))
+
+
+def test_hostile_words_are_shown_and_not_obeyed(lake: Lake) -> None:
+    line = "quota [bold red]of[/] volume \x1b[31mscratch \x07is used up"
+    name = proposed(lake, line)
+    for answer in (rules(lake, "show", name), rules(lake, "test", line), rules(lake, "review")):
+        assert "\x1b" not in answer.output
+        assert "\x07" not in answer.output
+    assert "[bold red]of[/]" in rules(lake, "show", name).output
+
+
+def test_on_a_terminal_candidates_are_reviewed_one_by_one(lake: Lake) -> None:
+    record(lake, "abc", reason="OSError", evidence=(QUOTA,))
+    first = proposed(lake)
+    second = proposed(lake, "the tape robot dropped cartridge 5")
+    master, slave = pty.openpty()
+    code = "from gpulake.cli import main; main()"
+    arguments = [sys.executable, "-c", code, "rules", "review", "--by", "bob", "--lake", str(lake.root)]
+    with subprocess.Popen(
+        arguments, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "dumb"}
+    ) as run:
+        os.close(slave)
+        os.write(master, b"y\nseen twice\nn\nno\n")
+        shown = b""
+        try:
+            while piece := os.read(master, 65536):
+                shown += piece
+        except OSError:  # the terminal is gone with the process
+            pass
+        assert run.wait() == 0
+    os.close(master)
+    assert f"+ {QUOTA}".encode() in shown
+    assert {one["rule_id"]: (one["state"], one["by"], one["note"]) for one in document(lake, "list", "--learned")} == {
+        first: ("approved", "bob", "seen twice"),
+        second: ("rejected", "bob", "no"),
+    }

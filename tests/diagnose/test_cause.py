@@ -1,0 +1,43 @@
+"""Root causes of logs of our own, each after the manner of a launcher or a framework."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diagnosing import diagnose
+from gpulake.core.diagnosis import CATEGORY_OF
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
+
+
+def logs(*names: str) -> list[Any]:
+    told = [log for name in names for log in tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))["log"]]
+    return [pytest.param(log, id=log["name"].replace(" ", "-")) for log in told]
+
+
+@pytest.mark.parametrize("log", logs("distributed", "single", "reasons"))
+def test_the_root_cause_is_found(log: dict[str, Any]) -> None:
+    found = diagnose(log["text"])
+    assert (found.verdict, found.reason, found.category) == ("failed", log["reason"], CATEGORY_OF[log["reason"]])
+    assert log.get("says", "") in found.evidence[0].text
+    if "action" in log:
+        assert found.recovery.action == log["action"]
+    for place in ("rank", "node"):
+        if place in log:
+            assert getattr(found, place) == log[place]
+
+
+@pytest.mark.parametrize("log", logs("healthy"))
+def test_what_is_no_failure_is_told_as_none(log: dict[str, Any]) -> None:
+    assert diagnose(log["text"]).verdict == log["verdict"]
+
+
+@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "healthy"))
+def test_evidence_is_word_for_word_in_the_log(log: dict[str, Any]) -> None:
+    lines = log["text"].lstrip("\n").split("\n")
+    for quote in diagnose(log["text"]).evidence:
+        assert quote.text.strip() in lines[quote.line - 1]

@@ -1,0 +1,77 @@
+"""How close diagnoses come to what is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
+from gpulake.diagnose.cases import Case, hangs
+from gpulake.diagnose.scoring import Scored, figures, macro_f1, main, score
+
+TYPE_ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nTypeError: no\n'
+
+
+def scored(reason: str, expected: str, action: str = "auto_restart", told: str = "auto_restart") -> Scored:
+    found = Diagnosis("failed", "unknown", reason, "", recovery=Recovery(told), evidence=(Quote(1, "a b c"),))  # type: ignore[arg-type]
+    return Scored(Case("x", b"", (expected,), action, evidence=("b",)), found)
+
+
+def test_an_accepted_answer_counts_as_the_label() -> None:
+    found = Diagnosis("failed", "unknown", "PortInUse", "")
+    one = Scored(Case("x", b"", ("ConnectionError", "PortInUse")), found)
+    assert (one.is_right, macro_f1([one])) == (True, 1.0)
+
+
+def test_figures_of_a_set() -> None:
+    stop = scored("TypeError", "JobCancelled", "auto_restart", "needs_code_fix")
+    assert figures([scored("KeyError", "KeyError"), stop]) == {
+        "cases": 2,
+        "top1": 0.5,
+        "macro_f1": 0.5,
+        "symptom_only": None,
+        "evidence": 1.0,
+        "false_alarms": 0,
+        "healthy": 0,
+        "false_stops": 1,
+        "action": 0.5,
+    }
+
+
+def test_any_folder_of_the_layout_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "failure_logs"
+    folder.mkdir()
+    case = {"id": "a", "log": TYPE_ERROR, "reason": "TypeError", "evidence": ["TypeError: no"]}
+    wrong = {**case, "id": "b", "reason": "KeyError"}
+    (folder / "cases.jsonl").write_text(f"{json.dumps(case)}\n{json.dumps(wrong)}\n")
+    assert main(["--data", str(tmp_path), "--verbose"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("reason: b: expected KeyError () , got failed TypeError".replace(" ,", ","))
+    assert json.loads(lines[-1])["failure_logs"]["top1"] == 0.5
+
+
+def test_without_a_folder_its_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().err == "usage: scripts/score diagnose --data DIR [--verbose]\n"
+
+
+def test_ranks_that_are_missing_are_read_from_a_reference(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "fault_injection.log").write_text(
+        "Fault ranks: [1, 5]\nRank 1, fault_type: X\nRank 5, fault_type: X\n"
+    )
+    (tmp_path / "one_reference.txt").write_text("PGID | Missing Ranks\n7 | all_reduce | 5\n8 | all_reduce | 6, 7\n")
+    (case,) = hangs(tmp_path)
+    assert (case.missing, case.at_fault) == ({5, 6, 7}, {1, 5})
+
+
+@pytest.mark.real
+def test_what_is_ours_and_what_is_healthy_is_told_right(real_data: Path, tmp_path: Path) -> None:
+    for name in ("lab", "mlperf_logs", "nccl_flight_recorder"):
+        (tmp_path / name).symlink_to(real_data / name)
+    found = score(tmp_path)
+    assert (found["lab"]["top1"], found["lab"]["false_stops"]) == (1.0, 0)
+    assert (found["mlperf_logs"]["top1"], found["mlperf_logs"]["false_alarms"]) == (1.0, 0)
+    assert found["nccl_flight_recorder"]["top1"] == 1.0
