@@ -9,6 +9,7 @@ from typing import Any
 import re2
 
 from gpulake.diagnose.prefilter import relaxed
+from gpulake.diagnose.shapes import DIGITS
 
 # What an automaton may remember. With too little it starts over again and again, or a set finds nothing and does not
 # say so.
@@ -40,7 +41,7 @@ class Automaton:
         self._exact: dict[int, Any] = {}
         self._loose: dict[bytes, _Loose] = {}
 
-    def candidates(self, shapes: Sequence[bytes], dropped: bytes = b"") -> dict[bytes, list[int]]:
+    def candidates(self, shapes: Sequence[bytes], dropped: bytes = DIGITS) -> dict[bytes, list[int]]:
         """Of lines from which these characters were dropped: those in which patterns may be found, and which."""
         if not self._patterns:
             return {}

@@ -6,6 +6,7 @@ itself finds something in, and in little else: what it lets through is then look
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ _POSIX: dict[str, frozenset[str]] = {
 }
 _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _ZERO_WIDTH = {"A": "^", "z": "$"}
+# Letters that stand for themselves; the last one before a repeat belongs to that.
+_PLAIN = re.compile(r"[A-Za-z0-9 _,:;'\"=/<>%&!~@#`-]+(?![*+?{])")
 # A repeat of more than so many is as good as one without an end, and costs the automaton less.
 MOST_REPEATS = 4
 
@@ -83,6 +86,7 @@ class _Reader:
         self._pattern = pattern
         self._at = 0
         self._dropped = dropped
+        self._deleted = str.maketrans("", "", "".join(dropped))
 
     def read(self) -> str:
         text = self._alternatives()
@@ -119,6 +123,10 @@ class _Reader:
     def _sequence(self) -> str:
         written = []
         while self._peek() not in ("", "|", ")"):
+            if plain := _PLAIN.match(self._pattern, self._at):
+                self._at = plain.end()
+                written.append(plain.group().translate(self._deleted))
+                continue
             if self._taken("\\Q"):
                 end = self._pattern.find("\\E", self._at)
                 quoted = self._pattern[self._at : end] if end >= 0 else self._pattern[self._at :]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulake.core.errors import InputError
+from gpulake.diagnose.shapes import is_binary
 
 CHUNK_BYTES = 1 << 20
 # Where a stream breaks off, what was unpacked since the last such portion is lost.
@@ -130,16 +131,7 @@ def _is_log(path: Path) -> bool:
         first = next(LogFile(path.name, path).chunks(), b"")[:_SNIFFED_BYTES]
     except InputError:
         return True  # it says so when it is read
-    return not _is_binary(first)
-
-
-def _is_binary(first: bytes) -> bool:
-    """Text has few control characters; a file with a hole at its start is a log all the same."""
-    text = first.lstrip(b"\0")
-    if not text:
-        return False
-    controls = len(text) - len(text.translate(None, bytes(code for code in range(32) if code not in b"\t\n\r\x1b\b\f")))
-    return controls > len(text) // 20
+    return not is_binary(first.lstrip(b"\0"))  # a file with a hole at its start is a log all the same
 
 
 def _is_flight_dump(path: Path) -> bool:

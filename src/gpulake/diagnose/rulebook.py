@@ -14,6 +14,7 @@ from gpulake.core.errors import ConfigError
 from gpulake.diagnose.automaton import Automaton
 from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import Hit, Rule, read_rule
+from gpulake.diagnose.shapes import shape_of
 from gpulake.diagnose.xids import catalogued_rules
 
 
@@ -39,20 +40,25 @@ class Rulebook:
     def hits(self, text: str, number: int = 0) -> list[Hit]:
         """Rules that match the line, in the order of the book. Conditions on a traceback are not looked at here."""
         line = text.encode("utf-8", "replace")
-        text = line.decode()
+        shape = shape_of(line)
         found = []
-        for place in sorted(self.automaton.candidates([line]).get(line, ())):
-            if place < len(self.rules) and self.is_matched(self.rules[place], text):
-                groups = self._pattern(self.rules[place].pattern).search(text).groupdict()
-                words = tuple((name, word) for name, word in groups.items() if word is not None)
-                found.append(Hit(self.rules[place], number, words))
+        for place in sorted(self.automaton.candidates([shape]).get(shape, ())):
+            if place < len(self.rules) and (match := self._match(self.rules[place], line)):
+                words = match.groupdict().items() if match.re.groups else ()
+                groups = tuple((name, word.decode()) for name, word in words if word is not None)
+                found.append(Hit(self.rules[place], number, groups))
         return found
 
     def is_matched(self, rule: Rule, text: str) -> bool:
         """Whether it matches the line. Conditions on a traceback are not looked at here."""
-        if self._pattern(rule.pattern).search(text) is None:
-            return False
-        return not rule.unless or self._pattern(rule.unless).search(text) is None
+        return self._match(rule, text.encode("utf-8", "replace")) is not None
+
+    def _match(self, rule: Rule, line: bytes) -> Any | None:
+        """In bytes that are UTF-8: spans need not be counted in characters then."""
+        match = self._pattern(rule.pattern).search(line)
+        if match and rule.unless and self._pattern(rule.unless).search(line):
+            return None
+        return match
 
     @cached_property
     def automaton(self) -> Automaton:

@@ -14,7 +14,7 @@ from gpulake.diagnose.keeping import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair,
 from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import EXPLAINING
 from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.shapes import DIGITS, readable, shape_of
+from gpulake.diagnose.shapes import DIGITS, is_binary, readable, shape_of
 
 MOST_WATCHED = 10_000
 # Blocks after which the last lines that a pattern matches are looked for.
@@ -113,6 +113,8 @@ class Watch:
     def _begin(self, fresh: Sequence[bytes]) -> list[bytes]:
         """Watches those of the new shapes in which something may be found."""
         beyond = []
+        if is_binary(b"".join(fresh)):  # no text at all, and slow to look at
+            fresh = [shape for shape in fresh if not is_binary(shape)]
         for shape, patterns in self._automaton.candidates(fresh, self._dropped).items():
             if shape in self._pairs:
                 continue
