@@ -9,6 +9,7 @@ from typing import Any
 import re2
 
 from gpulake.diagnose.prefilter import relaxed
+from gpulake.diagnose.shapes import DIGITS
 
 # What an automaton may remember. With too little it starts over again and again, or a set finds nothing and does not
 # say so.
@@ -40,7 +41,7 @@ class Automaton:
         self._exact: dict[int, Any] = {}
         self._loose: dict[bytes, _Loose] = {}
 
-    def candidates(self, shapes: Sequence[bytes], dropped: bytes) -> dict[bytes, list[int]]:
+    def candidates(self, shapes: Sequence[bytes], dropped: bytes = DIGITS) -> dict[bytes, list[int]]:
         """Of lines from which these characters were dropped: those in which patterns may be found, and which."""
         if not self._patterns:
             return {}
@@ -70,22 +71,26 @@ class _Loose:
         self._patterns = patterns
 
     def candidates(self, shapes: Sequence[bytes]) -> dict[bytes, list[int]]:
+        return {shapes[place]: self._which(shapes[place]) for place in _places(self._any, shapes)}
+
+    def _which(self, shape: bytes) -> list[int]:
         # A set that runs out of memory finds nothing; something is there, so any may be.
-        return {
-            shapes[place]: self._which.Match(shapes[place]) or [*range(len(self._patterns))]
-            for place in _places(self._any, shapes)
-        }
+        found = self._set.Match(shape) if self._set is not None else None
+        return found or [*range(len(self._patterns))]
 
     @cached_property
     def _any(self) -> Any:
         return any_of(self._patterns)
 
     @cached_property
-    def _which(self) -> Any:
+    def _set(self) -> Any:
         found = re2.Set.SearchSet(bytes_options())
         for pattern in self._patterns:
             found.Add(pattern)
-        found.Compile()
+        try:
+            found.Compile()
+        except re2.error:  # it does not fit
+            return None
         return found
 
 

@@ -33,7 +33,8 @@ _POSIX: dict[str, frozenset[str]] = {
 }
 _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _ZERO_WIDTH = {"A": "^", "z": "$"}
-_LETTERS = re.compile(r"[A-Za-z _:;,=/-]+")
+# Letters that stand for themselves; the last one before a repeat belongs to that.
+_PLAIN = re.compile(r"[A-Za-z0-9 _,:;'\"=/<>%&!~@#`-]+(?![*+?{])")
 # A repeat of more than so many is as good as one without an end, and costs the automaton less.
 MOST_REPEATS = 4
 
@@ -85,6 +86,7 @@ class _Reader:
         self._pattern = pattern
         self._at = 0
         self._dropped = dropped
+        self._deleted = str.maketrans("", "", "".join(dropped))
 
     def read(self) -> str:
         text = self._alternatives()
@@ -121,11 +123,10 @@ class _Reader:
     def _sequence(self) -> str:
         written = []
         while self._peek() not in ("", "|", ")"):
-            # Most of a pattern are letters that stand for themselves; the last of them may be repeated.
-            run = _LETTERS.match(self._pattern, self._at)
-            if run and run.end() - self._at > 1:
-                written += [char for char in run[0][:-1] if char not in self._dropped]
-                self._at = run.end() - 1
+            if plain := _PLAIN.match(self._pattern, self._at):
+                self._at = plain.end()
+                written.append(plain.group().translate(self._deleted))
+                continue
             if self._taken("\\Q"):
                 end = self._pattern.find("\\E", self._at)
                 quoted = self._pattern[self._at : end] if end >= 0 else self._pattern[self._at :]

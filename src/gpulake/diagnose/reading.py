@@ -7,11 +7,13 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from gpulake.core.errors import InputError
+from gpulake.diagnose.shapes import is_binary
 
 CHUNK_BYTES = 1 << 20
 # Where a stream breaks off, what was unpacked since the last such portion is lost.
@@ -129,16 +131,7 @@ def _is_log(path: Path) -> bool:
         first = next(LogFile(path.name, path).chunks(), b"")[:_SNIFFED_BYTES]
     except InputError:
         return True  # it says so when it is read
-    return not _is_binary(first)
-
-
-def _is_binary(first: bytes) -> bool:
-    """Text has few control characters; a file with a hole at its start is a log all the same."""
-    text = first.lstrip(b"\0")
-    if not text:
-        return False
-    controls = len(text) - len(text.translate(None, bytes(code for code in range(32) if code not in b"\t\n\r\x1b\b\f")))
-    return controls > len(text) // 20
+    return not is_binary(first.lstrip(b"\0"))  # a file with a hole at its start is a log all the same
 
 
 def _is_flight_dump(path: Path) -> bool:
@@ -150,8 +143,8 @@ def _is_flight_dump(path: Path) -> bool:
     return first.lstrip().startswith(b"{") or first.startswith(b"\x80")  # JSON, or what PyTorch writes by itself
 
 
-def _opened(path: Path | None) -> BinaryIO:
-    return path.open("rb") if path is not None else open(sys.stdin.fileno(), "rb", closefd=False)
+def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:
+    return path.open("rb") if path is not None else nullcontext(sys.stdin.buffer)
 
 
 def _again(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:

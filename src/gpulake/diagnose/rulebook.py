@@ -12,24 +12,18 @@ import re2
 
 from gpulake.core.errors import ConfigError
 from gpulake.diagnose.automaton import Automaton
+from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import Hit, Rule, read_rule
+from gpulake.diagnose.shapes import shape_of
 from gpulake.diagnose.xids import catalogued_rules
-
-# What the automaton may remember. With too little it starts over again and again, or gives up.
-MOST_MEMORY_BYTES = 64 << 20
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.max_mem = MOST_MEMORY_BYTES
-    options.log_errors = False
-    return options
 
 
 def compiled(pattern: str) -> Any:
     """Linear in the length of the text, whatever the pattern: nothing can backtrack. Raises ValueError."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re2.compile(pattern, _options())
+        return re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else error
         raise ValueError(f"pattern {pattern!r} does not compile: {reason!r}") from error
@@ -42,39 +36,35 @@ class Rulebook:
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two rules are named {sorted(twice)[0]!r}", "give each rule a name of its own")
         self._patterns: dict[str, Any] = {}
-        self._automata: dict[tuple[str, ...], Automaton] = {}
 
     def hits(self, text: str, number: int = 0) -> list[Hit]:
         """Rules that match the line, in the order of the book. Conditions on a traceback are not looked at here."""
+        line = text.encode("utf-8", "replace")
+        shape = shape_of(line)
         found = []
-        for index in sorted(self._automaton.Match(text) or ()):
-            rule = self.rules[index]
-            if rule.unless and self._pattern(rule.unless).search(text):
-                continue
-            match = self._pattern(rule.pattern).search(text)
-            groups = match.groupdict() if match else {}
-            found.append(Hit(rule, number, tuple((name, word) for name, word in groups.items() if word is not None)))
+        for place in sorted(self.automaton.candidates([shape]).get(shape, ())):
+            if place < len(self.rules) and (match := self._match(self.rules[place], line)):
+                words = match.groupdict().items() if match.re.groups else ()
+                groups = tuple((name, word.decode()) for name, word in words if word is not None)
+                found.append(Hit(self.rules[place], number, groups))
         return found
 
     def is_matched(self, rule: Rule, text: str) -> bool:
         """Whether it matches the line. Conditions on a traceback are not looked at here."""
-        if self._pattern(rule.pattern).search(text) is None:
-            return False
-        return not rule.unless or self._pattern(rule.unless).search(text) is None
+        return self._match(rule, text.encode("utf-8", "replace")) is not None
 
-    def automaton_with(self, patterns: tuple[str, ...]) -> Automaton:
-        """For bytes: the patterns of the rules in their order, then these."""
-        if patterns not in self._automata:
-            self._automata[patterns] = Automaton((*(rule.pattern for rule in self.rules), *patterns))
-        return self._automata[patterns]
+    def _match(self, rule: Rule, line: bytes) -> Any | None:
+        """In bytes that are UTF-8: spans need not be counted in characters then."""
+        match = self._pattern(rule.pattern).search(line)
+        if match and rule.unless and self._pattern(rule.unless).search(line):
+            return None
+        return match
 
     @cached_property
-    def _automaton(self) -> Any:
-        automaton = re2.Set.SearchSet(_options())
-        for rule in self.rules:
-            automaton.Add(rule.pattern)
-        automaton.Compile()
-        return automaton
+    def automaton(self) -> Automaton:
+        """The patterns of the rules in their order, then those of the markers."""
+        rules = [rule.pattern for rule in self.rules]
+        return Automaton([*rules, *(marker.pattern for marker in MARKERS)])
 
     def _pattern(self, pattern: str) -> Any:
         if pattern not in self._patterns:

@@ -16,7 +16,6 @@ from gpulake.diagnose.compression import compressed
 from gpulake.diagnose.digest import Digest, Line
 from gpulake.diagnose.filters import Filters, shipped_filters
 from gpulake.diagnose.keeping import Spot, excerpts
-from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rulebook import Rulebook
 from gpulake.diagnose.shapes import DIGITS, HEX_DIGITS, readable
 from gpulake.diagnose.watch import Watch
@@ -46,7 +45,7 @@ class Scanner:
         self._filters = filters if filters is not None else shipped_filters()
         self._cutter = Cutter(block_bytes)
         self._census = Census()
-        self._watch = Watch(rulebook, rulebook.automaton_with(tuple(marker.pattern for marker in MARKERS)))
+        self._watch = Watch(rulebook)
         self._dropped = DIGITS
         self._head: dict[Spot, bytes] = {}
         self._recent: deque[Block] = deque()

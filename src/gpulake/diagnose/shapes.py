@@ -18,7 +18,13 @@ _RANDOM_WORDS = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
     rb"|\b(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{7,}\b"
 )
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\x1b\b\f")
 _UNSEEN = {code: None for code in (*range(32), *range(127, 160)) if chr(code) != "\t"}
+
+
+def is_binary(text: bytes) -> bool:
+    """Text has few control characters."""
+    return len(text) - len(text.translate(None, _CONTROLS)) > len(text) // 20
 
 
 def cleaned(block: bytes) -> bytes:

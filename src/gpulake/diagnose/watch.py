@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count
 
-from gpulake.diagnose.automaton import Automaton
 from gpulake.diagnose.blocks import Block
 from gpulake.diagnose.census import MOST_SHAPE_BYTES
 from gpulake.diagnose.keeping import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair, Spot, entry_of, follow
 from gpulake.diagnose.markers import MARKERS
 from gpulake.diagnose.rule import EXPLAINING
 from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.shapes import DIGITS, readable, shape_of
+from gpulake.diagnose.shapes import DIGITS, is_binary, readable, shape_of
 
 MOST_WATCHED = 10_000
 # Blocks after which the last lines that a pattern matches are looked for.
@@ -42,9 +41,9 @@ class _Waiting:
 class Watch:
     """Patterns are the rules' in their order, then the markers'."""
 
-    def __init__(self, rulebook: Rulebook, automaton: Automaton) -> None:
+    def __init__(self, rulebook: Rulebook) -> None:
         self._rulebook = rulebook
-        self._automaton = automaton
+        self._automaton = rulebook.automaton
         self._contexts = [(0, 0) if rule.role in ALONE else CONTEXT for rule in rulebook.rules]
         self._contexts += [(marker.before, marker.after) for marker in MARKERS]
         self._is_telling = [rule.role in EXPLAINING for rule in rulebook.rules] + [True] * len(MARKERS)
@@ -114,6 +113,8 @@ class Watch:
     def _begin(self, fresh: Sequence[bytes]) -> list[bytes]:
         """Watches those of the new shapes in which something may be found."""
         beyond = []
+        if is_binary(b"".join(fresh)):  # no text at all, and slow to look at
+            fresh = [shape for shape in fresh if not is_binary(shape)]
         for shape, patterns in self._automaton.candidates(fresh, self._dropped).items():
             if shape in self._pairs:
                 continue
