@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -139,7 +140,7 @@ def _timed(heard: Heard, file: int) -> Iterator[tuple[tuple[float, int, int], Ev
 
 def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Sequence[Heard]) -> Story:
     first, last = _span(index, runs, heard)
-    spoken = [(line, said) for one in heard for line, said in one.lines if first <= line.number <= last]
+    spoken = [pair for one in heard for pair in _between(one.lines, first, last)]
     times = [said.at for _, said in spoken if said.at is not None]
     hosts = dict.fromkeys(said.host for _, said in spoken if said.host)
     lines_read = sum(one.digest.lines_read for one in heard) if len(runs) == 1 else len(spoken)
@@ -162,6 +163,13 @@ def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Seq
         checkpoint_at=_checkpoint_at(run),
         endings=tuple(end for one in heard for end in one.endings if first <= end.quote.line <= last),
     )
+
+
+def _between(lines: Sequence[tuple[Line, Said]], first: int, last: int) -> Sequence[tuple[Line, Said]]:
+    def number(pair: tuple[Line, Said]) -> int:
+        return pair[0].number
+
+    return lines[bisect_left(lines, first, key=number) : bisect_right(lines, last, key=number)]
 
 
 def _span(index: int, runs: Sequence[list[Event]], heard: Sequence[Heard]) -> tuple[int, int]:
