@@ -17,6 +17,7 @@ MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # lines of a run that has only begun
 LONGEST_CAUSE = 400
+_COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 _PLACE = re.compile(r"\{(\w+)\}")
 _ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
@@ -96,6 +97,10 @@ def _unknown(story: Story) -> Diagnosis:
         cause = "The run ended in order without reaching its target"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED)
     failed = [event.quote for event in story.events if event.hit.rule.role == "wrapper"]
+    command = next((quote for quote in failed if _COMMAND.search(quote.text)), None)
+    if command is not None:
+        cause = "A command that the program ran failed, and nothing in the log says why"
+        return _diagnosis(story, "failed", "CalledProcessError", cause, evidence=(command,), confidence=0.4)
     if failed:
         cause = "A launcher says that a process failed, and nothing in the log says why"
         return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,6 +29,7 @@ _JOB = re.compile(
 _WORLD = re.compile(
     r"\bworld[ _-]?size['\"]?\s*[:=]?\s*(\d{1,6})\b|\bnranks (\d{1,6})\b|WORLD_SIZE=(\d{1,6})", re.IGNORECASE
 )
+_BUILT_IN = re.compile("|".join(sorted((name for name in dir(builtins) if name.endswith("Error")), key=len)[::-1]))
 _PROGRAM = re.compile(r"^(?P<program>[\w.-]+): error: ")
 
 
@@ -60,6 +63,8 @@ def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bo
         start = next((hit for hit in hits if hit.rule.role == "start"), None)
         if start is not None:
             events.append(_event(start, line, said, None, texts, file))
+        if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION for hit in hits):
+            hits += rulebook.hits(_untangled(raised[line.number]), line.number)
         hit = _best(hits, raised.get(line.number), rulebook)
         if hit is not None and hit is not start:
             events.append(_event(hit, line, said, raised.get(line.number), texts, file))
@@ -73,6 +78,12 @@ def _hits(line: Line, said: Said, rulebook: Rulebook) -> list[Hit]:
         known = {hit.rule.name for hit in hits}
         hits += [hit for hit in rulebook.hits(said.body, line.number) if hit.rule.name not in known]
     return hits
+
+
+def _untangled(raised: Raised) -> str:
+    """Ranks that write at once join their words; the class is there, if not where it should be."""
+    found = _BUILT_IN.search(raised.name)
+    return f"{found[0]}: {raised.message.lstrip(': ')}" if found else ""
 
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
@@ -139,7 +150,7 @@ def _timed(heard: Heard, file: int) -> Iterator[tuple[tuple[float, int, int], Ev
 
 def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Sequence[Heard]) -> Story:
     first, last = _span(index, runs, heard)
-    spoken = [(line, said) for one in heard for line, said in one.lines if first <= line.number <= last]
+    spoken = [pair for one in heard for pair in _between(one.lines, first, last)]
     times = [said.at for _, said in spoken if said.at is not None]
     hosts = dict.fromkeys(said.host for _, said in spoken if said.host)
     lines_read = sum(one.digest.lines_read for one in heard) if len(runs) == 1 else len(spoken)
@@ -162,6 +173,13 @@ def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Seq
         checkpoint_at=_checkpoint_at(run),
         endings=tuple(end for one in heard for end in one.endings if first <= end.quote.line <= last),
     )
+
+
+def _between(lines: Sequence[tuple[Line, Said]], first: int, last: int) -> Sequence[tuple[Line, Said]]:
+    def number(pair: tuple[Line, Said]) -> int:
+        return pair[0].number
+
+    return lines[bisect_left(lines, first, key=number) : bisect_right(lines, last, key=number)]
 
 
 def _span(index: int, runs: Sequence[list[Event]], heard: Sequence[Heard]) -> tuple[int, int]:
