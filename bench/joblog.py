@@ -20,7 +20,14 @@ _NCCL = (
     "node{node:04d}:{pid}:{pid} [{gpu}] NCCL INFO comm 0x{word:012x} rank {rank} nranks 1024 cudaDev {gpu} busId {a}b000 - Init COMPLETE",
     "node{node:04d}:{pid}:{pid} [{gpu}] NCCL INFO NET/IB : Using [{gpu}]mlx5_{gpu}:1/IB/SHARP [RO]; OOB bond0:10.0.{a}.{gpu}<0>",
 )
-_TIMERS = ("forward-backward", "forward-compute", "backward-compute", "grads-all-reduce", "optimizer-inner-step", "optimizer")
+_TIMERS = (
+    "forward-backward",
+    "forward-compute",
+    "backward-compute",
+    "grads-all-reduce",
+    "optimizer-inner-step",
+    "optimizer",
+)
 
 
 def write_log(path: Path, size: int, seed: int = 0) -> None:
@@ -36,7 +43,13 @@ def write_log(path: Path, size: int, seed: int = 0) -> None:
 
 def _story(chance: random.Random) -> Iterator[list[str]]:
     for rank in range(RANKS):
-        words = {"rank": rank, "next": (rank + 1) % RANKS, "node": rank // GPUS, "gpu": rank % GPUS, "pid": 10_000 + rank}
+        words = {
+            "rank": rank,
+            "next": (rank + 1) % RANKS,
+            "node": rank // GPUS,
+            "gpu": rank % GPUS,
+            "pid": 10_000 + rank,
+        }
         yield [_NCCL[place % 3].format(a=place, word=chance.getrandbits(47), **words) for place in range(30)]
     step = 0
     while True:
@@ -55,7 +68,9 @@ def _iteration(step: int, chance: random.Random) -> list[str]:
         " number of nan iterations:   0 |",
         "(min, max) time across ranks (ms):",
     ]
-    lines += [f"    {name} {'.' * (40 - len(name))}: ({900 * uniform():.2f}, {999 * uniform():.2f})" for name in _TIMERS]
+    lines += [
+        f"    {name} {'.' * (40 - len(name))}: ({900 * uniform():.2f}, {999 * uniform():.2f})" for name in _TIMERS
+    ]
     for _ in range(12):
         rank = chance.randrange(RANKS)
         text = _WARNINGS[int(uniform() * 3.05)]

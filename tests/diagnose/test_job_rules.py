@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpulake.diagnose.rule import EXPLAINING, Rule
-from gpulake.diagnose.rulebook import shipped, shipped_rules
+from gpulake.diagnose.rulebook.book import shipped, shipped_rules
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
 FAMILIES = ("python", "loading", "gpu_memory", "training", "arguments", "outcomes", "noise")
 RULES = [rule for rule in shipped_rules() if rule.family in FAMILIES]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
-from gpulake.diagnose.cases import Case, hangs
-from gpulake.diagnose.scoring import Scored, figures, macro_f1, main, score
+from gpulake.diagnose.score.cases import Case, hangs
+from gpulake.diagnose.score.scoring import Scored, figures, macro_f1, main, score
 
 TYPE_ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nTypeError: no\n'
 

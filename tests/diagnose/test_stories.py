@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulake.diagnose.cause import explain, explain_last
-from gpulake.diagnose.rulebook import shipped
-from gpulake.diagnose.scan import scan
-from gpulake.diagnose.stories import read_stories
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.cause.explaining import explain, explain_last
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.rulebook.book import shipped
+from gpulake.diagnose.story.events import Story
+from gpulake.diagnose.story.stories import read_stories
 
 
 def stories(*logs: str) -> list[Story]:
