@@ -38,7 +38,7 @@ FOUND = Diagnosis(
     ended_at=BEGAN + timedelta(hours=1),
 )
 HEALTHY = Diagnosis("healthy", "none", "NotAFailure", "It ended well.", began_at=BEGAN)
-DIGEST = Digest("train.log", (), 100, 7, 4_000, (Template("step loss", 90, 4, "step 1 loss 2", True),))
+DIGEST = Digest("", (), 100, 7, 4_000, (Template("step loss", 90, 4, "step 1 loss 2", True),))
 
 
 def _events(lake: Lake) -> list[tuple[object, object, object]]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
@@ -18,7 +18,9 @@ from gpulake.diagnose.learn.ground import past
 from gpulake.diagnose.learn.trials import examined, failures
 from gpulake.diagnose.rulebook.book import compiled, shipped_rules
 from gpulake.diagnose.rulebook.rule import Rule
-from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 State = Literal["candidate", "approved", "rejected", "retired"]
 STATES: tuple[str, ...] = get_args(State)

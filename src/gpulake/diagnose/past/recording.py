@@ -101,7 +101,7 @@ def _template_rows(diagnosis_id: str, digests: Sequence[Digest]) -> list[dict[st
     return [
         {
             "diagnosis_id": diagnosis_id,
-            "file": template.file or (digest.name if len(digests) > 1 else ""),
+            "file": digest.name,
             "template": template.text,
             "lines": template.lines,
             "first_line": template.first_line,
