@@ -28,7 +28,7 @@ NO_FILTERS = Filters(())
 
 
 def digest_of(content: bytes, *, cuts: tuple[int, ...] = (), block_bytes: int = 1 << 19) -> Digest:
-    scanner = Scanner(RULES, NO_FILTERS, "log", block_bytes)
+    scanner = Scanner(RULES, NO_FILTERS, "", block_bytes)
     places = [0, *sorted(cut % (len(content) + 1) for cut in cuts), len(content)]
     for begin, end in pairwise(places):
         scanner.feed(content[begin:end])
@@ -55,10 +55,10 @@ def test_a_short_log_is_kept_whole() -> None:
     assert digest == Digest(
         "log",
         (
-            Line(1, "step 1", is_hit=True),
-            Line(2, ""),
-            Line(3, "CUDA out of memory", is_hit=True),
-            Line(4, "bad �� bytes"),
+            Line(1, "step 1", is_hit=True, file="log"),
+            Line(2, "", file="log"),
+            Line(3, "CUDA out of memory", is_hit=True, file="log"),
+            Line(4, "bad �� bytes", file="log"),
         ),
         lines_read=4,
         lines_kept=3,
@@ -272,3 +272,14 @@ def test_a_hostile_log_is_read_in_bounded_memory(kind: str) -> None:
         tracemalloc.stop()
     assert digest.bytes_read >= 48 << 20
     assert peak < 200 << 20
+
+
+@settings(max_examples=50)
+@given(LOGS.filter(lambda content: b"\r" not in content), st.lists(st.integers(0, 10_000), max_size=5))
+def test_a_scanner_may_be_asked_between_any_two_lines(content: bytes, places: list[int]) -> None:
+    scanner = Scanner(RULES, NO_FILTERS)
+    ends = sorted(content.rfind(b"\n", 0, place % (len(content) + 1)) + 1 for place in places)
+    for begin, end in pairwise([0, *ends, len(content)]):
+        scanner.finish()
+        scanner.feed(content[begin:end])
+    assert scanner.finish() == scan("", [content], RULES, NO_FILTERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import TYPE_CHECKING
 
 import click
@@ -65,7 +66,7 @@ def command(
     if lake is not None:
         flow.lake.open()
     if follow:
-        _follow(flow, log, time_zone, stall_after, until_end, as_json)
+        _follow(flow, log, time_zone, stall_after, until_end, not no_record, as_json)
         return
     question = Question(log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record)
     if show_prompt:
@@ -90,11 +91,22 @@ def _print(answer: Answer, as_json: bool) -> None:
 
 
 def _follow(
-    flow: Flow, log: Path, time_zone: str, stall_after: float | None, is_until_end: bool, as_json: bool
+    flow: Flow,
+    log: Path,
+    time_zone: str,
+    stall_after: float | None,
+    is_until_end: bool,
+    is_recorded: bool,
+    as_json: bool,
 ) -> None:
     if str(log) == "-":
         raise UsageError("what is piped in cannot be watched", "name the log, or diagnose it without --follow")
-    for notice in flow.follow(log, time_zone, stall_after, is_until_end):
+    # Each file of a folder stays open: of one that is moved away the end is still to be read.
+    _, most = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (most, most))
+    if not log.exists():
+        click.echo(f"waiting for {label(log)}", err=True)
+    for notice in flow.follow(log, time_zone, stall_after, is_until_end, is_recorded):
         if as_json:
             click.echo(json.dumps(_document(notice)))
         else:
@@ -115,7 +127,10 @@ def _tell(notice: Notice) -> None:
     from gpulake.cli._card import print_card
     from gpulake.cli._screen import screen
 
+    at = f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}"
+    if notice.answer:
+        click.secho(at, bold=True)
+        print_card(notice.answer.diagnosis, notice.answer.context, notice.answer.notes, screen())
+        return
     where = f" (line {notice.quote.line:,})" if notice.quote else ""
-    click.secho(f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}: {label(notice.text)}{where}", bold=True)
-    if notice.diagnosis:
-        print_card(notice.diagnosis, {}, screen=screen())
+    click.secho(f"{at}: {label(notice.text)}{where}", bold=True)

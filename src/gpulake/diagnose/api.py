@@ -69,8 +69,7 @@ def diagnose(
     report: Report = silent,
 ) -> Answer:
     """By rules, flight recorder and telemetry. Needs no lake, and leaves nothing anywhere."""
-    if not is_time_zone(time_zone):
-        raise UsageError(f"no time zone named {time_zone!r}", "use a name such as UTC or Asia/Shanghai")
+    check_zone(time_zone)
     book = rulebook or shipped()
     logs = open_logs(log)
     digests, notes = _read(logs, book, filters, report)
@@ -91,6 +90,11 @@ def diagnose(
     recovery = replace(diagnosis.recovery, why=sentence(diagnosis.recovery.why))
     diagnosis = replace(diagnosis, recovery=recovery, gpu_hours_lost=cost(diagnosis, story))
     return Answer(diagnosis, story, digests, tuple(notes))
+
+
+def check_zone(name: str) -> None:
+    if not is_time_zone(name):
+        raise UsageError(f"no time zone named {name!r}", "use a name such as UTC or Asia/Shanghai")
 
 
 def _read(

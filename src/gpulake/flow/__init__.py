@@ -191,11 +191,16 @@ class Flow:
         return self._diagnosing(self.lake.open() if self.config.has_lake else None).prompt(question)
 
     def follow(
-        self, path: Path, time_zone: str = "UTC", stall_seconds: float | None = None, is_until_end: bool = False
+        self,
+        path: Path,
+        time_zone: str = "UTC",
+        stall_seconds: float | None = None,
+        is_until_end: bool = False,
+        is_recorded: bool = True,
     ) -> Iterator[Notice]:
-        """What happens in a log that grows, as it happens."""
+        """What happens in a log that grows, as it happens. What it finds is kept where there is a lake."""
         diagnosing = self._diagnosing(self.lake.open() if self.config.has_lake else None)
-        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end)
+        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end, is_recorded)
 
     def _diagnosing(self, lake: Lake | None) -> Diagnosing:
         from gpulake.flow.diagnosing import Diagnosing

@@ -13,7 +13,7 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.progress import Report
-from gpulake.diagnose.api import Answer, diagnose
+from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.past.recall import telling, with_recall
@@ -52,7 +52,46 @@ class Diagnosing:
         self._notes: list[str] = []
 
     def diagnose(self, question: Question) -> Answer:
-        answer = self._recalled(question)
+        with ExitStack() as stack:
+            answer = self._answered(question, stack)
+        return self._completed(answer, question)
+
+    def prompt(self, question: Question) -> str:
+        """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
+        from gpulake.diagnose.judge.judging import is_wanted
+        from gpulake.diagnose.judge.prompt import prompt_for, shown
+
+        with ExitStack() as stack:
+            answer = self._recalled(self._answered(question, stack), question)
+        if not is_wanted(answer.diagnosis):
+            return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
+        return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
+
+    def follow(
+        self,
+        path: Path,
+        time_zone: str,
+        stall_seconds: float | None,
+        wait: Callable[[float], None],
+        is_until_end: bool,
+        is_recorded: bool,
+    ) -> Iterator[Notice]:
+        """What is found is recalled and recorded as a diagnosis of the whole log would be."""
+        from gpulake.diagnose.follow import Watch, follow
+
+        check_zone(time_zone)
+        question = Question(path, time_zone=time_zone, is_recorded=is_recorded)
+        watch = Watch(path, self._rulebook, self._clock, time_zone, stall_seconds, self._filters)
+        for notice in follow(watch, wait, is_until_end):
+            if notice.answer is None:
+                yield notice
+            else:
+                self._notes = []
+                yield replace(notice, answer=self._completed(notice.answer, question))
+
+    def _completed(self, answer: Answer, question: Question) -> Answer:
+        """With what the past and a model say, and recorded."""
+        answer = self._recalled(answer, question)
         diagnosis = self._judged(answer)
         if self._lake and question.is_recorded:
             told = self._telling(answer)
@@ -60,27 +99,7 @@ class Diagnosing:
             diagnosis = replace(diagnosis, incident_id=named)
         return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
 
-    def prompt(self, question: Question) -> str:
-        """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
-        from gpulake.diagnose.judge.judging import is_wanted
-        from gpulake.diagnose.judge.prompt import prompt_for, shown
-
-        answer = self._recalled(question)
-        if not is_wanted(answer.diagnosis):
-            return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
-        return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
-
-    def follow(
-        self, path: Path, time_zone: str, stall_seconds: float | None, wait: Callable[[float], None], is_until_end: bool
-    ) -> Iterator[Notice]:
-        from gpulake.diagnose.follow import Watch, follow
-
-        watch = Watch(path, self._rulebook, self._clock, time_zone, stall_seconds)
-        return follow(watch, wait, is_until_end)
-
-    def _recalled(self, question: Question) -> Answer:
-        with ExitStack() as stack:
-            answer = self._answered(question, stack)
+    def _recalled(self, answer: Answer, question: Question) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
