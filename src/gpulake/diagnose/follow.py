@@ -24,7 +24,6 @@ from gpulake.diagnose.pace import Pace
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
 from gpulake.diagnose.story.events import Story
-from gpulake.diagnose.story.runs import is_death
 from gpulake.diagnose.story.stories import read_stories
 
 LOOK_SECONDS = 1.0
@@ -266,4 +265,4 @@ def _is_end(answer: Answer) -> bool:
 
 
 def _has_died(story: Story) -> bool:
-    return any(is_death(event) or event.hit.rule.role == "wrapper" for event in story.events)
+    return any(event.hit.rule.role == "wrapper" or event.is_uncaught or event.script for event in story.events)
