@@ -158,7 +158,7 @@ def numbers(text: str) -> Iterator[Span]:
 
 
 def _longest_address(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without the name of an interface before it, and the port behind it: eth0:fd00::17:29500. Empty if there is none."""
+    """Without an interface before it and a port behind it: eth0:fd00::17:29500. Empty if there is none."""
     while end > start and text[end - 1] in ".:" and not text[start:end].endswith("::"):
         end -= 1
     starts = (start, text.find(":", start, end) + 1)
