@@ -14,12 +14,12 @@ from conftest import rows_of
 from diagnose.learning import AT, QUOTA, candidate, record
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import UsageError
+from gpulake.core.ids import the_one
 from gpulake.diagnose.learn.candidates import Proof, agreed_recovery
 from gpulake.diagnose.learn.definitions import as_toml, definition_of, rule_of
-from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
+from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
 from gpulake.diagnose.learn.ground import Recurring, past, recurring
 from gpulake.diagnose.learn.learning import decide, every, ground_of, learned, learned_filters, propose
-from gpulake.diagnose.learn.naming import name_for, the_one
 from gpulake.diagnose.learn.proposals import generalised, whole_line
 from gpulake.diagnose.past.incidents import (
     COMES_FROM,

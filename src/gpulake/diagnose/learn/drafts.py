@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from gpulake.core.diagnosis import Action
 from gpulake.core.errors import UsageError
 from gpulake.diagnose.learn.candidates import Candidate, agreed_recovery
-from gpulake.diagnose.learn.naming import name_for
 from gpulake.diagnose.learn.proposals import generalised, message, plain, tokens, whole_line
 from gpulake.diagnose.learn.trials import MODEL_STRENGTH, MOST_WORDS
 from gpulake.diagnose.rulebook.book import Rulebook
@@ -94,3 +94,13 @@ def _strength(line: str, known: Sequence[Rule], most: int) -> int:
     hits = Rulebook(known).hits(line)
     strongest = max((hit.rule.strength for hit in hits if hit.rule.role in EXPLAINING), default=0)
     return min(max(PERSON_STRENGTH, strongest + 5), most)
+
+
+def name_for(text: str, taken: Iterable[str]) -> str:
+    """A name for a rule from the words of its line."""
+    words = re.findall(r"[a-z]{2,}", text.lower())[:6]
+    stem = "_".join(("learned", *words))[:50].rstrip("_")
+    used = set(taken)
+    if stem not in used:
+        return stem
+    return next(name for number in range(2, len(used) + 3) if (name := f"{stem}_{number}") not in used)
