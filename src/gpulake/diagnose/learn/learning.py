@@ -134,7 +134,7 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
 def decide(
     lake: Lake, clock: Clock, one: Learned, state: State, by: str, note: str = "", allow_silencing: bool = False
 ) -> Learned:
-    """Approves, rejects or retires what was looked at. At approval every check runs again, against the rules of then."""
+    """Approves, rejects or retires what was looked at. At approval every check runs again, on the rules of then."""
     now = next((known for known in every(lake) if known.rule_id == one.rule_id), None)
     if now is None or (now.state, now.changed_at, now.definition) != (one.state, one.changed_at, one.definition):
         became = f"is {now.state} by {label(now.by, 80)}" if now else "is gone"
