@@ -33,7 +33,7 @@ def test_of_two_reviewers_at_once_the_first_one_decides(lake: Lake, clock: Froze
     decide(lake, clock, one, "rejected", "bob")
     with pytest.raises(UsageError, match="is rejected by bob since you looked at it"):
         decide(lake, clock, one, "approved", "cyd")
-    row(lake, state="approved", by="cyd")  # written in the same moment
+    row(lake, state="approved", changed_by="cyd")  # written in the same moment
     assert [known.state for known in every(lake)] == ["rejected"]
     assert learned(lake) == ()
 

@@ -47,6 +47,15 @@ ROWS = [
 ]
 
 
+def test_words_are_what_two_incidents_of_one_fault_share() -> None:
+    texts = [
+        "[2026-01-02 03:04:05] node12.lab: rank 3: File /home/ann/train.py, line 77: CUDA error 0xdeadbeef at 10.0.0.7",
+        "[2025-11-30 23:59:59] node7.lab: rank 511: File /data/bob/x/run.py, line 9: CUDA error 0x1f at 10.1.2.33",
+    ]
+    first, second = (words_of(text, []) for text in texts)
+    assert first == second == "rank File line CUDA error at"
+
+
 def test_words_are_without_numbers_addresses_paths_and_machines() -> None:
     text = "RuntimeError: node-17 (10.1.2.3) lost /home/anna/x.py at 0x7fff after 3.5s, see https://a.b/c anna@gpu"
     assert words_of("GPU 3 is lost", [text, text]) == "GPU is lost\nRuntimeError lost at after see"

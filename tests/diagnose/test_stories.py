@@ -17,7 +17,7 @@ from gpulake.diagnose.story.stories import read_stories
 
 def stories(*logs: str) -> list[Story]:
     digests = [
-        scan(f"rank{index}.log", [textwrap.dedent(log).lstrip("\n").encode()], shipped())
+        scan(f"rank{index}.log" if len(logs) > 1 else "", [textwrap.dedent(log).lstrip("\n").encode()], shipped())
         for index, log in enumerate(logs)
     ]
     return read_stories(digests, shipped())

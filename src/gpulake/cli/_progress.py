@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,13 +12,13 @@ from gpulake.core.progress import Report, silent
 @contextmanager
 def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
     """Yields report(what, share): what is being done, and how much of it, from 0 to 1."""
+    if is_quiet or not sys.stderr.isatty():
+        yield silent
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if is_quiet or not console.is_terminal:
-        yield silent
-        return
     with Progress(
         TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
     ) as bar:

@@ -6,11 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE
 from gpulake.diagnose.learn.candidates import Proof
-from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 MOST_LINES = 200_000  # of healthy logs, the newest ones
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
@@ -18,7 +18,9 @@ from gpulake.diagnose.learn.ground import past
 from gpulake.diagnose.learn.trials import examined, failures
 from gpulake.diagnose.rulebook.book import compiled, shipped_rules
 from gpulake.diagnose.rulebook.rule import Rule
-from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 State = Literal["candidate", "approved", "rejected", "retired"]
 STATES: tuple[str, ...] = get_args(State)
@@ -44,7 +46,7 @@ class Learned:
     checks: tuple[Check, ...]
     proposed_by: str
     proposed_at: datetime
-    by: str  # who brought it into this state
+    changed_by: str  # who brought it into this state
     changed_at: datetime
     diagnosis_id: str
     note: str
@@ -106,7 +108,9 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
     if before and before.state in ("candidate", "approved"):
         raise UsageError(f"{before.name} is {before.state} already, as {rule_id}", "see: gpulake rules review")
     if before and candidate.is_by_model:
-        raise UsageError(f"{before.name} was {before.state} by {label(before.by, 80)}", "a person may propose it again")
+        raise UsageError(
+            f"{before.name} was {before.state} by {label(before.changed_by, 80)}", "a person may propose it again"
+        )
     rule, now = candidate.rule, clock.now()
     if any(other.name == rule.name and other.state in ("candidate", "approved") for other in others.values()):
         raise UsageError(f"a rule named {label(rule.name, 80)} is there already", "give it another one with --name")
@@ -122,7 +126,7 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
             checks=checks,
             proposed_by=by,
             proposed_at=now,
-            by=by,
+            changed_by=by,
             changed_at=now,
             diagnosis_id=diagnosis_id,
             note=note,
@@ -137,7 +141,7 @@ def decide(
     """Approves, rejects or retires what was looked at. At approval every check runs again, on the rules of then."""
     now = next((known for known in every(lake) if known.rule_id == one.rule_id), None)
     if now is None or (now.state, now.changed_at, now.definition) != (one.state, one.changed_at, one.definition):
-        became = f"is {now.state} by {label(now.by, 80)}" if now else "is gone"
+        became = f"is {now.state} by {label(now.changed_by, 80)}" if now else "is gone"
         raise UsageError(f"{one.name} {became} since you looked at it", "look again: gpulake rules review")
     if one.state not in FOLLOWS[state]:
         raise UsageError(f"{one.name} is {one.state}: it cannot become {state}", f"only: {' or '.join(FOLLOWS[state])}")
@@ -152,7 +156,7 @@ def decide(
             )
         checks = _passed(one.candidate, ground_of(lake))
     at = max(clock.now(), one.changed_at)  # a clock that was set back must not undo what was decided
-    return _kept(lake, replace(one, state=state, by=by, changed_at=at, note=note, checks=checks))
+    return _kept(lake, replace(one, state=state, changed_by=by, changed_at=at, note=note, checks=checks))
 
 
 def id_of(candidate: Candidate) -> str:
@@ -170,7 +174,7 @@ def _passed(candidate: Candidate, ground: Ground) -> tuple[Check, ...]:
 
 
 def _kept(lake: Lake, one: Learned) -> Learned:
-    columns = ("rule_id", "changed_at", "by", "kind", "state", "name", "definition", "diagnosis_id", "note")
+    columns = ("rule_id", "changed_at", "changed_by", "kind", "state", "name", "definition", "diagnosis_id", "note")
     row = {column: getattr(one, column) for column in columns}
     lake.append("rule_events", [{**row, "checks": [asdict(check) for check in one.checks]}])
     return one
@@ -197,9 +201,9 @@ def _read(row: dict[str, Any]) -> Learned:
         name=str(row["name"]),
         definition=definition,
         checks=_checks(row.get("checks")),
-        proposed_by=str(row["by"]),
+        proposed_by=str(row["changed_by"]),
         proposed_at=changed_at,
-        by=str(row["by"]),
+        changed_by=str(row["changed_by"]),
         changed_at=changed_at,
         diagnosis_id=str(row.get("diagnosis_id") or ""),
         note=str(row.get("note") or ""),

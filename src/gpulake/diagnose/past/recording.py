@@ -14,41 +14,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpulake.core.clock import Clock
-from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.tables import written_tables
 from gpulake.diagnose.logs.digest import Digest
-from gpulake.lake import Lake
+from gpulake.diagnose.past.recall import words_for
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 BY = "gpulake"
 KIND = "failure"
-MOST_WORDS = 2_000
 Severity = Literal["critical", "warning", "info"]
-
-# What tells one incident from another that is the same fault: times, numbers, addresses, paths, hosts.
-_NAMES = re.compile(
-    r"""
-    \w+://\S+                                  # addresses
-    | (?<![\w.])(?:~|\.{1,2})?(?:/[\w.@+=-]+)+/?   # paths
-    | [A-Za-z]:\\\S+
-    | \b[\w.+-]+@[\w.-]+\b                     # people
-    | \b0x[0-9a-fA-F]+\b
-    | \b(?:[0-9a-fA-F]{1,4}:){2,}[0-9a-fA-F.:]*    # PCI, MAC, IPv6
-    | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
-    | \b(?=\w*\d)[0-9a-fA-F]{6,}\b             # hashes
-    | \b(?:[a-zA-Z][\w]*[-.])+\w*\d[\w.-]*\b   # gpu-17.rack3
-    | \b[a-zA-Z]{2,}\d+(?:[-.][\w-]+)+\b       # node12.cluster
-    | [-+]?\d[\d.,:eE+-]*\d|\d                  # numbers
-    """,
-    re.VERBOSE,
-)
 
 
 def incident_id(diagnosis: Diagnosis, log: str) -> str:
@@ -73,21 +56,22 @@ def severity(diagnosis: Diagnosis) -> Severity:
     return "warning"
 
 
-def words(diagnosis: Diagnosis) -> str:
-    """Cause and evidence as recall compares them."""
-    texts = [diagnosis.reason, diagnosis.cause, *(quote.text for quote in diagnosis.evidence)]
-    kept = (" ".join(_NAMES.sub(" ", text).split()) for text in texts)
-    return "\n".join(dict.fromkeys(text for text in kept if text))[:MOST_WORDS]
-
-
-def record(lake: Lake, clock: Clock, diagnosis: Diagnosis, digests: Sequence[Digest], log: Path | str) -> str:
-    """The incident of the diagnosis; empty for a healthy run, which is none."""
+def record(
+    lake: Lake,
+    clock: Clock,
+    diagnosis: Diagnosis,
+    digests: Sequence[Digest],
+    log: Path | str,
+    told: Sequence[Quote] = (),
+) -> str:
+    """The incident of the diagnosis; empty for a healthy run, which is none. `told` is what recall compares where the
+    diagnosis has no evidence."""
     name = subject_of(log)
     now = clock.now()
     identity = incident_id(diagnosis, name)
     history = history_of(lake, identity)
     diagnosis_id = uuid.uuid4().hex
-    event = _event(diagnosis, name, identity, diagnosis_id, now, history)
+    event = _event(diagnosis, name, identity, diagnosis_id, now, history, words_for(diagnosis, told))
     belongs_to = identity if event is not None else ""
     lake.append("log_templates", _template_rows(diagnosis_id, digests))
     lake.append("diagnoses", [_diagnosis_row(diagnosis, diagnosis_id, belongs_to, name, now)])
@@ -117,7 +101,7 @@ def _template_rows(diagnosis_id: str, digests: Sequence[Digest]) -> list[dict[st
     return [
         {
             "diagnosis_id": diagnosis_id,
-            "file": template.file or (digest.name if len(digests) > 1 else ""),
+            "file": digest.name,
             "template": template.text,
             "lines": template.lines,
             "first_line": template.first_line,
@@ -130,7 +114,13 @@ def _template_rows(diagnosis_id: str, digests: Sequence[Digest]) -> list[dict[st
 
 
 def _event(
-    diagnosis: Diagnosis, log: str, identity: str, diagnosis_id: str, now: datetime, history: list[dict[str, Any]]
+    diagnosis: Diagnosis,
+    log: str,
+    identity: str,
+    diagnosis_id: str,
+    now: datetime,
+    history: list[dict[str, Any]],
+    words: str,
 ) -> dict[str, Any] | None:
     """The change of the incident; none for a healthy run that never was one."""
     is_healthy = diagnosis.verdict == "healthy"
@@ -146,7 +136,7 @@ def _event(
         "reason": diagnosis.reason,
         "cause": diagnosis.cause,
         "remedy": diagnosis.remedy,
-        "words": words(diagnosis),
+        "words": words,
         "is_confirmed": False,
     }
     if before is not None and (before.get("is_confirmed") is True or is_healthy):
@@ -156,7 +146,7 @@ def _event(
         "incident_id": identity,
         "changed_at": now,
         "event": event,
-        "by": BY,
+        "changed_by": BY,
         "kind": KIND,
         "state": state,
         "subject": log,
@@ -180,6 +170,6 @@ def _step(is_healthy: bool, history: list[dict[str, Any]]) -> tuple[str, str]:
         return ("updated", was) if was == "resolved" else ("resolved", "resolved")
     if was == "resolved":
         since = next((place for place, row in enumerate(reversed(history)) if row.get("state") != was), len(history))
-        if history[-since].get("by") == BY:  # a person who resolved it is not overruled
+        if history[-since].get("changed_by") == BY:  # a person who resolved it is not overruled
             return "reopened", "open"
     return "updated", was

@@ -45,16 +45,16 @@ class Heard:
 
 def read_stories(digests: Sequence[Digest], rulebook: Rulebook, time_zone: str = "UTC") -> list[Story]:
     """The runs of a log, oldest first; files of a folder are told together. Times without a zone are of time_zone."""
-    heard = [_hear(digest, rulebook, time_zone, len(digests) > 1) for digest in digests]
+    heard = [_hear(digest, rulebook, time_zone) for digest in digests]
     events = _in_order(heard)
     runs = cut_into_runs(events) if len(digests) == 1 else [events]
     return [_story(index, run, runs, heard) for index, run in enumerate(runs, 1)]
 
 
-def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bool) -> Heard:
+def _hear(digest: Digest, rulebook: Rulebook, time_zone: str) -> Heard:
     year = next((int(found[1]) for line in digest.lines if (found := _YEAR.search(line.text))), None)
     lines = tuple((line, read_said(line.text, time_zone, year)) for line in digest.lines)
-    file = digest.name if is_one_of_many else ""
+    file = digest.name
     raised = {one.line: one for one in read_tracebacks(lines)}
     texts = {line.number: line.text for line, _ in lines}
     events = []
