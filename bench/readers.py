@@ -1,0 +1,58 @@
+"""One way to look through a log, in a process of its own: python -m bench.readers WAY LOG."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# Of RE2's syntax what Python does not know; rules with it are left out there.
+_UNKNOWN_TO_PYTHON = re.compile(r"\\[zpPCQ]|\[\[:|(?<!^)\(\?i\)")
+
+
+def ours(log: Path) -> int:
+    from gpulake.diagnose.reading import open_logs
+    from gpulake.diagnose.rulebook import shipped
+    from gpulake.diagnose.scan import scan
+
+    (file,) = open_logs(log).files
+    return len(scan(file.name, file.chunks(), shipped()).lines)
+
+
+def expressions(log: Path) -> int:
+    """Python's own expressions, all in one, line by line."""
+    flags = {"i": re.IGNORECASE, "": 0}
+    insensitive, sensitive = (_in_one(flags[mode], mode) for mode in ("i", ""))
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return sum(1 for line in lines if sensitive.search(line) or insensitive.search(line))
+
+
+def _in_one(flags: int, mode: str) -> re.Pattern[str]:
+    from gpulake.diagnose.rulebook import shipped
+
+    patterns = [rule.pattern for rule in shipped().rules if not _UNKNOWN_TO_PYTHON.search(rule.pattern)]
+    chosen = [pattern.removeprefix("(?i)") for pattern in patterns if pattern.startswith("(?i)") == (mode == "i")]
+    # Names of groups may come twice, and are of no use here.
+    return re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[^>]+>', '(?:', pattern)})" for pattern in chosen), flags)
+
+
+def drain(log: Path) -> int:
+    """drain3, with masks for what varies."""
+    from drain3 import TemplateMiner
+    from drain3.masking import MaskingInstruction
+    from drain3.template_miner_config import TemplateMinerConfig
+
+    config = TemplateMinerConfig()
+    config.masking_instructions = [MaskingInstruction(r"0x[0-9a-f]+", "HEX"), MaskingInstruction(r"\d+", "NUM")]
+    miner = TemplateMiner(config=config)
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            miner.add_log_message(line.rstrip())
+    return len(miner.drain.clusters)
+
+
+WAYS: dict[str, Callable[[Path], int]] = {"ours": ours, "expressions": expressions, "drain": drain}
+
+if __name__ == "__main__":
+    print(WAYS[sys.argv[1]](Path(sys.argv[2])))
