@@ -1,4 +1,4 @@
-"""A log such as a job of 1,024 ranks writes before it dies: mostly metrics; near the end the cause, and its cascades."""
+"""A log such as a job of 1,024 ranks writes before it dies: mostly metrics, then the cause, and its cascades."""
 
 from __future__ import annotations
 
