@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.cause import explain_last
-from gpulake.diagnose.rulebook import shipped
-from gpulake.diagnose.scan import scan
-from gpulake.diagnose.stories import read_stories
+from gpulake.diagnose.cause.explaining import explain_last
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.rulebook.book import shipped
+from gpulake.diagnose.story.stories import read_stories
 
 
 def diagnose(log: str) -> Diagnosis:

@@ -20,7 +20,7 @@ from diagnose.learning import QUOTA, record
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import GpulakeError
-from gpulake.diagnose.learn import learned, learned_filters
+from gpulake.diagnose.learn.learning import learned, learned_filters
 from gpulake.flow.incidents import correct
 from gpulake.lake import Lake
 

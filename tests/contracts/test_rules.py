@@ -8,14 +8,14 @@ import re
 import pytest
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
-from gpulake.diagnose.automaton import any_of
-from gpulake.diagnose.filters import Filter, shipped_filters
-from gpulake.diagnose.markers import MARKERS
-from gpulake.diagnose.prefilter import relaxed
-from gpulake.diagnose.rule import EXPLAINING, Rule
-from gpulake.diagnose.rulebook import compiled, shipped
-from gpulake.diagnose.scan import scan
-from gpulake.diagnose.shapes import DIGITS, HEX_DIGITS, shape_of
+from gpulake.diagnose.logs.automaton import any_of
+from gpulake.diagnose.logs.filters import Filter, shipped_filters
+from gpulake.diagnose.logs.markers import MARKERS
+from gpulake.diagnose.logs.prefilter import relaxed
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, shape_of
+from gpulake.diagnose.rulebook.book import compiled, shipped
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
 RULES = shipped().rules
 FILTERS = shipped_filters().filters

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from gpulake.diagnose.candidates import Candidate, Ground, Kind
-from gpulake.diagnose.rule import Role, Rule
+from gpulake.diagnose.learn.candidates import Candidate, Ground, Kind
+from gpulake.diagnose.rulebook.rule import Role, Rule
 from gpulake.lake import Lake
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

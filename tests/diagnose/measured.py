@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
-from gpulake.diagnose.rule import Hit, Rule
-from gpulake.diagnose.story import Event, Story
+from gpulake.diagnose.rulebook.rule import Hit, Rule
+from gpulake.diagnose.story.events import Event, Story
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent, Samples
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)

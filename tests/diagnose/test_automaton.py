@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpulake.diagnose import automaton
-from gpulake.diagnose.automaton import Automaton
-from gpulake.diagnose.shapes import DIGITS, shape_of
+from gpulake.diagnose.logs import automaton
+from gpulake.diagnose.logs.automaton import Automaton
+from gpulake.diagnose.logs.shapes import DIGITS, shape_of
 
 PATTERNS = [r"Xid \d+", r"^rank \d: (?:out|in)$", r"code [1-9]"]
 LINES = [b"Xid 79", b"rank 3: out", b"exit code 0", b"exit code 3", b"nothing", b"rank 3: outside", b"Xid 31, code 1"]

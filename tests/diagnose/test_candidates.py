@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnose.learning import GROUND, LINK, QUOTA, candidate
-from gpulake.diagnose.candidates import Candidate, Ground, Kind, Proof, agreed_recovery
-from gpulake.diagnose.probes import healthy_lines, marker, random_lines
-from gpulake.diagnose.proposals import generalised, masked, message, whole_line
-from gpulake.diagnose.rule import Role, Rule
-from gpulake.diagnose.rulebook import shipped_rules
-from gpulake.diagnose.syntax import backtracking, fixed_characters
-from gpulake.diagnose.trials import examined, failures
+from gpulake.diagnose.learn.candidates import Candidate, Ground, Kind, Proof, agreed_recovery
+from gpulake.diagnose.learn.probes import healthy_lines, marker, random_lines
+from gpulake.diagnose.learn.proposals import generalised, masked, message, whole_line
+from gpulake.diagnose.learn.syntax import backtracking, fixed_characters
+from gpulake.diagnose.learn.trials import examined, failures
+from gpulake.diagnose.rulebook.book import shipped_rules
+from gpulake.diagnose.rulebook.rule import Role, Rule
 
 # Lines of any sort, without what ends one.
 LINES = st.one_of(

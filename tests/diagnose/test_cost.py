@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from conftest import built_from
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.cost import from_log, gpu_hours_lost
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.lake import Lake
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from gpulake.core.errors import ConfigError
-from gpulake.diagnose.filters import Filter, Filters, read_filters
-from gpulake.diagnose.rulebook import shipped
-from gpulake.diagnose.scan import scan
+from gpulake.diagnose.logs.filters import Filter, Filters, read_filters
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.rulebook.book import shipped
 
 ENTRY = """[[filter]]
 name = "beat"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from diagnose.dumped_worlds import World, config, entry, write
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
 from gpulake.core.errors import InputError
-from gpulake.diagnose.flight_recorder import read_dumps
-from gpulake.diagnose.hang import explain_hang, find_hang
+from gpulake.diagnose.hang.blockage import explain_hang, find_hang
+from gpulake.diagnose.hang.flight_recorder import read_dumps
 
 PAIR = {"0": (0, 1)}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpulake.diagnose.rule import EXPLAINING, Hit, Rule
-from gpulake.diagnose.rulebook import shipped, shipped_rules
+from gpulake.diagnose.rulebook.book import shipped, shipped_rules
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
 
 FAMILIES = [
     *("cuda", "nccl", "collectives", "network", "storage", "slurm", "kubernetes", "kernel", "processes"),

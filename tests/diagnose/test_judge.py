@@ -15,11 +15,11 @@ from gpulake.core.config import Config, load
 from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Quote, Recovery, Symptom
 from gpulake.core.errors import ConfigError
 from gpulake.core.judging import Judge
-from gpulake.diagnose.digest import Digest, Line
-from gpulake.diagnose.endpoint import MOST_ANSWER_BYTES, Endpoint
-from gpulake.diagnose.judge import Judged, judged
-from gpulake.diagnose.prompt import REASONS
-from gpulake.diagnose.recoveries import recovery_for
+from gpulake.diagnose.judge.endpoint import MOST_ANSWER_BYTES, Endpoint
+from gpulake.diagnose.judge.judging import Judged, judged
+from gpulake.diagnose.judge.prompt import REASONS
+from gpulake.diagnose.logs.digest import Digest, Line
+from gpulake.diagnose.past.recoveries import recovery_for
 
 UNKNOWN = Diagnosis("unknown", "unknown", "unknown", "no rule explains it", lines_read=4)
 LOG = (

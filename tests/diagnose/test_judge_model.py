@@ -13,10 +13,10 @@ import pytest
 
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.core.judging import Judge
-from gpulake.diagnose.digest import Digest, Line
-from gpulake.diagnose.endpoint import Endpoint
-from gpulake.diagnose.judge import Judged, judged
-from gpulake.diagnose.prompt import answer_schema
+from gpulake.diagnose.judge.endpoint import Endpoint
+from gpulake.diagnose.judge.judging import Judged, judged
+from gpulake.diagnose.judge.prompt import answer_schema
+from gpulake.diagnose.logs.digest import Digest, Line
 
 pytestmark = pytest.mark.slow
 

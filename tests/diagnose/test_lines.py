@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.diagnose.lines import Said, read_said
+from gpulake.diagnose.story.lines import Said, read_said
 
 
 def at(*parts: int) -> datetime:

@@ -4,10 +4,10 @@ import re2
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gpulake.diagnose.automaton import any_of
-from gpulake.diagnose.prefilter import relaxed
-from gpulake.diagnose.rulebook import compiled
-from gpulake.diagnose.shapes import DIGITS, HEX_DIGITS, shape_of
+from gpulake.diagnose.logs.automaton import any_of
+from gpulake.diagnose.logs.prefilter import relaxed
+from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, shape_of
+from gpulake.diagnose.rulebook.book import compiled
 
 # A pattern, and a text in which it is found.
 Made = tuple[str, str]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Similar, Symptom
 from gpulake.core.judging import Judge
-from gpulake.diagnose.digest import Digest, Line
-from gpulake.diagnose.prompt import answer_schema, prompt_for, question_for, shown
+from gpulake.diagnose.judge.prompt import answer_schema, prompt_for, question_for, shown
+from gpulake.diagnose.logs.digest import Digest, Line
 
 UNKNOWN = Diagnosis("unknown", "unknown", "unknown", "no rule explains it")
 

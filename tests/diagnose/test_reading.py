@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpulake.core.errors import InputError
-from gpulake.diagnose.reading import LogFile, open_logs
-from gpulake.diagnose.rulebook import shipped
-from gpulake.diagnose.scan import scan
+from gpulake.diagnose.logs.reading import LogFile, open_logs
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.rulebook.book import shipped
 
 TEXT = b"".join(b"line %d of %d\n" % (number, number * number) for number in range(100_000))
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Similar
-from gpulake.diagnose import embedding
-from gpulake.diagnose.digest import Line
-from gpulake.diagnose.recall import Recalled, past_incidents, similar, telling, with_recall, words_for, words_of
-from gpulake.diagnose.rule import Rule
-from gpulake.diagnose.rulebook import Rulebook
+from gpulake.diagnose.logs.digest import Line
+from gpulake.diagnose.past import embedding
+from gpulake.diagnose.past.recall import Recalled, past_incidents, similar, telling, with_recall, words_for, words_of
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.lake import Lake
 
 UNKNOWN = Diagnosis("unknown", "unknown", "unknown", "no rule explains it")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from conftest import rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Symptom
-from gpulake.diagnose.digest import Digest, Template
-from gpulake.diagnose.recording import incident_id, record, severity, words
+from gpulake.diagnose.logs.digest import Digest, Template
+from gpulake.diagnose.past.recording import incident_id, record, severity, words
 from gpulake.lake import Lake
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpulake.core.errors import ConfigError
-from gpulake.diagnose.rule import Hit, Rule
-from gpulake.diagnose.rulebook import Rulebook, compiled, read_rules, shipped, with_learned
+from gpulake.diagnose.rulebook.book import Rulebook, compiled, read_rules, shipped, with_learned
+from gpulake.diagnose.rulebook.rule import Hit, Rule
 
 BUS = Rule("bus", r"Xid \((?P<bus>[0-9a-f:]+)\): (?P<code>\d+)(?P<rest>, .*)?", "clue", ("Xid (3b:00): 79",))
 QUIET = Rule("quiet", "memory", "clue", ("memory",), unless="free")

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulake.diagnose import keeping, watch
-from gpulake.diagnose.digest import Digest, Line, Template
-from gpulake.diagnose.filters import Filters
-from gpulake.diagnose.markers import ERROR
-from gpulake.diagnose.rule import Rule
-from gpulake.diagnose.rulebook import Rulebook, compiled
-from gpulake.diagnose.scan import HEAD_LINES, TAIL_LINES, Scanner, scan
+from gpulake.diagnose.logs import keeping, watch
+from gpulake.diagnose.logs.digest import Digest, Line, Template
+from gpulake.diagnose.logs.filters import Filters
+from gpulake.diagnose.logs.markers import ERROR
+from gpulake.diagnose.logs.scan import HEAD_LINES, TAIL_LINES, Scanner, scan
+from gpulake.diagnose.rulebook.book import Rulebook, compiled
+from gpulake.diagnose.rulebook.rule import Rule
 
 RULES = Rulebook(
     [
@@ -236,7 +236,7 @@ def test_a_line_that_a_rule_or_a_marker_matches_is_never_dropped(content: bytes)
 
 
 def test_lines_that_were_never_the_same_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulake.diagnose.census.MOST_SHAPES", 500)
+    monkeypatch.setattr("gpulake.diagnose.logs.census.MOST_SHAPES", 500)
     monkeypatch.setattr(watch, "MOST_WATCHED", 50)
     digest = digest_of(b"\n".join(filler(4_000) + [b"ERROR " + line for line in filler(4_000)]), block_bytes=4_096)
     assert digest.lines_read == digest.lines_kept == 8_000

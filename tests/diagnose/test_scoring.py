@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
-from gpulake.diagnose.cases import Case, hangs
-from gpulake.diagnose.scoring import Scored, figures, macro_f1, main, score
+from gpulake.diagnose.score.cases import Case, hangs
+from gpulake.diagnose.score.scoring import Scored, figures, macro_f1, main, score
 
 TYPE_ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nTypeError: no\n'
 
@@ -64,7 +64,7 @@ def test_ranks_that_are_missing_are_read_from_a_reference(tmp_path: Path) -> Non
     )
     (tmp_path / "one_reference.txt").write_text("PGID | Missing Ranks\n7 | all_reduce | 5\n8 | all_reduce | 6, 7\n")
     (case,) = hangs(tmp_path)
-    assert (case.missing, case.at_fault) == ({5, 6, 7}, {1, 5})
+    assert (case.missing, case.at_fault) == (frozenset({5, 6, 7}), frozenset({1, 5}))
 
 
 @pytest.mark.real

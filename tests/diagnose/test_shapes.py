@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.diagnose.shapes import HEX_DIGITS, cleaned, readable, shape_of, shapes_of, template_of
+from gpulake.diagnose.logs.shapes import HEX_DIGITS, cleaned, readable, shape_of, shapes_of, template_of
 
 
 def test_lines_that_differ_in_digits_have_one_shape() -> None:

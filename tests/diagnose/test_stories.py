@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulake.diagnose.cause import explain, explain_last
-from gpulake.diagnose.rulebook import shipped
-from gpulake.diagnose.scan import scan
-from gpulake.diagnose.stories import read_stories
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.cause.explaining import explain, explain_last
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.rulebook.book import shipped
+from gpulake.diagnose.story.events import Story
+from gpulake.diagnose.story.stories import read_stories
 
 
 def stories(*logs: str) -> list[Story]:
@@ -79,8 +79,8 @@ def test_a_story_tells_its_times_world_and_job() -> None:
         node9:1:2 [0] NCCL INFO x
         2024-05-01 10:00:07 INFO sleeping
     """)
-    second = lambda number: datetime(2024, 5, 1, 10, 0, number, tzinfo=UTC)  # noqa: E731
-    assert (story.began_at, story.ended_at, story.checkpoint_at) == (second(0), second(7), second(6))
+    times = [datetime(2024, 5, 1, 10, 0, second, tzinfo=UTC) for second in (0, 7, 6, 6)]
+    assert [story.began_at, story.ended_at, story.checkpoint_at, story.last_progress_at] == times
     assert (story.job_id, story.ranks, story.hosts, story.is_whole) == ("4711", 8, ("node9",), False)
 
 

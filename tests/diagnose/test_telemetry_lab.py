@@ -12,7 +12,7 @@ import pytest
 
 from diagnose.measured import STOPS
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import consult, read_samples, window_of
 
 

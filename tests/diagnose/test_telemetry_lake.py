@@ -12,7 +12,7 @@ import pytest
 from conftest import built_from
 from diagnose.measured import AT, failed, story
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import Samples, consult, samples_from_lake, window_of
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent, Process
 from gpulake.lake import Lake

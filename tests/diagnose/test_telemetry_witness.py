@@ -9,8 +9,8 @@ import pytest
 
 from diagnose.measured import AT, GB, LAST_LINE, STOPS, failed, gpu, host, samples, steps, story
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
-from gpulake.diagnose.rule import Rule
-from gpulake.diagnose.rulebook import Rulebook
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.diagnose.telemetry import Samples, consult
 from gpulake.diagnose.telemetry.samples import NodeEvent
 

@@ -7,9 +7,9 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.diagnose.digest import Line
-from gpulake.diagnose.lines import read_said
-from gpulake.diagnose.tracebacks import Frame, Raised, read_tracebacks
+from gpulake.diagnose.logs.digest import Line
+from gpulake.diagnose.story.lines import read_said
+from gpulake.diagnose.story.tracebacks import Frame, Raised, read_tracebacks
 
 
 def raised(log: str) -> list[Raised]:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.core.kernel_words import event_in
-from gpulake.diagnose.rule import Hit
-from gpulake.diagnose.rulebook import shipped
-from gpulake.diagnose.xids import CATALOGUES, catalogued_rules
+from gpulake.diagnose.rulebook.book import shipped
+from gpulake.diagnose.rulebook.rule import Hit
+from gpulake.diagnose.rulebook.xids import CATALOGUES, catalogued_rules
 
 XIDS, SXIDS = CATALOGUES
 

@@ -16,17 +16,17 @@ from gpulake.core.diagnosis import Diagnosis
 from gpulake.core.errors import UsageError
 from gpulake.core.progress import Report, silent
 from gpulake.core.words import count
-from gpulake.diagnose.cause import explain
+from gpulake.diagnose.cause.explaining import explain
 from gpulake.diagnose.cost import gpu_hours_lost
-from gpulake.diagnose.digest import Digest
-from gpulake.diagnose.filters import Filters
-from gpulake.diagnose.flight_recorder import read_dumps
-from gpulake.diagnose.hang import explain_hang
-from gpulake.diagnose.reading import Logs, open_logs
-from gpulake.diagnose.rulebook import Rulebook, shipped
-from gpulake.diagnose.scan import scan
-from gpulake.diagnose.stories import read_stories
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.hang.blockage import explain_hang
+from gpulake.diagnose.hang.flight_recorder import read_dumps
+from gpulake.diagnose.logs.digest import Digest
+from gpulake.diagnose.logs.filters import Filters
+from gpulake.diagnose.logs.reading import Logs, open_logs
+from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.rulebook.book import Rulebook, shipped
+from gpulake.diagnose.story.events import Story
+from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
 
 # Samples of the nodes and minutes of a story, from wherever they are kept.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.lake import Reader
 
 NEEDED = {"silver_holdings", "silver_jobs"}

@@ -15,14 +15,14 @@ from gpulake.core.clock import Clock
 from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.errors import InputError
 from gpulake.core.words import span
-from gpulake.diagnose.cause import explain
-from gpulake.diagnose.digest import Digest
-from gpulake.diagnose.reading import open_logs
-from gpulake.diagnose.rule import EXPLAINING, Rule
-from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.scan import Scanner, scan
-from gpulake.diagnose.stories import read_stories
-from gpulake.diagnose.tail import Tail
+from gpulake.diagnose.cause.explaining import explain
+from gpulake.diagnose.logs.digest import Digest
+from gpulake.diagnose.logs.reading import open_logs
+from gpulake.diagnose.logs.scan import Scanner, scan
+from gpulake.diagnose.logs.tail import Tail
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
+from gpulake.diagnose.story.stories import read_stories
 
 LOOK_SECONDS = 1.0
 SETTLE_SECONDS = 5.0  # other ranks may yet say why

@@ -13,15 +13,15 @@ from gpulake.core.diagnosis import Diagnosis
 from gpulake.core.progress import Report
 from gpulake.diagnose.api import Answer, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
-from gpulake.diagnose.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.follow import Notice, Watch, follow
-from gpulake.diagnose.judge import is_wanted, judged
-from gpulake.diagnose.learn import learned, learned_filters
-from gpulake.diagnose.prompt import prompt_for, shown
-from gpulake.diagnose.recall import telling, with_recall
-from gpulake.diagnose.recording import incident_id, record, subject_of
-from gpulake.diagnose.rulebook import Rulebook, with_learned
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.judge.judging import is_wanted, judged
+from gpulake.diagnose.judge.prompt import prompt_for, shown
+from gpulake.diagnose.learn.learning import learned, learned_filters
+from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
+from gpulake.diagnose.past.recall import telling, with_recall
+from gpulake.diagnose.past.recording import incident_id, record, subject_of
+from gpulake.diagnose.rulebook.book import Rulebook, with_learned
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
 from gpulake.lake import Lake, Reader
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
-from gpulake.diagnose.candidates import Candidate, Check, Ground
-from gpulake.diagnose.definitions import definition_of
-from gpulake.diagnose.drafts import filter_draft, rule_draft
-from gpulake.diagnose.ground import quotes, recent, recurring
-from gpulake.diagnose.learn import MODEL, Learned, every, ground_of, learned, propose, unheard
-from gpulake.diagnose.naming import the_one
-from gpulake.diagnose.proposals import masked
-from gpulake.diagnose.rule import EXPLAINING, Rule
-from gpulake.diagnose.rulebook import Rulebook, compiled, shipped_rules
-from gpulake.diagnose.trials import examined
+from gpulake.diagnose.learn.candidates import Candidate, Check, Ground
+from gpulake.diagnose.learn.definitions import definition_of
+from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
+from gpulake.diagnose.learn.ground import quotes, recent, recurring
+from gpulake.diagnose.learn.learning import MODEL, Learned, every, ground_of, learned, propose, unheard
+from gpulake.diagnose.learn.naming import the_one
+from gpulake.diagnose.learn.proposals import masked
+from gpulake.diagnose.learn.trials import examined
+from gpulake.diagnose.rulebook.book import Rulebook, compiled, shipped_rules
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 from gpulake.flow.incidents import Case, read_case
 from gpulake.lake import Lake
 

@@ -11,8 +11,8 @@ import click
 from gpulake.core.words import count, label
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.candidates import Check
-    from gpulake.diagnose.learn import Learned
+    from gpulake.diagnose.learn.candidates import Check
+    from gpulake.diagnose.learn.learning import Learned
     from gpulake.flow.learning import Effect
 
 MOST_TEXT = 400

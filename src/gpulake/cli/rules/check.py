@@ -13,7 +13,7 @@ from gpulake.cli._options import json_option, lake_option, settings
 from gpulake.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.rule import Rule
+    from gpulake.diagnose.rulebook.rule import Rule
 
 
 @click.command()
@@ -31,8 +31,8 @@ def command(path: Path, lake: Path | None, as_json: bool) -> None:
     from gpulake.cli._output import print_json
     from gpulake.cli.rules._showing import print_checks
     from gpulake.core.words import count, label
-    from gpulake.diagnose.candidates import Candidate
-    from gpulake.diagnose.trials import failures
+    from gpulake.diagnose.learn.candidates import Candidate
+    from gpulake.diagnose.learn.trials import failures
     from gpulake.flow.learning import examined_together
     from gpulake.lake import Lake
 
@@ -63,7 +63,7 @@ def command(path: Path, lake: Path | None, as_json: bool) -> None:
 def read_file(path: Path) -> list[Rule]:
     """The rules of a file that anybody may have written."""
     from gpulake.core.words import label
-    from gpulake.diagnose.definitions import rule_of
+    from gpulake.diagnose.learn.definitions import rule_of
 
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8")).get("rule", [])

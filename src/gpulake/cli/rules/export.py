@@ -20,7 +20,7 @@ def command(lake: Path | None, as_json: bool) -> None:
     """
     from gpulake.cli._output import print_json
     from gpulake.cli.rules._showing import say
-    from gpulake.diagnose.definitions import as_toml
+    from gpulake.diagnose.learn.definitions import as_toml
     from gpulake.flow.learning import shareable
     from gpulake.lake import Lake
 

@@ -24,7 +24,7 @@ def command(family: str | None, is_learned: bool, lake: Path | None, as_json: bo
     from gpulake.cli._output import print_json, print_table
     from gpulake.cli.rules._showing import learned_document, say
     from gpulake.core.words import label
-    from gpulake.diagnose.definitions import definition_of
+    from gpulake.diagnose.learn.definitions import definition_of
     from gpulake.flow.learning import everything_learned, rules_in_force
     from gpulake.lake import Lake
 

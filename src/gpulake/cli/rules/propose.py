@@ -13,7 +13,7 @@ from gpulake.core.diagnosis import Action
 from gpulake.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.learn import Learned
+    from gpulake.diagnose.learn.learning import Learned
 
 # The roles of diagnose.rule, which is not imported for a word of help.
 ROLES = ("cause", "cascade", "wrapper", "teardown", "clue", "success", "start", "progress", "noise")

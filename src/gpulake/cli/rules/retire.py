@@ -26,7 +26,7 @@ def command(name: str, note: str, by: str, lake: Path | None, as_json: bool) -> 
     from gpulake.cli.rules._showing import learned_document
     from gpulake.core.clock import SystemClock
     from gpulake.core.words import label
-    from gpulake.diagnose.learn import decide
+    from gpulake.diagnose.learn.learning import decide
     from gpulake.flow.learning import the_learned
     from gpulake.lake import Lake
 

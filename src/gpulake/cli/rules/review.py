@@ -13,7 +13,7 @@ from gpulake.cli._words import by_option
 from gpulake.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.learn import Learned
+    from gpulake.diagnose.learn.learning import Learned
     from gpulake.lake import Lake
 
 
@@ -51,7 +51,7 @@ def command(
     from gpulake.cli._output import print_json
     from gpulake.cli.rules._showing import learned_document
     from gpulake.core.clock import SystemClock
-    from gpulake.diagnose.learn import decide
+    from gpulake.diagnose.learn.learning import decide
     from gpulake.flow.learning import everything_learned, the_learned
     from gpulake.lake import Lake
 
@@ -102,7 +102,7 @@ def _print_waiting(waiting: list[Learned]) -> None:
 def _one_by_one(place: Lake, waiting: list[Learned], by: str, is_silencing: bool) -> None:
     from gpulake.cli.rules._showing import print_effects, print_learned, say
     from gpulake.core.clock import SystemClock
-    from gpulake.diagnose.learn import decide
+    from gpulake.diagnose.learn.learning import decide
     from gpulake.flow.learning import effects
 
     if not waiting:

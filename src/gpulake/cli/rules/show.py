@@ -22,8 +22,8 @@ def command(name: str, lake: Path | None, as_json: bool) -> None:
     """
     from gpulake.cli._output import print_json
     from gpulake.cli.rules._showing import learned_document, print_definition, print_learned
-    from gpulake.diagnose.definitions import definition_of
-    from gpulake.diagnose.rulebook import shipped_rules
+    from gpulake.diagnose.learn.definitions import definition_of
+    from gpulake.diagnose.rulebook.book import shipped_rules
     from gpulake.flow.learning import everything_learned, the_learned
     from gpulake.lake import Lake
 

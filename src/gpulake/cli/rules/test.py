@@ -37,7 +37,7 @@ def command(source: str, rules_path: Path | None, lake: Path | None, as_json: bo
     from gpulake.cli.rules._showing import say
     from gpulake.cli.rules.check import read_file
     from gpulake.core.words import label
-    from gpulake.diagnose.rulebook import Rulebook
+    from gpulake.diagnose.rulebook.book import Rulebook
     from gpulake.flow.learning import rules_in_force
     from gpulake.lake import Lake
 

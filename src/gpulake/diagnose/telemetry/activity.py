@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
 from gpulake.diagnose.telemetry.samples import GpuSample, Samples
 from gpulake.diagnose.telemetry.scene import (

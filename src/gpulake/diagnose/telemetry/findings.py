@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent, Samples, Window
 from gpulake.lake import Reader
 

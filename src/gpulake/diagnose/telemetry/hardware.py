@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
-from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
 from gpulake.diagnose.telemetry.samples import GpuSample, NodeEvent
 from gpulake.diagnose.telemetry.scene import Scene, clock

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent
 from gpulake.diagnose.telemetry.scene import SLACK_SECONDS, Scene, clock, size

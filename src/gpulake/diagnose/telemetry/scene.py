@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from statistics import median
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent, Samples, Window
 
 BEFORE_SECONDS = 300.0

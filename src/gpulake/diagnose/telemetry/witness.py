@@ -12,8 +12,8 @@ from datetime import datetime
 
 from gpulake.core.diagnosis import CATEGORY_OF, Diagnosis
 from gpulake.core.words import label
-from gpulake.diagnose.rulebook import Rulebook
-from gpulake.diagnose.story import Story
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.activity import gone_nodes, hang, starvation
 from gpulake.diagnose.telemetry.findings import Decision, Finding
 from gpulake.diagnose.telemetry.hardware import broken_hardware, heat

@@ -1,0 +1,1 @@
+"""Stories become diagnoses: the root cause, and what it brought about."""

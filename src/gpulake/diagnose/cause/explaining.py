@@ -1,0 +1,197 @@
+"""The root cause of a story, and not its last symptom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote, Recovery, Symptom, Verdict
+from gpulake.diagnose.cause.cascade import root_of
+from gpulake.diagnose.cause.suspects import Handled, is_muttered, suspects
+from gpulake.diagnose.rulebook.rule import Rule
+from gpulake.diagnose.story.events import Ending, Event, Story
+from gpulake.diagnose.story.runs import FINAL_WORD
+
+ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
+MOST_EVIDENCE = 5
+MOST_SYMPTOMS = 8
+JUST_BEGUN = 200  # lines of a run that has only begun
+LONGEST_CAUSE = 400
+_COMMAND = re.compile(r"\bCalledProcessError: ")
+_DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
+_PLACE = re.compile(r"\{(\w+)\}")
+_ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
+
+
+def explain(story: Story) -> Diagnosis:
+    """By rules alone. What they cannot tell is unknown."""
+    told = suspects(story.events)
+    success = _success(story, told)
+    if success is not None:
+        return _healthy(story, success)
+    is_handled = Handled(story.events)
+    root = root_of([event for event in told if not is_handled(event)])
+    if root is None and told and _is_told_to_have_failed(story):
+        root = told[-1]
+    if root is None:
+        return _unknown(story)
+    return _failed(story, root, told)
+
+
+def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
+    """Of the last run that tells how it ended; a run that has just begun does not hide the one before it."""
+    last = stories[-1], explain(stories[-1])
+    if last[1].verdict != "unknown" or last[1].rule == ABORTED or stories[-1].lines_read > JUST_BEGUN:
+        return last
+    earlier = ((story, explain(story)) for story in reversed(stories[:-1]))
+    return next((told for told in earlier if told[1].verdict != "unknown"), last)
+
+
+def _success(story: Story, told: Sequence[Event]) -> Event | None:
+    """The line that says that the run ended well, if nothing takes it back."""
+    successes = [event for event in story.events if event.hit.rule.role == "success"]
+    final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
+    if final:
+        return final[-1]
+    if any(event.hit.rule.name == ABORTED for event in story.events):
+        return None
+    if successes:
+        return successes[-1] if not _takes_back(successes[-1], told) else None
+    last = next((event for event in reversed(story.events) if event.hit.rule.name == "progress_iteration"), None)
+    if last is not None and _is_last_step(last) and not any(not is_muttered(event) for event in told):
+        return last
+    return None
+
+
+def _takes_back(success: Event, told: Sequence[Event]) -> bool:
+    after = [event for event in told if event.order > success.order and event.hit.rule.role == "cause"]
+    failing = [event for event in after if event.hit.rule.reason not in _ENDED_FROM_OUTSIDE and not is_muttered(event)]
+    return any(event.is_uncaught or event.hit.rule.strength >= 60 for event in failing)
+
+
+def _is_last_step(event: Event) -> bool:
+    words = event.hit.words
+    return words.get("total") is not None and words.get("step") == words["total"] and int(words["total"]) > 1
+
+
+def _is_told_to_have_failed(story: Story) -> bool:
+    return any(event.hit.rule.role == "wrapper" for event in story.events)
+
+
+def _healthy(story: Story, success: Event) -> Diagnosis:
+    return _diagnosis(
+        story,
+        "healthy",
+        NOT_A_FAILURE,
+        "The run ended well",
+        evidence=(success.quote,),
+        recovery=Recovery("none", "Nothing failed."),
+        confidence=round(0.5 + success.hit.rule.strength / 200, 2),
+        rule=success.hit.rule.name,
+    )
+
+
+def _unknown(story: Story) -> Diagnosis:
+    aborted = next((event for event in story.events if event.hit.rule.name == ABORTED), None)
+    if aborted is not None:
+        cause = "The run ended in order without reaching its target"
+        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED)
+    failed = [event.quote for event in story.events if event.hit.rule.role == "wrapper"]
+    command = next((quote for quote in failed if _COMMAND.search(quote.text)), None)
+    if command is not None:
+        cause = "A command that the program ran failed, and nothing in the log says why"
+        return _diagnosis(story, "failed", "CalledProcessError", cause, evidence=(command,), confidence=0.4)
+    if failed:
+        cause = "A launcher says that a process failed, and nothing in the log says why"
+        return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
+    cause = "The log stops in the midst of work, with neither an end nor an error"
+    return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=story.last_lines[-1:], confidence=0.3)
+
+
+def _failed(story: Story, root: Event, told: Sequence[Event]) -> Diagnosis:
+    rule = root.hit.rule
+    ending = _ending(story, root)
+    return _diagnosis(
+        story,
+        "failed",
+        rule.reason,
+        _filled(rule.cause, root),
+        remedy=_filled(rule.remedy, root),
+        evidence=_evidence(root, story.events, ending),
+        symptoms=_symptoms(root, story.events),
+        rank=root.rank if root.rank is not None or ending is None else ending.rank,
+        node=root.host or root.hit.words.get("host") or (ending.host if ending is not None else None),
+        recovery=Recovery(rule.recovery, rule.why),
+        confidence=_confidence(root, told),
+        rule=rule.name,
+    )
+
+
+def _diagnosis(story: Story, verdict: Verdict, reason: str, cause: str, **rest: object) -> Diagnosis:
+    return Diagnosis(
+        verdict=verdict,
+        category=CATEGORY_OF.get(reason, "unknown"),
+        reason=reason,
+        cause=cause[:LONGEST_CAUSE],
+        lines_read=story.lines_read,
+        lines_kept=story.lines_kept,
+        began_at=story.began_at,
+        ended_at=story.ended_at,
+        run=story.run,
+        runs=story.runs,
+        job_id=story.job_id,
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+def _ending(story: Story, root: Event) -> Ending | None:
+    """What a launcher says of the first to fail, unless the root is known to be of another process."""
+    pid = root.hit.words.get("pid")
+    fitting = [end for end in story.endings if pid is None or pid == str(end.pid)]
+    return fitting[0] if fitting else None
+
+
+def _filled(sentence: str, event: Event) -> str:
+    """What the rule's groups matched, put in; the text of a log is never a format of ours."""
+    words = event.hit.words
+    filled = _PLACE.sub(lambda place: words.get(place[1], "").strip(), sentence)
+    return filled.strip().removesuffix(":").strip()
+
+
+def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tuple[Quote, ...]:
+    """The root's line, the statement that raised it, and other lines of the same reason that say it in other words."""
+    quotes = [root.quote]
+    if root.raised_by is not None and root.raised_by.text.startswith(("raise", "assert")):
+        quotes.append(root.raised_by)
+    seen = {_DIGITS.sub("#", root.quote.text.strip())}
+    for event in events:
+        words = _DIGITS.sub("#", event.quote.text.strip())
+        if event.hit.rule.reason == root.hit.rule.reason and words not in seen:
+            seen.add(words)
+            quotes.append(event.quote)
+    if ending is not None and ending.exit_code is not None and ending.exit_code < 0:
+        quotes.insert(2, ending.quote)
+    return tuple(dict.fromkeys(quotes))[:MOST_EVIDENCE]
+
+
+def _symptoms(root: Event, events: Sequence[Event]) -> tuple[Symptom, ...]:
+    found: dict[str, Symptom] = {}
+    for event in events:
+        rule: Rule = event.hit.rule
+        is_other = event.order > root.order and rule.role in ("cause", "cascade", "wrapper", "teardown")
+        if is_other and rule.name not in found and (rule.reason != root.hit.rule.reason or not rule.reason):
+            quote = event.quote
+            found[rule.name] = Symptom(quote.line, quote.text, quote.file, rule.reason or UNKNOWN)
+    return tuple(found.values())[:MOST_SYMPTOMS]
+
+
+def _confidence(root: Event, told: Sequence[Event]) -> float:
+    """Higher for a rule that knows more and an exception that ended its process, lower where others compete."""
+    rule = root.hit.rule
+    value = 0.5 + 0.4 * rule.strength / 100
+    value += 0.08 if root.is_uncaught else 0.0
+    value -= 0.15 if rule.role == "cascade" else 0.0
+    value -= 0.2 if is_muttered(root) else 0.0
+    rivals = {e.hit.rule.reason for e in told if e.hit.rule.role == "cause"} - {rule.reason}
+    value -= 0.04 * min(len(rivals), 4)
+    return round(min(max(value, 0.1), 0.97), 2)

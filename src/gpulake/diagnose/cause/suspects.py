@@ -1,0 +1,93 @@
+"""Which lines of a story may be its root cause: what was handled, ignored or only a link of a chain is not."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gpulake.core.diagnosis import CATEGORY_OF
+from gpulake.diagnose.rulebook.rule import EXPLAINING
+from gpulake.diagnose.story.events import Event
+from gpulake.diagnose.story.lines import QUIET
+from gpulake.diagnose.story.runs import advances
+
+# A rule that is so much stronger than another one knows more of what happened.
+CLEARLY_STRONGER = 10
+# Exceptions of the world outside the program: whatever handles them, they are what went wrong.
+_OUTSIDE = {"ImportError", "FileNotFoundError", "PermissionError", "OSError", "OutOfMemoryError", "HostOOMKilled"}
+# A rule below this strength gives a hint, unless a traceback stands behind it.
+HINT = 25
+_GOES_ON = 2  # steps after an error that show that it was handled
+_FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
+_GOES_ON_FROM_START = 3  # the same, where nothing had gone before
+
+
+def suspects(events: Sequence[Event]) -> list[Event]:
+    """Events that can explain the story, a chain of exceptions told by its root, in order."""
+    chains: dict[tuple[str, int], list[Event]] = defaultdict(list)
+    found: list[Event] = []
+    for event in events:
+        if event.hit.rule.role not in EXPLAINING or event.is_ignored:
+            continue
+        if event.chain is None:
+            found.append(event)
+        else:
+            chains[event.quote.file, event.chain].append(event)
+    found += [_root_of_chain(chain) for chain in chains.values()]
+    return sorted(found, key=lambda event: event.order)
+
+
+def _root_of_chain(chain: Sequence[Event]) -> Event:
+    root = chain[0]
+    for event in chain[1:]:
+        if event.link == "origin" or not _stays(root, event):
+            root = event
+    return root
+
+
+def _stays(root: Event, later: Event) -> bool:
+    """Whether the earlier exception of two is the root: by what is known of them, and by how they are linked."""
+    if root.hit.rule.reason == later.hit.rule.reason:
+        return True
+    if later.hit.rule.strength >= root.hit.rule.strength + CLEARLY_STRONGER:
+        return False
+    if later.link == "cause":
+        return root.hit.rule.strength > 20
+    return is_of_outside(root)
+
+
+def is_of_outside(event: Event) -> bool:
+    reason = event.hit.rule.reason
+    return reason in _OUTSIDE or CATEGORY_OF.get(reason) == "infrastructure"
+
+
+def is_muttered(event: Event) -> bool:
+    """Said in passing: as a warning, within a logger's message, or without the traceback that it should end."""
+    if event.is_uncaught:
+        return False
+    if event.is_uncaught is False:
+        return True
+    if event.severity in QUIET and event.hit.rule.strength < 75:
+        return True
+    return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
+
+
+class Handled:
+    """Tells whether the work went on after an error. What ended its process was not handled, whatever others did."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._advances = advances(events)
+        self._last_nan = max((event.order for event in events if _is_nan(event)), default=0)
+
+    def __call__(self, event: Event) -> bool:
+        if event.is_uncaught:
+            return False
+        since = self._last_nan if _is_nan(event) else event.order
+        before = bisect_right(self._advances, since)
+        enough = _GOES_ON if before else _GOES_ON_FROM_START
+        return len(self._advances) - before >= (_FINITE_AGAIN if _is_nan(event) else enough)
+
+
+def _is_nan(event: Event) -> bool:
+    return event.hit.rule.reason == "LossNaN"

@@ -1,0 +1,1 @@
+"""NCCL flight-recorder dumps: who the others wait for."""

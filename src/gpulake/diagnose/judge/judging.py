@@ -1,0 +1,174 @@
+"""The judge: a model that is asked where rules do not suffice, and believed only where it quotes the log."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import re2
+
+from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote
+from gpulake.core.judging import Judge
+from gpulake.diagnose.judge.prompt import MOST_QUOTES, UNSEEN, Message, Question, plain, question_for
+from gpulake.diagnose.judge.secret_words import SECRET
+from gpulake.diagnose.logs.digest import Digest, Line
+from gpulake.diagnose.past.recoveries import recovery_for
+
+MOST_CONFIDENCE = 0.6  # never as sure as a rule
+MOST_CAUSE = 400
+MOST_REMEDY = 800
+LEAST_QUOTE = 8  # characters: a shorter part of a line is in every log
+
+# Lines that speak to a model are no evidence of anything but of their author's intent. No list is complete: what keeps
+# a log from steering the outcome is that a model can neither clear a job nor choose an action.
+_INSTRUCTION = re2.compile(
+    r"(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|previous|above|rule)s?"
+    r"|\bsystem\s*(?:override|prompt|message)\b|\b(?:answer|respond|reply|output)\b.{0,30}\b(?:json|reason)\b"
+    r"|\byou (?:are|must|should|will)\b.{0,40}\b(?:assistant|model|answer|judge|ai)\b|[\"']reason[\"']\s*:"
+    r"|<\|?(?:im_start|im_end|system|assistant|user)\|?>|\bNotAFailure\b|===\s*(?:BEGIN|END)\b"
+)
+
+
+class NoAnswer(Exception):  # noqa: N818 - what came of it, told in a sentence; it never leaves this room
+    """Nothing came back that can be used."""
+
+
+class Model(Protocol):
+    def ask(self, messages: list[Message], schema: dict[str, Any]) -> str:
+        """The text of the answer. Raises NoAnswer."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    diagnosis: Diagnosis
+    note: str = ""  # what came of it, for the card
+
+
+def is_wanted(diagnosis: Diagnosis) -> bool:
+    """Only what rules leave unknown. What they answered, and a job that ended well, no model turns around."""
+    return diagnosis.reason == UNKNOWN and diagnosis.verdict != "healthy"
+
+
+def judged(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge, model: Model | None = None) -> Judged:
+    """The diagnosis with the model's answer, or as it was and a note that says why. Never raises for what a model,
+    an endpoint or a log does."""
+    if not settings.is_on or not is_wanted(diagnosis):
+        return Judged(diagnosis)
+    question = question_for(diagnosis, digests, settings)
+    if not question.lines:
+        return Judged(diagnosis, "the model was not asked: the log has no lines")
+    try:
+        text = (model or _endpoint(settings)).ask(question.messages, question.schema)
+    except NoAnswer as error:
+        return Judged(diagnosis, f"no answer from the model {settings.model}: {error}")
+    try:
+        answered = _answered(diagnosis, _document(text), question)
+    except NoAnswer as error:
+        return Judged(diagnosis, f"the answer of the model {settings.model} was dropped: {error}")
+    return Judged(answered, f"the cause is the word of the model {settings.model}: no rule knows it")
+
+
+def _endpoint(settings: Judge) -> Model:
+    from gpulake.diagnose.judge.endpoint import Endpoint
+
+    return Endpoint.of(settings)
+
+
+def _document(text: str) -> dict[str, Any]:
+    """The object that the text holds, after what a model may think aloud or draw around it."""
+    text = text.rpartition("</think>")[2]
+    start = text.find("{")
+    if start < 0:
+        raise NoAnswer("it is no JSON")
+    try:
+        found, _ = json.JSONDecoder(parse_constant=_refuse).raw_decode(text[start:])
+    except (ValueError, RecursionError) as error:
+        raise NoAnswer("it is no JSON, or is cut off") from error
+    if not isinstance(found, dict):
+        raise NoAnswer("it is no JSON object")
+    return found
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(word)
+
+
+def _answered(diagnosis: Diagnosis, answer: dict[str, Any], question: Question) -> Diagnosis:
+    reason = answer.get("reason")
+    if not isinstance(reason, str) or reason not in CATEGORY_OF:
+        raise NoAnswer("its reason is none of ours")
+    if reason == NOT_A_FAILURE:
+        raise NoAnswer("it says that nothing failed, which a model may not decide")
+    if reason == UNKNOWN:
+        raise NoAnswer("it cannot tell either")
+    cause, remedy = (_sentence(answer, name, most, question) for name, most in _SENTENCES)
+    confidence = answer.get("confidence")
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not math.isfinite(confidence):
+        raise NoAnswer("its confidence is no number")
+    return replace(
+        diagnosis,
+        verdict="failed",
+        category=CATEGORY_OF[reason],
+        reason=reason,
+        cause=cause,
+        remedy=remedy,
+        evidence=_evidence(answer.get("evidence"), question),
+        recovery=recovery_for(reason),
+        confidence=round(max(0.0, min(MOST_CONFIDENCE, confidence)), 2),
+        method="model",
+    )
+
+
+_SENTENCES = (("cause", MOST_CAUSE), ("remedy", MOST_REMEDY))
+
+
+def _sentence(answer: dict[str, Any], name: str, most: int, question: Question) -> str:
+    given = answer.get(name)
+    if not isinstance(given, str) or not given.strip():
+        raise NoAnswer(f"it has no {name}")
+    # A secret stays hidden in what is told on, be it to a person, a table or a message.
+    text = _folded(question.redactor.restore(_encodable(given[: 4 * most]), but=(SECRET,)))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _evidence(given: Any, question: Question) -> tuple[Quote, ...]:
+    """The lines that are quoted, as the log has them."""
+    if not isinstance(given, list) or not 1 <= len(given) <= MOST_QUOTES:
+        raise NoAnswer("it quotes nothing, or too much")
+    found: dict[tuple[str, int], Quote] = {}
+    for entry in given:
+        line = _quoted(entry, question)
+        found[line.file, line.number] = Quote(line.number, line.text, line.file)
+    return tuple(found.values())
+
+
+def _quoted(entry: Any, question: Question) -> Line:
+    if not isinstance(entry, dict):
+        raise NoAnswer("its evidence is no list of quotes")
+    number, quote, file = entry.get("line"), entry.get("quote"), entry.get("file", "")
+    if isinstance(number, bool) or not isinstance(number, int) or not isinstance(quote, str):
+        raise NoAnswer("its evidence is no list of quotes")
+    line = question.lines.get((file, number)) if isinstance(file, str) else None
+    if line is None:
+        raise NoAnswer(f"it quotes line {number}, which it was not shown" if abs(number) < 10**12 else "no such line")
+    text, said = _folded(line.text), _folded(question.redactor.restore(_encodable(quote)))
+    if said not in text:
+        said = _folded(said.removeprefix(f"{number}|"))
+    if said not in text or (len(said) < LEAST_QUOTE and said != text) or not any(map(str.isalpha, said)):
+        raise NoAnswer(f"what it quotes is not in the log at line {number}")
+    if _INSTRUCTION.search(unicodedata.normalize("NFKC", text.replace(UNSEEN, ""))):
+        raise NoAnswer(f"line {number}, which it quotes, speaks to a model and proves nothing")
+    return line
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _folded(text: str) -> str:
+    """Alike, but for the amount of space."""
+    return " ".join(plain(_encodable(text)).split())

@@ -1,0 +1,222 @@
+"""Where a line names a person, a machine or a place. See secret_words for what a finder is."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+
+import re2
+
+from gpulake.diagnose.judge.secret_words import SECRET, Span
+
+EMAIL, USER, HOST, IP, MAC, ID, PATH = "EMAIL", "USER", "HOST", "IP", "MAC", "ID", "PATH"
+SHOWN = "SHOWN"  # known to be public: no later finder looks at it
+
+_PUBLIC = tomllib.loads(files("gpulake.diagnose.judge").joinpath("public_words.toml").read_text(encoding="utf-8"))
+PUBLIC_HOSTS, DOCUMENTATION, COMMON, _PUBLIC_TREES, _STRONG_ENDS, _WEAK_ENDS = (
+    frozenset(_PUBLIC[name]) for name in ("hosts", "documentation", "common", "trees", "strong_ends", "weak_ends")
+)
+SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a name that logs hold
+
+
+_URL = re2.compile(
+    r"([a-zA-Z][a-zA-Z0-9+.-]*://)"
+    r"(?:([^\s/@\"'<>]*)@)?"
+    r"(\[[0-9a-fA-F:.%\w]+\]|[^\s/:?#\"'<>\\,;)(\]\[{}@]*)"
+    r"(:[0-9]+)?"
+    r"(/[^\s?#\"'<>\\)(\]\[{}]*)?"
+    r"([?#][^\s\"'<>]*)?"
+)
+_EMAIL = re2.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
+_AT = re2.compile(r"([A-Za-z_][\w.-]*)@([A-Za-z0-9_][\w.-]*)")
+_UUID = re2.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
+_SERIAL = re2.compile(r"(?i)\bserial(?:[ _-]?(?:number|no))?\b[\s\"':=#.]+([A-Za-z0-9-]{6,})")
+_MAC = re2.compile(r"[0-9a-fA-F]{2}(?:[:-][0-9a-fA-F]{2}){5,}")
+_IP4 = re2.compile(r"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}")
+_IP6 = re2.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
+
+_PLACE = r"[^\s\"'`<>|:;,()\[\]{}=*?\\/]+"
+_PATH = re2.compile(
+    rf"(?:~[\w.-]*|\.{{1,2}})?(?:/+{_PLACE})+/?"
+    r"|[A-Za-z]:\\+[^\s\"'<>|;,()]+"
+    r"|\\\\[\w.-]+\\[^\s\"'<>|;,()]+"
+)
+_RELATIVE = re2.compile(rf"{_PLACE}(?:/{_PLACE})+\.[A-Za-z][A-Za-z0-9]{{0,7}}\b")
+_SYSTEM = re2.compile(
+    r"/(?:usr|lib|lib64|bin|sbin|proc|sys|etc|opt/conda|opt/nvidia|var/log)(?:/.*)?"
+    r"|/dev(?:/[a-z0-9-]+)?/?|/(?:tmp|home|mnt|data|scratch)/?"
+)
+_PACKAGES = re2.compile(r"/(?:site-packages|dist-packages)(?:/|$)")
+_EXTENSION = re2.compile(r"\.[A-Za-z][A-Za-z0-9]{0,8}(?:\.(?:gz|zst|bz2|xz|[0-9]+))?$")
+_HOME = re2.compile(r"(?i)[/\\](?:home|users)[/\\]+([^\s/\\\"'<>:;,()\[\]{}]+)")
+
+_SEPARATED = r"[\\\"']*\s*[=:]\s*[\\\"']*"
+_NAME = r"([A-Za-z_][\w.-]*)"
+_USERS = re2.compile(
+    rf"(?i)\b(?:user|username|user_name|userid|logname|owner|login|account|submitted by|uid){_SEPARATED}{_NAME}"
+    rf"|\buid=[0-9]+\({_NAME}\)"
+    rf"|(?i)\b(?:by|for|as) user {_NAME}"
+    rf"|(?i)\s--?(?:user|username|login|account)[= ]{_NAME}"
+)
+_HOSTS = re2.compile(
+    rf"(?i)\b(?:host|hostname|node|nodename|nodelist|nodeid|master_addr|server|endpoint|rdzv_endpoint|address|addr|fqdn"
+    rf"|slurm\w*node\w*){_SEPARATED}([A-Za-z0-9][\w.-]*(?:\[[0-9,-]+\])?)"
+    r"|(?i)\b(?:on|from|to) (?:host|node|server|machine) ([A-Za-z0-9][\w.-]*)"
+    r"|\bON ([A-Za-z0-9][\w.-]*) CANCELLED"
+    r"|^([A-Za-z][\w.-]*):[0-9]+:[0-9]+ \["
+    r"|^([A-Za-z][\w.-]*):[0-9]+:[0-9]+ NCCL"
+    r"|\[([A-Za-z][\w.-]*)\]:[0-9]{2,5}\b"
+    r"|^[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} ([A-Za-z0-9][\w.-]*) "
+    r"|^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,+Z-]+ ([A-Za-z0-9][\w.-]*) (?:kernel|systemd|slurmd|sshd|nvidia)\S*:"
+    r"|\b((?:ip|gpu|node|dgx|hgx|compute|worker|host|rack|nid|cn|gn)(?:-[a-z0-9]+)*-[0-9][a-z0-9-]*)\b"
+    r"|\b([a-z0-9]+(?:-[a-z0-9]+)*-(?:gpu|node|dgx|hgx|compute|worker|host|rack|nid)s?[a-z0-9]*(?:-[a-z0-9]+)*)\b"
+    r"|\b((?:node|nid|dgx|hgx|compute|gpunode|gpu-?node)[0-9]{2,}[a-z0-9-]*)\b"
+)
+_DOTTED = re2.compile(r"[A-Za-z0-9_](?:[\w-]*[\w])?(?:\.[A-Za-z0-9](?:[\w-]*[\w])?)+")
+
+
+def addresses(text: str) -> Iterator[Span]:
+    """URLs: who and where, but not how, and not a public service's own name."""
+    for match in _URL.finditer(text):
+        if match.start(2) >= 0 and match.end(2) > match.start(2):
+            yield match.start(2), match.end(2), SECRET
+        host = match.group(3).lower()
+        is_shown = host in PUBLIC_HOSTS or _is_own_address(host.strip("[]"))
+        yield match.start(1), match.end(1), SHOWN
+        if host:
+            yield match.start(3), match.end(3), SHOWN if is_shown else HOST
+        path = match.group(5)
+        if path and len(path) > 1:
+            yield (match.start(5), match.end(5), SHOWN) if host in DOCUMENTATION else _within(match.start(5), path)
+        if match.start(6) >= 0 and match.end(6) - match.start(6) > 1:
+            yield match.start(6) + 1, match.end(6), SECRET
+
+
+def mails(text: str) -> Iterator[Span]:
+    for match in _EMAIL.finditer(text):
+        yield match.start(), match.end(), EMAIL
+
+
+def logins(text: str) -> Iterator[Span]:
+    for match in _AT.finditer(text):
+        yield match.start(1), match.end(1), USER
+        if match.group(2) not in PUBLIC_HOSTS:
+            yield match.start(2), match.end(2), HOST
+
+
+def identities(text: str) -> Iterator[Span]:
+    for match in _UUID.finditer(text):
+        yield match.start(), match.end(), ID
+    for match in _SERIAL.finditer(text):
+        if any(character.isdigit() for character in match.group(1)):
+            yield match.start(1), match.end(1), ID
+
+
+def numbers(text: str) -> Iterator[Span]:
+    """Addresses of a network."""
+    for match in _MAC.finditer(text):
+        yield match.start(), match.end(), MAC
+    for pattern in (_IP6, _IP4):
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            while end > start and text[end - 1] in ".:" and not text[start:end].endswith("::"):
+                end -= 1
+            if _joins(text, start - 1) or _joins(text, end):
+                continue
+            if _is_address(text[start:end]) and not _is_own_address(text[start:end]):
+                yield start, end, IP
+
+
+def paths(text: str) -> Iterator[Span]:
+    for match in _PATH.finditer(text):
+        if not _is_amount(text, match.start()) and not _is_public(match.group()):
+            yield _within(match.start(), match.group())
+    for match in _RELATIVE.finditer(text):
+        if text[match.start() - 1 : match.start()] not in ("/", "~", "\\") and not _is_public(match.group()):
+            yield _within(match.start(), match.group())
+
+
+def homes(text: str) -> Iterator[str]:
+    """Names of users, from the folders that are theirs."""
+    for match in _HOME.finditer(text):
+        yield match.group(1)
+
+
+def users(text: str) -> Iterator[Span]:
+    yield from _named(_USERS, text, USER)
+
+
+def hosts(text: str) -> Iterator[Span]:
+    yield from _named(_HOSTS, text, HOST)
+    for match in _DOTTED.finditer(text):
+        name, end = match.group(), match.end()
+        if text[end : end + 1] in ("(", "_", "=", "[") or text[match.start() - 1 : match.start()] in (".", "_", "@"):
+            continue
+        if name.lower() not in PUBLIC_HOSTS and _is_domain(name):
+            yield match.start(), end, HOST
+
+
+def _named(pattern: re2._Regexp, text: str, kind: str) -> Iterator[Span]:
+    for match in pattern.finditer(text):
+        for group in range(1, pattern.groups + 1):
+            start, end = match.span(group)
+            while end > start and text[end - 1] in ".-_":
+                end -= 1
+            word = text[start:end]
+            if start >= 0 and word and word.lower() not in COMMON and not word.isdigit() and word not in PUBLIC_HOSTS:
+                yield start, end, kind
+
+
+def _is_domain(name: str) -> bool:
+    labels = name.lower().split(".")
+    if "_" in labels[-1] or labels[0] in ("self", "cls", "torch", "np", "os", "sys", "model"):
+        return False
+    if labels[-1] in _STRONG_ENDS:
+        return True
+    return labels[-1] in _WEAK_ENDS and (len(labels) > 2 or any(letter in "-0123456789" for letter in labels[0]))
+
+
+def _within(start: int, path: str) -> Span:
+    """The part of a path that tells whose it is: not its extension, not what lies inside of a package."""
+    if packages := _PACKAGES.search(path):
+        return start, start + packages.start(), PATH
+    if _SYSTEM.fullmatch(path):
+        return start, start, PATH
+    kept = len(SHARED_MEMORY) if path.startswith(SHARED_MEMORY) else 0
+    extension = _EXTENSION.search(path)
+    end = extension.start() if extension and extension.start() > 0 and path[extension.start() - 1] != "/" else len(path)
+    return start + kept, start + end, PATH
+
+
+def _is_public(path: str) -> bool:
+    """Of a library's own sources, as compilers and loggers write them."""
+    places = [place for place in path.split("/") if place not in (".", "..")]
+    return path[:1] != "/" and len(places) > 1 and places[0] in _PUBLIC_TREES
+
+
+def _is_amount(text: str, start: int) -> bool:
+    """A stroke between words or numbers, or of a tag: 12/500, tokens/s, N/A, </s>."""
+    return text[start] == "/" and start > 0 and (text[start - 1].isalnum() or text[start - 1] in "%)]_<")
+
+
+def _joins(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_own_address(text: str) -> bool:
+    """Of this machine, of any, or of none."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return found.is_loopback or found.is_unspecified or str(found) == "255.255.255.255"

@@ -1,0 +1,178 @@
+"""Nothing private leaves the process: names and secrets become placeholders, and placeholders become them again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import re2
+
+from gpulake.diagnose.judge import private_words, secret_words
+from gpulake.diagnose.judge.private_words import COMMON, HOST, SHOWN, USER
+from gpulake.diagnose.judge.secret_words import SECRET, Span
+
+TEXT = "TEXT"  # what already looks like a placeholder
+MOST_KEY_LINES = 120
+MOST_NAMES = 500
+LEAST_NAME = 3
+
+Finder = Callable[[str], Iterator[Span]]
+
+# No placeholder holds another, and none can come about where two pieces of text meet: each begins at its only "<"
+# and ends at its only ">". So what looks like one in the original is hidden too, and restoring is unambiguous.
+_PLACEHOLDER = re.compile(r"<[A-Z]+_[0-9]+>")
+_NO_TEXT = re.compile("[\ud800-\udfff]+")  # halves of characters, which cannot be sent
+_KEY_BEGINS = re2.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re2.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+
+
+def _literals(text: str) -> Iterator[Span]:
+    for pattern in (_PLACEHOLDER, _NO_TEXT):
+        for match in pattern.finditer(text):
+            yield match.start(), match.end(), TEXT
+
+
+# In this order: what an earlier one takes, a later one does not see.
+_FINDERS: tuple[Finder, ...] = (
+    _literals,
+    private_words.addresses,
+    secret_words.named,
+    secret_words.tokens,
+    private_words.mails,
+    private_words.logins,
+    private_words.identities,
+    private_words.numbers,
+    secret_words.likely,
+    private_words.paths,
+    private_words.users,
+    private_words.hosts,
+    secret_words.random_runs,
+)
+
+
+class Redactor:
+    """Remembers what it hid: the same value has the same placeholder, in every text."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """The names are known to be of machines."""
+        self._placeholders: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._names: dict[str, str] = {}  # of users and machines, to be found wherever they stand
+        for name in names:
+            self._learn_name(name, HOST)
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Names that are told in one line are hidden in all, so all are read before the first is hidden."""
+        for text in texts:
+            for name in private_words.homes(_NO_TEXT.sub(" ", text)):
+                self._learn_name(name, USER)
+            for piece, kind in _pieces(text, _FINDERS):
+                if kind in (USER, HOST):
+                    self._learn_name(piece, kind)
+
+    def hide(self, text: str) -> str:
+        lines = text.split("\n")
+        self.learn(lines)
+        return "\n".join(self.hide_lines(lines))
+
+    def hide_lines(self, lines: Sequence[str]) -> list[str]:
+        """A line stays a line. The body of a private key is hidden whole, even where its beginning is missing."""
+        keys = _key_lines([_NO_TEXT.sub(" ", line) for line in lines])
+        return [
+            self._placeholder(line, SECRET) if number in keys and line else self._hidden(line)
+            for number, line in enumerate(lines)
+        ]
+
+    def restore(self, text: str, but: Sequence[str] = ()) -> str:
+        """As it was. Kinds that are named in `but` stay hidden, and so do placeholders that are not ours."""
+
+        def value(match: re.Match[str]) -> str:
+            placeholder = match.group()
+            kind = placeholder[1:].rpartition("_")[0]
+            return placeholder if kind in but else self._values.get(placeholder, placeholder)
+
+        return _PLACEHOLDER.sub(value, text)
+
+    def _hidden(self, line: str) -> str:
+        pieces = _pieces(line, (*_FINDERS, self._known))
+        return "".join(piece if kind in ("", SHOWN) else self._placeholder(piece, kind) for piece, kind in pieces)
+
+    def _placeholder(self, value: str, kind: str) -> str:
+        if value not in self._placeholders:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            placeholder = f"<{kind}_{self._counts[kind]}>"
+            self._placeholders[value] = placeholder
+            self._values[placeholder] = value
+        return self._placeholders[value]
+
+    def _learn_name(self, name: str, kind: str) -> None:
+        first = name.split(".")[0]
+        # The first part of a full name is a machine's own only where it is no word such as git or www.
+        is_own = kind == HOST and any(letter in "-0123456789" for letter in first) and not first.isdigit()
+        for word in (name, first) if is_own else (name,):
+            is_name = len(word) >= LEAST_NAME and word.lower() not in COMMON and not word.isdigit()
+            if is_name and len(self._names) < MOST_NAMES:
+                self._names.setdefault(word, kind)
+
+    def _known(self, text: str) -> Iterator[Span]:
+        for name, kind in self._names.items():
+            start = text.find(name)
+            while start >= 0:
+                end = start + len(name)
+                if not _joins(text, start - 1) and not _joins(text, end):
+                    yield start, end, kind
+                start = text.find(name, end)
+
+
+def _pieces(text: str, finders: Sequence[Finder]) -> list[tuple[str, str]]:
+    """The text in pieces; those without a kind are free to be shown."""
+    pieces = [(text, "")] if text else []
+    for finder in finders:
+        split: list[tuple[str, str]] = []
+        for piece, kind in pieces:
+            split += [(piece, kind)] if kind else _split(piece, finder)
+        pieces = split
+    return pieces
+
+
+def _split(text: str, finder: Finder) -> list[tuple[str, str]]:
+    pieces: list[tuple[str, str]] = []
+    done = 0
+    for first, end, kind in sorted(finder(text), key=lambda span: (span[0], -span[1])):
+        start = max(first, done)  # of two that overlap, the rest of the second is hidden as well
+        if end <= start:
+            continue
+        pieces += [(text[done:start], "")] if start > done else []
+        pieces.append((text[start:end], kind))
+        done = end
+    return [*pieces, (text[done:], "")] if done < len(text) else pieces
+
+
+def _key_lines(lines: Sequence[str]) -> set[int]:
+    """Numbers, from 0, of the lines between the beginning and the end of a private key."""
+    found: set[int] = set()
+    for number, line in enumerate(lines):
+        if _KEY_BEGINS.search(line) and not _KEY_ENDS.search(line):
+            found |= _body_after(lines, number)
+        elif _KEY_ENDS.search(line):
+            before = number - 1
+            while before >= 0 and number - before < MOST_KEY_LINES and secret_words.is_key_end(lines[before]):
+                found.add(before)
+                before -= 1
+    return found
+
+
+def _body_after(lines: Sequence[str], begin: int) -> set[int]:
+    last = min(len(lines), begin + MOST_KEY_LINES)
+    for end in range(begin + 1, last):
+        if _KEY_ENDS.search(lines[end]):
+            return set(range(begin + 1, end))
+    body = begin + 1
+    while body < last and (secret_words.is_key_body(lines[body]) or secret_words.is_key_end(lines[body])):
+        body += 1
+    return set(range(begin + 1, body))
+
+
+def _joins(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")

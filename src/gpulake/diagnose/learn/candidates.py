@@ -1,0 +1,75 @@
+"""A rule or filter that somebody proposes, and what it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from gpulake.core.diagnosis import UNKNOWN
+from gpulake.diagnose.rulebook.book import compiled
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
+
+Kind = Literal["rule", "filter"]
+
+# Roles that can make a failure look like none: they need more than a nod.
+SILENCING = ("success", "noise", "teardown", "start", "progress")
+
+
+@dataclass(frozen=True)
+class Check:
+    check: str
+    passed: bool
+    says: str = ""  # what is wrong
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A line that proved a failure that was recorded."""
+
+    line: str
+    reason: str
+    incident_id: str
+    is_confirmed: bool  # and it is the most telling line of one that a person confirmed
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a candidate is held against: the rules of now, healthy logs and past failures."""
+
+    rules: tuple[Rule, ...]
+    filters: tuple[Rule, ...] = ()
+    healthy: tuple[tuple[str, str], ...] = ()  # lines of the lake's healthy logs, each with its log
+    proofs: tuple[Proof, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    rule: Rule
+    kind: Kind = "rule"
+    is_by_model: bool = False
+
+    @property
+    def is_silencing(self) -> bool:
+        """A filter is none: it drops no line that a rule or a sign of trouble matches, whatever it says."""
+        return self.kind == "rule" and self.rule.role in SILENCING
+
+    @cached_property
+    def pattern(self) -> Any:
+        return compiled(self.rule.pattern)
+
+    @cached_property
+    def unless(self) -> Any:
+        return compiled(self.rule.unless) if self.rule.unless else None
+
+    def matches(self, line: str) -> bool:
+        if not line.isascii():  # half a character, as JSON can hold it, is nothing that RE2 can read
+            line = line.encode(errors="replace").decode()
+        return self.pattern.search(line) is not None and (self.unless is None or self.unless.search(line) is None)
+
+
+def agreed_recovery(reason: str, rules: Iterable[Rule]) -> str:
+    """What all rules of a reason recommend, or unknown: nothing that is learned makes up an action."""
+    actions = {rule.recovery for rule in rules if rule.role in EXPLAINING and rule.reason == reason}
+    return actions.pop() if len(actions) == 1 else UNKNOWN

@@ -1,0 +1,96 @@
+"""The draft of a rule or filter: what a line, a reason and what is known already make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpulake.core.diagnosis import Action
+from gpulake.core.errors import UsageError
+from gpulake.diagnose.learn.candidates import Candidate, agreed_recovery
+from gpulake.diagnose.learn.naming import name_for
+from gpulake.diagnose.learn.proposals import generalised, message, plain, tokens, whole_line
+from gpulake.diagnose.learn.trials import MODEL_STRENGTH, MOST_WORDS
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Role, Rule
+
+PERSON_STRENGTH = 50
+MOST_STRENGTH = 90
+
+
+def rule_draft(
+    line: str,
+    reason: str,
+    known: Sequence[Rule],
+    taken: Iterable[str] = (),
+    *,
+    source: str,
+    cause: str = "",
+    remedy: str = "",
+    role: Role = "cause",
+    recovery: Action | None = None,
+    pattern: str = "",
+    keep: Sequence[str] = (),
+    name: str = "",
+    is_by_model: bool = False,
+) -> Candidate:
+    """A rule for lines like this one. What is not given is what the rules of this reason say."""
+    one = _one_line(line)
+    alike = sorted((rule for rule in known if rule.reason == reason), key=lambda rule: -rule.strength)
+    rule = Rule(
+        name=name or name_for(_words(one), (*(rule.name for rule in known), *taken)),
+        pattern=pattern or generalised(one, keep),
+        role=role,
+        matches=(one,),
+        reason=reason if role in EXPLAINING else "",
+        cause=_sentence(cause or _first(rule.cause for rule in alike) or reason),
+        remedy=_sentence(remedy or _first(rule.remedy for rule in alike)),
+        recovery=recovery or agreed_recovery(reason, known),  # type: ignore[arg-type]
+        source=_sentence(source),
+        strength=_strength(one, known, MODEL_STRENGTH if is_by_model else MOST_STRENGTH),
+    )
+    if role in EXPLAINING and not rule.remedy:
+        raise UsageError(f"no rule of {reason} says what to do about it", "say it with --remedy")
+    return Candidate(rule, "rule", is_by_model)
+
+
+def filter_draft(
+    line: str, taken: Iterable[str] = (), *, source: str, pattern: str = "", keep: Sequence[str] = (), name: str = ""
+) -> Candidate:
+    """A filter for lines like this one, from end to end."""
+    one = _one_line(line)
+    rule = Rule(
+        name=name or name_for(f"routine {_words(one)}", taken),
+        pattern=pattern or whole_line(one, keep),
+        role="noise",
+        matches=(one,),
+        source=_sentence(source),
+    )
+    return Candidate(rule, "filter")
+
+
+def _one_line(line: str) -> str:
+    one = plain(line)
+    if not one.strip() or "\n" in one:
+        raise UsageError("that is not one line of a log", "give the line that tells what happened")
+    return one
+
+
+def _words(line: str) -> str:
+    """What is the line's own: no path and no host gets into the name of a rule."""
+    return " ".join(token.text for token in tokens(message(line)) if not token.kind)
+
+
+def _sentence(words: str) -> str:
+    """Braces stand for groups of the pattern, and words that were said of one case have none."""
+    return plain(words).replace("{", "(").replace("}", ")")[:MOST_WORDS]
+
+
+def _first(words: Iterable[str]) -> str:
+    return next((word for word in words if word and "{" not in word), "")
+
+
+def _strength(line: str, known: Sequence[Rule], most: int) -> int:
+    """Above the rules that explain the line otherwise: a person looked at it, and disagreed with them."""
+    hits = Rulebook(known).hits(line)
+    strongest = max((hit.rule.strength for hit in hits if hit.rule.role in EXPLAINING), default=0)
+    return min(max(PERSON_STRENGTH, strongest + 5), most)

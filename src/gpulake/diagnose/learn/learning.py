@@ -1,0 +1,220 @@
+"""Learned rules and filters: what was proposed, approved, rejected and retired. Only approved ones count."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, cast, get_args
+
+from gpulake.core.clock import Clock
+from gpulake.core.errors import UsageError
+from gpulake.core.words import label
+from gpulake.diagnose.learn.candidates import Candidate, Check, Ground, Kind
+from gpulake.diagnose.learn.definitions import definition_of, rule_of
+from gpulake.diagnose.learn.ground import past
+from gpulake.diagnose.learn.trials import examined, failures
+from gpulake.diagnose.rulebook.book import compiled, shipped_rules
+from gpulake.diagnose.rulebook.rule import Rule
+from gpulake.lake import Lake
+
+State = Literal["candidate", "approved", "rejected", "retired"]
+STATES: tuple[str, ...] = get_args(State)
+# The states that each may follow; the empty one stands for a rule that nobody has proposed yet.
+FOLLOWS: dict[State, tuple[str, ...]] = {
+    "candidate": ("", "rejected", "retired"),
+    "approved": ("candidate",),
+    "rejected": ("candidate",),
+    "retired": ("approved",),
+}
+MODEL = "model:"  # who proposes is a model where its name begins so
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A rule or filter as it stands, with where it is from and who decided."""
+
+    rule_id: str
+    kind: Kind
+    state: State
+    name: str
+    definition: dict[str, Any]
+    checks: tuple[Check, ...]
+    proposed_by: str
+    proposed_at: datetime
+    by: str  # who brought it into this state
+    changed_at: datetime
+    diagnosis_id: str
+    note: str
+    rule: Rule | None = None  # None: this version cannot read it
+    trouble: str = ""  # why not
+
+    @property
+    def candidate(self) -> Candidate:
+        if self.rule is None:
+            raise UsageError(f"rule {self.name} cannot be read: {self.trouble}", "propose it anew, or reject it")
+        return Candidate(self.rule, self.kind, self.proposed_by.startswith(MODEL))
+
+
+def unheard(message: str) -> None:
+    """Says nothing to anybody."""
+
+
+def every(lake: Lake) -> list[Learned]:
+    """As they stand now, oldest first."""
+    found: dict[str, Learned] = {}
+    for row in sorted(lake.journal("rule_events"), key=lambda row: str(row.get("changed_at"))):
+        try:
+            read = _read(row)
+        except (KeyError, ValueError, TypeError, AttributeError):
+            continue  # not a row of ours, or cut short
+        before = found.get(read.rule_id)
+        if before and read.state != "candidate":
+            read = replace(read, proposed_by=before.proposed_by, proposed_at=before.proposed_at)
+        found[read.rule_id] = read
+    return list(found.values())
+
+
+def learned(lake: Lake, say: Callable[[str], None] = unheard) -> tuple[Rule, ...]:
+    """The approved rules; what cannot be used is skipped and said, never fatal."""
+    return _usable(every(lake), "rule", say)
+
+
+def learned_filters(lake: Lake, say: Callable[[str], None] = unheard) -> tuple[Rule, ...]:
+    """The approved filters: rules of role noise, of which nothing but the pattern counts."""
+    return _usable(every(lake), "filter", say)
+
+
+def ground_of(lake: Lake) -> Ground:
+    """The rules of now, and what the lake knows of healthy and of failed logs."""
+    known = every(lake)
+    healthy, proofs = past(lake)
+    rules = (*shipped_rules(), *_usable(known, "rule", unheard))
+    return Ground(rules, _usable(known, "filter", unheard), healthy, proofs)
+
+
+def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_id: str = "", note: str = "") -> Learned:
+    """Makes it a candidate if it passes every check. It counts for nothing before somebody approves it."""
+    candidate = replace(candidate, is_by_model=by.startswith(MODEL))
+    rule_id = id_of(candidate)
+    others = {known.rule_id: known for known in every(lake)}
+    before = others.pop(rule_id, None)
+    if before and before.state in ("candidate", "approved"):
+        raise UsageError(f"{before.name} is {before.state} already, as {rule_id}", "see: gpulake rules review")
+    if before and candidate.is_by_model:
+        raise UsageError(f"{before.name} was {before.state} by {label(before.by, 80)}", "a person may propose it again")
+    rule, now = candidate.rule, clock.now()
+    if any(other.name == rule.name and other.state in ("candidate", "approved") for other in others.values()):
+        raise UsageError(f"a rule named {label(rule.name, 80)} is there already", "give it another one with --name")
+    checks = _passed(candidate, ground_of(lake))
+    return _kept(
+        lake,
+        Learned(
+            rule_id=rule_id,
+            kind=candidate.kind,
+            state="candidate",
+            name=rule.name,
+            definition=definition_of(rule),
+            checks=checks,
+            proposed_by=by,
+            proposed_at=now,
+            by=by,
+            changed_at=now,
+            diagnosis_id=diagnosis_id,
+            note=note,
+            rule=rule,
+        ),
+    )
+
+
+def decide(
+    lake: Lake, clock: Clock, one: Learned, state: State, by: str, note: str = "", allow_silencing: bool = False
+) -> Learned:
+    """Approves, rejects or retires. At approval every check runs again, against the rules of then."""
+    if one.state not in FOLLOWS[state]:
+        raise UsageError(f"{one.name} is {one.state}: it cannot become {state}", f"only: {' or '.join(FOLLOWS[state])}")
+    checks = one.checks
+    if state == "approved":
+        if by.startswith(MODEL):
+            raise UsageError("a model cannot approve a rule", "let a person review it")
+        if one.candidate.is_silencing and not allow_silencing:
+            raise UsageError(
+                f"{one.name} has the role {one.candidate.rule.role}: it can make a failed job look healthy",
+                "if that is meant, approve it with --allow-silencing",
+            )
+        checks = _passed(one.candidate, ground_of(lake))
+    at = max(clock.now(), one.changed_at)  # a clock that was set back must not undo what was decided
+    return _kept(lake, replace(one, state=state, by=by, changed_at=at, note=note, checks=checks))
+
+
+def id_of(candidate: Candidate) -> str:
+    """The same rule proposed again has the same one."""
+    rule = candidate.rule
+    parts = (candidate.kind, rule.pattern, rule.unless, rule.traceback, rule.role, rule.reason)
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:12]
+
+
+def _passed(candidate: Candidate, ground: Ground) -> tuple[Check, ...]:
+    checks = examined(candidate, ground)
+    if wrong := failures(checks):
+        raise UsageError(f"{label(candidate.rule.name, 80)} is refused: {'; '.join(wrong)}", "see docs/learn.md")
+    return checks
+
+
+def _kept(lake: Lake, one: Learned) -> Learned:
+    columns = ("rule_id", "changed_at", "by", "kind", "state", "name", "definition", "diagnosis_id", "note")
+    row = {column: getattr(one, column) for column in columns}
+    lake.append("rule_events", [{**row, "checks": [asdict(check) for check in one.checks]}])
+    return one
+
+
+def _read(row: dict[str, Any]) -> Learned:
+    definition = _document(row["definition"])
+    if row["kind"] not in get_args(Kind) or row["state"] not in STATES or not isinstance(definition, dict):
+        raise ValueError("unknown kind, state or definition")
+    checks = tuple(Check(**check) for check in _document(row.get("checks")) or ())
+    changed_at = datetime.fromisoformat(row["changed_at"])
+    rule, trouble = None, ""
+    try:
+        rule = rule_of(definition)
+        compiled(rule.pattern)
+    except (ValueError, TypeError) as error:
+        rule, trouble = None, label(error, 300)
+    return Learned(
+        rule_id=str(row["rule_id"]),
+        kind=cast("Kind", row["kind"]),
+        state=cast("State", row["state"]),
+        name=str(row["name"]),
+        definition=definition,
+        checks=checks,
+        proposed_by=str(row["by"]),
+        proposed_at=changed_at,
+        by=str(row["by"]),
+        changed_at=changed_at,
+        diagnosis_id=str(row.get("diagnosis_id") or ""),
+        note=str(row.get("note") or ""),
+        rule=rule,
+        trouble=trouble,
+    )
+
+
+def _document(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _usable(known: Iterable[Learned], kind: Kind, say: Callable[[str], None]) -> tuple[Rule, ...]:
+    taken = {rule.name for rule in shipped_rules()} if kind == "rule" else set()
+    found: list[Rule] = []
+    for one in known:
+        if one.kind != kind or one.state != "approved":
+            continue
+        if one.rule is None:
+            say(f"the learned {kind} {label(one.name, 80)} is left out: {one.trouble}")
+        elif one.rule.name in taken:
+            say(f"the learned {kind} {label(one.name, 80)} is left out: another rule has its name")
+        else:
+            taken.add(one.rule.name)
+            found.append(one.rule)
+    return tuple(found)

@@ -1,0 +1,115 @@
+"""A stream of bytes, cut into blocks of whole lines. How it arrives makes no difference to where it is cut."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+
+from gpulake.diagnose.logs.shapes import cleaned, shapes_of
+
+# What a processor keeps near: larger blocks are slower.
+BLOCK_BYTES = 1 << 19
+# A line that is longer than a block is looked at in pieces; what is cut in two is whole in one of them.
+OVERLAP_BYTES = 4096
+LINE_FEED = ord("\n")
+
+# Number of the line, and which part of it: the state of a progress bar, or the piece of a line that has no end.
+Place = tuple[int, int]
+
+
+class Block:
+    def __init__(self, text: bytes, is_open: bool, number: int, part: int = 0) -> None:
+        self.is_open = is_open  # its last line goes on in the next block, if there is one; else a line feed followed
+        self.text = cleaned(text if is_open else text.removesuffix(b"\r"))
+        self.number = number
+        self._part = part
+        self._has_parts = b"\r" in self.text
+        self._segments: list[bytes] | None = None
+        self._starts: list[int] | None = None
+        self.lines = 0
+
+    def shapes(self, dropped: bytes) -> list[bytes]:
+        found = shapes_of(self.text, dropped)
+        self.lines = self.text.count(b"\n") + 1 if self._has_parts else len(found)
+        return found
+
+    @property
+    def segments(self) -> list[bytes]:
+        """Its lines, and the states of its progress bars, as many as it has shapes."""
+        if self._segments is None:
+            text = self.text.replace(b"\r", b"\n") if self._has_parts else self.text
+            self._segments = text.split(b"\n")
+        return self._segments
+
+    def forget_segments(self) -> None:
+        self._segments = self._starts = None
+
+    def place(self, index: int) -> Place:
+        """Of a segment."""
+        if not self._has_parts:
+            return self.number + index, self._part if index == 0 else 0
+        line = bisect_right(self._line_starts, index) - 1
+        part = index - self._line_starts[line]
+        return self.number + line, part + (self._part if line == 0 else 0)
+
+    def shown(self, line: int) -> int:
+        """Of the line with this index: the segment that a terminal would show in the end."""
+        if not self._has_parts:
+            return line
+        first, end = self._line_starts[line], self._line_starts[line + 1]
+        return next((index for index in range(end - 1, first, -1) if self.segments[index].strip()), first)
+
+    def following(self) -> tuple[int, int]:
+        """Number and part with which the next block begins."""
+        if not self.is_open:
+            return self.number + self.lines, 0
+        number, part = self.place(len(self.segments) - 1)
+        return number, part + 1
+
+    @property
+    def _line_starts(self) -> list[int]:
+        if self._starts is None:
+            self._starts = [0, *accumulate(line.count(b"\r") + 1 for line in self.text.split(b"\n"))]
+        return self._starts
+
+
+class Cutter:
+    """Takes chunks and gives texts of blocks, without the line feed at their end, and whether there was none."""
+
+    def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
+        self._block_bytes = block_bytes
+        self._overlap = min(OVERLAP_BYTES, block_bytes // 4)
+        self._parts: list[bytes] = []
+        self._held = 0
+        self.bytes_read = 0
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bool]]:
+        self.bytes_read += len(chunk)
+        self._parts.append(chunk)
+        self._held += len(chunk)
+        if self._held < self._block_bytes:
+            return
+        data = b"".join(self._parts)
+        begin = 0
+        while len(data) - begin >= self._block_bytes:
+            end, following = self._cut(data, begin)
+            is_open = data[end - 1] != LINE_FEED
+            yield data[begin : end if is_open else end - 1], is_open
+            begin = following
+        self._parts = [data[begin:]]
+        self._held = len(data) - begin
+
+    def rest(self) -> tuple[bytes, bool]:
+        data = b"".join(self._parts)
+        self._parts, self._held = [], 0
+        return data.removesuffix(b"\n"), not data.endswith(b"\n")
+
+    def _cut(self, data: bytes, begin: int) -> tuple[int, int]:
+        """Where the block ends, and where the next one begins."""
+        limit = begin + self._block_bytes
+        for ending in (b"\n", b"\r"):
+            end = data.rfind(ending, begin, limit) + 1
+            if end > 0:
+                return end, end
+        return limit, limit - self._overlap

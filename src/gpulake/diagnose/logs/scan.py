@@ -1,0 +1,106 @@
+"""A log, read once from end to end, in bounded memory.
+
+Most lines of a log differ from others in nothing but their digits. So lines are counted by their shape, which is fast;
+patterns are looked for in the shapes that were not met before; and only lines of a shape in which one may be found are
+looked at themselves.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from gpulake.diagnose.logs.blocks import BLOCK_BYTES, Block, Cutter
+from gpulake.diagnose.logs.census import Census
+from gpulake.diagnose.logs.compression import compressed
+from gpulake.diagnose.logs.digest import Digest, Line
+from gpulake.diagnose.logs.filters import Filters, shipped_filters
+from gpulake.diagnose.logs.keeping import Spot, excerpts
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, readable
+from gpulake.diagnose.logs.watch import Watch
+
+HEAD_LINES = 200
+TAIL_LINES = 400
+# Where lines are very long, so much holds fewer than that; it has to do.
+MOST_TAIL_BYTES = 8 << 20
+
+
+def scan(name: str, chunks: Iterable[bytes], rulebook: Rulebook, filters: Filters | None = None) -> Digest:
+    """The digest of a file. How it is cut into chunks makes no difference."""
+    scanner = Scanner(rulebook, filters, name)
+    for chunk in chunks:
+        scanner.feed(chunk)
+    return scanner.finish()
+
+
+class Scanner:
+    """Takes a log as it comes, and tells at the end what was in it."""
+
+    def __init__(
+        self, rulebook: Rulebook, filters: Filters | None = None, name: str = "", block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self.name = name
+        self._rulebook = rulebook
+        self._filters = filters if filters is not None else shipped_filters()
+        self._cutter = Cutter(block_bytes)
+        self._census = Census()
+        self._watch = Watch(rulebook)
+        self._dropped = DIGITS
+        self._head: dict[Spot, bytes] = {}
+        self._recent: deque[Block] = deque()
+        self._recent_lines = self._recent_bytes = 0
+
+    def feed(self, chunk: bytes) -> None:
+        for text, is_open in self._cutter.feed(chunk):
+            self._read(text, is_open)
+
+    def finish(self) -> Digest:
+        rest, is_open = self._cutter.rest()
+        if rest or not is_open:
+            self._read(rest, is_open)
+        last = self._recent[-1] if self._recent else None
+        lines_read = last.number + last.lines - 1 if last else 0
+        kept, templates = compressed(self._census, self._watch, self._filters)
+        return Digest(self.name, self._lines(), lines_read, min(kept, lines_read), self._cutter.bytes_read, templates)
+
+    def _read(self, text: bytes, is_open: bool) -> None:
+        previous = self._recent[-1] if self._recent else None
+        block = Block(text, is_open, *(previous.following() if previous else (1, 0)))
+        shapes = block.shapes(self._dropped)
+        fresh = self._census.add(block, shapes)
+        beyond = self._watch.look(block, shapes, fresh, self._census.counts)
+        if (self._census.is_full or self._watch.is_full) and self._dropped != HEX_DIGITS:
+            self._dropped = HEX_DIGITS
+            self._census.drop(HEX_DIGITS)
+            beyond += self._watch.drop(HEX_DIGITS, [*self._census.counts])
+        for shape in beyond:
+            self._census.forget(shape, is_telling=True)
+        if self._census.is_full:
+            self._census.fold(self._watch.shapes)
+        for line in range(min(block.lines, HEAD_LINES + 1 - block.number)):
+            self._head.update(excerpts(block, block.shown(line)))
+        self._remember(block)
+
+    def _remember(self, block: Block) -> None:
+        """As many of the last blocks as hold the last lines."""
+        self._recent.append(block)
+        self._recent_lines += block.lines
+        self._recent_bytes += len(block.text)
+        while len(self._recent) > 1 and (
+            self._recent_bytes > MOST_TAIL_BYTES or self._recent_lines - self._recent[0].lines >= TAIL_LINES
+        ):
+            oldest = self._recent.popleft()
+            self._recent_lines -= oldest.lines
+            self._recent_bytes -= len(oldest.text)
+
+    def _lines(self) -> tuple[Line, ...]:
+        texts = {**self._head, **self._watch.kept()}
+        wanted = TAIL_LINES
+        for block in reversed(self._recent):
+            for line in range(max(0, block.lines - wanted), block.lines):
+                texts.update(excerpts(block, block.shown(line)))
+            wanted = max(0, wanted - block.lines)
+            block.forget_segments()
+        shown = ((spot[0], readable(texts[spot])) for spot in sorted(texts))
+        return tuple(Line(number, text, bool(self._rulebook.hits(text))) for number, text in shown)

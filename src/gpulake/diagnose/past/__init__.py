@@ -1,0 +1,1 @@
+"""Past incidents: how they are recorded, and how like ones are found."""

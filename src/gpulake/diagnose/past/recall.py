@@ -1,0 +1,184 @@
+"""Recall: past incidents that are like the one at hand, by a local embedding of their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import re2
+
+from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote, Similar
+from gpulake.diagnose.logs.digest import Line
+from gpulake.diagnose.past.embedding import NoEmbedding, vectors
+from gpulake.diagnose.past.recoveries import recovery_for
+from gpulake.diagnose.rulebook.book import Rulebook
+
+MOST_TEXTS = 6  # pieces of evidence that count
+MOST_CHARACTERS = 400  # of each
+MOST_INCIDENTS = 10_000  # the last ones that are compared
+MOST_TOLD = 3
+# Calibrated on labelled failures, see docs/judge.md.
+LEAST_SCORE = 0.5
+LEAST_TO_DECIDE = 0.93
+LEAST_WORDS_TO_DECIDE = 4  # fewer are like everything
+MOST_CONFIDENCE = 0.8
+NAMES_COUNT = 0.2  # share of the score that a common name of an exception gives
+
+# What differs between two cases of one kind: addresses, places, times, amounts, names of machines.
+_PARTICULAR = re2.compile(
+    r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+"
+    r"|(?:[A-Za-z]:)?(?:[\\/][^\s\"'<>:,;()\[\]{}/\\]+){2,}[\\/]?"
+    r"|[\w.+-]+@[\w.-]+"
+    r"|[\w.:-]*\d[\w.:%-]*"  # whatever holds a digit
+)
+_NO_LETTER = re2.compile(r"[^A-Za-z_]+")
+_NAME = re2.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Exit)\b")
+_TELLING = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
+# Roles of rules whose lines are the same in every failure: two cases that share them are not alike.
+_SAID_BY_ALL = ("wrapper", "teardown", "noise", "success", "start", "progress")
+
+
+@dataclass(frozen=True)
+class Past:
+    """An incident whose reason is known, as it stands."""
+
+    incident_id: str
+    reason: str
+    cause: str
+    remedy: str
+    words: str
+    is_confirmed: bool
+    changed_at: str
+
+
+@dataclass(frozen=True)
+class Recalled:
+    diagnosis: Diagnosis
+    note: str = ""  # why nothing was looked for, where that can be helped
+
+
+def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
+    """What is compared: the cause and its evidence, without numbers, addresses, paths and names of machines."""
+    found: dict[str, None] = {}
+    for text in (cause, *list(evidence_texts)[:MOST_TEXTS]):
+        plain = _NO_LETTER.sub(" ", _PARTICULAR.sub(" ", text[:MOST_CHARACTERS]))
+        found[" ".join(plain.split())] = None
+    return "\n".join(text for text in found if text)
+
+
+def words_for(diagnosis: Diagnosis, told: Sequence[Quote] = ()) -> str:
+    """The words of a diagnosis. That a cause is unknown is the same sentence everywhere, so it does not count."""
+    evidence = [quote.text for quote in diagnosis.evidence or told]
+    return words_of("" if diagnosis.reason == UNKNOWN else diagnosis.cause, evidence)
+
+
+def telling(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
+    """The last lines that speak of an error and are not a launcher's. For logs that no rule explains."""
+    found: list[Quote] = []
+    for line in reversed(lines):
+        if len(found) == MOST_TOLD:
+            break
+        if not _TELLING.search(line.text[:MOST_CHARACTERS]):
+            continue
+        if any(hit.rule.role in _SAID_BY_ALL for hit in rulebook.hits(line.text, line.number)):
+            continue
+        found.append(Quote(line.number, line.text, line.file))
+    return tuple(reversed(found))
+
+
+def past_incidents(rows: Iterable[Mapping[str, Any]]) -> tuple[Past, ...]:
+    """From rows of incident_events, in the order in which they were written: the last of each incident counts."""
+    last: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        if isinstance(incident_id := row.get("incident_id"), str) and incident_id:
+            last.pop(incident_id, None)
+            last[incident_id] = row
+    found = []
+    for incident_id, row in last.items():
+        reason, words = row.get("reason"), row.get("words")
+        if reason not in CATEGORY_OF or reason in (UNKNOWN, NOT_A_FAILURE) or not words or not isinstance(words, str):
+            continue
+        texts = {name: str(row.get(name) or "") for name in ("cause", "remedy", "changed_at")}
+        found.append(Past(incident_id, str(reason), words=words, is_confirmed=row.get("is_confirmed") is True, **texts))
+    return tuple(found[-MOST_INCIDENTS:])
+
+
+def similar(
+    incidents: Sequence[Past], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
+) -> tuple[Similar, ...]:
+    """The nearest first; of equals, the confirmed ones. Raises NoEmbedding where the extra is not installed."""
+    # Cases that tell the same in the same words are one: the confirmed one, else the last.
+    distinct: dict[tuple[str, str], Past] = {}
+    for past in incidents:
+        if past.incident_id == except_id:
+            continue
+        key = (past.reason, past.words)
+        if key not in distinct or _rank(past) > _rank(distinct[key]):
+            distinct[key] = past
+    cases = list(distinct.values())
+    if not cases or not words.strip():
+        return ()
+    scores = _scores(words, [past.words for past in cases])
+    near = [
+        Similar(past.incident_id, score, past.reason, past.cause, past.is_confirmed)
+        for score, past in zip(scores, cases, strict=True)
+        if score >= least
+    ]
+    return tuple(sorted(near, key=lambda case: (-case.score, not case.is_confirmed, case.incident_id))[:most])
+
+
+def with_recall(diagnosis: Diagnosis, rows: Iterable[Mapping[str, Any]], told: Sequence[Quote] = ()) -> Recalled:
+    """The diagnosis with its similar cases; one that rules leave unknown takes the reason of a confirmed twin."""
+    if diagnosis.verdict == "healthy":
+        return Recalled(diagnosis)
+    incidents = past_incidents(rows)
+    words = words_for(diagnosis, told)
+    if not incidents or not words:
+        return Recalled(diagnosis)
+    try:
+        found = similar(incidents, words, except_id=diagnosis.incident_id)
+    except NoEmbedding as error:
+        return Recalled(diagnosis, str(error))
+    diagnosis = replace(diagnosis, similar=found)
+    if diagnosis.reason != UNKNOWN or len(words.split()) < LEAST_WORDS_TO_DECIDE:
+        return Recalled(diagnosis)
+    twins = [case for case in found if case.score >= LEAST_TO_DECIDE and case.is_confirmed]
+    if len({case.reason for case in twins}) != 1:
+        return Recalled(diagnosis)
+    remedies = {past.incident_id: past.remedy for past in incidents}
+    return Recalled(_as_twin(diagnosis, twins[0], remedies[twins[0].incident_id], told))
+
+
+def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, told: Sequence[Quote]) -> Diagnosis:
+    return replace(
+        diagnosis,
+        verdict="failed",
+        category=CATEGORY_OF[twin.reason],
+        reason=twin.reason,
+        cause=twin.cause,
+        remedy=remedy,
+        evidence=diagnosis.evidence or tuple(told),
+        recovery=recovery_for(twin.reason),
+        confidence=round(min(MOST_CONFIDENCE, twin.score), 2),
+        method="recall",
+    )
+
+
+def _rank(past: Past) -> tuple[bool, str, str]:
+    return past.is_confirmed, past.changed_at, past.incident_id
+
+
+def _scores(words: str, others: Sequence[str]) -> list[float]:
+    """Of the embedding, and of the names of exceptions: these say more than the prose around them."""
+    own, *rest = vectors((words, *others))
+    names = set(_NAME.findall(words))
+    scores = []
+    for vector, text in zip(rest, others, strict=True):
+        likeness = float(own @ vector)
+        theirs = set(_NAME.findall(text))
+        if names or theirs:
+            likeness = (1 - NAMES_COUNT) * likeness + NAMES_COUNT * bool(names & theirs)
+        # Rounded, so that the order of equals does not hang on the last bit of a sum.
+        scores.append(round(max(0.0, min(1.0, likeness)), 3))
+    return scores

@@ -1,0 +1,1 @@
+"""Rules: patterns as data, what they mean, and one automaton for all of them."""

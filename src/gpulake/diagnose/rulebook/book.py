@@ -1,0 +1,109 @@
+"""The rules in force, and one automaton for all of their patterns."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import re2
+
+from gpulake.core.errors import ConfigError
+from gpulake.diagnose.logs.automaton import Automaton
+from gpulake.diagnose.logs.markers import MARKERS
+from gpulake.diagnose.logs.shapes import shape_of
+from gpulake.diagnose.rulebook.rule import Hit, Rule, read_rule
+from gpulake.diagnose.rulebook.xids import catalogued_rules
+
+
+def compiled(pattern: str) -> Any:
+    """Linear in the length of the text, whatever the pattern: nothing can backtrack. Raises ValueError."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        raise ValueError(f"pattern {pattern!r} does not compile: {reason!r}") from error
+
+
+class Rulebook:
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        names = [rule.name for rule in rules]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ConfigError(f"two rules are named {sorted(twice)[0]!r}", "give each rule a name of its own")
+        self._patterns: dict[str, Any] = {}
+
+    def hits(self, text: str, number: int = 0) -> list[Hit]:
+        """Rules that match the line, in the order of the book. Conditions on a traceback are not looked at here."""
+        line = text.encode("utf-8", "replace")
+        shape = shape_of(line)
+        found = []
+        for place in sorted(self.automaton.candidates([shape]).get(shape, ())):
+            if place < len(self.rules) and (match := self._match(self.rules[place], line)):
+                words = match.groupdict().items() if match.re.groups else ()
+                groups = tuple((name, word.decode()) for name, word in words if word is not None)
+                found.append(Hit(self.rules[place], number, groups))
+        return found
+
+    def is_matched(self, rule: Rule, text: str) -> bool:
+        """Whether it matches the line. Conditions on a traceback are not looked at here."""
+        return self._match(rule, text.encode("utf-8", "replace")) is not None
+
+    def _match(self, rule: Rule, line: bytes) -> Any | None:
+        """In bytes that are UTF-8: spans need not be counted in characters then."""
+        match = self._pattern(rule.pattern).search(line)
+        if match and rule.unless and self._pattern(rule.unless).search(line):
+            return None
+        return match
+
+    @cached_property
+    def automaton(self) -> Automaton:
+        """The patterns of the rules in their order, then those of the markers."""
+        rules = [rule.pattern for rule in self.rules]
+        return Automaton([*rules, *(marker.pattern for marker in MARKERS)])
+
+    def _pattern(self, pattern: str) -> Any:
+        if pattern not in self._patterns:
+            self._patterns[pattern] = compiled(pattern)
+        return self._patterns[pattern]
+
+
+@cache
+def shipped_rules() -> tuple[Rule, ...]:
+    folder = files("gpulake.diagnose.rulebook").joinpath("rules")
+    found: list[Rule] = []
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".toml"):
+            found += read_rules(file.read_text(encoding="utf-8"), file.name.removesuffix(".toml"))
+    return (*found, *catalogued_rules())
+
+
+@cache
+def shipped() -> Rulebook:
+    return Rulebook(shipped_rules())
+
+
+def with_learned(rules: Iterable[Rule]) -> Rulebook:
+    """The shipped rules, and those that people approved."""
+    learned = tuple(rules)
+    return Rulebook((*shipped_rules(), *learned)) if learned else shipped()
+
+
+def read_rules(text: str, family: str) -> list[Rule]:
+    try:
+        entries = tomllib.loads(text).get("rule", [])
+        return [_checked(entry, family) for entry in entries]
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"rules {family} are not valid TOML: {error}", "correct the line that it names") from error
+
+
+def _checked(entry: dict[str, Any], family: str) -> Rule:
+    try:
+        return read_rule(entry, family)
+    except (ValueError, TypeError) as error:
+        named = entry.get("name", "without a name")
+        raise ConfigError(f"rule {named} of {family}: {error}", "see docs/add-a-rule.md") from error

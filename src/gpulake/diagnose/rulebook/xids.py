@@ -1,0 +1,126 @@
+"""NVIDIA's catalogues of Xids and SXids become rules, for every way in which drivers and monitors write them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from gpulake.diagnose.rulebook.rule import Rule, read_rule
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """How the entries of one catalogue are written in logs."""
+
+    family: str  # its file, its key in that file, and the beginning of its rules' names
+    word: str  # for people
+    reason: str  # where an entry names none
+    before: str  # RE2: what stands before the code
+    lines: tuple[str, ...]  # ways to write it, with {code}
+    any_code: str  # RE2: a code that the catalogue does not have
+    undocumented: int  # an example of such a code
+
+
+# NVRM: Xid (PCI:0000:3b:00): 79, of a MIG instance (PCI:0000:3b:00 GPU-I:05); DCGM, gpud and events of Kubernetes
+# say "XID 79", "Xid error: 79" or "Xid=79"; the exporter of DCGM has a gauge. SXid is another word: \b.
+_XID = Catalogue(
+    family="xid",
+    word="Xid",
+    reason="XidError",
+    before=r"(?:NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]+)[^)\n]*\): "
+    r"|\bX[Ii][Dd](?: [Ee]rror| [Cc]ode)?s?[ :=#(]{1,3}"
+    r"|\bxid(?: error| code)s?[ :=#(]{1,3}|DCGM_FI_DEV_XID_ERRORS\{[^}\n]*\} )",
+    lines=(
+        "NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234, name=python, Ch 00000008",
+        "[Thu Jan  2 03:04:05 2025] NVRM: Xid (PCI:0000:3b:00 GPU-I:05): {code}, pid='<unknown>', name=<unknown>",
+        "Detected XID {code} on GPU 3",
+        "XidCriticalError: Xid={code} on Device=GPU-5f2a, the device will go unhealthy.",
+    ),
+    any_code=r"[1-9]\d{0,3}",
+    undocumented=990,
+)
+# The kernel says nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): 12028, the fabric manager NVSwitch non-fatal error 12028.
+_SXID = Catalogue(
+    family="sxid",
+    word="SXid",
+    reason="NVLinkError",
+    before=r"(?:SXid \((?:PCI:)?(?P<switch>[0-9A-Fa-f:.]+)[^)\n]*\): |\bSX[Ii][Dd](?: [Ee]rror| [Cc]ode)?s?[ :=#(]{1,3}"
+    r"|NVSwitch (?:non-)?fatal error )",
+    lines=(
+        "nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, Link 44 something happened",
+        "[ERROR] [tid 4711] detected NVSwitch non-fatal error {code} on fid 0 on NVSwitch physical id 3 port 44",
+        "Detected SXid {code} on NVSwitch 3",
+    ),
+    any_code=r"[1-9]\d{4}",
+    undocumented=99990,
+)
+CATALOGUES = (_XID, _SXID)
+# An undocumented code is told by this much less than a documented one.
+_STRENGTH_OF_ANY = 50
+
+
+@cache
+def catalogued_rules() -> tuple[Rule, ...]:
+    return tuple(rule for catalogue in CATALOGUES for rule in _rules(catalogue))
+
+
+def _rules(catalogue: Catalogue) -> list[Rule]:
+    file = files("gpulake.diagnose.rulebook").joinpath("rules", f"{catalogue.family}.toml")
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    actions, source = content["actions"], content["source"]
+    documented = [_rule(catalogue, entry, actions, source) for entry in content[catalogue.family]]
+    codes = [code for entry in content[catalogue.family] for code in entry["codes"]]
+    return [*documented, _any(catalogue, codes, source)]
+
+
+def _rule(catalogue: Catalogue, entry: dict[str, Any], actions: dict[str, Any], source: str) -> Rule:
+    codes, text = sorted(entry["codes"]), entry.get("text", "")  # text: a word that has to follow
+    return read_rule(
+        {
+            "name": "_".join((catalogue.family, str(codes[0]), *text.lower().split())),
+            "pattern": f"{catalogue.before}(?P<code>{_either(codes)})\\b" + (f".*{text}" if text else ""),
+            "unless": entry.get("unless", ""),
+            "reason": entry.get("reason", catalogue.reason),
+            "cause": f"{catalogue.word} {{code}}, {_lower(entry['name'])}: {entry['meaning']}",
+            "source": source,
+            **actions[entry["action"]],
+            **({"strength": entry["strength"]} if "strength" in entry else {}),
+            "matches": [f"{line} {text}".strip().format(code=code) for code in codes for line in catalogue.lines],
+            "ignores": [f"{line} {text}".format(code=f"{codes[-1]}0") for line in catalogue.lines],
+        },
+        catalogue.family,
+    )
+
+
+def _any(catalogue: Catalogue, documented: list[int], source: str) -> Rule:
+    return read_rule(
+        {
+            "name": f"{catalogue.family}_undocumented",
+            "pattern": f"{catalogue.before}(?P<code>{catalogue.any_code})\\b",
+            "unless": f"{catalogue.before}(?:{_either(documented)})\\b",
+            "role": "cause",
+            "reason": catalogue.reason,
+            "cause": f"{catalogue.word} {{code}}: the driver reported a fault of the hardware or of its use",
+            "remedy": "Look the code up in NVIDIA's catalogue; drain the node and run dcgmi diag if it comes back.",
+            "recovery": "cordon_node_and_restart",
+            "why": "What is not known to be harmless is kept away from jobs until somebody has looked.",
+            "source": source,
+            "strength": _STRENGTH_OF_ANY,
+            "matches": [line.format(code=catalogue.undocumented) for line in catalogue.lines],
+            "ignores": [f"{catalogue.word} count: none", "SXid and Xid errors: 0"],
+        },
+        catalogue.family,
+    )
+
+
+def _either(codes: list[int]) -> str:
+    return "|".join(str(code) for code in codes)
+
+
+def _lower(name: str) -> str:
+    """Within a sentence; an abbreviation stays as it is."""
+    first = name.split()[0]
+    return name if any(letter.isupper() for letter in first[1:]) else name[0].lower() + name[1:]

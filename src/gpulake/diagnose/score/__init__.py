@@ -1,0 +1,1 @@
+"""How close diagnoses come to what is known."""

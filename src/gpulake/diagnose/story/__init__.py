@@ -1,0 +1,1 @@
+"""Digests become stories: who said what when, in which run."""

@@ -1,0 +1,41 @@
+"""What torchrun says of the worker that failed first, and with which exit code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpulake.core.diagnosis import Quote
+from gpulake.diagnose.logs.digest import Line
+from gpulake.diagnose.story.events import Ending
+from gpulake.diagnose.story.lines import Said
+
+LONGEST_BLOCK = 12
+_BEGINS = re.compile(r"Root Cause \(first observed failure\)")
+_RANK = re.compile(r"rank\s+: (\d+) \(local_rank")
+_HOST = re.compile(r"host\s+: (\S+)")
+_EXIT = re.compile(r"exitcode\s+: (-?\d+) +\(pid: (\d+)\)")
+
+
+def read_endings(lines: Sequence[tuple[Line, Said]], file: str = "") -> tuple[Ending, ...]:
+    """Accounts of the first observed failure, in the order of the file. Lines of others may stand in between."""
+    found = []
+    for index, (line, _) in enumerate(lines):
+        if _BEGINS.search(line.text):
+            found.append(_account(line, lines[index + 1 : index + 1 + LONGEST_BLOCK], file))
+    return tuple(found)
+
+
+def _account(begin: Line, block: Sequence[tuple[Line, Said]], file: str) -> Ending:
+    rank = host = pid = code = None
+    quote = Quote(begin.number, begin.text, file)
+    for line, said in block:
+        if "=====" in said.body:
+            break
+        if rank is None and (found := _RANK.search(line.text)):
+            rank = int(found[1])
+        elif host is None and (found := _HOST.search(line.text)):
+            host = found[1]
+        elif code is None and (found := _EXIT.search(line.text)):
+            code, pid, quote = int(found[1]), int(found[2]), Quote(line.number, line.text, file)
+    return Ending(rank, host, pid, code, quote)

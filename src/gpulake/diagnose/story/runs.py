@@ -1,0 +1,140 @@
+"""Where one run of a log ends and the next begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpulake.diagnose.rulebook.rule import EXPLAINING
+from gpulake.diagnose.story.events import Event
+
+# A success of this strength is a program's last word: what comes after it is its teardown.
+FINAL_WORD = 80
+# So many lines between two deaths of one program are the work of another process.
+WORK_BETWEEN_DEATHS = 12
+VAGUE = 25  # a rule of this strength may tell of no more than that another program failed
+STEPS_OF_ANOTHER = 3  # steps after a death that show that another run goes on
+_LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules that tell of several processes
+_AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
+
+
+def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
+    """A run begins where a launcher starts after an end was told, and where a program dies that was dead already."""
+    runs = [_Run()]
+    for event in events:
+        run = runs[-1]
+        if event.hit.rule.role == "start" and run.has_ended:
+            runs.append(_Run())
+        elif is_death(event) and run.death is not None and _is_of_another(event, run):
+            cut = _end_of_aftermath(run.events, run.death)
+            rest = run.events[cut:]
+            del run.events[cut:]
+            runs.append(_Run())
+            for one in rest:
+                runs[-1].add(one)
+        runs[-1].add(event)
+    return [part for run in runs if run.events for part in _cut_at_progress(run.events)] or [[]]
+
+
+@dataclass
+class _Run:
+    events: list[Event] = field(default_factory=list)
+    death: int | None = None  # index of the last one
+    has_ended: bool = False
+    is_of_many: bool = False  # several processes were launched together, as far as was told before the last death
+    has_many: bool = False
+
+    def add(self, event: Event) -> None:
+        self.has_many = self.has_many or event.hit.rule.family in _LAUNCHED_TOGETHER
+        self.has_ended = self.has_ended or _ends(event)
+        if is_death(event):
+            self.death, self.is_of_many = len(self.events), self.has_many
+        self.events.append(event)
+
+
+def _cut_at_progress(run: list[Event]) -> list[list[Event]]:
+    """Ranks of one job stand still when one of them is dead: steps that go on are of another run."""
+    parts, begin = [], 0
+    reached: dict[tuple[str, str], float] = {}
+    going: list[int] = []  # indices of steps that went on after a death
+    is_dead = False
+    for index, event in enumerate(run):
+        if told := step(event):
+            if is_dead and told[1] > reached.get(told[0], -1.0):
+                going.append(index)
+            reached[told[0]] = max(reached.get(told[0], told[1]), told[1])
+        if len(going) >= STEPS_OF_ANOTHER:
+            parts.append(run[begin : going[0]])
+            begin, going, is_dead = going[0], [], False
+        if is_death(event) and event.is_uncaught and not is_dead:
+            is_dead, going = True, []
+    return [*parts, run[begin:]]
+
+
+def is_death(event: Event) -> bool:
+    """A process ended here by itself: an exception that nobody caught, or a refusal of its arguments."""
+    if event.hit.rule.role not in EXPLAINING or event.is_ignored or event.is_uncaught is False:
+        return False
+    return bool(event.script) or (event.chain is not None and bool(event.traceback))
+
+
+def _is_of_another(event: Event, run: _Run) -> bool:
+    """Whether the program that died before cannot be the one that dies now. Ranks of one job die together."""
+    last = run.events[run.death or 0]
+    if event.hit.rule.role != "cause" or (last.chain == event.chain and event.chain is not None):
+        return False
+    are_ranks = None not in (event.rank, last.rank) and event.rank != last.rank
+    if are_ranks or event.speaker != last.speaker:
+        return False
+    dead, dying = last.script.removesuffix(".py"), event.script.removesuffix(".py")
+    if dead and dying and dead != dying and event.hit.rule.strength > VAGUE:
+        return True
+    if run.is_of_many:
+        return False
+    began = event.first_line if event.first_line is not None else event.quote.line
+    told = sum(one.hit.rule.role in _AFTERMATH for one in run.events[(run.death or 0) + 1 :])
+    return began - last.quote.line - told > WORK_BETWEEN_DEATHS
+
+
+def step(event: Event) -> tuple[tuple[str, str], float] | None:
+    """Which counter the line tells of, and how far it has come."""
+    if event.hit.rule.role != "progress":
+        return None
+    words = event.hit.words
+    try:
+        return (event.hit.rule.name, words.get("total", "")), float(words["step"])
+    except (KeyError, ValueError):
+        return None
+
+
+def advances(events: Sequence[Event]) -> list[int]:
+    """Where in the story a counter came farther than ever before, by order."""
+    reached: dict[tuple[str, str], float] = {}
+    found = []
+    for event in events:
+        if (told := step(event)) and told[1] > reached.get(told[0], -1.0):
+            reached[told[0]] = told[1]
+            found.append(event.order)
+    return found
+
+
+def _end_of_aftermath(run: Sequence[Event], death: int) -> int:
+    cut = death + 1
+    while cut < len(run) and run[cut].hit.rule.role in _AFTERMATH:
+        cut += 1
+    return cut
+
+
+def _ends(event: Event) -> bool:
+    """Nothing of this process comes after this line, but for what the launcher says."""
+    rule = event.hit.rule
+    if rule.role == "wrapper":
+        return True
+    if rule.role == "success":
+        return rule.strength >= FINAL_WORD
+    return is_death(event) and (event.is_uncaught is True or bool(event.script))
+
+
+def has_end(run: Sequence[Event]) -> bool:
+    """Whether the log says how the run ended, be it well or not."""
+    return any(event.hit.rule.role in ("success", "wrapper", *EXPLAINING) for event in run)

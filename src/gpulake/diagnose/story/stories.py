@@ -1,0 +1,216 @@
+"""Digests become stories: who said what when, and which run of the log it belongs to."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpulake.core.diagnosis import Quote
+from gpulake.diagnose.logs.digest import Digest, Line
+from gpulake.diagnose.rulebook.book import Rulebook, compiled
+from gpulake.diagnose.rulebook.rule import Hit
+from gpulake.diagnose.story.endings import read_endings
+from gpulake.diagnose.story.events import Ending, Event, Story
+from gpulake.diagnose.story.lines import Said, read_said
+from gpulake.diagnose.story.runs import cut_into_runs, has_end
+from gpulake.diagnose.story.tracebacks import Raised, read_tracebacks
+
+LAST_LINES = 5
+OTHER_EXCEPTION = "python_other_exception"  # the rule for exceptions of which no rule knows
+_YEAR = re.compile(r"\b(20[1-4]\d)[-/_](?:0[1-9]|1[0-2])[-/_](?:0[1-9]|[12]\d|3[01])")
+_JOB = re.compile(
+    r"SLURM_JOB(?:_?ID)?[=: ]+['\"]?(\d+)|slurmstepd: error: \*\*\* (?:JOB|STEP) (\d+)|StepId=(\d+)|"
+    r"Submitted batch job (\d+)|\b(raysubmit_\w+)"
+)
+_WORLD = re.compile(
+    r"\bworld[ _-]?size['\"]?\s*[:=]?\s*(\d{1,6})\b|\bnranks (\d{1,6})\b|WORLD_SIZE=(\d{1,6})", re.IGNORECASE
+)
+_BUILT_IN = re.compile("|".join(sorted((name for name in dir(builtins) if name.endswith("Error")), key=len)[::-1]))
+_PROGRAM = re.compile(r"^(?P<program>[\w.-]+): error: ")
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A file's lines, once they have been listened to."""
+
+    digest: Digest
+    lines: tuple[tuple[Line, Said], ...]
+    events: tuple[Event, ...]
+    endings: tuple[Ending, ...]
+
+
+def read_stories(digests: Sequence[Digest], rulebook: Rulebook, time_zone: str = "UTC") -> list[Story]:
+    """The runs of a log, oldest first; files of a folder are told together. Times without a zone are of time_zone."""
+    heard = [_hear(digest, rulebook, time_zone, len(digests) > 1) for digest in digests]
+    events = _in_order(heard)
+    runs = cut_into_runs(events) if len(digests) == 1 else [events]
+    return [_story(index, run, runs, heard) for index, run in enumerate(runs, 1)]
+
+
+def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bool) -> Heard:
+    year = next((int(found[1]) for line in digest.lines if (found := _YEAR.search(line.text))), None)
+    lines = tuple((line, read_said(line.text, time_zone, year)) for line in digest.lines)
+    file = digest.name if is_one_of_many else ""
+    raised = {one.line: one for one in read_tracebacks(lines)}
+    texts = {line.number: line.text for line, _ in lines}
+    events = []
+    for line, said in lines:
+        hits = _hits(line, said, rulebook) if line.is_hit or line.number in raised else []
+        start = next((hit for hit in hits if hit.rule.role == "start"), None)
+        if start is not None:
+            events.append(_event(start, line, said, None, texts, file))
+        if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION for hit in hits):
+            hits += rulebook.hits(_untangled(raised[line.number]), line.number)
+        hit = _best(hits, raised.get(line.number), rulebook)
+        if hit is not None and hit is not start:
+            events.append(_event(hit, line, said, raised.get(line.number), texts, file))
+    return Heard(digest, lines, tuple(events), read_endings(lines, file))
+
+
+def _hits(line: Line, said: Said, rulebook: Rulebook) -> list[Hit]:
+    """Of the line as it stands, and of its words alone: a prefix may hide where they begin."""
+    hits = rulebook.hits(line.text, line.number)
+    if said.body != line.text and said.body.strip():
+        known = {hit.rule.name for hit in hits}
+        hits += [hit for hit in rulebook.hits(said.body, line.number) if hit.rule.name not in known]
+    return hits
+
+
+def _untangled(raised: Raised) -> str:
+    """Ranks that write at once join their words; the class is there, if not where it should be."""
+    found = _BUILT_IN.search(raised.name)
+    return f"{found[0]}: {raised.message.lstrip(': ')}" if found else ""
+
+
+def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
+    """The strongest of the rules that match the line, and of equal ones the first in the book."""
+    fitting = [hit for hit in hits if not hit.rule.traceback or _fits(hit, raised)]
+    if not fitting and raised is not None:
+        return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
+    return max(fitting, key=lambda hit: hit.rule.strength, default=None)
+
+
+def _fits(hit: Hit, raised: Raised | None) -> bool:
+    return raised is not None and bool(compiled(hit.rule.traceback).search("\n".join(raised.texts)))
+
+
+def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[int, str], file: str) -> Event:
+    event = Event(
+        hit=hit,
+        quote=Quote(line.number, line.text, file),
+        order=line.number,
+        at=said.at,
+        rank=said.rank,
+        host=said.host,
+        pid=said.pid,
+        severity=said.severity,
+        speaker=said.name,
+    )
+    if raised is None:
+        program = _PROGRAM.match(said.body) if hit.rule.family == "arguments" else None
+        return replace(event, script=program["program"]) if program else event
+    statement = raised.raised_at if raised.raised_at in texts else None
+    return replace(
+        event,
+        traceback=raised.texts,
+        is_uncaught=raised.is_uncaught,
+        is_ignored=raised.is_ignored,
+        chain=raised.chain,
+        link=raised.link,
+        script=raised.script,
+        first_line=raised.first_line,
+        raised_by=Quote(statement, texts[statement].strip(), file) if statement is not None else None,
+    )
+
+
+def _in_order(heard: Sequence[Heard]) -> list[Event]:
+    """By line within a file. Across files by time; a line without one has the time of the line before it."""
+    if len(heard) == 1:
+        return list(heard[0].events)
+    told = [pair for file, one in enumerate(heard) for pair in _timed(one, file)]
+    told.sort(key=lambda pair: pair[0])
+    return [replace(event, order=order) for order, (_, event) in enumerate(told)]
+
+
+def _timed(heard: Heard, file: int) -> Iterator[tuple[tuple[float, int, int], Event]]:
+    """Times never run backwards within a file. A file that tells none stands where its lines stand."""
+    latest: float | None = next((said.at.timestamp() for _, said in heard.lines if said.at is not None), None)
+    times: dict[int, float] = {}
+    for line, said in heard.lines:
+        if said.at is not None:
+            latest = max(latest or 0.0, said.at.timestamp())
+        times[line.number] = latest if latest is not None else 0.0
+    for event in heard.events:
+        yield (times[event.quote.line], event.quote.line, file), event
+
+
+def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Sequence[Heard]) -> Story:
+    first, last = _span(index, runs, heard)
+    spoken = [pair for one in heard for pair in _between(one.lines, first, last)]
+    times = [said.at for _, said in spoken if said.at is not None]
+    hosts = dict.fromkeys(said.host for _, said in spoken if said.host)
+    lines_read = sum(one.digest.lines_read for one in heard) if len(runs) == 1 else len(spoken)
+    lines_kept = sum(one.digest.lines_kept for one in heard) if len(runs) == 1 else len(spoken)
+    quotes = [Quote(line.number, line.text) for line, said in spoken if said.body.strip()]
+    return Story(
+        events=tuple(run),
+        run=index,
+        runs=len(runs),
+        lines_read=lines_read,
+        lines_kept=lines_kept,
+        began_at=min(times, default=None),
+        ended_at=max(times, default=None),
+        last_progress_at=_last_at(run, "progress"),
+        is_whole=has_end(run),
+        ranks=_world(spoken),
+        hosts=tuple(hosts),
+        job_id=_job(spoken),
+        last_lines=tuple(quotes[-LAST_LINES:]),
+        checkpoint_at=_checkpoint_at(run),
+        endings=tuple(end for one in heard for end in one.endings if first <= end.quote.line <= last),
+    )
+
+
+def _between(lines: Sequence[tuple[Line, Said]], first: int, last: int) -> Sequence[tuple[Line, Said]]:
+    def number(pair: tuple[Line, Said]) -> int:
+        return pair[0].number
+
+    return lines[bisect_left(lines, first, key=number) : bisect_right(lines, last, key=number)]
+
+
+def _span(index: int, runs: Sequence[list[Event]], heard: Sequence[Heard]) -> tuple[int, int]:
+    """Numbers of the first and the last line of a run."""
+    last_line = max((one.lines[-1][0].number for one in heard if one.lines), default=0)
+    if len(runs) == 1:
+        return 1, last_line
+    first = 1 if index == 1 else runs[index - 1][0].quote.line
+    return first, last_line if index == len(runs) else runs[index][0].quote.line - 1
+
+
+def _last_at(run: Sequence[Event], role: str) -> datetime | None:
+    return max((event.at for event in run if event.hit.rule.role == role and event.at is not None), default=None)
+
+
+def _checkpoint_at(run: Sequence[Event]) -> datetime | None:
+    saved = [event for event in run if event.hit.rule.name.startswith("checkpoint_saved")]
+    return _last_at(saved, "progress")
+
+
+def _job(spoken: Sequence[tuple[Line, Said]]) -> str | None:
+    for line, _ in spoken:
+        if found := _JOB.search(line.text):
+            return next(group for group in found.groups() if group)
+    return None
+
+
+def _world(spoken: Sequence[tuple[Line, Said]]) -> int | None:
+    sizes = [
+        int(next(group for group in found.groups() if group))
+        for line, _ in spoken
+        if (found := _WORLD.search(line.text))
+    ]
+    return max(sizes, default=None)
