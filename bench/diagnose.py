@@ -72,7 +72,7 @@ def _reader(way: str, log: Path, folder: Path) -> Cost:
 
 def _known_to_grep(folder: Path) -> int:
     """Writes the patterns that grep can take, and tells how many they are."""
-    from gpulake.diagnose.rulebook import shipped
+    from gpulake.diagnose.rulebook.book import shipped
 
     words = {"(?:": "(", r"\d": "[0-9]", r"\D": "[^0-9]"}
     known = []

@@ -12,9 +12,9 @@ _UNKNOWN_TO_PYTHON = re.compile(r"\\[zpPCQ]|\[\[:|(?<!^)\(\?i\)")
 
 
 def ours(log: Path) -> int:
-    from gpulake.diagnose.reading import open_logs
-    from gpulake.diagnose.rulebook import shipped
-    from gpulake.diagnose.scan import scan
+    from gpulake.diagnose.logs.reading import open_logs
+    from gpulake.diagnose.logs.scan import scan
+    from gpulake.diagnose.rulebook.book import shipped
 
     (file,) = open_logs(log).files
     return len(scan(file.name, file.chunks(), shipped()).lines)
@@ -29,7 +29,7 @@ def expressions(log: Path) -> int:
 
 
 def _in_one(flags: int, mode: str) -> re.Pattern[str]:
-    from gpulake.diagnose.rulebook import shipped
+    from gpulake.diagnose.rulebook.book import shipped
 
     patterns = [rule.pattern for rule in shipped().rules if not _UNKNOWN_TO_PYTHON.search(rule.pattern)]
     chosen = [pattern.removeprefix("(?i)") for pattern in patterns if pattern.startswith("(?i)") == (mode == "i")]
