@@ -21,20 +21,13 @@ def ours(log: Path) -> int:
 
 
 def expressions(log: Path) -> int:
-    """Python's own expressions, all in one, line by line."""
-    flags = {"i": re.IGNORECASE, "": 0}
-    insensitive, sensitive = (_in_one(flags[mode], mode) for mode in ("i", ""))
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        return sum(1 for line in lines if sensitive.search(line) or insensitive.search(line))
-
-
-def _in_one(flags: int, mode: str) -> re.Pattern[str]:
+    """Python's own, one by one and line by line: all in one they are ten times slower."""
     from gpulake.diagnose.rulebook.book import shipped
 
     patterns = [rule.pattern for rule in shipped().rules if not _UNKNOWN_TO_PYTHON.search(rule.pattern)]
-    chosen = [pattern.removeprefix("(?i)") for pattern in patterns if pattern.startswith("(?i)") == (mode == "i")]
-    # Names of groups may come twice, and are of no use here.
-    return re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[^>]+>', '(?:', pattern)})" for pattern in chosen), flags)
+    compiled = [re.compile(pattern) for pattern in patterns]
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return sum(1 for line in lines if any(pattern.search(line) for pattern in compiled))
 
 
 def drain(log: Path) -> int:
