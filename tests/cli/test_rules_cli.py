@@ -197,10 +197,39 @@ def test_test_reads_a_file_a_gzip_a_pipe_or_a_text(lake: Lake, tmp_path: Path) -
 def test_test_tells_a_missing_file_from_a_text(lake: Lake, tmp_path: Path) -> None:
     refusal(rules(lake, "test", str(tmp_path / "none.log")))
     packed = tmp_path / "broken.gz"
-    packed.write_bytes(b"not gzip")
+    packed.write_bytes(gzip.compress(f"{OOM}\n".encode())[:-4])
     answer = rules(lake, "test", str(packed))
-    assert isinstance(answer.exception, GpulakeError)
-    assert answer.exception.exit_code == 3
+    assert "cuda_out_of_memory" in answer.stdout
+    assert "broken.gz breaks off" in answer.stderr
+
+
+def test_test_reads_what_diagnose_reads(lake: Lake, tmp_path: Path) -> None:
+    """A folder of the ranks' files, packed or not, progress bars, colours."""
+    import pyarrow as pa
+
+    folder = tmp_path / "job"
+    folder.mkdir()
+    with pa.output_stream(folder / "rank10.log.zst", compression="zstd") as stream:
+        stream.write(f"fine\n{OOM}\n".encode())
+    (folder / "rank9.log").write_text(f"fine\n 1/9\r 2/9\r\x1b[31m{OOM}\x1b[0m\n")
+    found = document(lake, "test", str(folder))
+    assert [(line["file"], line["line"], line["text"]) for line in found] == [
+        ("rank9.log", 2, OOM),
+        ("rank10.log.zst", 2, OOM),
+    ]
+    assert "rank9.log:2: torch" in rules(lake, "test", str(folder)).stdout
+
+
+def test_where_there_is_nothing_it_says_what_to_do(lake: Lake) -> None:
+    for arguments, hint in {
+        ("review",): "gpulake rules propose",
+        ("list", "--learned"): "gpulake rules propose",
+        ("export",): "gpulake rules review",
+        ("propose", "--filters"): "--logs",
+    }.items():
+        answer = rules(lake, *arguments)
+        assert (answer.exit_code, answer.stdout) == (0, "")
+        assert hint in answer.stderr
 
 
 GOOD = """

@@ -102,6 +102,11 @@ def _print_mined(made: list[Learned], refused: list[tuple[str, str]], as_json: b
         left = [{"line": line, "why": why} for line, why in refused]
         print_json({"candidates": [learned_document(one) for one in made], "refused": left})
         return
-    print_table(("id", "name", "pattern"), [(one.rule_id, one.name, label(one.definition["pattern"])) for one in made])
+    if not made:
+        click.echo("no filter became a candidate: diagnose more healthy logs, or lower --logs", err=True)
+    else:
+        rows = [(one.rule_id, one.name, label(one.definition["pattern"])) for one in made]
+        print_table(("id", "name", "pattern"), rows)
+        click.echo("decide with: gpulake rules review", err=True)
     for line, why in refused:
         click.echo(f"not: {label(line, 100)}: {label(why, 300)}", err=True)
