@@ -314,3 +314,30 @@ def test_on_a_terminal_candidates_are_reviewed_one_by_one(lake: Lake) -> None:
         first: ("approved", "bob", "seen twice"),
         second: ("rejected", "bob", "no"),
     }
+
+
+def test_a_rule_without_a_cause_says_what_its_line_says(lake: Lake) -> None:
+    """The causes of other rules of the reason are theirs."""
+    line = "[rank3]: fabric manager lost partition 7 of '/dev/tray 3'"
+    made = document(lake, "propose", "--line", line, "--reason", "NVLinkError")
+    assert made["definition"]["cause"] == "fabric manager lost partition … of …"
+    assert document(lake, "show", made["name"][:20])["rule_id"] == made["rule_id"]
+
+
+def test_what_contradicts_itself_is_refused_before_anything_is_done(lake: Lake) -> None:
+    name = proposed(lake)
+    refusal(rules(lake, "review", "--approve", name, "--reject", "learned_quota"))
+    assert document(lake, "show", name)["state"] == "candidate"
+    for arguments in (
+        ("--filters", "--logs", "0"),
+        ("--incident", "x", "--evidence", "0"),
+        ("--line", "loaded shard 7", "--filter", "--reason", "DiskFull"),
+        ("--line", "loaded shard 7", "--filter", "--role", "success"),
+    ):
+        assert rules(lake, "propose", *arguments).exit_code == 2
+
+
+def test_no_text_is_no_folder(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.log").write_text(OOM)
+    monkeypatch.chdir(tmp_path)
+    assert rules(lake, "test", "").stdout == ""

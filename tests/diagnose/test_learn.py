@@ -211,7 +211,8 @@ def test_a_draft_takes_the_rest_from_rules_of_its_reason_and_stands_above_those_
     wide = Rule("w", "quota of", "cause", ("x",), reason="OSError", strength=70)
     person = rule_draft(QUOTA, "DiskFull", (known, wide), source="s").rule
     model = rule_draft(QUOTA, "DiskFull", (known, wide), source="s", is_by_model=True).rule
-    assert (person.cause, person.remedy, person.strength, model.strength) == ("DiskFull", "Do this.", 75, 50)
+    assert (person.remedy, person.strength, model.strength) == ("Do this.", 75, 50)
+    assert person.cause == "quota of volume scratch… is used up after … GiB"
     with pytest.raises(UsageError, match="no rule of NodeFailure says what to do"):
         rule_draft(QUOTA, "NodeFailure", (known,), source="s")
     with pytest.raises(UsageError, match="not one line"):

@@ -62,6 +62,8 @@ def command(
         # All are found before the first is decided.
         meant = [(the_learned(place.open(), name), "approved") for name in approve]
         meant += [(the_learned(place.open(), name), "rejected") for name in reject]
+        if len({one.rule_id for one, _ in meant}) < len(meant):
+            raise UsageError("a candidate is named twice", "give each once, with --approve or with --reject")
         decided: list[Learned] = []
         try:
             for one, state in meant:

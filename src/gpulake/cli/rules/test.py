@@ -98,6 +98,6 @@ def _lines(source: str) -> Iterator[tuple[tuple[str, int], str]]:
 
 def _is_there(source: str) -> bool:
     try:
-        return Path(source).exists()
+        return bool(source) and Path(source).exists()
     except (OSError, ValueError):  # a text that is no path at all
         return False

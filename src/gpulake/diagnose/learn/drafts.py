@@ -42,7 +42,7 @@ def rule_draft(
         role=role,
         matches=(one,),
         reason=reason if role in EXPLAINING else "",
-        cause=_sentence(cause or _first(rule.cause for rule in alike) or reason),
+        cause=_sentence(cause or _told(one)),
         remedy=_sentence(remedy or _first(rule.remedy for rule in alike)),
         recovery=recovery or agreed_recovery(reason, known),  # type: ignore[arg-type]
         source=_sentence(source),
@@ -78,6 +78,11 @@ def _one_line(line: str) -> str:
 def _words(line: str) -> str:
     """What is the line's own: no path and no host gets into the name of a rule."""
     return " ".join(token.text for token in tokens(message(line)) if not token.kind)
+
+
+def _told(line: str) -> str:
+    """What the line says, without what differs from job to job. Other rules of the reason have causes of their own."""
+    return "".join("…" if token.kind and token.kind != "gap" else token.text for token in tokens(message(line)))
 
 
 def _sentence(words: str) -> str:
