@@ -19,7 +19,7 @@ from gpulake.diagnose.learn.probes import healthy_lines, marker, random_lines
 from gpulake.diagnose.learn.proposals import generalised, masked, message, whole_line
 from gpulake.diagnose.learn.syntax import backtracking, fixed_characters
 from gpulake.diagnose.learn.trials import examined, failures
-from gpulake.diagnose.rulebook.book import shipped_rules
+from gpulake.diagnose.rulebook.book import shipped, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Role, Rule
 
 # Lines of any sort, without what ends one.
