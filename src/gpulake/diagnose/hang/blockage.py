@@ -119,7 +119,8 @@ def _collectives(dumps: Dumps, by_rank: Mapping[int, Dump], sending: frozenset[s
         missing = tuple(
             rank
             for rank in groups[name].ranks
-            if rank not in by_rank or _entered(by_rank[rank], name, sending) < sequence
+            if rank not in by_rank
+            or (by_rank[rank].tells_of(name) and _entered(by_rank[rank], name, sending) < sequence)
         )
         if not missing:
             continue
