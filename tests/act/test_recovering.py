@@ -377,7 +377,8 @@ def test_a_failure_of_which_two_logs_tell_brings_the_job_back_once(lake: Lake, c
     assert statuses(recover(lake, "bbbb", minutes=3, is_again=True)) == [("restart", "done")]
 
 
-def test_a_log_whose_clock_is_ahead_does_not_bring_the_job_back_twice(lake: Lake, cluster: Programs) -> None:
+@pytest.mark.usefixtures("cluster")
+def test_a_log_whose_clock_is_ahead_does_not_bring_the_job_back_twice(lake: Lake) -> None:
     died(lake, "aaaa", minutes=0)
     died(lake, "bbbb", minutes=0.1, ended_at=NOW + timedelta(hours=8), began_at=NOW - timedelta(hours=1))
     recover(lake, "aaaa", minutes=1)
@@ -401,9 +402,8 @@ def test_an_incident_of_last_week_is_left_alone_unless_asked(lake: Lake, cluster
     assert statuses(recover(lake, minutes=73 * 60, is_again=True)) == [("restart", "done")]
 
 
-def test_a_budget_counts_restarts_of_the_job_whether_its_cluster_was_known_or_not(
-    lake: Lake, cluster: Programs
-) -> None:
+@pytest.mark.usefixtures("cluster")
+def test_a_budget_counts_restarts_of_the_job_whether_its_cluster_was_known_or_not(lake: Lake) -> None:
     died(lake, "aaaa", cluster_id=None)
     died(lake, "bbbb", minutes=30)
     recover(lake, "aaaa")
@@ -445,7 +445,8 @@ def test_a_row_that_nobody_understands_stops_it_all(lake: Lake, cluster: Program
     assert cluster.calls() == calls
 
 
-def test_rows_of_others_in_the_journal_of_incidents_are_passed_over(lake: Lake, cluster: Programs) -> None:
+@pytest.mark.usefixtures("cluster")
+def test_rows_of_others_in_the_journal_of_incidents_are_passed_over(lake: Lake) -> None:
     for file in ("incidents.jsonl", "diagnoses.jsonl"):
         (lake.root / file).write_text('{"something": "else"}\n{"incident_id": 7}\n[1]\n{"incident')
     died(lake)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gpulake.diagnose.hang.flight_recorder import read_dumps
 PAIR = {"0": (0, 1)}
 
 
-def _world(folder: Path, groups: dict[str, tuple[int, ...]], *ranks: list[Any], **others: Any) -> Path:
+def _world(folder: Path, groups: Mapping[str, tuple[int, ...]], *ranks: list[Any], **others: Any) -> Path:
     own = [{name: members for name, members in groups.items() if rank in members} for rank in range(len(ranks))]
     return write(
         folder,
@@ -27,7 +28,7 @@ def _world(folder: Path, groups: dict[str, tuple[int, ...]], *ranks: list[Any], 
 
 def _batch(number: int, own: int, peer: int, state: str, is_marked: bool = True) -> list[dict[str, Any]]:
     """A send and a receive that were entered at once: PyTorch notes the end of the batch, and of it alone."""
-    places = {"collective_seq_id": 0, "p2p_seq_id": number, "time_created_ns": number}
+    places: dict[str, Any] = {"collective_seq_id": 0, "p2p_seq_id": number, "time_created_ns": number}
     return [
         entry("0", 0, **places | {"is_p2p": True, "profiling_name": f"nccl:send {own}->{peer}"}),
         entry("0", 0, **places | {"is_p2p": True, "profiling_name": f"nccl:recv {own}<-{peer}"}),
