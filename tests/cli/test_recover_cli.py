@@ -136,7 +136,7 @@ def test_the_settings_name_the_executor_and_its_programs(lake: Lake, cluster: Pr
 @pytest.mark.parametrize(
     ("arguments", "error", "message", "hint"),
     [
-        ((), UsageError, "no incident was named", "list them with: gpulake sql 'from incidents'"),
+        ((), UsageError, "no incident was named", "list them with: gpulake incidents list"),
         (("ffff",), UsageError, "no incident 'ffff'", "choose from: 4f1c2d"),
         (("4f1c2e",), UsageError, "no incident '4f1c2e'", "did you mean '4f1c2d'?"),
         (("4f", "--executor", "slurn"), UsageError, "no executor named 'slurn'", "did you mean 'slurm'?"),

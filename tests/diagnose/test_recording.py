@@ -258,3 +258,14 @@ def test_words_are_what_two_incidents_of_one_fault_share() -> None:
 def test_words_keep_no_digit_and_end_at_any_text(text: str) -> None:
     found = words(Diagnosis("failed", "script", "KeyError", text))
     assert not any(character in "0123456789" for character in found.replace("S3", ""))
+
+
+def test_rows_of_others_in_the_journal_do_not_stop_a_diagnosis(lake: Lake, clock: FrozenClock) -> None:
+    incident = record(lake, clock, FOUND, [DIGEST], Path("/logs/train.log"))
+    with (lake.root / "incidents.jsonl").open("a") as journal:
+        for changed_at in (None, 7, "yesterday", "2030-01-01T00:00:00"):
+            journal.write(json.dumps({"incident_id": incident, "changed_at": changed_at, "state": "resolved"}) + "\n")
+        journal.write(json.dumps({"incident_id": incident}) + "\n")
+    assert record(lake, clock, FOUND, [DIGEST], Path("/logs/train.log")) == incident
+    last = lake.journal("incident_events")[-1]
+    assert (last["event"], last["state"]) == ("updated", "open")

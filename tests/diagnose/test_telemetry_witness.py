@@ -33,7 +33,7 @@ def test_memory_that_climbs_while_the_gpu_works_is_a_leak() -> None:
     assert found.telemetry == (sentence,)
     assert (found.reason, found.category, found.method) == ("OutOfMemoryError", "framework", "telemetry")
     assert found.cause == f"GPU memory leaks until none is left. {sentence}"
-    assert found.recovery == Recovery("needs_code_fix", "a restart climbs to the same end")
+    assert found.recovery == Recovery("needs_code_fix", "A restart climbs to the same end.")
 
 
 def test_memory_that_is_full_at_the_start_is_what_the_log_says() -> None:

@@ -73,7 +73,7 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
         reason="HangStraggler",
         cause=f"The job hangs. {sentence}",
         remedy="Take the stacks of its processes (py-spy dump) and NCCL's flight recorder, then restart it.",
-        recovery=Recovery("auto_restart", "a hang is over once it is started again"),
+        recovery=Recovery("auto_restart", "A hang is over once it is started again."),
         confidence=0.8,
         node=node,
     )
@@ -163,7 +163,7 @@ def gone_nodes(diagnosis: Diagnosis, story: Story, scene: Scene, now: datetime |
                 reason="NodeFailure",
                 cause=f"The node went down. {sentence}",
                 remedy=f"Look at {told}: its console, its power, its kernel's last words. Restart without it.",
-                recovery=Recovery("cordon_node_and_restart", "the node does not answer"),
+                recovery=Recovery("cordon_node_and_restart", "The node does not answer."),
                 confidence=0.8,
                 node=node or None,
             ),

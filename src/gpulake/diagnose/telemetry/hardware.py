@@ -99,7 +99,7 @@ def _kernel_line(code: int | None) -> str:
 def _decision(fault: Fault, diagnosis: Diagnosis, rulebook: Rulebook | None) -> Decision | None:
     """As the rules say of such a line; without one, by what the Xid is about. A fault of the program decides nothing:
     its log says it better."""
-    reason, remedy, why = "", "Drain the node, reset the GPU, and run its diagnostics.", "the GPU is faulty"
+    reason, remedy, why = "", "Drain the node, reset the GPU, and run its diagnostics.", "The GPU is faulty."
     for hit in rulebook.hits(fault.text) if rulebook is not None else ():
         if hit.rule.reason and hit.rule.recovery == "cordon_node_and_restart":
             reason, remedy, why = hit.rule.reason, hit.rule.remedy or remedy, hit.rule.why or why

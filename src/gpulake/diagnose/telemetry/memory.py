@@ -65,7 +65,7 @@ def _rise(name: str, told: list[GpuSample], climb: list[GpuSample], first: GpuSa
             reason="OutOfMemoryError",
             cause=f"GPU memory leaks until none is left. {sentence}",
             remedy="Look for tensors that outlive their step: losses kept with their graph, lists, caches, hooks.",
-            recovery=Recovery("needs_code_fix", "a restart climbs to the same end"),
+            recovery=Recovery("needs_code_fix", "A restart climbs to the same end."),
             confidence=max(diagnosis.confidence, 0.9),
         ),
     )
@@ -132,7 +132,7 @@ def _plenty(diagnosis: Diagnosis, least: float, is_silent: bool) -> Finding:
             reason="ProcessKilled",
             cause=f"A process was killed from outside. {sentence}",
             remedy="Restart it. Ask who or what sends SIGKILL there: a scheduler, a limit of its cgroup, a person.",
-            recovery=Recovery("auto_restart", "nothing of the job's own ended it"),
+            recovery=Recovery("auto_restart", "Nothing of the job's own ended it."),
             confidence=max(diagnosis.confidence, 0.7),
         ),
     )
@@ -177,6 +177,6 @@ def _out_of_memory(diagnosis: Diagnosis, sentence: str, confidence: float) -> De
         reason="HostOOMKilled",
         cause=f"The host ran out of memory. {sentence}",
         remedy="Ask for more host memory, or use less: fewer loader workers, no copies of the data set in each.",
-        recovery=Recovery("needs_config_change", "the same job needs the same memory again"),
+        recovery=Recovery("needs_config_change", "The same job needs the same memory again."),
         confidence=max(diagnosis.confidence, confidence),
     )
