@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpulake.core.progress import Report, silent
+from gpulake.core.words import label
 
 
 @contextmanager
@@ -19,8 +20,13 @@ def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
+    # Names of files are others' words: no markup, and nothing that steers the terminal.
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
     ) as bar:
         task = bar.add_task("starting", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+        yield lambda what, share: bar.update(task, description=label(what), completed=share)

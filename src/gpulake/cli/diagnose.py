@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,13 +84,9 @@ def _print(answer: Answer, as_json: bool) -> None:
         click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
         return
     from gpulake.cli._card import print_card
+    from gpulake.cli._screen import screen
 
-    print_card(answer.diagnosis, answer.context, answer.notes, _width())
-
-
-def _width() -> int:
-    """A file or a pipe has no width to cut at."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    print_card(answer.diagnosis, answer.context, answer.notes, screen())
 
 
 def _follow(
@@ -119,8 +113,9 @@ def _document(notice: Notice) -> dict[str, object]:
 
 def _tell(notice: Notice) -> None:
     from gpulake.cli._card import print_card
+    from gpulake.cli._screen import screen
 
     where = f" (line {notice.quote.line:,})" if notice.quote else ""
     click.secho(f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}: {label(notice.text)}{where}", bold=True)
     if notice.diagnosis:
-        print_card(notice.diagnosis, {}, width=_width())
+        print_card(notice.diagnosis, {}, screen=screen())

@@ -58,7 +58,7 @@ class Quote:
 class Symptom(Quote):
     """A line that the root cause brought about."""
 
-    reason: str = UNKNOWN
+    reason: str = UNKNOWN  # one of CATEGORY_OF, or the name of the rule where that stands for none
 
 
 @dataclass(frozen=True)

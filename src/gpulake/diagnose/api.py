@@ -12,10 +12,10 @@ from datetime import datetime
 from pathlib import Path
 
 from gpulake.core.clock import is_time_zone
-from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.diagnosis import UNKNOWN, Diagnosis
 from gpulake.core.errors import UsageError
 from gpulake.core.progress import Report, silent
-from gpulake.core.words import count
+from gpulake.core.words import count, sentence
 from gpulake.diagnose.cause.explaining import explain, explain_last
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.hang.blockage import explain_hang
@@ -29,6 +29,8 @@ from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
 
+# Names that every machine gives itself: nobody can look for such a node, or take it out of service.
+NOBODY = ("localhost", "localhost.localdomain", "127.0.0.1", "::1")
 # Samples of the nodes and minutes of a story, from wherever they are kept.
 Witness = Callable[[Diagnosis, Story], Samples]
 # GPU-hours that the failure of a story cost, where they are known.
@@ -74,6 +76,8 @@ def diagnose(
     digests, notes = _read(logs, book, filters, report)
     story, diagnosis = _explained(read_stories(digests, book, time_zone), run)
     diagnosis = replace(diagnosis, job_id=job_id or story.job_id, cluster_id=cluster_id)
+    if diagnosis.node in NOBODY:
+        diagnosis = replace(diagnosis, node=None)
     dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))
     if dumps:
         # Without a log there is no word of the rules to keep.
@@ -84,7 +88,8 @@ def diagnose(
         diagnosis = consult(diagnosis, story, samples, book)
     if witness is not None:
         diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
-    diagnosis = replace(diagnosis, gpu_hours_lost=cost(diagnosis, story))
+    recovery = replace(diagnosis.recovery, why=sentence(diagnosis.recovery.why))
+    diagnosis = replace(diagnosis, recovery=recovery, gpu_hours_lost=cost(diagnosis, story))
     return Answer(diagnosis, story, digests, tuple(notes))
 
 
@@ -104,6 +109,8 @@ def _read(
 def _explained(stories: list[Story], run: int | None) -> tuple[Story, Diagnosis]:
     """The run that was asked for, else the last one that tells how it ended."""
     stories = stories or [Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)]
+    if run is None and stories[-1].lines_read == 0:
+        return stories[-1], Diagnosis("unknown", "unknown", UNKNOWN, "The log is empty")
     if run is None:
         return explain_last(stories)
     if run > len(stories):

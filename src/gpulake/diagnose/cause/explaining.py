@@ -175,13 +175,15 @@ def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tu
 
 
 def _symptoms(root: Event, events: Sequence[Event]) -> tuple[Symptom, ...]:
+    """Each kind once: a launcher says in many lines that it ends what is left."""
     found: dict[str, Symptom] = {}
     for event in events:
         rule: Rule = event.hit.rule
         is_other = event.order > root.order and rule.role in ("cause", "cascade", "wrapper", "teardown")
-        if is_other and rule.name not in found and (rule.reason != root.hit.rule.reason or not rule.reason):
+        kind = rule.reason or f"{rule.role} {rule.family}"
+        if is_other and kind not in found and (rule.reason != root.hit.rule.reason or not rule.reason):
             quote = event.quote
-            found[rule.name] = Symptom(quote.line, quote.text, quote.file, rule.reason or UNKNOWN)
+            found[kind] = Symptom(quote.line, quote.text, quote.file, rule.reason or rule.name)
     return tuple(found.values())[:MOST_SYMPTOMS]
 
 

@@ -47,7 +47,7 @@ class LogFile:
         """Its text, unpacked. A file that breaks off gives what it has, and `trouble` says so."""
         try:
             with _opened(self.path) as file:
-                yield from _as_utf_8(self._unpacked(file))
+                yield from self._sniffed(_as_utf_8(self._unpacked(file)))
         except OSError as error:
             raise _unreadable(self.name, error) from error
 
@@ -61,6 +61,12 @@ class LogFile:
                 number += 1
             held = held[:CHUNK_BYTES]
         yield from ((number, text) for text in _states(held))
+
+    def _sniffed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        first = next(chunks, b"")
+        if is_binary(first[:_SNIFFED_BYTES].lstrip(b"\0")):
+            self.trouble = f"{self.name} does not look like text: is it a log?"
+        return _again(first, chunks)
 
     def _unpacked(self, file: BinaryIO) -> Iterator[bytes]:
         raw = iter(lambda: file.read(CHUNK_BYTES), b"")

@@ -19,7 +19,6 @@ from gpulake.diagnose.telemetry.scene import (
     Scene,
     baseline,
     clock,
-    gpu_name,
     interval,
     is_held,
 )
@@ -125,7 +124,7 @@ def _quiet(scene: Scene, since: float, until: float, enough: float) -> Iterator[
         busy = [sample.busy_ratio for sample in after if sample.busy_ratio is not None]
         seconds = after[-1].at_seconds - since if after else 0.0
         if busy and seconds >= enough:
-            yield Quiet(gpu_name(node, gpu), node, seconds, fmean(busy), _is_spinning(during, after, busy))
+            yield Quiet(scene.gpu_name(node, gpu), node, seconds, fmean(busy), _is_spinning(during, after, busy))
 
 
 def _is_spinning(during: list[GpuSample], after: list[GpuSample], busy: list[float]) -> bool:

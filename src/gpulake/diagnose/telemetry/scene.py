@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +18,9 @@ AFTER_SECONDS = 1800.0  # a hang is seen after the last line
 MOST_SHIFT_HOURS = 14
 SLACK_SECONDS = 5.0  # between the clock of a log and that of a sampler; and for what a buffer held back
 GAP_SECONDS = 5.0  # between two jobs, at least
+UUID_CHARACTERS = len("GPU-01234567")  # tell one of a machine's GPUs from the others
 HELD_RATIO = 0.01  # of a GPU's memory: less is what the driver takes
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]{8}-")
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,15 @@ class Scene:
         for (node, gpu), series in self.samples.gpus.items():
             found = [sample for sample in series if since <= sample.at_seconds <= until]
             if found:
-                yield gpu_name(node, gpu), found
+                yield self.gpu_name(node, gpu), found
+
+    def gpu_name(self, node: str, gpu: str) -> str:
+        """As people call it: nobody knows the one GPU of a machine, or one of eight, by its whole UUID."""
+        name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
+        if _UUID.match(gpu):
+            is_alone = sum(other == node for other, _ in self.samples.gpus) == 1
+            name = "the GPU" if is_alone else gpu[:UUID_CHARACTERS]
+        return f"{name} of {node}" if node else name
 
     def hosts(self, since: float, until: float) -> list[HostSample]:
         every = (sample for series in self.samples.hosts.values() for sample in series)
@@ -103,11 +114,6 @@ def _whose(samples: Samples) -> str:
     if len(samples.nodes) == 1:
         return f"The log does not name {samples.nodes[0]}, whose samples these are."
     return f"The log names none of the {len(samples.nodes)} nodes that were sampled: all are looked at."
-
-
-def gpu_name(node: str, gpu: str) -> str:
-    name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
-    return f"{name} of {node}" if node else name
 
 
 def short(name: str) -> str:
