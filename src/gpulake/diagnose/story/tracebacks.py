@@ -96,6 +96,18 @@ class _Open:
     strangers: int = 0
 
 
+def lines_of_code(lines: Sequence[tuple[Line, Said]]) -> frozenset[int]:
+    """Numbers of the lines that show a frame's source: they name classes and files that nobody has met."""
+    found = set()
+    number = -1  # of the line that may be code
+    for line, said in lines:
+        if line.number == number and said.body[:4].isspace():
+            found.add(number)
+        if _FRAME.match(said.body):
+            number = line.number + 1
+    return frozenset(found)
+
+
 def read_tracebacks(lines: Sequence[tuple[Line, Said]]) -> list[Raised]:
     """The exceptions of one file, in the order of the lines that name them."""
     reader = _Reader()
