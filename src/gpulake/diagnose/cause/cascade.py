@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gpulake.diagnose.cause.suspects import is_muttered
 from gpulake.diagnose.story.events import Event
+from gpulake.diagnose.story.lines import QUIET
 
 _LOST_PEERS = {"ConnectionError", "NetworkError", "NCCLTimeoutError", "NCCLRemoteError", "HangStraggler"}
 _SIGNALS = {"JobCancelled", "PreemptionSIGTERM", "UserInterrupt", "SlurmTimeLimit"}
@@ -27,6 +28,38 @@ BRINGS_ABOUT: dict[str, set[str]] = {
     "PreemptionSIGTERM": {"JobCancelled", "UserInterrupt"},
     "PortInUse": {"ConnectionError", "RuntimeError"},
 }
+# Said without a traceback, they may be no more than a wish of the program that it can do without.
+_ENVIRONMENT = {
+    "ImportError",
+    "DriverMismatch",
+    "CUDAError",
+    "FileNotFoundError",
+    "PermissionError",
+    "OSError",
+    "ConnectionError",
+    "NetworkError",
+    "PortInUse",
+    "ArgumentError",
+    "NCCLConfigError",
+    "ModelLoadingError",
+    "DatasetLoadingError",
+    "S3StorageError",
+    "CalledProcessError",
+}
+_OF_FILES = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError", "DatasetLoadingError"}
+_LIKELY = {
+    *((one, other) for one in _OF_FILES for other in _OF_FILES),
+    *(("CUDAError", other) for other in ("RuntimeError", "NCCLConfigError", *_LOST_PEERS)),
+    *((one, other) for one in ("ConnectionError", "NetworkError") for other in (*_LOST_PEERS, "RuntimeError", "OSError")),
+    *((one, "ModelLoadingError") for one in ("ConnectionError", "NetworkError", "S3StorageError")),
+    ("PortInUse", "OSError"),
+    ("NCCLConfigError", "RuntimeError"),
+    ("ImportError", "CalledProcessError"),
+    ("CalledProcessError", "ImportError"),
+    ("CalledProcessError", "RuntimeError"),
+}
+_ASSERTED = re.compile(r"Assertion .* failed|device-side assert|probability tensor")
+_EXCEPTION = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 _NAN = re.compile(r"(?i)\bnan\b|\binf|finite|diverg|\bloss\b")
 # Only of what is told plainly: a rule below this strength guesses.
 TOLD_PLAINLY = 70
@@ -35,6 +68,7 @@ _AFTER_NAN = {"AssertionError", "ValueError", "RuntimeError", "LossNaN", "Proces
 CASCADE_STRENGTH = 60
 SWALLOWED = 40  # an error that was passed over must be well known to explain what came later
 NAMELESS, WELL_KNOWN = 20, 40
+PLAIN = 25  # an exception of which at least the class is known
 # Rules of what goes wrong because something had been swallowed before.
 CONSEQUENCE = "consequence_"
 
@@ -46,10 +80,28 @@ def root_of(suspects: Sequence[Event]) -> Event | None:
     cascades = [event for event in suspects if event.hit.rule.role == "cascade"]
     if not loud:
         return _without_loud(muttered, cascades)
-    root = _not_a_consequence(_first(loud), loud, muttered)
+    root = _not_a_consequence(_first(_without_passed_over(loud)), loud, muttered)
     root = _behind_timeout(root, cascades)
     plain = [event for event in muttered if event.hit.rule.strength >= TOLD_PLAINLY]
     return _sharpest(_brought_about_by(root, [*loud, *plain]), loud)
+
+
+def _without_passed_over(loud: Sequence[Event]) -> Sequence[Event]:
+    """Complaints of the environment that the program went on after, until it died of something else."""
+    deaths = [event for event in loud if event.is_uncaught and event.hit.rule.strength >= PLAIN]
+    deaths = [event for event in deaths if not event.hit.rule.name.startswith(CONSEQUENCE)]
+
+    def is_passed_over(event: Event) -> bool:
+        if event.chain is not None or event.hit.rule.reason not in _ENVIRONMENT:
+            return False
+        last = deaths[0] if deaths and deaths[0].order > event.order else None
+        return last is not None and not _may_bring_about(event.hit.rule.reason, last.hit.rule.reason)
+
+    return [event for event in loud if not is_passed_over(event)]
+
+
+def _may_bring_about(reason: str, other: str) -> bool:
+    return reason == other or other in BRINGS_ABOUT.get(reason, ()) or (reason, other) in _LIKELY
 
 
 def _sharpest(root: Event, loud: Sequence[Event]) -> Event:
@@ -72,6 +124,8 @@ def _first(loud: Sequence[Event]) -> Event:
 
 def _may_follow_nan(event: Event) -> bool:
     """An exception must say so: a loss of NaN does not explain every other one."""
+    if event.hit.rule.reason == "CUDAError":
+        return bool(_ASSERTED.search(event.quote.text))  # an index that was drawn from NaN
     if event.hit.rule.category == "framework" and event.hit.rule.reason != "LossNaN":
         return event.hit.rule.reason in _AFTER_NAN and bool(_NAN.search(event.quote.text))
     return event.hit.rule.reason in _AFTER_NAN
@@ -103,11 +157,17 @@ def _behind_timeout(root: Event, cascades: Sequence[Event]) -> Event:
 def _without_loud(muttered: Sequence[Event], cascades: Sequence[Event]) -> Event | None:
     if not cascades:
         return max(muttered, key=lambda event: event.hit.rule.strength, default=None)
-    before = [event for event in muttered if event.order < cascades[0].order and event.hit.rule.strength >= 40]
+    before = [event for event in muttered if event.order < cascades[0].order and _names_an_error(event)]
     if before:
         return before[0]
     strongest = max(event.hit.rule.strength for event in cascades)
     return next(event for event in cascades if event.hit.rule.strength >= strongest - 12)
+
+
+def _names_an_error(event: Event) -> bool:
+    """Well known, or told in a line of its own as an exception is."""
+    least = PLAIN if _EXCEPTION.match(event.quote.text) and event.severity not in QUIET else WELL_KNOWN
+    return event.hit.rule.strength >= least
 
 
 def _brought_about_by(root: Event, others: Sequence[Event]) -> Event:

@@ -18,6 +18,8 @@ JUST_BEGUN = 200  # lines of a run that has only begun
 LONGEST_CAUSE = 400
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
+# Of a program that finds nothing where the one before it failed.
+_LEFT_WITHOUT = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError"}
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -26,7 +28,7 @@ def explain(story: Story) -> Diagnosis:
     told = suspects(story.events)
     well = success(story, told)
     if well is not None:
-        return _healthy(story, well)
+        return _healthy(story, well, told)
     is_handled = Handled(story.events)
     root = root_of([event for event in told if not is_handled(event)])
     has_failed = _is_told_to_have_failed(story)
@@ -42,10 +44,26 @@ def explain(story: Story) -> Diagnosis:
 def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
     """Of the last run that tells how it ended; a run that has just begun does not hide the one before it."""
     last = stories[-1], explain(stories[-1])
+    if _is_left_without(stories, last[1]):
+        before = stories[-2], explain(stories[-2])
+        return before if before[1].verdict == "failed" else last
     if last[1].rule or last[1].verdict == "failed" or stories[-1].lines_read > JUST_BEGUN or _has_worked(stories[-1]):
         return last
     earlier = ((story, explain(story)) for story in reversed(stories[:-1]))
     return next((told for told in earlier if told[1].rule or told[1].verdict == "failed"), last)
+
+
+def _is_left_without(stories: Sequence[Story], last: Diagnosis) -> bool:
+    """A script went on to its next program, which misses what the one before was to leave."""
+    if len(stories) == 1 or last.reason not in _LEFT_WITHOUT or _has_worked(stories[-1]):
+        return False
+    before, after = (_programs(story) for story in stories[-2:])
+    begins_anew = stories[-1].events[0].hit.rule.role == "start"
+    return bool(before and after) and before.isdisjoint(after) and not begins_anew
+
+
+def _programs(story: Story) -> set[str]:
+    return {event.script for event in story.events if event.script}
 
 
 def _has_worked(story: Story) -> bool:
@@ -56,13 +74,15 @@ def _is_told_to_have_failed(story: Story) -> bool:
     return any(event.hit.rule.role == "wrapper" for event in story.events)
 
 
-def _healthy(story: Story, success: Event) -> Diagnosis:
+def _healthy(story: Story, success: Event, told: Sequence[Event]) -> Diagnosis:
+    """What looks like a failure and was none is shown beside it."""
+    noise = [event.quote for event in told if event.order > success.order]
     return _diagnosis(
         story,
         "healthy",
         NOT_A_FAILURE,
         "The run ended well",
-        evidence=(success.quote,),
+        evidence=(success.quote, *noise[:2]),
         recovery=Recovery("none", "Nothing failed."),
         confidence=round(0.5 + success.hit.rule.strength / 200, 2),
         rule=success.hit.rule.name,
@@ -147,7 +167,8 @@ def _filled(sentence: str, event: Event) -> str:
 
 def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tuple[Quote, ...]:
     """The root's line, the statement that raised it, and other lines of the same reason that say it in other words."""
-    quotes = [root.quote]
+    quotes = [root.quote, *root.rest[:2]]
+    quotes += [event.quote for event in events if event.chain is not None and event.chain == root.chain][-1:]
     if root.raised_by is not None and root.raised_by.text.startswith(("raise", "assert")):
         quotes.append(root.raised_by)
     seen = {_DIGITS.sub("#", root.quote.text.strip())}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpulake.core.diagnosis import CATEGORY_OF
 from gpulake.diagnose.rulebook.rule import EXPLAINING
@@ -15,7 +16,15 @@ from gpulake.diagnose.story.runs import advances
 # A rule that is so much stronger than another one knows more of what happened.
 CLEARLY_STRONGER = 10
 # Exceptions of the world outside the program: whatever handles them, they are what went wrong.
-_OUTSIDE = {"ImportError", "FileNotFoundError", "PermissionError", "OSError", "OutOfMemoryError", "HostOOMKilled"}
+_OUTSIDE = {
+    "ImportError",
+    "FileNotFoundError",
+    "PermissionError",
+    "OSError",
+    "OutOfMemoryError",
+    "HostOOMKilled",
+    "UserInterrupt",
+}
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
 _GOES_ON = 2  # steps after an error that show that it was handled
@@ -43,7 +52,8 @@ def _root_of_chain(chain: Sequence[Event]) -> Event:
     for event in chain[1:]:
         if event.link == "origin" or not _stays(root, event):
             root = event
-    return root
+    # What became of the last one became of all.
+    return replace(root, is_uncaught=True) if any(event.is_uncaught for event in chain) else root
 
 
 def _stays(root: Event, later: Event) -> bool:
@@ -68,6 +78,8 @@ def is_muttered(event: Event) -> bool:
         return False
     if event.is_uncaught is False:
         return True
+    if _is_nan(event):
+        return False  # losses are told as information, whatever they are
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
     return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)

@@ -135,6 +135,7 @@ def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[
         link=raised.link,
         script=raised.script,
         first_line=raised.first_line,
+        rest=tuple(Quote(number, text, file) for number, text in raised.rest.items()),
         raised_by=Quote(statement, texts[statement].strip(), file) if statement is not None else None,
     )
 

@@ -74,6 +74,16 @@ class Raised:
     is_ignored: bool = False  # printed by Python in passing: it ended nothing
     raised_at: int | None = None  # number of the line with the `raise` or the failing statement
     script: str = ""  # the program that died, where the traceback begins with it
+    following: tuple[str, ...] = ()  # lines that stand right after it
+
+    @property
+    def rest(self) -> dict[int, str]:
+        """Lines that go on with a message which its first line only begins, by number."""
+        is_open = not self.message.strip(" :") or self.message.rstrip().endswith(":") or "root error" in self.message
+        if not is_open and not (self.following and self.following[0][:1].isspace()):
+            return {}
+        numbered = enumerate(self.following, self.line + 1)
+        return {number: text for number, text in numbered if text.strip()}
 
     @property
     def kind(self) -> str:
@@ -227,6 +237,7 @@ class _Reader:
                 is_ignored=current.is_ignored,
                 raised_at=current.last_source,
                 script=_script(current),
+                following=following,
             )
         )
         self._open.pop(voice, None)
