@@ -30,8 +30,9 @@ def explain(story: Story) -> Diagnosis:
     if well is not None:
         return _healthy(story, well, told)
     is_handled = Handled(story.events)
-    root = root_of([event for event in told if not is_handled(event)])
-    has_failed = _is_told_to_have_failed(story)
+    left = [event for event in told if not is_handled(event)]
+    root = root_of(left)
+    has_failed = _is_told_to_have_failed(story) or any(not is_muttered(event) for event in left)
     if root is None and told and has_failed:
         root = told[-1]
     if not has_failed and (root is None or Silence(story).is_only_muttered(root)):
@@ -76,7 +77,7 @@ def _is_told_to_have_failed(story: Story) -> bool:
 
 def _healthy(story: Story, success: Event, told: Sequence[Event]) -> Diagnosis:
     """What looks like a failure and was none is shown beside it."""
-    noise = [event.quote for event in told if event.order > success.order]
+    noise = [event.quote for event in told if not is_muttered(event)]
     return _diagnosis(
         story,
         "healthy",

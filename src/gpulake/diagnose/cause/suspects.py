@@ -27,6 +27,8 @@ _OUTSIDE = {
 }
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
+# Slurm kills the tasks that are left when a step is given up.
+SWEEPS, SWEPT = "srun_tears_down", "srun_task_killed"
 _GOES_ON = 2  # steps after an error that show that it was handled
 _FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
@@ -36,8 +38,11 @@ def suspects(events: Sequence[Event]) -> list[Event]:
     """Events that can explain the story, a chain of exceptions told by its root, in order."""
     chains: dict[tuple[str, int], list[Event]] = defaultdict(list)
     found: list[Event] = []
+    swept = next((event.order for event in events if event.hit.rule.name == SWEEPS), None)
     for event in events:
         if event.hit.rule.role not in EXPLAINING or event.is_ignored:
+            continue
+        if event.hit.rule.name == SWEPT and swept is not None and swept < event.order:
             continue
         if event.chain is None:
             found.append(event)

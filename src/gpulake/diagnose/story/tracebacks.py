@@ -274,7 +274,7 @@ def _is_uncaught(current: _Open) -> bool | None:
     if not current.has_header or not current.frames:
         return None
     first = current.frames[0]
-    if first.function.startswith("<module>") or "runpy" in first.file or current.has_rank:
+    if first.function.startswith(("<module>", "_bootstrap")) or "runpy" in first.file or current.has_rank:
         return True
     return None
 
