@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpulake.diagnose.cause.suspects import is_muttered
+from gpulake.diagnose.cause.suspects import is_bare, is_muttered
 from gpulake.diagnose.story.events import Event
 from gpulake.diagnose.story.lines import QUIET
 
@@ -92,7 +92,7 @@ def _without_passed_over(loud: Sequence[Event]) -> Sequence[Event]:
     deaths = [event for event in deaths if not event.hit.rule.name.startswith(CONSEQUENCE)]
 
     def is_passed_over(event: Event) -> bool:
-        if event.chain is not None or event.hit.rule.reason not in _ENVIRONMENT:
+        if not is_bare(event) or event.hit.rule.reason not in _ENVIRONMENT:
             return False
         last = deaths[0] if deaths and deaths[0].order > event.order else None
         return last is not None and not _may_bring_about(event.hit.rule.reason, last.hit.rule.reason)

@@ -27,8 +27,8 @@ _OUTSIDE = {
 }
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
-# Slurm kills the tasks that are left when a step is given up.
-SWEEPS, SWEPT = "srun_tears_down", "srun_task_killed"
+# Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
+SWEPT_AFTER = {"srun_task_killed": ("srun_tears_down", "srun_task_exited"), "slurm_step_cancelled": ("srun_task_exited",)}
 _GOES_ON = 2  # steps after an error that show that it was handled
 _FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
@@ -38,11 +38,12 @@ def suspects(events: Sequence[Event]) -> list[Event]:
     """Events that can explain the story, a chain of exceptions told by its root, in order."""
     chains: dict[tuple[str, int], list[Event]] = defaultdict(list)
     found: list[Event] = []
-    swept = next((event.order for event in events if event.hit.rule.name == SWEEPS), None)
+    told: set[str] = set()  # rules that were met so far
     for event in events:
+        told.add(event.hit.rule.name)
         if event.hit.rule.role not in EXPLAINING or event.is_ignored:
             continue
-        if event.hit.rule.name == SWEPT and swept is not None and swept < event.order:
+        if told.intersection(SWEPT_AFTER.get(event.hit.rule.name, ())):
             continue
         if event.chain is None:
             found.append(event)
@@ -83,11 +84,18 @@ def is_muttered(event: Event) -> bool:
         return False
     if event.is_uncaught is False:
         return True
+    if is_bare(event) and event.hit.rule.strength < HINT:
+        return True
     if _is_nan(event):
         return False  # losses are told as information, whatever they are
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
     return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
+
+
+def is_bare(event: Event) -> bool:
+    """No traceback stands behind it: another program may have said it in passing."""
+    return event.chain is None or len(event.traceback) <= 1 or event.first_line == event.quote.line
 
 
 class Handled:
