@@ -132,7 +132,7 @@ def told() -> Iterator[Any]:
                         yield pytest.param(reason, scene(error, kind == "raised"), id=f"{reason}-{scene.__name__}-{error[:60]}")
 
 
-@pytest.mark.parametrize(("reason", "log"), told())
+@pytest.mark.parametrize(("reason", "log"), list(told()))
 def test_a_failure_is_known_by_any_of_its_wordings(reason: str, log: str) -> None:
     found = diagnose(log)
     assert (found.verdict, found.reason) == ("failed", reason)

@@ -16,7 +16,7 @@ from gpulake.core.diagnosis import Diagnosis
 from gpulake.core.errors import UsageError
 from gpulake.core.progress import Report, silent
 from gpulake.core.words import count
-from gpulake.diagnose.cause.explaining import explain
+from gpulake.diagnose.cause.explaining import explain, explain_last
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.hang.blockage import explain_hang
 from gpulake.diagnose.hang.flight_recorder import read_dumps
@@ -69,8 +69,7 @@ def diagnose(
     book = rulebook or shipped()
     logs = open_logs(log)
     digests, notes = _read(logs, book, filters, report)
-    story = _chosen(read_stories(digests, book, time_zone), run)
-    diagnosis = explain(story)
+    story, diagnosis = _chosen(read_stories(digests, book, time_zone), run)
     diagnosis = replace(diagnosis, job_id=job_id or story.job_id, cluster_id=cluster_id)
     dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))
     if dumps:
@@ -100,11 +99,12 @@ def _read(
     return tuple(digests), notes
 
 
-def _chosen(stories: list[Story], run: int | None) -> Story:
+def _chosen(stories: list[Story], run: int | None) -> tuple[Story, Diagnosis]:
     if not stories:
-        return Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)
+        empty = Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)
+        return empty, explain(empty)
     if run is None:
-        return stories[-1]
+        return explain_last(stories)
     if run > len(stories):
         raise UsageError(f"the log holds {count(len(stories), 'run')}, not {run}", f"give --run 1 to {len(stories)}")
-    return stories[run - 1]
+    return stories[run - 1], explain(stories[run - 1])

@@ -59,7 +59,7 @@ _LIKELY = {
     ("CalledProcessError", "RuntimeError"),
 }
 _ASSERTED = re.compile(r"Assertion .* failed|device-side assert|probability tensor")
-_EXCEPTION = re.compile(r"\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_EXCEPTION = re.compile(r"(?:.{0,60}[\d\]):,] )?\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 _NAN = re.compile(r"(?i)\bnan\b|\binf|finite|diverg|\bloss\b")
 # Only of what is told plainly: a rule below this strength guesses.
 TOLD_PLAINLY = 70

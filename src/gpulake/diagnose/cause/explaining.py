@@ -48,7 +48,7 @@ def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
     if _is_left_without(stories, last[1]):
         before = stories[-2], explain(stories[-2])
         return before if before[1].verdict == "failed" else last
-    if last[1].rule or last[1].verdict == "failed" or stories[-1].lines_read > JUST_BEGUN or _has_worked(stories[-1]):
+    if last[1].rule or stories[-1].lines_read > JUST_BEGUN or _has_worked(stories[-1]):
         return last
     earlier = ((story, explain(story)) for story in reversed(stories[:-1]))
     return next((told for told in earlier if told[1].rule or told[1].verdict == "failed"), last)

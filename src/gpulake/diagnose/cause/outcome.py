@@ -54,11 +54,13 @@ def _takes_back(success: Event, told: Sequence[Event], events: Sequence[Event]) 
 
 def _is_of_the_script(success: Event, told: Sequence[Event], events: Sequence[Event]) -> bool:
     """Said after the program was dead: the script around it goes on to its last line, whatever happened before."""
+    is_weak = success.hit.rule.strength < PLAIN_WORD
+    failures = [event.order for event in events if event.hit.rule.role == "wrapper"]
     deaths = [event.order for event in told if event.is_uncaught and event.order < success.order]
-    if not deaths or any(deaths[-1] < order < success.order for order in advances(events)):
+    deaths += [order for order in failures if order < success.order and is_weak]
+    if not deaths or any(max(deaths) < order < success.order for order in advances(events)):
         return False
-    is_confirmed = any(deaths[-1] < event.order for event in events if event.hit.rule.role == "wrapper")
-    return is_confirmed or success.hit.rule.strength < PLAIN_WORD
+    return is_weak or any(min(deaths) < order for order in failures)
 
 
 def _is_parting(event: Event, last_step: Event) -> bool:

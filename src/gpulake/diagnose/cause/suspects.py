@@ -25,6 +25,8 @@ _OUTSIDE = {
     "HostOOMKilled",
     "UserInterrupt",
 }
+# A signal from outside is what it is, wherever in the program it strikes.
+_SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
 # Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
@@ -41,7 +43,7 @@ def suspects(events: Sequence[Event]) -> list[Event]:
     told: set[str] = set()  # rules that were met so far
     for event in events:
         told.add(event.hit.rule.name)
-        if event.hit.rule.role not in EXPLAINING or event.is_ignored:
+        if event.hit.rule.role not in EXPLAINING or (event.is_ignored and event.hit.rule.reason not in _SIGNALS):
             continue
         if told.intersection(SWEPT_AFTER.get(event.hit.rule.name, ())):
             continue
@@ -83,7 +85,7 @@ def is_muttered(event: Event) -> bool:
     if event.is_uncaught:
         return False
     if event.is_uncaught is False:
-        return True
+        return event.hit.rule.reason not in _SIGNALS
     if is_bare(event) and event.hit.rule.strength < HINT:
         return True
     if _is_nan(event):
