@@ -60,6 +60,9 @@ _LIKELY = {
 }
 _ASSERTED = re.compile(r"Assertion .* failed|device-side assert|probability tensor")
 _EXCEPTION = re.compile(r"(?:.{0,60}[\d\]):,] )?\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_UNSAID = re.compile(r"(?:Error|Exception):?\s*$")
+_PATH = re.compile(r"[\w./~-]*/[\w.-]+\b")
+_KEEPS_FILES_AWAY = {"PermissionError", "ConnectionError", "NetworkError", "S3StorageError", "DiskFull"}
 _NAN = re.compile(r"(?i)\bnan\b|\binf|finite|diverg|\bloss\b")
 # Only of what is told plainly: a rule below this strength guesses.
 TOLD_PLAINLY = 70
@@ -68,6 +71,7 @@ _AFTER_NAN = {"AssertionError", "ValueError", "RuntimeError", "LossNaN", "Proces
 CASCADE_STRENGTH = 60
 SWALLOWED = 40  # an error that was passed over must be well known to explain what came later
 NAMELESS, WELL_KNOWN = 20, 40
+MESSAGE_BELOW = 25  # lines below a class within which its message may stand
 PLAIN = 25  # an exception of which at least the class is known
 # Rules of what goes wrong because something had been swallowed before.
 CONSEQUENCE = "consequence_"
@@ -80,7 +84,8 @@ def root_of(suspects: Sequence[Event]) -> Event | None:
     cascades = [event for event in suspects if event.hit.rule.role == "cascade"]
     if not loud:
         return _without_loud(muttered, cascades)
-    root = _not_a_consequence(_first(_without_passed_over(loud)), loud, muttered)
+    first = _with_message(_first(_without_passed_over(loud)), loud)
+    root = _missed_since(_not_a_consequence(first, loud, muttered), [*loud, *muttered])
     root = _behind_timeout(root, cascades)
     plain = [event for event in muttered if event.hit.rule.strength >= TOLD_PLAINLY]
     return _sharpest(_brought_about_by(root, [*loud, *plain]), loud)
@@ -140,6 +145,23 @@ def _not_a_consequence(root: Event, loud: Sequence[Event], muttered: Sequence[Ev
         return before[-1]
     later = [event for event in loud if not event.hit.rule.name.startswith(CONSEQUENCE)]
     return later[0] if later else root
+
+
+def _with_message(root: Event, loud: Sequence[Event]) -> Event:
+    """A class whose message stands some lines below it: what is known of the message counts."""
+    if not _UNSAID.search(root.quote.text):
+        return root
+    below = [event for event in loud if 0 < event.order - root.order <= MESSAGE_BELOW and event.chain is None]
+    return next((event for event in below if event.hit.rule.strength >= CASCADE_STRENGTH), root)
+
+
+def _missed_since(root: Event, others: Sequence[Event]) -> Event:
+    """A file that is not there because it could not be fetched or written before, which was passed over."""
+    if root.hit.rule.reason not in _OF_FILES:
+        return root
+    named = set(_PATH.findall(root.quote.text))
+    before = [event for event in others if event.order < root.order and event.hit.rule.reason in _KEEPS_FILES_AWAY]
+    return next((event for event in before if named.intersection(_PATH.findall(event.quote.text))), root)
 
 
 def _behind_timeout(root: Event, cascades: Sequence[Event]) -> Event:
