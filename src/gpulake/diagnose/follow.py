@@ -187,7 +187,7 @@ class Watch:
             return
         diagnosis = explain(stories[-1])
         told = (diagnosis.verdict, diagnosis.reason, str(diagnosis.run), *(quote.text for quote in diagnosis.evidence))
-        if told == self._told or diagnosis.verdict == "unknown":
+        if told == self._told or diagnosis.is_silent:
             return
         self._told = told
         kind: Kind = "failure" if diagnosis.verdict == "failed" else "finished"

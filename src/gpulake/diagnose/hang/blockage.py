@@ -197,7 +197,7 @@ def explain_hang(dumps: Dumps, diagnosis: Diagnosis | None = None) -> Diagnosis:
     """
     hang = find_hang(dumps)
     told = _from_dumps(hang, dumps)
-    if diagnosis is None or diagnosis.verdict == "unknown":
+    if diagnosis is None or diagnosis.is_silent:
         if diagnosis is None or told.verdict == "unknown":
             return told if diagnosis is None else replace(diagnosis, telemetry=(*diagnosis.telemetry, *told.telemetry))
         return replace(
