@@ -123,3 +123,10 @@ def test_a_reason_is_checked_and_completed_by_the_shell(past: Lake) -> None:
     assert incidents(past, "correct", "9c", "--reason", "unknown").exit_code == 2
     found = Reason().shell_complete(None, None, "nccl")  # type: ignore[arg-type]
     assert [item.value for item in found] == ["NCCLConfigError", "NCCLRemoteError", "NCCLTimeoutError"]
+
+
+def test_where_there_are_none_it_says_what_to_do(lake: Lake) -> None:
+    for more in ((), ("--state", "open")):
+        answer = CliRunner().invoke(root, ["incidents", "list", *more, "--lake", str(lake.root)])
+        assert (answer.exit_code, answer.stdout) == (0, "")
+        assert "gpulake diagnose LOG" in answer.stderr

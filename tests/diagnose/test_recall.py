@@ -234,3 +234,15 @@ def test_incidents_come_from_the_journal_without_the_engine(lake: Lake) -> None:
     lake.append("incident_events", [row("7", "DriverMismatch", FLUX, is_confirmed=True, event="confirmed")])
     found = with_recall(UNKNOWN, lake.journal("incident_events"), (Quote(5, FLUX),)).diagnosis
     assert (found.reason, found.method) == ("DriverMismatch", "recall")
+
+
+def test_an_unknown_case_is_known_by_what_its_log_told_and_not_by_its_last_line() -> None:
+    """The line that is shown of an unknown case is mostly a launcher's."""
+    stopped = replace(UNKNOWN, evidence=(Quote(4, "exit code 3 of the whole job step"),))
+    told = (Quote(3, FLUX),)
+    assert words_for(stopped, told) == words_of("", [FLUX])
+    past = {"incident_id": "1", "reason": "NVLinkError", "cause": "misaligned", "is_confirmed": True}
+    found = with_recall(stopped, [{**past, "words": words_for(stopped, told)}], told).diagnosis
+    assert (found.method, found.reason, found.evidence) == ("recall", "NVLinkError", told)
+    other = (Quote(3, "FATAL the tokenizer has no vocabulary at all"),)
+    assert with_recall(stopped, [{**past, "words": words_for(stopped, told)}], other).diagnosis.reason == "unknown"

@@ -247,3 +247,14 @@ def test_a_crash_leaves_the_incidents_as_they_were(
 )
 def test_the_severity_says_whether_others_will_be_hit(diagnosis: Diagnosis, expected: str) -> None:
     assert severity(diagnosis) == expected
+
+
+def test_rows_of_others_in_the_journal_do_not_stop_a_diagnosis(lake: Lake, clock: FrozenClock) -> None:
+    incident = record(lake, clock, FOUND, [DIGEST], Path("/logs/train.log"))
+    with (lake.root / "incidents.jsonl").open("a") as journal:
+        for changed_at in (None, 7, "yesterday", "2030-01-01T00:00:00"):
+            journal.write(json.dumps({"incident_id": incident, "changed_at": changed_at, "state": "resolved"}) + "\n")
+        journal.write(json.dumps({"incident_id": incident}) + "\n")
+    assert record(lake, clock, FOUND, [DIGEST], Path("/logs/train.log")) == incident
+    last = lake.journal("incident_events")[-1]
+    assert (last["event"], last["state"]) == ("updated", "open")

@@ -107,6 +107,11 @@ class Diagnosis:
     cluster_id: str | None = None
     incident_id: str = ""  # where it was recorded
 
+    @property
+    def is_silent(self) -> bool:
+        """No line of the log says how the run ended, so that others may know better."""
+        return self.verdict == "unknown" or (self.verdict == "healthy" and not self.rule)
+
     def as_document(self) -> dict[str, Any]:
         """For machines: times in ISO 8601, files only where the log is a folder."""
         document = asdict(self)

@@ -223,7 +223,7 @@ class Watch:
     def _tell(self, answer: Answer) -> Iterator[Notice]:
         diagnosis = answer.diagnosis
         told = (diagnosis.verdict, diagnosis.reason, str(diagnosis.run), *(quote.text for quote in diagnosis.evidence))
-        if told == self._told or diagnosis.verdict == "unknown":
+        if told == self._told or diagnosis.is_silent:
             return
         self._told, self._is_over = told, True
         kind: Kind = "failure" if diagnosis.verdict == "failed" else "finished"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpulake.core.clock import Clock
-from gpulake.diagnose.learn.naming import the_one
+from gpulake.core.ids import the_one
 from gpulake.diagnose.past.incidents import Incident, confirmed, corrected, histories
 from gpulake.lake import Lake
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpulake.core.diagnosis import CATEGORY_OF
 from gpulake.diagnose.rulebook.rule import EXPLAINING
@@ -15,9 +16,24 @@ from gpulake.diagnose.story.runs import advances
 # A rule that is so much stronger than another one knows more of what happened.
 CLEARLY_STRONGER = 10
 # Exceptions of the world outside the program: whatever handles them, they are what went wrong.
-_OUTSIDE = {"ImportError", "FileNotFoundError", "PermissionError", "OSError", "OutOfMemoryError", "HostOOMKilled"}
+_OUTSIDE = {
+    "ImportError",
+    "FileNotFoundError",
+    "PermissionError",
+    "OSError",
+    "OutOfMemoryError",
+    "HostOOMKilled",
+    "UserInterrupt",
+}
+# A signal from outside is what it is, wherever in the program it strikes.
+_SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
+# Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
+SWEPT_AFTER = {
+    "srun_task_killed": ("srun_tears_down", "srun_task_exited"),
+    "slurm_step_cancelled": ("srun_task_exited",),
+}
 _GOES_ON = 2  # steps after an error that show that it was handled
 _FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
@@ -27,8 +43,12 @@ def suspects(events: Sequence[Event]) -> list[Event]:
     """Events that can explain the story, a chain of exceptions told by its root, in order."""
     chains: dict[tuple[str, int], list[Event]] = defaultdict(list)
     found: list[Event] = []
+    told: set[str] = set()  # rules that were met so far
     for event in events:
-        if event.hit.rule.role not in EXPLAINING or event.is_ignored:
+        told.add(event.hit.rule.name)
+        if event.hit.rule.role not in EXPLAINING or (event.is_ignored and event.hit.rule.reason not in _SIGNALS):
+            continue
+        if told.intersection(SWEPT_AFTER.get(event.hit.rule.name, ())):
             continue
         if event.chain is None:
             found.append(event)
@@ -43,7 +63,8 @@ def _root_of_chain(chain: Sequence[Event]) -> Event:
     for event in chain[1:]:
         if event.link == "origin" or not _stays(root, event):
             root = event
-    return root
+    # What became of the last one became of all.
+    return replace(root, is_uncaught=True) if any(event.is_uncaught for event in chain) else root
 
 
 def _stays(root: Event, later: Event) -> bool:
@@ -67,10 +88,19 @@ def is_muttered(event: Event) -> bool:
     if event.is_uncaught:
         return False
     if event.is_uncaught is False:
+        return event.hit.rule.reason not in _SIGNALS
+    if is_bare(event) and event.hit.rule.strength < HINT:
         return True
+    if _is_nan(event):
+        return False  # losses are told as information, whatever they are
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
     return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
+
+
+def is_bare(event: Event) -> bool:
+    """No traceback stands behind it: another program may have said it in passing."""
+    return event.chain is None or len(event.traceback) <= 1 or event.first_line == event.quote.line
 
 
 class Handled:

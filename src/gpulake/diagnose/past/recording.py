@@ -81,9 +81,17 @@ def record(
 
 
 def history_of(lake: Lake, identity: str) -> list[dict[str, Any]]:
-    """The changes of an incident, the last one last, as the table incidents orders them; without the engine."""
-    rows = [row for row in lake.journal("incident_events") if row.get("incident_id") == identity]
+    """The changes of an incident, the last one last, as the table incidents orders them; without the engine. Rows
+    that are none of ours are left out."""
+    rows = [row for row in lake.journal("incident_events") if row.get("incident_id") == identity and _is_timed(row)]
     return sorted(rows, key=_at)  # of two at the same time the order of writing stays
+
+
+def _is_timed(row: dict[str, Any]) -> bool:
+    try:
+        return _at(row).tzinfo is not None
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _at(row: dict[str, Any]) -> datetime:

@@ -17,9 +17,10 @@ from gpulake.diagnose.story.endings import read_endings
 from gpulake.diagnose.story.events import Ending, Event, Story
 from gpulake.diagnose.story.lines import Said, read_said
 from gpulake.diagnose.story.runs import cut_into_runs, has_end
-from gpulake.diagnose.story.tracebacks import Raised, read_tracebacks
+from gpulake.diagnose.story.tracebacks import Raised, lines_of_code, read_tracebacks
 
 LAST_LINES = 5
+BAR = "progress_bar"  # the rule of a progress bar
 OTHER_EXCEPTION = "python_other_exception"  # the rule for exceptions of which no rule knows
 _YEAR = re.compile(r"\b(20[1-4]\d)[-/_](?:0[1-9]|1[0-2])[-/_](?:0[1-9]|[12]\d|3[01])")
 _JOB = re.compile(
@@ -57,15 +58,18 @@ def _hear(digest: Digest, rulebook: Rulebook, time_zone: str) -> Heard:
     file = digest.name
     raised = {one.line: one for one in read_tracebacks(lines)}
     texts = {line.number: line.text for line, _ in lines}
+    code = lines_of_code(lines)
     events = []
     for line, said in lines:
+        if line.number in code and line.number not in raised:
+            continue
         hits = _hits(line, said, rulebook) if line.is_hit or line.number in raised else []
         start = next((hit for hit in hits if hit.rule.role == "start"), None)
         if start is not None:
             events.append(_event(start, line, said, None, texts, file))
         if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION for hit in hits):
             hits += rulebook.hits(_untangled(raised[line.number]), line.number)
-        hit = _best(hits, raised.get(line.number), rulebook)
+        hit = _of_last_bar(_best(hits, raised.get(line.number), rulebook), line, rulebook)
         if hit is not None and hit is not start:
             events.append(_event(hit, line, said, raised.get(line.number), texts, file))
     return Heard(digest, lines, tuple(events), read_endings(lines, file))
@@ -78,6 +82,14 @@ def _hits(line: Line, said: Said, rulebook: Rulebook) -> list[Hit]:
         known = {hit.rule.name for hit in hits}
         hits += [hit for hit in rulebook.hits(said.body, line.number) if hit.rule.name not in known]
     return hits
+
+
+def _of_last_bar(hit: Hit | None, line: Line, rulebook: Rulebook) -> Hit | None:
+    """A bar that was drawn without carriage returns fills one line: what counts is how far it came."""
+    if hit is None or hit.rule.name != BAR:
+        return hit
+    rest = line.text[max(0, line.text.rfind("%|") - 3) :]
+    return next((last for last in rulebook.hits(rest, line.number) if last.rule.name == BAR), hit)
 
 
 def _untangled(raised: Raised) -> str:
@@ -123,6 +135,7 @@ def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[
         link=raised.link,
         script=raised.script,
         first_line=raised.first_line,
+        rest=tuple(Quote(number, text, file) for number, text in raised.rest.items()),
         raised_by=Quote(statement, texts[statement].strip(), file) if statement is not None else None,
     )
 

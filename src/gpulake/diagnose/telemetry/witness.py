@@ -40,7 +40,10 @@ def consult(
     plain = [label(opened(sentence)) for sentence in sentences[:MOST_SENTENCES]]
     told = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
     decision = next((finding.decision for finding in findings if finding.decision is not None), None)
-    return told if decision is None else _decided(told, story, decision)
+    if decision is None or scene is None:
+        return told
+    # Whether a node that the log does not name is the job's, nobody knows: it must not be drained for it.
+    return _decided(told, story, decision if scene.is_named else replace(decision, node=None))
 
 
 def _findings(
