@@ -75,7 +75,7 @@ def card(diagnosis: Diagnosis, context: Context, notes: Sequence[str], screen: S
 
 def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.verdict == "healthy":
-        return "The job did not fail"
+        return "The job did not fail" + (", as far as its log tells" if diagnosis.is_silent else "")
     if diagnosis.reason == "unknown":
         return "Why the job ended is unknown" if diagnosis.verdict == "unknown" else "The job failed; why is unknown"
     where = [_ranks(diagnosis)] if diagnosis.rank is not None or diagnosis.missing_ranks else []
@@ -187,7 +187,7 @@ def _steps(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.recovery.why:
         first += f" {sentence(label(diagnosis.recovery.why))}"
     steps = [first, *([sentence(label(diagnosis.remedy))] if diagnosis.remedy else [])]
-    is_open = diagnosis.reason == "unknown" and not diagnosis.telemetry and not diagnosis.rule
+    is_open = diagnosis.is_silent and not diagnosis.telemetry and not diagnosis.rule
     return [*steps, ASK] if is_open else steps
 
 

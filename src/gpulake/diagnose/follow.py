@@ -261,7 +261,8 @@ def _is_nan(rule: Rule) -> bool:
 
 def _is_end(answer: Answer) -> bool:
     """Whether somebody says that it is over: a process that died, its launcher, or the job itself."""
-    return answer.diagnosis.verdict == "healthy" or _has_died(answer.story)
+    is_told = answer.diagnosis.verdict == "healthy" and not answer.diagnosis.is_silent
+    return is_told or _has_died(answer.story)
 
 
 def _has_died(story: Story) -> bool:

@@ -103,7 +103,11 @@ def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit
     fitting = [hit for hit in hits if not hit.rule.traceback or _fits(hit, raised)]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
-    return max(fitting, key=lambda hit: hit.rule.strength, default=None)
+    best = max(fitting, key=lambda hit: hit.rule.strength, default=None)
+    if best is not None and best.rule.role == "noise":
+        # That a step tells of no NaN makes it no less a step.
+        return next((hit for hit in fitting if hit.rule.role == "progress"), best)
+    return best
 
 
 def _fits(hit: Hit, raised: Raised | None) -> bool:
