@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpulake.diagnose.cause.suspects import is_muttered
+from gpulake.diagnose.cause.suspects import MENTION, is_muttered, is_of_tracker
 from gpulake.diagnose.story.events import Event, Story
 from gpulake.diagnose.story.lines import QUIET
 from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
@@ -106,7 +106,9 @@ class Silence:
         if root.chain is not None or root.hit.rule.role != "cause" or not is_muttered(root):
             return False
         last = self.story.last_lines[-1].line if self.story.last_lines else 0
-        return root.severity in QUIET or last - root.quote.line > LONG_BEFORE_END
+        if root.hit.rule.name.startswith(MENTION):
+            return True
+        return root.severity in QUIET or is_of_tracker(root) or last - root.quote.line > LONG_BEFORE_END
 
 
 def _is_done(event: Event, events: Sequence[Event]) -> bool:

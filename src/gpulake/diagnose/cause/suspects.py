@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
@@ -29,8 +30,11 @@ _OUTSIDE = {
 _SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}
 # A rule below this strength gives a hint, unless a traceback stands behind it.
 HINT = 25
+# Rules of what is said in passing, however loud: it counts where something else follows from it.
+MENTION = "mention_"
 # Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
 SWEPT_AFTER = {"srun_task_killed": ("srun_tears_down", "srun_task_exited"), "slurm_step_cancelled": ("srun_task_exited",)}
+_TRACKER = re.compile(r"\W{0,3}(?:wandb|comet|comet_ml|swanlab|mlflow|clearml|tensorboard)\b", re.IGNORECASE)
 _GOES_ON = 2  # steps after an error that show that it was handled
 _FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
 _GOES_ON_FROM_START = 3  # the same, where nothing had gone before
@@ -86,13 +90,20 @@ def is_muttered(event: Event) -> bool:
         return False
     if event.is_uncaught is False:
         return event.hit.rule.reason not in _SIGNALS
-    if is_bare(event) and event.hit.rule.strength < HINT:
+    if event.hit.rule.name.startswith(MENTION):
+        return True
+    if is_bare(event) and (event.hit.rule.strength < HINT or is_of_tracker(event)):
         return True
     if _is_nan(event):
         return False  # losses are told as information, whatever they are
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
     return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
+
+
+def is_of_tracker(event: Event) -> bool:
+    """Said by the client of an experiment tracker, which never ends a job by a line of its own."""
+    return _TRACKER.match(event.quote.text) is not None
 
 
 def is_bare(event: Event) -> bool:
