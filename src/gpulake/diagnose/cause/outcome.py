@@ -13,6 +13,7 @@ from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
 ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
 PLAIN_WORD = 60  # a success of this strength is said by the program, a weaker one perhaps by the script around it
 ITERATION = "progress_iteration"
+LAST_WORDS = 3  # lines at the end of a log within which even a mention is a last word
 LONG_BEFORE_END = 30  # lines after a word in passing that show that it ended nothing
 # What ranks say of each other when some have left already: after the last step it is how they part.
 PARTING = {
@@ -106,9 +107,9 @@ class Silence:
         if root.chain is not None or root.hit.rule.role != "cause" or not is_muttered(root):
             return False
         last = self.story.last_lines[-1].line if self.story.last_lines else 0
-        if root.hit.rule.name.startswith(MENTION):
-            return True
-        return root.severity in QUIET or is_of_tracker(root) or last - root.quote.line > LONG_BEFORE_END
+        is_mention = root.hit.rule.name.startswith(MENTION)
+        enough = LAST_WORDS if is_mention else LONG_BEFORE_END
+        return root.severity in QUIET or is_of_tracker(root) or last - root.quote.line > enough
 
 
 def _is_done(event: Event, events: Sequence[Event]) -> bool:

@@ -12,7 +12,7 @@ from gpulake.core.diagnosis import CATEGORY_OF
 from gpulake.diagnose.rulebook.rule import EXPLAINING
 from gpulake.diagnose.story.events import Event
 from gpulake.diagnose.story.lines import QUIET
-from gpulake.diagnose.story.runs import advances
+from gpulake.diagnose.story.runs import advances, step
 
 # A rule that is so much stronger than another one knows more of what happened.
 CLEARLY_STRONGER = 10
@@ -115,7 +115,8 @@ class Handled:
     """Tells whether the work went on after an error. What ended its process was not handled, whatever others did."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        self._advances = advances(events)
+        measured = [event.order for event in events if event.hit.rule.role == "progress" and step(event) is None]
+        self._advances = sorted([*advances(events), *measured])
         self._last_nan = max((event.order for event in events if _is_nan(event)), default=0)
 
     def __call__(self, event: Event) -> bool:
