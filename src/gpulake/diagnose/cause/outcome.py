@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpulake.diagnose.cause.suspects import MENTION, is_muttered, is_of_tracker
+from gpulake.diagnose.cause.suspects import MENTION, is_muttered, is_of_tracker, is_warned
 from gpulake.diagnose.story.events import Event, Story
 from gpulake.diagnose.story.lines import QUIET
 from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
@@ -41,7 +41,13 @@ def success(story: Story, told: Sequence[Event]) -> Event | None:
     last = _last_counter(story.events)
     if last is None or not _is_last_step(last):
         return None
-    failing = [event for event in told if not is_muttered(event) and not _is_parting(event, last)]
+    failing = [
+        event
+        for event in told
+        if not is_muttered(event)
+        and not _is_parting(event, last)
+        and (event.is_uncaught or event.order > last.order or event.hit.rule.reason == "LossNaN")
+    ]
     return last if not failing else None
 
 
@@ -109,7 +115,7 @@ class Silence:
         last = self.story.last_lines[-1].line if self.story.last_lines else 0
         is_mention = root.hit.rule.name.startswith(MENTION)
         enough = LAST_WORDS if is_mention else LONG_BEFORE_END
-        return root.severity in QUIET or is_of_tracker(root) or last - root.quote.line > enough
+        return root.severity in QUIET or is_of_tracker(root) or is_warned(root) or last - root.quote.line > enough
 
 
 def _is_done(event: Event, events: Sequence[Event]) -> bool:

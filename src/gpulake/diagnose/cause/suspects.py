@@ -34,6 +34,7 @@ HINT = 25
 MENTION = "mention_"
 # Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
 SWEPT_AFTER = {"srun_task_killed": ("srun_tears_down", "srun_task_exited"), "slurm_step_cancelled": ("srun_task_exited",)}
+_WARNING = re.compile(r"\b(?:User|Runtime|Future|Deprecation|Import|Resource)?Warning: ")
 _TRACKER = re.compile(r"\W{0,3}(?:wandb|comet|comet_ml|swanlab|mlflow|clearml|tensorboard)\b", re.IGNORECASE)
 _GOES_ON = 2  # steps after an error that show that it was handled
 _FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
@@ -90,7 +91,7 @@ def is_muttered(event: Event) -> bool:
         return False
     if event.is_uncaught is False:
         return event.hit.rule.reason not in _SIGNALS
-    if event.hit.rule.name.startswith(MENTION):
+    if event.hit.rule.name.startswith(MENTION) or is_warned(event):
         return True
     if is_bare(event) and (event.hit.rule.strength < HINT or is_of_tracker(event)):
         return True
@@ -99,6 +100,11 @@ def is_muttered(event: Event) -> bool:
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
     return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
+
+
+def is_warned(event: Event) -> bool:
+    """Said by Python's warnings, after which the program goes on."""
+    return event.chain is None and _WARNING.search(event.quote.text) is not None
 
 
 def is_of_tracker(event: Event) -> bool:
@@ -124,7 +130,7 @@ class Handled:
             return False
         since = self._last_nan if _is_nan(event) else event.order
         before = bisect_right(self._advances, since)
-        enough = _GOES_ON if before else _GOES_ON_FROM_START
+        enough = _GOES_ON if before or event.chain is None else _GOES_ON_FROM_START
         return len(self._advances) - before >= (_FINITE_AGAIN if _is_nan(event) else enough)
 
 
