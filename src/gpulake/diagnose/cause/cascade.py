@@ -64,6 +64,8 @@ _LIKELY = {
 }
 _ASSERTED = re.compile(r"Assertion .* failed|device-side assert|probability tensor")
 _EXCEPTION = re.compile(r"(?:.{0,60}[\d\]):,] )?\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+_WITHOUT_GPU = {"CUDAError", "RuntimeError", "ValueError", "AssertionError"}
+_OF_GPU = re.compile(r"(?i)\b(?:gpus?|cuda|nccl|device)\b")
 _UNSAID = re.compile(r"(?:Error|Exception):?\s*$")
 _PATH = re.compile(r"[\w./~-]*/[\w.-]+\b")
 _KEEPS_FILES_AWAY = {"PermissionError", "ConnectionError", "NetworkError", "S3StorageError", "DiskFull"}
@@ -90,7 +92,7 @@ def root_of(suspects: Sequence[Event]) -> Event | None:
         return _without_loud(muttered, cascades)
     first = _with_message(_first(_without_passed_over(loud)), loud)
     root = _missed_since(_not_a_consequence(first, loud, muttered), [*loud, *muttered])
-    root = _behind_timeout(root, cascades)
+    root = _without_gpu(_behind_timeout(root, cascades), muttered)
     plain = [event for event in muttered if event.hit.rule.strength >= TOLD_PLAINLY]
     return _sharpest(_brought_about_by(root, [*loud, *plain]), loud)
 
@@ -166,6 +168,14 @@ def _missed_since(root: Event, others: Sequence[Event]) -> Event:
     named = set(_PATH.findall(root.quote.text))
     before = [event for event in others if event.order < root.order and event.hit.rule.reason in _KEEPS_FILES_AWAY]
     return next((event for event in before if named.intersection(_PATH.findall(event.quote.text))), root)
+
+
+def _without_gpu(root: Event, muttered: Sequence[Event]) -> Event:
+    """A driver that does not fit is told as a warning; then there is no GPU, and that is what ends the program."""
+    if root.hit.rule.reason not in _WITHOUT_GPU or not _OF_GPU.search(root.quote.text):
+        return root
+    before = [event for event in muttered if event.order < root.order]
+    return next((event for event in before if event.hit.rule.reason == "DriverMismatch"), root)
 
 
 def _behind_timeout(root: Event, cascades: Sequence[Event]) -> Event:

@@ -15,6 +15,7 @@ from gpulake.diagnose.story.events import Ending, Event, Story
 MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # lines of a run that has only begun
+LAUNCHER = 25  # a wrapper of this strength tells of a process, a weaker one of a thread or a pool
 LONGEST_CAUSE = 400
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
@@ -72,7 +73,8 @@ def _has_worked(story: Story) -> bool:
 
 
 def _is_told_to_have_failed(story: Story) -> bool:
-    return any(event.hit.rule.role == "wrapper" for event in story.events)
+    told = [event.hit.rule for event in story.events if event.hit.rule.role == "wrapper"]
+    return any(rule.strength >= LAUNCHER for rule in told)
 
 
 def _healthy(story: Story, success: Event, told: Sequence[Event]) -> Diagnosis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpulake.diagnose.cause.suspects import is_muttered
+from gpulake.diagnose.cause.suspects import MENTION, is_muttered, is_of_tracker, is_warned
 from gpulake.diagnose.story.events import Event, Story
 from gpulake.diagnose.story.lines import QUIET
 from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
@@ -13,6 +13,7 @@ from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
 ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
 PLAIN_WORD = 60  # a success of this strength is said by the program, a weaker one perhaps by the script around it
 ITERATION = "progress_iteration"
+LAST_WORDS = 3  # lines at the end of a log within which even a mention is a last word
 LONG_BEFORE_END = 30  # lines after a word in passing that show that it ended nothing
 # What ranks say of each other when some have left already: after the last step it is how they part.
 PARTING = {
@@ -40,7 +41,13 @@ def success(story: Story, told: Sequence[Event]) -> Event | None:
     last = _last_counter(story.events)
     if last is None or not _is_last_step(last):
         return None
-    failing = [event for event in told if not is_muttered(event) and not _is_parting(event, last)]
+    failing = [
+        event
+        for event in told
+        if not is_muttered(event)
+        and not _is_parting(event, last)
+        and (event.is_uncaught or event.order > last.order or event.hit.rule.reason == "LossNaN")
+    ]
     return last if not failing else None
 
 
@@ -106,7 +113,9 @@ class Silence:
         if root.chain is not None or root.hit.rule.role != "cause" or not is_muttered(root):
             return False
         last = self.story.last_lines[-1].line if self.story.last_lines else 0
-        return root.severity in QUIET or last - root.quote.line > LONG_BEFORE_END
+        is_mention = root.hit.rule.name.startswith(MENTION)
+        enough = LAST_WORDS if is_mention else LONG_BEFORE_END
+        return root.severity in QUIET or is_of_tracker(root) or is_warned(root) or last - root.quote.line > enough
 
 
 def _is_done(event: Event, events: Sequence[Event]) -> bool:

@@ -234,7 +234,7 @@ class _Reader:
                 chain=current.chain,
                 link=current.link,
                 is_uncaught=_is_uncaught(current),
-                is_ignored=current.is_ignored,
+                is_ignored=current.is_ignored or _is_at_exit(current),
                 raised_at=current.last_source,
                 script=_script(current),
                 following=following,
@@ -277,6 +277,11 @@ def _is_uncaught(current: _Open) -> bool | None:
     if first.function.startswith(("<module>", "_bootstrap")) or "runpy" in first.file or current.has_rank:
         return True
     return None
+
+
+def _is_at_exit(current: _Open) -> bool:
+    """Python cleans up after the program: its result stands, whatever goes wrong now."""
+    return bool(current.frames) and current.frames[0].function in ("_run_finalizers", "_exitfunc", "_cleanup", "__del__")
 
 
 def _script(current: _Open) -> str:
