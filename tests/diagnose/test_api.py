@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
+from gpulake.core.diagnosis import CATEGORY_OF, Diagnosis, Quote, Recovery
 from gpulake.core.errors import InputError, UsageError
 from gpulake.diagnose.api import diagnose
 from gpulake.diagnose.story.events import Story
@@ -199,3 +200,9 @@ def test_why_an_action_is_right_is_a_sentence(real_data: Path) -> None:
     dumps = real_data / "nccl_flight_recorder" / "lock_gil_2nd"
     hang = diagnose(dumps).diagnosis
     assert (hang.missing_ranks, hang.recovery.why[:1].isupper()) == ((10, 15), True)
+
+
+def test_every_reason_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text()
+    table = text.split("## Reasons")[1].split("## How it decides")[0]
+    assert set(re.findall(r"`(\w+)`", table)) >= set(CATEGORY_OF)
