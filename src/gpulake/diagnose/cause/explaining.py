@@ -115,7 +115,7 @@ def _unknown(story: Story) -> Diagnosis:
         cause = "A command that the program ran failed, and nothing in the log says why"
         return _diagnosis(story, "failed", "CalledProcessError", cause, evidence=(command,), confidence=0.4)
     cause = "A launcher says that a process failed, and nothing in the log says why"
-    return _diagnosis(story, "failed", "ProcessCrashed", cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
+    return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
 
 
 def _failed(story: Story, root: Event, told: Sequence[Event]) -> Diagnosis:
