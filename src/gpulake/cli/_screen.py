@@ -35,15 +35,7 @@ def cells(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    if cells(text) <= columns:
-        return text
-    taken, used = [], 1
-    for character in text:
-        used += _cells(character)
-        if used > columns:
-            break
-        taken.append(character)
-    return "".join(taken).rstrip() + "…"
+    return text if cells(text) <= columns else _beginning(text, columns - 1).rstrip() + "…"
 
 
 def wrapped(text: str, columns: int, most: int) -> list[str]:
@@ -53,12 +45,21 @@ def wrapped(text: str, columns: int, most: int) -> list[str]:
     while cells(rest) > columns:
         if len(rows) == most - 1:
             return [*rows, cut(rest, columns)]
-        head = cut(rest, columns + 1).removesuffix("…")
-        at = head.rfind(" ") if not rest[len(head) :].startswith(" ") else len(head)
+        head = _beginning(rest, columns)
+        at = head.rfind(" ") if rest[len(head)] != " " else len(head)
         head = head[:at] if at > columns // 2 else head
         rows.append(head.rstrip())
         rest = rest[len(head) :].lstrip()
     return [*rows, rest]
+
+
+def _beginning(text: str, columns: int) -> str:
+    used = 0
+    for place, character in enumerate(text):
+        used += _cells(character)
+        if used > columns:
+            return text[:place]
+    return text
 
 
 def _cells(character: str) -> int:

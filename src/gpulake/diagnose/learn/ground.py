@@ -104,11 +104,12 @@ def _confirmed(lake: Lake) -> dict[str, str]:
 
 
 def _healthy(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> dict[str, str]:
-    """Diagnoses of healthy logs, each with its log: a person's word counts more than the verdict."""
+    """Diagnoses of healthy logs, each with its log: a person's word counts more than the verdict. A log that merely
+    tells of no failure proves nothing: it may hold the line that a rule is wanted for."""
     found = {}
     for row in diagnoses:
         said = confirmed.get(str(row.get("incident_id")))
-        if (said == NOT_A_FAILURE) if said else (row.get("verdict") == "healthy"):
+        if (said == NOT_A_FAILURE) if said else (row.get("verdict") == "healthy" and row.get("rule")):
             found[str(row.get("diagnosis_id"))] = str(row.get("log"))
     return found
 
