@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpulake.detect.calibration import LEAST_SPREAD, NOISE, exceeded_share, judged, own_thresholds
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import FIRST_BLOCK, blocks, last_means, slots, smoothed
-from gpulake.detect.series import DAY_MS, NEVER, Bools, Floats, Scores, Series, as_score, silent
-from gpulake.detect.tail import BINS, bins_of, thresholds
+from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
 
 LAST_POINTS = 10
 SLOT_MS = 600_000
@@ -27,11 +27,8 @@ EXPLAINED = 0.5
 LEAST_VARIATION = 1e-3  # of the largest deviation that was ever seen
 LEAST_UNEXPLAINED = 0.05
 BAND = 4.0
-LEAST_SPREAD = 1e-100
-NOISE = 1e-9  # of a level: the last digits of a number
 HALF = 10.0  # the statistic that is worth a score of a half
 POINTS_AN_ALARM = 2 * SMOOTHING
-MOST_EXCEEDED = 0.02
 
 
 @DETECTORS.register("surprise")
@@ -56,33 +53,18 @@ class Surprise:
             shares = sum((square / square.sum(axis=1, keepdims=True) for square in squares), np.zeros(usual.shape)) / 3
         carried = smoothed(np.where(blend[:, None] > 0, np.nan_to_num(shares) * blend[:, None], 0.0), SMOOTHING)
         statistic = carried.sum(axis=1)
-        threshold = self._thresholds(series, statistic)
-        is_ready = np.arange(len(series)) >= self.least_points
-        is_seen = ~np.isnan(series.values).all(axis=1)
-        total = statistic[:, None]
-        band = BAND * parts[2][1]
-        return Scores(
-            score=np.where(is_ready, as_score(statistic, HALF), 0.0),
-            threshold=np.where(np.isinf(threshold), NEVER, as_score(threshold, HALF)),
-            expected=usual,
-            low=usual - band,
-            high=usual + band,
-            shares=np.divide(carried, total, out=np.zeros_like(carried), where=total > 0),
-            is_flagged=is_ready & is_seen & (statistic >= threshold),
-            is_ready=is_ready,
-        )
-
-    def _thresholds(self, series: Series, statistic: Floats) -> Floats:
         # Smoothing makes an alarm last; the share of points is that of alarms times their length.
-        exceeded = min(MOST_EXCEEDED, self.alarms_a_day * POINTS_AN_ALARM * series.interval_ms / DAY_MS)
-        counts = np.zeros(BINS)
-        found = np.full(len(series), np.inf)
-        for begin, end in blocks(len(series)):
-            limit = float(thresholds(counts, exceeded))
-            found[begin:end] = limit
-            if begin:
-                counts += np.bincount(bins_of(statistic[begin:end]), minlength=BINS)
-        return found
+        exceeded = exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)
+        return judged(
+            series,
+            carried,
+            own_thresholds(statistic, exceeded),
+            half=HALF,
+            least_points=self.least_points,
+            expected=usual,
+            band=BAND * parts[2][1],
+            total=statistic,
+        )
 
 
 def _usual_at_that_time(series: Series) -> Floats:

@@ -1,0 +1,54 @@
+"""The reference's isolation forest, fitted on the past alone: again whenever there is twice as much of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.detect import forest
+from gpulake.detect.calibration import exceeded_share, judged, own_thresholds
+from gpulake.detect.detectors import DETECTORS
+from gpulake.detect.running import last_means
+from gpulake.detect.series import Scores, Series, silent
+
+FIRST_FIT = 100
+HALF = 0.15
+HIGHEST = 0.5  # of the forest's own offset: its scores lie between 0 and 1, what is usual near a half
+
+
+@DETECTORS.register("forest")
+@dataclass(frozen=True)
+class PastForest:
+    alarms_a_day: float = 0.5
+    least_points: int = 2 * FIRST_FIT
+
+    def score(self, series: Series) -> Scores:
+        if not len(series) or not len(series.metrics):
+            return silent(series)
+        usual = last_means(series.values, None)
+        # A forest knows no gaps: what is missing is what it usually was.
+        filled = np.nan_to_num(np.where(np.isnan(series.values), usual, series.values))
+        strange = np.zeros(len(series))
+        begin = FIRST_FIT
+        while begin < len(series):
+            end = min(len(series), 2 * begin)
+            grown = forest.fit(filled[:begin], list(series.metrics))
+            strange[begin:end] = np.maximum(-grown.decide(filled[begin:end]) - grown.offset - HIGHEST, 0.0)
+            begin = end
+        away = np.abs(series.values - usual)
+        spread = np.sqrt(np.maximum(last_means(np.nan_to_num(away) ** 2, None), 1e-100))
+        weight = np.nan_to_num(away / np.maximum(np.nan_to_num(spread), 1e-100)) ** 2
+        sums = weight.sum(axis=1, keepdims=True)
+        even = np.full(weight.shape, 1.0 / weight.shape[1])
+        carried = np.divide(weight, sums, out=even, where=(sums > 0) & np.isfinite(sums)) * strange[:, None]
+        return judged(
+            series,
+            carried,
+            own_thresholds(strange, exceeded_share(series, self.alarms_a_day)),
+            half=HALF,
+            least_points=self.least_points,
+            expected=usual,
+            band=3.0 * spread,
+            total=strange,
+        )
