@@ -9,6 +9,7 @@ import numpy as np
 from gpulake.detect.series import Floats, Ints
 
 CHUNK = 256
+ROWS_AT_ONCE = 4096
 FIRST_BLOCK = 50
 LEAST_BLOCK = 32
 GROWTH = 20  # a block is a twentieth of what came before it
@@ -50,6 +51,20 @@ def last_means(values: Floats, points: int | None) -> Floats:
     seen = counts[ends] - counts[begins]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(seen > 0, (sums[ends] - sums[begins]) / seen, np.nan))
+
+
+def last_medians(values: Floats, points: int) -> Floats:
+    """The median of the last points up to and with each; what is missing does not count. NaN: there is none."""
+    out = np.empty_like(values)
+    padded = np.vstack([np.full((points - 1, values.shape[1]), np.nan), values])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, points, axis=0)
+    for begin in range(0, len(values), ROWS_AT_ONCE):
+        ordered = np.sort(windows[begin : begin + ROWS_AT_ONCE], axis=-1)  # what is missing comes last
+        seen = (~np.isnan(ordered)).sum(axis=-1, keepdims=True)
+        low = np.take_along_axis(ordered, np.maximum(seen - 1, 0) // 2, axis=-1)
+        high = np.take_along_axis(ordered, np.minimum(seen // 2, points - 1), axis=-1)
+        out[begin : begin + ROWS_AT_ONCE] = ((low + high) / 2)[..., 0]
+    return out
 
 
 def slots(times_ms: Ints, slot_ms: int, slots_a_period: int) -> tuple[Ints, Ints]:

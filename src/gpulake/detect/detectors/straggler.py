@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from gpulake.detect.calibration import judged
+from gpulake.detect.calibration import NORMAL, judged
 from gpulake.detect.detectors import DETECTORS
-from gpulake.detect.running import last_means
+from gpulake.detect.running import last_means, last_medians
 from gpulake.detect.series import Floats, Scores, Series, silent
 
 LEAST_ALIKE = 0.01  # of their level: peers are never more alike than that
@@ -35,10 +35,12 @@ class Straggler:
         if not len(series) or len(series.metrics) < FEWEST_PEERS:
             return silent(series)
         nothing = np.full((1, len(series.metrics)), np.nan)
-        level = last_means(np.vstack([series.values, nothing]), self.over_points)[1:]
+        # One step that took an age is no slow worker, so medians.
+        level = last_medians(series.values, self.over_points)
         # Peers that are alike still differ by chance: by what is left of their noise after taking the mean.
         moved = series.values - level
-        chance = np.sqrt(np.nan_to_num(last_means(np.vstack([moved**2, nothing]), self.over_points)[1:]).mean(axis=1))
+        noise_of = last_means(np.vstack([np.abs(moved), nothing]), self.over_points)[1:]
+        chance = NORMAL * np.median(np.nan_to_num(noise_of), axis=1)
         noise = NOISE_LEFT * chance / np.sqrt(self.over_points)
         carried, rest, spread = _apart(level if self.side == "high" else -level, noise)
         rest = rest if self.side == "high" else -rest

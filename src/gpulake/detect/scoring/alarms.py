@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpulake.detect.alarms import stretches, usual_gap
 from gpulake.detect.scoring.curves import events
-from gpulake.detect.series import DAY_MS, Bools, Ints
-
-LEAST_GAP_POINTS = 10
-LEAST_GAP_MS = 3_600_000
+from gpulake.detect.series import DAY_MS, Bools
 
 
 @dataclass(frozen=True)
@@ -22,14 +20,6 @@ class Told:
     delays_ms: tuple[int, ...]  # of the events that were found
 
 
-def alarms(is_flagged: Bools, interval_ms: int) -> tuple[Ints, Ints]:
-    """First and last flagged point of each alarm: flags less than an hour, or ten points, apart are one."""
-    flagged = np.flatnonzero(is_flagged)
-    gap = max(LEAST_GAP_POINTS, LEAST_GAP_MS // interval_ms)
-    is_first = np.diff(flagged, prepend=-gap - 1) > gap
-    return flagged[is_first], flagged[np.append(is_first[1:], True)] if len(flagged) else flagged
-
-
 def told(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> Told:
     begins, ends = events(is_labelled)
     delays = []
@@ -37,7 +27,7 @@ def told(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> Told:
         inside = np.flatnonzero(is_flagged[begin:end])
         if len(inside):
             delays.append(int(inside[0]) * interval_ms)
-    firsts, lasts = alarms(is_flagged, interval_ms)
+    firsts, lasts = stretches(is_flagged, usual_gap(interval_ms))
     spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
     false = sum(not is_labelled[first : last + 1].any() for first, last in spans)
     return Told(len(begins), len(delays), false, len(is_labelled) * interval_ms / DAY_MS, tuple(delays))

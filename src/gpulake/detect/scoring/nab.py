@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.scoring.alarms import alarms
+from gpulake.detect.alarms import stretches, usual_gap
 from gpulake.detect.series import Bools, Floats, Ints
 
 FALSE_ALARM = 0.11
@@ -46,7 +46,7 @@ def gained(points: Worth, is_flagged: Bools, interval_ms: int) -> float:
     One alarm is one message, however long it lasts, so its first point alone counts: neither does a long alarm cost
     more than a short one, nor does an alarm that never ends find anything.
     """
-    firsts = alarms(is_flagged, interval_ms)[0]
+    firsts = stretches(is_flagged, usual_gap(interval_ms))[0]
     is_inside = points.window[firsts] >= 0
     outside, inside = float(points.value[firsts[~is_inside]].sum()), firsts[is_inside]
     # The first point of a window that is flagged is worth most; later ones add nothing.
