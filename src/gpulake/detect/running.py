@@ -44,13 +44,15 @@ def last_means(values: Floats, points: int | None) -> Floats:
     count = len(values)
     is_there = ~np.isnan(values)
     begin = np.zeros((1, values.shape[1]))
-    sums = np.vstack([begin, np.cumsum(np.where(is_there, values, 0.0), axis=0)])
+    # From the first value on: sums of large numbers that hardly differ would lose the digits in which they do.
+    first = values[np.argmax(is_there, axis=0), np.arange(values.shape[1])] if count else begin[0]
+    sums = np.vstack([begin, np.cumsum(np.where(is_there, values - first, 0.0), axis=0)])
     counts = np.vstack([begin, np.cumsum(is_there, axis=0)])
     ends = np.arange(count)
     begins = np.zeros(count, dtype=np.int64) if points is None else np.maximum(ends - points, 0)
     seen = counts[ends] - counts[begins]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(seen > 0, (sums[ends] - sums[begins]) / seen, np.nan))
+        return np.asarray(np.where(seen > 0, first + (sums[ends] - sums[begins]) / seen, np.nan))
 
 
 def last_medians(values: Floats, points: int) -> Floats:
