@@ -79,7 +79,9 @@ def silent(series: Series) -> Scores:
     """Nothing to say."""
     count, unknown = len(series), np.full(series.values.shape, np.nan)
     no = np.zeros(count, dtype=np.bool_)
-    return Scores(np.zeros(count), np.full(count, NEVER), unknown, unknown, unknown, np.zeros(series.values.shape), no, no)
+    return Scores(
+        np.zeros(count), np.full(count, NEVER), unknown, unknown, unknown, np.zeros(series.values.shape), no, no
+    )
 
 
 def as_score(statistic: Floats, half: float) -> Floats:

@@ -158,8 +158,8 @@ class Stream:
         memory.last[:, self.count % LAST_POINTS] = values
         memory.slot_sum += filled
         memory.total += np.where(is_there, values - memory.shift[:, 0], 0.0)
-        for seen in (memory.points, memory.slot_seen):
-            seen += is_there
+        memory.points += is_there
+        memory.slot_seen += is_there
 
     def _end_slot(self) -> None:
         memory = self.memory
@@ -177,7 +177,9 @@ class Stream:
         memory, count = self.memory, self.count
         centre = memory.sums / count
         variance = (memory.squares / count - centre**2) * count / np.maximum(memory.seen, 1.0)
-        spread = np.maximum(np.sqrt(np.maximum(variance, 0.0)), np.maximum(LEAST_VARIATION * memory.largest, LEAST_SPREAD))
+        spread = np.maximum(
+            np.sqrt(np.maximum(variance, 0.0)), np.maximum(LEAST_VARIATION * memory.largest, LEAST_SPREAD)
+        )
         mean = np.where(np.isnan(memory.shift), 0.0, memory.shift) + centre
         spread = np.maximum(spread, NOISE * np.abs(mean))
         with np.errstate(invalid="ignore"):
@@ -197,7 +199,9 @@ class Stream:
             flat = pa.array(values.reshape(-1))
             columns[field.name] = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
         numbers = {name: str(getattr(self, name)) for name in _NUMBERS}
-        table = pa.table(columns).replace_schema_metadata({"format": FORMAT, **numbers, "exceeded": repr(self.exceeded)})
+        table = pa.table(columns).replace_schema_metadata(
+            {"format": FORMAT, **numbers, "exceeded": repr(self.exceeded)}
+        )
         parquet.write_table(table, path, compression="zstd")
 
     @classmethod
@@ -229,7 +233,9 @@ class Stream:
 _NUMBERS = ("interval_ms", "count", "block_end", "slot", "moment_ms")
 
 
-def score_rows(times_ms: NDArray[np.int64], values: NDArray[Any], interval_ms: int) -> tuple[NDArray[np.float32], Bools]:
+def score_rows(
+    times_ms: NDArray[np.int64], values: NDArray[Any], interval_ms: int
+) -> tuple[NDArray[np.float32], Bools]:
     """Scores and flags of many series over the same times, a row a series."""
     stream = Stream(len(values), interval_ms)
     scores = np.empty(values.shape, dtype=np.float32)

@@ -1,7 +1,7 @@
 """Thresholds from the tail of a series' own past.
 
-A statistic is counted in bins of its logarithm. Beyond the bins, its tail is taken to fall as a power (Hill's estimate), so
-that a threshold can lie where nothing was seen yet. Counts are all there is to keep: a series costs a few hundred bytes.
+A statistic is counted in bins of its logarithm. Its tail is taken to fall as a power (Hill's estimate), so that a
+threshold can lie where nothing was seen yet. Counts are all there is to keep: a series costs a few hundred bytes.
 """
 
 from __future__ import annotations

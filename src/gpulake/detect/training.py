@@ -1,6 +1,6 @@
 """What befell a training run, from the telemetry of its GPU and the times of its steps.
 
-Everything is measured against the run's own calm past. Without step times only what memory and an idle GPU tell is told.
+Everything is measured against the run's own calm past. Without step times only memory and an idle GPU are told of.
 """
 
 from __future__ import annotations

@@ -13,8 +13,10 @@ from gpulake.detect.running import last_means
 from gpulake.detect.series import Scores, Series, silent
 
 FIRST_FIT = 100
-HALF = 0.15
-HIGHEST = 0.5  # of the forest's own offset: its scores lie between 0 and 1, what is usual near a half
+HALF = 0.15**3
+USUAL = 0.5  # a forest's scores lie between 0 and 1, what is usual below a half
+STRETCH = 3  # its scores end where the tails of others begin to fall
+POINTS_AN_ALARM = 10.0
 
 
 @DETECTORS.register("forest")
@@ -34,7 +36,8 @@ class PastForest:
         while begin < len(series):
             end = min(len(series), 2 * begin)
             grown = forest.fit(filled[:begin], list(series.metrics))
-            strange[begin:end] = np.maximum(-grown.decide(filled[begin:end]) - grown.offset - HIGHEST, 0.0)
+            beyond = np.maximum(-grown.decide(filled[begin:end]) - grown.offset - USUAL, 0.0)
+            strange[begin:end] = beyond**STRETCH
             begin = end
         away = np.abs(series.values - usual)
         spread = np.sqrt(np.maximum(last_means(np.nan_to_num(away) ** 2, None), 1e-100))
@@ -45,7 +48,7 @@ class PastForest:
         return judged(
             series,
             carried,
-            own_thresholds(strange, exceeded_share(series, self.alarms_a_day)),
+            own_thresholds(strange, exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)),
             half=HALF,
             least_points=self.least_points,
             expected=usual,

@@ -1,9 +1,9 @@
 """The default: how far a point is from what its past, the last points and the time of day let expect.
 
-Three residuals of each metric are measured by how much they used to vary: from the mean of the past, from the mean of the
-last points, and from what was usual at that time of day. Where there are several metrics, what they share is taken out
-first: the leading components of their past correlation explain it, and what they do not explain counts. The three mean
-squares are multiplied (a surprise by all counts, by one alone hardly), and the product is smoothed.
+Three residuals of each metric are measured by how much they used to vary: from the mean of the past, from the mean of
+the last points, and from what was usual at that time of day. Where there are several metrics, what they share is taken
+out first: the leading components of their past correlation explain it, and what they do not explain counts. The three
+mean squares are multiplied (a surprise by all counts, by one alone hardly), and the product is smoothed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Precision and recall over all thresholds. Points count as they are: none is adjusted because a neighbour was found."""
+"""Precision and recall over all thresholds. Points count as they are: none is found for its neighbour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def events(is_labelled: Bools) -> tuple[Ints, Ints]:
 
 
 def _by_threshold(weights: Floats, score: Floats) -> tuple[Floats, Ints, Floats]:
-    """At every distinct score, the highest first: labelled weight and number of points at or above it, and the score."""
+    """At every distinct score, the highest first: labelled weight and points at or above it, and the score."""
     order = np.argsort(-score, kind="stable")
     ordered = score[order]
     is_last = np.append(ordered[1:] != ordered[:-1], True)

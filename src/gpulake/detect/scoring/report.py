@@ -76,7 +76,9 @@ class Tally:
             "events_found": float(sum(each.found for each in self.tolds)),
             "events_found_ratio": sum(each.found for each in self.tolds) / count if count else None,
             "false_alarms_a_day": sum(each.false_alarms for each in self.tolds) / days if days else None,
-            "most_false_alarms_a_day": max((each.false_alarms / each.days for each in self.tolds if each.days), default=None),
+            "most_false_alarms_a_day": max(
+                (each.false_alarms / each.days for each in self.tolds if each.days), default=None
+            ),
             "median_delay_seconds": float(np.median(delays)) / 1000 if delays else None,
         }
 
