@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpulake.detect.alarms import usual_gap
 from gpulake.detect.running import blocks, last_means
 from gpulake.detect.series import DAY_MS, NEVER, Floats, Scores, Series, as_score
 from gpulake.detect.tail import BINS, bins_of, thresholds
 
-MOST_EXCEEDED = 0.02
+MOST_EXCEEDED = 0.05
+WEARINESS = 3.0  # by which an alarm raises the threshold of the next one; it wears off within a day or two
 NOISE = 1e-9  # of a level: the last digits of a number
 LEAST_SPREAD = 1e-100
 NORMAL = 1.2533  # makes the mean deviation of a normal distribution its standard deviation
@@ -23,6 +25,27 @@ def own_thresholds(statistic: Floats, exceeded: float) -> Floats:
         if begin:
             counts += np.bincount(bins_of(statistic[begin:end]), minlength=BINS)
     return found
+
+
+def wearied(series: Series, statistic: Floats, threshold: Floats, least_points: int) -> Floats:
+    """The threshold, raised after each alarm: who calls every hour must have ever more to say. An alarm that lasts is
+    held to the threshold as it was."""
+    is_candidate = (statistic >= threshold) & ~np.isnan(series.values).all(axis=1)
+    gap, fading = usual_gap(series.interval_ms), series.interval_ms / DAY_MS
+    burden, at, last = 0.0, 0, -gap - 1
+    raised, lasting = np.zeros(len(series)), np.zeros(len(series), dtype=np.bool_)
+    place = np.arange(len(series))
+    for here in np.flatnonzero(is_candidate & (place >= least_points)).tolist():
+        if here - last > gap:
+            burden *= np.exp(-(here - at) * fading)
+            at = here
+            if statistic[here] < threshold[here] * WEARINESS**burden:
+                continue
+            raised[here + 1 :] += np.exp(-(place[here + 1 :] - here) * fading)
+            burden += 1.0
+        last = here
+        lasting[here + 1 : here + 1 + gap] = True
+    return np.where(lasting, threshold, threshold * WEARINESS**raised)
 
 
 def exceeded_share(series: Series, alarms_a_day: float, points_an_alarm: float = 1.0) -> float:

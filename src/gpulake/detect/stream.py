@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.errors import InputError
-from gpulake.detect.calibration import LEAST_SPREAD, MOST_EXCEEDED, NOISE
+from gpulake.detect.alarms import usual_gap
+from gpulake.detect.calibration import LEAST_SPREAD, MOST_EXCEEDED, NOISE, WEARINESS
 from gpulake.detect.detectors.surprise import (
     DAYS_KEPT,
     HALF,
@@ -56,6 +57,8 @@ class Memory:
     points: Floats
     statistic: Floats
     threshold: Floats
+    burden: Floats  # of past alarms
+    since: Floats  # points since the last flag
     counts: Floats
 
 
@@ -72,7 +75,7 @@ def _empty(series: int, slots: int) -> Memory:
         return np.zeros((series, *columns))
 
     views = {name: zeros(VIEWS) for name in ("sums", "squares", "seen", "largest", "mean", "centre", "spread", "reach")}
-    plain = {name: zeros() for name in ("slot_sum", "slot_seen", "total", "points", "statistic")}
+    plain = {name: zeros() for name in ("slot_sum", "slot_seen", "total", "points", "statistic", "burden")}
     return Memory(
         **views,
         **plain,
@@ -81,6 +84,7 @@ def _empty(series: int, slots: int) -> Memory:
         usual=np.full((series, slots), np.nan),
         days=zeros(slots),
         threshold=np.full(series, np.inf),
+        since=np.full(series, np.inf),
         counts=zeros(BINS),
     )
 
@@ -91,6 +95,7 @@ class Stream:
     def __init__(self, series: int, interval_ms: int, alarms_a_day: float = Surprise.alarms_a_day) -> None:
         self.interval_ms = interval_ms
         self.exceeded = min(MOST_EXCEEDED, alarms_a_day * POINTS_AN_ALARM * interval_ms / DAY_MS)
+        self.gap = usual_gap(interval_ms)
         self.slot_ms = max(SLOT_MS, interval_ms)
         self.slots = max(1, DAY_MS // self.slot_ms)
         self.memory = _empty(series, self.slots)
@@ -118,10 +123,22 @@ class Stream:
             memory.counts[np.arange(len(values)), bins_of(memory.statistic)] += 1
         self._remember(values, is_there)
         is_ready = self.count >= Surprise.least_points
+        is_flagged = self._flag(is_there) if is_ready else np.zeros(len(values), dtype=np.bool_)
         self.count += 1
         self.moment_ms = moment_ms
         score = memory.statistic / (memory.statistic + HALF) if is_ready else np.zeros(len(values))
-        return Judgement(score, is_there & (memory.statistic >= memory.threshold) & is_ready)
+        return Judgement(score, is_flagged)
+
+    def _flag(self, is_there: Bools) -> Bools:
+        """See `wearied`."""
+        memory = self.memory
+        memory.burden *= np.exp(-self.interval_ms / DAY_MS)
+        is_lasting = memory.since <= self.gap
+        threshold = memory.threshold * np.where(is_lasting, 1.0, WEARINESS**memory.burden)
+        is_flagged = is_there & (memory.statistic >= threshold)
+        memory.burden += is_flagged & ~is_lasting
+        memory.since = np.where(is_flagged, 0.0, memory.since) + 1.0
+        return np.asarray(is_flagged)
 
     def _residuals(self, values: Floats) -> Floats:
         memory = self.memory

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import LEAST_SPREAD, NOISE, exceeded_share, judged, own_thresholds
+from gpulake.detect.calibration import LEAST_SPREAD, NOISE, exceeded_share, judged, own_thresholds, wearied
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import FIRST_BLOCK, blocks, last_means, slots, smoothed
 from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
@@ -34,7 +34,7 @@ POINTS_AN_ALARM = 2 * SMOOTHING
 @DETECTORS.register("surprise")
 @dataclass(frozen=True)
 class Surprise:
-    alarms_a_day: float = 0.75
+    alarms_a_day: float = 2.0  # before weariness
     least_points: int = 2 * FIRST_BLOCK
 
     def score(self, series: Series) -> Scores:
@@ -55,10 +55,11 @@ class Surprise:
         statistic = carried.sum(axis=1)
         # Smoothing makes an alarm last; the share of points is that of alarms times their length.
         exceeded = exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)
+        threshold = wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points)
         return judged(
             series,
             carried,
-            own_thresholds(statistic, exceeded),
+            threshold,
             half=HALF,
             least_points=self.least_points,
             expected=usual,
