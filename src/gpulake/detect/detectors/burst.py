@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import exceeded_share, judged, own_thresholds
+from gpulake.detect.calibration import exceeded_share, judged, own_thresholds, wearied
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Floats, Scores, Series, silent
@@ -39,13 +39,15 @@ class Burst:
         carried = _deviance(recent * size, usual * size)
         exceeded = exceeded_share(series, self.alarms_a_day, size)
         # A counter that always stood still has no tail: chance alone sets its threshold.
-        threshold = np.maximum(own_thresholds(carried.max(axis=1), exceeded), -2.0 * np.log(exceeded))
+        statistic = carried.max(axis=1)
+        threshold = np.maximum(own_thresholds(statistic, exceeded), -2.0 * np.log(exceeded))
+        threshold = np.where(inside, threshold, np.inf)
         first = np.full((1, len(series.metrics)), np.nan)
         expected = np.vstack([first, series.values[:-1]]) + usual
         return judged(
             series,
             carried,
-            np.where(inside, threshold, np.inf),
+            wearied(series, statistic, threshold, self.least_points),
             half=HALF,
             least_points=self.least_points,
             expected=expected,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect import forest
-from gpulake.detect.calibration import exceeded_share, judged, own_thresholds
+from gpulake.detect.calibration import exceeded_share, judged, own_thresholds, wearied
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Scores, Series, silent
@@ -45,10 +45,11 @@ class PastForest:
         sums = weight.sum(axis=1, keepdims=True)
         even = np.full(weight.shape, 1.0 / weight.shape[1])
         carried = np.divide(weight, sums, out=even, where=(sums > 0) & np.isfinite(sums)) * strange[:, None]
+        threshold = own_thresholds(strange, exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM))
         return judged(
             series,
             carried,
-            own_thresholds(strange, exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)),
+            wearied(series, strange, threshold, self.least_points),
             half=HALF,
             least_points=self.least_points,
             expected=usual,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread
+from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Scores, Series, silent
@@ -34,11 +34,12 @@ class LevelShift:
         old[self.new_points - 1 :] = last_means(series.values, self.old_points)[:kept]
         spread = past_spread(new - old, old)
         carried = in_deviations(new - old, spread, MOST_DEVIATIONS)
+        statistic = carried.max(axis=1)
         exceeded = exceeded_share(series, self.alarms_a_day, self.new_points)
         return judged(
             series,
             carried,
-            own_thresholds(carried.max(axis=1), exceeded),
+            wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points),
             half=HALF,
             least_points=self.least_points,
             expected=old,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread
+from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import slots
 from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
@@ -40,11 +40,12 @@ class Seasonal:
         is_known = ~np.isnan(last_known(residual))
         carried = np.where(is_known, in_deviations(residual, spread, MOST_DEVIATIONS), 0.0)
         carried[~self._is_covered(series, slot_ms)] = 0.0
+        statistic = carried.max(axis=1)
         exceeded = exceeded_share(series, self.alarms_a_day)
         return judged(
             series,
             carried,
-            own_thresholds(carried.max(axis=1), exceeded),
+            wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points),
             half=HALF,
             least_points=self.least_points,
             expected=expected,
@@ -91,11 +92,12 @@ def last_known(residual: Floats) -> Floats:
 
 def _median(rows: Floats, fewest: int) -> Floats:
     """By column, of what is there; NaN where that is too little."""
-    is_enough = (~np.isnan(rows)).sum(axis=0) >= fewest
-    found = np.full(rows.shape[1], np.nan)
-    if is_enough.any():
-        found[is_enough] = np.nanmedian(rows[:, is_enough], axis=0)
-    return found
+    ordered = np.sort(rows, axis=0)  # what is missing comes last
+    seen = (~np.isnan(ordered)).sum(axis=0)
+    column = np.arange(rows.shape[1])
+    low = ordered[np.maximum(seen - 1, 0) // 2, column]
+    high = ordered[np.minimum(seen // 2, len(rows) - 1), column]
+    return np.asarray(np.where(seen >= fewest, (low + high) / 2, np.nan))
 
 
 def _remember(rows: Floats, row: Floats) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread
+from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Scores, Series, silent
@@ -28,11 +28,12 @@ class Spike:
         residual = series.values - expected
         spread = past_spread(residual, expected)
         carried = in_deviations(residual, spread, MOST_DEVIATIONS)
-        threshold = own_thresholds(carried.max(axis=1), exceeded_share(series, self.alarms_a_day))
+        statistic = carried.max(axis=1)
+        threshold = own_thresholds(statistic, exceeded_share(series, self.alarms_a_day))
         return judged(
             series,
             carried,
-            threshold,
+            wearied(series, statistic, threshold, self.least_points),
             half=HALF,
             least_points=self.least_points,
             expected=expected,
