@@ -12,7 +12,9 @@ from diagnosing import diagnose
 FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
 LINES = tomllib.loads((FOLDER / "noise.toml").read_text("utf-8"))["lines"]
 BEFORE = "loading data\nbuilding the model with 12 layers\n"
-AFTER = "computing features\nrow 1 of the table\nrow 2 of the table\nresults are in out/results.csv\nprecision 0.91\nbye\n"
+AFTER = (
+    "computing features\nrow 1 of the table\nrow 2 of the table\nresults are in out/results.csv\nprecision 0.91\nbye\n"
+)
 DONE = "Epoch 1/2 loss 2.0\nEpoch 2/2 loss 1.0\nsaved\n"
 MIDWAY = "Epoch 1/9 loss 2.0\nEpoch 2/9 loss 1.0\n"
 DIES = """\

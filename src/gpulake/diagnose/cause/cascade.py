@@ -50,7 +50,11 @@ _OF_FILES = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingErr
 _LIKELY = {
     *((one, other) for one in _OF_FILES for other in _OF_FILES),
     *(("CUDAError", other) for other in ("RuntimeError", "NCCLConfigError", *_LOST_PEERS)),
-    *((one, other) for one in ("ConnectionError", "NetworkError") for other in (*_LOST_PEERS, "RuntimeError", "OSError")),
+    *(
+        (one, other)
+        for one in ("ConnectionError", "NetworkError")
+        for other in (*_LOST_PEERS, "RuntimeError", "OSError")
+    ),
     *((one, "ModelLoadingError") for one in ("ConnectionError", "NetworkError", "S3StorageError")),
     ("PortInUse", "OSError"),
     ("NCCLConfigError", "RuntimeError"),

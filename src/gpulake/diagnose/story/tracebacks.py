@@ -281,7 +281,12 @@ def _is_uncaught(current: _Open) -> bool | None:
 
 def _is_at_exit(current: _Open) -> bool:
     """Python cleans up after the program: its result stands, whatever goes wrong now."""
-    return bool(current.frames) and current.frames[0].function in ("_run_finalizers", "_exitfunc", "_cleanup", "__del__")
+    return bool(current.frames) and current.frames[0].function in (
+        "_run_finalizers",
+        "_exitfunc",
+        "_cleanup",
+        "__del__",
+    )
 
 
 def _script(current: _Open) -> str:
