@@ -19,6 +19,8 @@ LAUNCHER = 25  # a wrapper of this strength tells of a process, a weaker one of 
 LONGEST_CAUSE = 400
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
+# Rules of what launchers do to processes that did not end by themselves.
+_SWEEPING = {"sigterm_of_peer", "torchrun_closes_peers", "deepspeed_kills", "srun_tears_down"}
 # Of a program that finds nothing where the one before it failed.
 _LEFT_WITHOUT = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError"}
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -99,6 +101,12 @@ def _silent(story: Story) -> Diagnosis:
         cause = "The run ended in order without reaching its target"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED)
     last = story.last_lines[-1:]
+    swept = [event.quote for event in story.events if event.hit.rule.name in _SWEEPING]
+    if swept:
+        cause = "The job was torn down from outside, and nothing in the log says why"
+        restart = Recovery("auto_restart", "The log shows no fault of the job before it.")
+        evidence = tuple(swept[:MOST_EVIDENCE])
+        return _diagnosis(story, "failed", "JobCancelled", cause, evidence=evidence, recovery=restart, confidence=0.3)
     if Silence(story).is_midway:
         cause = "The log stops in the midst of work, with neither an end nor an error"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
@@ -115,7 +123,7 @@ def _unknown(story: Story) -> Diagnosis:
         cause = "A command that the program ran failed, and nothing in the log says why"
         return _diagnosis(story, "failed", "CalledProcessError", cause, evidence=(command,), confidence=0.4)
     cause = "A launcher says that a process failed, and nothing in the log says why"
-    return _diagnosis(story, "failed", "ProcessCrashed", cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
+    return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
 
 
 def _failed(story: Story, root: Event, told: Sequence[Event]) -> Diagnosis:

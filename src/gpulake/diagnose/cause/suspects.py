@@ -32,6 +32,8 @@ _SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}
 HINT = 25
 # Rules of what is said in passing, however loud: it counts where something else follows from it.
 MENTION = "mention_"
+# Families of rules that know an exception by its class: without its traceback it is only spoken of.
+_BY_CLASS = ("python",)
 # Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
 SWEPT_AFTER = {
     "srun_task_killed": ("srun_tears_down", "srun_task_exited"),
@@ -94,15 +96,21 @@ def is_muttered(event: Event) -> bool:
         return False
     if event.is_uncaught is False:
         return event.hit.rule.reason not in _SIGNALS
+    return _is_by_the_way(event) or _is_told_as_information(event)
+
+
+def _is_by_the_way(event: Event) -> bool:
     if event.hit.rule.name.startswith(MENTION) or is_warned(event):
         return True
-    if is_bare(event) and (event.hit.rule.strength < HINT or is_of_tracker(event)):
-        return True
+    return is_bare(event) and (event.hit.rule.strength < HINT or is_of_tracker(event))
+
+
+def _is_told_as_information(event: Event) -> bool:
     if _is_nan(event):
         return False  # losses are told as information, whatever they are
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
-    return event.chain is None and (event.hit.rule.family == "python" or event.hit.rule.strength < HINT)
+    return event.chain is None and (event.hit.rule.family in _BY_CLASS or event.hit.rule.strength < HINT)
 
 
 def is_warned(event: Event) -> bool:
