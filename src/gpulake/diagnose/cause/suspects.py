@@ -33,7 +33,7 @@ HINT = 25
 # Rules of what is said in passing, however loud: it counts where something else follows from it.
 MENTION = "mention_"
 # Families of rules that know an exception by its class: without its traceback it is only spoken of.
-_BY_CLASS = ("python",)
+_BY_CLASS = ("python", "exceptions")
 # Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
 SWEPT_AFTER = {
     "srun_task_killed": ("srun_tears_down", "srun_task_exited"),
