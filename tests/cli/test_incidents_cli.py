@@ -47,10 +47,12 @@ def test_confirm_and_correct_are_kept_with_who_said_so(past: Lake) -> None:
     answer = incidents(past, "confirm", "3f2b", "--note", "looked at the disk", "--by", "ada")
     assert answer.output == "3f2b22: confirmed, OSError (it broke)\n"
     changed = document(past, "correct", "9c", "--reason", "DiskFull", "--cause", "full", "--remedy", "Delete.")
-    assert (changed["by"], changed["category"], changed["is_confirmed"]) == (getpass.getuser(), "infrastructure", True)
-    query = (
-        'SELECT incident_id, event, "by", reason, cause, remedy, is_confirmed, note, words FROM incidents ORDER BY 1'
+    assert (changed["changed_by"], changed["category"], changed["is_confirmed"]) == (
+        getpass.getuser(),
+        "infrastructure",
+        True,
     )
+    query = "SELECT incident_id, event, changed_by, reason, cause, remedy, is_confirmed, note, words FROM incidents ORDER BY 1"
     assert rows_of(past, query) == [
         _row("3f2a11", "opened", "gpulake", "RuntimeError", "it broke", "mend it", False, None),
         _row("3f2b22", "confirmed", "ada", "OSError", "it broke", "mend it", True, "looked at the disk"),
@@ -59,7 +61,7 @@ def test_confirm_and_correct_are_kept_with_who_said_so(past: Lake) -> None:
 
 
 def _row(*values: object) -> dict[str, object]:
-    names = ("incident_id", "event", "by", "reason", "cause", "remedy", "is_confirmed", "note")
+    names = ("incident_id", "event", "changed_by", "reason", "cause", "remedy", "is_confirmed", "note")
     return {**dict(zip(names, values, strict=True)), "words": "it broke"}
 
 
@@ -89,7 +91,7 @@ def test_an_incident_that_opened_without_a_diagnosis_is_shown(past: Lake) -> Non
         "incident_id": "bare",
         "changed_at": "2026-01-05T00:00:00+00:00",
         "event": "opened",
-        "by": "x",
+        "changed_by": "x",
         "state": "open",
     }
     past.append("incident_events", [row])

@@ -279,7 +279,9 @@ def test_on_a_terminal_candidates_are_reviewed_one_by_one(lake: Lake) -> None:
         assert run.wait() == 0
     os.close(master)
     assert f"+ {QUOTA}".encode() in shown
-    assert {one["rule_id"]: (one["state"], one["by"], one["note"]) for one in document(lake, "list", "--learned")} == {
+    assert {
+        one["rule_id"]: (one["state"], one["changed_by"], one["note"]) for one in document(lake, "list", "--learned")
+    } == {
         first: ("approved", "bob", "seen twice"),
         second: ("rejected", "bob", "no"),
     }

@@ -81,7 +81,7 @@ def record(
                     "incident_id": incident_id,
                     "changed_at": AT,
                     "event": "opened",
-                    "by": "gpulake",
+                    "changed_by": "gpulake",
                     "kind": "failure",
                     "state": "open",
                     "severity": "critical",

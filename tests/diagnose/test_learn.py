@@ -49,19 +49,19 @@ def test_a_candidate_counts_only_once_it_is_approved_and_no_more_once_it_is_reti
     assert all(check.passed for check in one.checks)
     assert learned(lake) == ()
     approved = decide(lake, clock, one, "approved", "bob", "fine")
-    assert (approved.state, approved.proposed_by, approved.by) == ("approved", "ada", "bob")
+    assert (approved.state, approved.proposed_by, approved.changed_by) == ("approved", "ada", "bob")
     assert learned(lake) == (replace(DRAFT.rule, family="learned"),)
     assert [hit.rule.name for hit in with_learned(learned(lake)).hits(QUOTA)] == ["learned_quota"]
     retired = decide(lake, clock, approved, "retired", "cyd")
     assert learned(lake) == ()
     assert every(lake) == [replace(retired, rule=replace(DRAFT.rule, family="learned"))]
-    history = rows_of(lake, 'SELECT state, "by", name, kind FROM rule_events ORDER BY changed_at')
+    history = rows_of(lake, "SELECT state, changed_by, name, kind FROM rule_events ORDER BY changed_at")
     assert history == [
-        {"state": "candidate", "by": "ada", "name": "learned_quota", "kind": "rule"},
-        {"state": "approved", "by": "bob", "name": "learned_quota", "kind": "rule"},
-        {"state": "retired", "by": "cyd", "name": "learned_quota", "kind": "rule"},
+        {"state": "candidate", "changed_by": "ada", "name": "learned_quota", "kind": "rule"},
+        {"state": "approved", "changed_by": "bob", "name": "learned_quota", "kind": "rule"},
+        {"state": "retired", "changed_by": "cyd", "name": "learned_quota", "kind": "rule"},
     ]
-    assert rows_of(lake, 'SELECT state, "by" FROM learned_rules') == [{"state": "retired", "by": "cyd"}]
+    assert rows_of(lake, "SELECT state, changed_by FROM learned_rules") == [{"state": "retired", "changed_by": "cyd"}]
 
 
 def test_a_clock_that_was_set_back_does_not_undo_a_decision(lake: Lake, clock: FrozenClock) -> None:
@@ -130,7 +130,7 @@ def test_what_this_version_cannot_read_is_skipped_and_said(lake: Lake, clock: Fr
         {**good, "name": shipped_rules()[0].name},
     ]
     for number, definition in enumerate(broken):
-        row = {"rule_id": f"r{number}", "changed_at": AT, "by": "x", "kind": "rule", "state": "approved"}
+        row = {"rule_id": f"r{number}", "changed_at": AT, "changed_by": "x", "kind": "rule", "state": "approved"}
         lake.append("rule_events", [{**row, "name": definition["name"], "definition": definition, "checks": []}])
     lake.append("rule_events", [{"rule_id": "cut"}, {"rule_id": "odd", "changed_at": "never", "definition": 5}])
     said: list[str] = []
@@ -266,7 +266,7 @@ OPEN = Incident("i1", AT, "opened", "gpulake", reason="OSError", category="scrip
 def test_a_person_confirms_or_corrects() -> None:
     later = AT + timedelta(hours=1)
     yes = confirmed(OPEN, "ada", later, "sure")
-    assert yes == replace(OPEN, event="confirmed", by="ada", changed_at=later, note="sure", is_confirmed=True)
+    assert yes == replace(OPEN, event="confirmed", changed_by="ada", changed_at=later, note="sure", is_confirmed=True)
     no = corrected(yes, "bob", later, "DiskFull")
     assert (no.reason, no.category, no.cause, no.remedy, no.is_confirmed) == (
         "DiskFull",
@@ -311,6 +311,6 @@ def test_an_incident_reads_back_as_it_was_written(lake: Lake) -> None:
     )
     found = histories(lake.journal("incident_events"))
     assert {name: [one.event for one in events] for name, events in found.items()} == {"abc": ["opened", "confirmed"]}
-    standing = rows_of(lake, 'SELECT is_confirmed, "by", state FROM incidents')
-    assert standing == [{"is_confirmed": True, "by": "ada", "state": "open"}]
+    standing = rows_of(lake, "SELECT is_confirmed, changed_by, state FROM incidents")
+    assert standing == [{"is_confirmed": True, "changed_by": "ada", "state": "open"}]
     assert ground_of(lake).rules == shipped_rules()

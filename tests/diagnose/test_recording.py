@@ -100,7 +100,7 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
             "incident_id": incident,
             "changed_at": AT,
             "event": "opened",
-            "by": "gpulake",
+            "changed_by": "gpulake",
             "kind": "failure",
             "state": "open",
             "severity": "critical",
@@ -175,15 +175,21 @@ def test_what_a_person_said_stays(lake: Lake, clock: FrozenClock) -> None:
     log = Path("/logs/train.log")
     incident = record(lake, clock, FOUND, [], log)
     [said] = lake.journal("incident_events")
-    corrected = {"event": "corrected", "by": "ann", "state": "resolved", "reason": "XidError", "is_confirmed": True}
+    corrected = {
+        "event": "corrected",
+        "changed_by": "ann",
+        "state": "resolved",
+        "reason": "XidError",
+        "is_confirmed": True,
+    }
     lake.append("incident_events", [{**said, **corrected, "note": "GPU replaced"}])
     clock.at += timedelta(hours=1)
     for _ in range(2):
         assert record(lake, clock, FOUND, [], log) == incident
-    [row] = rows_of(lake, 'SELECT event, "by", state, reason, is_confirmed, note FROM incidents')
+    [row] = rows_of(lake, "SELECT event, changed_by, state, reason, is_confirmed, note FROM incidents")
     assert row == {
         "event": "updated",
-        "by": "gpulake",
+        "changed_by": "gpulake",
         "state": "resolved",
         "reason": "XidError",
         "is_confirmed": True,

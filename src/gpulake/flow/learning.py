@@ -145,7 +145,7 @@ def _evidence(case: Case, number: int) -> str:
 
 def _draft(lake: Lake, line: str, case: Case, wish: Wish, is_by_model: bool) -> Candidate:
     incident = case.incident
-    said = "diagnosed by a model" if is_by_model else f"confirmed by {incident.by}"
+    said = "diagnosed by a model" if is_by_model else f"confirmed by {incident.changed_by}"
     return rule_draft(
         line,
         incident.reason,

@@ -46,7 +46,7 @@ def print_case(case: Case) -> None:
         note = f": {label(event.note, MOST_TEXT)}" if event.note and event.note != noted else ""
         noted = event.note  # later events carry it along
         when = f"{event.changed_at:%Y-%m-%d %H:%M}"
-        click.echo(f"  {when}  {event.event} by {label(event.by, 100)}, {label(event.reason, 60)}{note}")
+        click.echo(f"  {when}  {event.event} by {label(event.changed_by, 100)}, {label(event.reason, 60)}{note}")
 
 
 def _print_diagnosis(diagnosis: Mapping[str, Any]) -> None:

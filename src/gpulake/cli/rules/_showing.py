@@ -49,7 +49,7 @@ def print_learned(one: Learned) -> None:
         say(f"this version cannot read it: {one.trouble}")
     click.echo(f"proposed by {label(one.proposed_by, 100)} at {one.proposed_at:%Y-%m-%d %H:%M} UTC")
     if one.state != "candidate":
-        click.echo(f"{one.state} by {label(one.by, 100)} at {one.changed_at:%Y-%m-%d %H:%M} UTC")
+        click.echo(f"{one.state} by {label(one.changed_by, 100)} at {one.changed_at:%Y-%m-%d %H:%M} UTC")
     if one.note:
         click.echo(f"note: {label(one.note, MOST_TEXT)}")
     print_checks(one.checks)

@@ -44,7 +44,7 @@ class Learned:
     checks: tuple[Check, ...]
     proposed_by: str
     proposed_at: datetime
-    by: str  # who brought it into this state
+    changed_by: str  # who brought it into this state
     changed_at: datetime
     diagnosis_id: str
     note: str
@@ -104,7 +104,9 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
     if before and before.state in ("candidate", "approved"):
         raise UsageError(f"{before.name} is {before.state} already, as {rule_id}", "see: gpulake rules review")
     if before and candidate.is_by_model:
-        raise UsageError(f"{before.name} was {before.state} by {label(before.by, 80)}", "a person may propose it again")
+        raise UsageError(
+            f"{before.name} was {before.state} by {label(before.changed_by, 80)}", "a person may propose it again"
+        )
     rule, now = candidate.rule, clock.now()
     if any(other.name == rule.name and other.state in ("candidate", "approved") for other in others.values()):
         raise UsageError(f"a rule named {label(rule.name, 80)} is there already", "give it another one with --name")
@@ -120,7 +122,7 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
             checks=checks,
             proposed_by=by,
             proposed_at=now,
-            by=by,
+            changed_by=by,
             changed_at=now,
             diagnosis_id=diagnosis_id,
             note=note,
@@ -146,7 +148,7 @@ def decide(
             )
         checks = _passed(one.candidate, ground_of(lake))
     at = max(clock.now(), one.changed_at)  # a clock that was set back must not undo what was decided
-    return _kept(lake, replace(one, state=state, by=by, changed_at=at, note=note, checks=checks))
+    return _kept(lake, replace(one, state=state, changed_by=by, changed_at=at, note=note, checks=checks))
 
 
 def id_of(candidate: Candidate) -> str:
@@ -164,7 +166,7 @@ def _passed(candidate: Candidate, ground: Ground) -> tuple[Check, ...]:
 
 
 def _kept(lake: Lake, one: Learned) -> Learned:
-    columns = ("rule_id", "changed_at", "by", "kind", "state", "name", "definition", "diagnosis_id", "note")
+    columns = ("rule_id", "changed_at", "changed_by", "kind", "state", "name", "definition", "diagnosis_id", "note")
     row = {column: getattr(one, column) for column in columns}
     lake.append("rule_events", [{**row, "checks": [asdict(check) for check in one.checks]}])
     return one
@@ -189,9 +191,9 @@ def _read(row: dict[str, Any]) -> Learned:
         name=str(row["name"]),
         definition=definition,
         checks=checks,
-        proposed_by=str(row["by"]),
+        proposed_by=str(row["changed_by"]),
         proposed_at=changed_at,
-        by=str(row["by"]),
+        changed_by=str(row["changed_by"]),
         changed_at=changed_at,
         diagnosis_id=str(row.get("diagnosis_id") or ""),
         note=str(row.get("note") or ""),

@@ -43,7 +43,7 @@ class Incident:
     incident_id: str
     changed_at: datetime
     event: Event
-    by: str
+    changed_by: str
     kind: str = "failure"
     state: State = "open"
     severity: str = "critical"
@@ -78,7 +78,7 @@ def changed(incident: Incident, event: Event, by: str, at: datetime, note: str =
     # A clock that was set back must not bring an older state to the top.
     at = max(at, incident.changed_at)
     state = LEADS_TO[event] or incident.state
-    return replace(incident, event=event, by=by, changed_at=at, note=note, state=state, **values)
+    return replace(incident, event=event, changed_by=by, changed_at=at, note=note, state=state, **values)
 
 
 def confirmed(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:

@@ -156,7 +156,7 @@ def _event(
         "incident_id": identity,
         "changed_at": now,
         "event": event,
-        "by": BY,
+        "changed_by": BY,
         "kind": KIND,
         "state": state,
         "subject": log,
@@ -180,6 +180,6 @@ def _step(is_healthy: bool, history: list[dict[str, Any]]) -> tuple[str, str]:
         return ("updated", was) if was == "resolved" else ("resolved", "resolved")
     if was == "resolved":
         since = next((place for place, row in enumerate(reversed(history)) if row.get("state") != was), len(history))
-        if history[-since].get("by") == BY:  # a person who resolved it is not overruled
+        if history[-since].get("changed_by") == BY:  # a person who resolved it is not overruled
             return "reopened", "open"
     return "updated", was
