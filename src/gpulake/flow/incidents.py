@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpulake.core.clock import Clock
+from gpulake.core.incidents import Incident, confirmed, corrected, histories
 from gpulake.diagnose.learn.naming import the_one
-from gpulake.diagnose.past.incidents import Incident, confirmed, corrected, histories
 from gpulake.lake import Lake
 
 HOW = "gpulake incidents list"

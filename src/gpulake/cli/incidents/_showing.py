@@ -10,7 +10,7 @@ import click
 from gpulake.core.words import amount, label
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.past.incidents import Incident
+    from gpulake.core.incidents import Incident
     from gpulake.flow.incidents import Case
 
 MOST_TEXT = 400
