@@ -52,7 +52,8 @@ def test_confirm_and_correct_are_kept_with_who_said_so(past: Lake) -> None:
         "infrastructure",
         True,
     )
-    query = "SELECT incident_id, event, changed_by, reason, cause, remedy, is_confirmed, note, words FROM incidents ORDER BY 1"
+    columns = "incident_id, event, changed_by, reason, cause, remedy, is_confirmed, note, words"
+    query = f"SELECT {columns} FROM incidents ORDER BY 1"
     assert rows_of(past, query) == [
         _row("3f2a11", "opened", "gpulake", "RuntimeError", "it broke", "mend it", False, None),
         _row("3f2b22", "confirmed", "ada", "OSError", "it broke", "mend it", True, "looked at the disk"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gpulake.act.audit import AuditRow
     from gpulake.act.nudges import Nudge
     from gpulake.act.recovering import Rescue
+    from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
     from gpulake.flow.diagnosing import Diagnosing, Question
@@ -95,7 +97,21 @@ class Flow:
         self.lake.open()
         order = build_order(select, is_forced, is_dbt, model)
         with self.lake.writing():
-            return Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
+            result = Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
+        # The build is published whatever comes of it; whoever updates at this moment does it for us.
+        with suppress(LakeBusyError):
+            self.update_incidents()
+        return result
+
+    def update_incidents(self) -> list[Incident]:
+        """Findings of the current build become incidents, and what is over is resolved; what changed."""
+        from gpulake.flow.incidents import update
+
+        self.lake.open()
+        with self._step("incidents") as detail:
+            changes = update(self.lake, self.config, self.clock)
+            detail.update(Counter(change.event for change in changes))
+        return changes
 
     def test_results(self) -> list[dict[str, Any]]:
         """The data tests of the last build, published or not, failures first."""
