@@ -91,11 +91,13 @@ def test_a_window_that_never_is_is_refused(values: dict[str, Any]) -> None:
 
 def test_what_was_seen_while_a_window_was_on_is_quiet_afterwards_and_what_outlasts_it_is_not() -> None:
     own = window(starts_at=AT, ends_at=AT + HOUR)
-    within = Incident("i", AT, "opened", "g", began_at=AT, last_seen_at=AT + HOUR / 2)
-    outlasting = Incident("i", AT, "opened", "g", began_at=AT, last_seen_at=AT + 2 * HOUR)
+    within = Incident("i", AT, "opened", "g", "hot", began_at=AT, last_seen_at=AT + HOUR / 2)
+    outlasting = Incident("i", AT, "opened", "g", "hot", began_at=AT, last_seen_at=AT + 2 * HOUR)
     assert covering([own], within, AT + 9 * HOUR) == own
     assert covering([own], outlasting, AT + HOUR / 2) == own
     assert covering([own], outlasting, AT + 9 * HOUR) is None
+    dead = Incident("i", AT, "opened", "g", began_at=AT - 99 * HOUR, last_seen_at=AT + HOUR / 2)
+    assert covering([own], dead, AT + 9 * HOUR) == own
     assert covering([removed(own, "ada", AT)], within, AT) is None
 
 

@@ -23,7 +23,7 @@ def test_each_step_leaves_a_row_with_its_counts(
     trace: tuple[Path, TraceSummary], config: Config, tmp_path: Path
 ) -> None:
     Flow(config).refresh([trace[0]], tmp_path / "report.html")
-    names = ["land", "build", "test", "score", "publish", "report"]
+    names = ["land", "build", "test", "score", "publish", "incidents", "report"]
     assert steps(config) == [(name, "succeeded") for name in names]
     runs = rows_of(Lake(config), "FROM runs")
     assert len({row["run_id"] for row in runs}) == 1

@@ -23,6 +23,7 @@ from gpulake.core.incidents import (
     unmuted,
 )
 from gpulake.diagnose.learn.naming import the_one
+from gpulake.flow.alerting import queue_alerts
 from gpulake.lake import Lake
 
 HOW = "gpulake incidents list"
@@ -80,21 +81,21 @@ def correct(
 def acknowledge(
     lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "", is_held: bool = False
 ) -> list[Incident]:
-    return _all(lake, given, lambda one: acknowledged(one, by, clock.now(), note, is_held))
+    return _all(lake, clock, given, lambda one: acknowledged(one, by, clock.now(), note, is_held))
 
 
 def mute(
     lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "", until: datetime | None = None
 ) -> list[Incident]:
-    return _all(lake, given, lambda one: muted(one, by, clock.now(), until, note))
+    return _all(lake, clock, given, lambda one: muted(one, by, clock.now(), until, note))
 
 
 def unmute(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> list[Incident]:
-    return _all(lake, given, lambda one: unmuted(one, by, clock.now(), note))
+    return _all(lake, clock, given, lambda one: unmuted(one, by, clock.now(), note))
 
 
 def resolve(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> list[Incident]:
-    return _all(lake, given, lambda one: resolved(one, by, clock.now(), note))
+    return _all(lake, clock, given, lambda one: resolved(one, by, clock.now(), note))
 
 
 def update(lake: Lake, config: Config, clock: Clock) -> list[Incident]:
@@ -111,6 +112,7 @@ def update(lake: Lake, config: Config, clock: Clock) -> list[Incident]:
         seen = sightings(rows, config.incidents, until)
         changes = gather(known, seen, until, config.incidents, now)
         lake.append(EVENTS, [change.row() for change in changes])
+    queue_alerts(lake, clock)
     return changes
 
 
@@ -131,13 +133,14 @@ def remove_window(lake: Lake, clock: Clock, given: str, by: str) -> Window:
     return window
 
 
-def _all(lake: Lake, given: Sequence[str], change: Callable[[Incident], Incident]) -> list[Incident]:
+def _all(lake: Lake, clock: Clock, given: Sequence[str], change: Callable[[Incident], Incident]) -> list[Incident]:
     """All of them or none: an id that is wrong costs no other its change, since it is found first."""
     with lake.alone(LOCK):
         known = histories(lake.journal(EVENTS))
         names = dict.fromkeys(the_one(one, known, "incident", HOW) for one in given)
         changes = [change(known[name][-1]) for name in names]
         lake.append(EVENTS, [one.row() for one in changes])
+    queue_alerts(lake, clock)
     return changes
 
 

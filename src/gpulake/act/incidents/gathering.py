@@ -42,7 +42,7 @@ def gather(
 
 class Gathering:
     def __init__(self, histories: Histories, settings: Incidents, now: datetime) -> None:
-        self.changes: list[Incident] = []
+        self._changes: dict[str, list[Incident]] = {}
         self._now = now
         self._gap = timedelta(hours=settings.resolve_after_hours)
         self._histories = histories
@@ -109,7 +109,16 @@ class Gathering:
         if incident.incident_id not in self._standing:
             self._index(incident)
         self._standing[incident.incident_id] = incident
-        self.changes.append(incident)
+        own = self._changes.setdefault(incident.incident_id, [])
+        if own and incident.event == "updated":
+            # What is seen at one look is one change: nobody is told first that it opened and then that it got worse.
+            own[-1] = replace(incident, event=own[-1].event, note=own[-1].note)
+        else:
+            own.append(incident)
+
+    @property
+    def changes(self) -> list[Incident]:
+        return [change for own in self._changes.values() for change in own]
 
     def _index(self, incident: Incident) -> None:
         for word in {incident.subject, incident.job_id, incident.node} - {None, ""}:

@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.core.incidents import Incident
+from gpulake.core.incidents import FAILURE, Incident
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
@@ -137,5 +137,7 @@ def covering(every: Iterable[Window], incident: Incident, at: datetime) -> Windo
     for window in own:
         if window.covers(at):
             return window
-    seen = [moment for moment in (incident.began_at, incident.last_seen_at) if moment is not None]
+    # A job may have run for days before it died in the window.
+    began = incident.last_seen_at if incident.kind == FAILURE else incident.began_at
+    seen = [moment for moment in (began, incident.last_seen_at) if moment is not None]
     return next((window for window in own if seen and all(map(window.covers, seen))), None)
