@@ -34,8 +34,7 @@ BODY = """\
 {headline}
 Reason: {reason}
 First: {first_cause}
-Evidence:
-{evidence}
+Evidence: {evidence}
 What to do: {remedy}
 Cluster: {cluster_id}
 Node: {node}

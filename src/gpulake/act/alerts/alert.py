@@ -96,6 +96,9 @@ class Outbox:
     def waiting(self, sink: str | None = None) -> list[Alert]:
         return [alert for alert in self._alerts.values() if alert.is_waiting and sink in (None, alert.sink)]
 
+    def has_sent(self, summary: str) -> bool:
+        return any(alert.summary_id == summary and alert.state == "sent" for alert in self._alerts.values())
+
     def sent_at(self, sink: str) -> list[datetime]:
         """When the sink was last sent something; a summary counts once."""
         found: dict[str, datetime] = {}

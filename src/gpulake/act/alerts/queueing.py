@@ -58,9 +58,8 @@ class Queueing:
         is_told = False
         kept_by_window: Alert | None = None
         for event in events(history):
-            if event.name == "resolved" and not is_told:
-                continue
-            if not (event.name == "resolved" or _is_routed(sink, event)) or event.name not in sink.events:
+            is_end = event.name == "resolved"
+            if event.name not in sink.events or not (is_told if is_end else _is_routed(sink, event)):
                 continue
             known = outbox.get(alert_id(event.incident.incident_id, event.name, event.key, name))
             alert = known or self._alert(event, name, sink)
@@ -69,15 +68,14 @@ class Queueing:
             if known is None:
                 yield alert
             is_dropped = alert.state == "dropped"
-            is_told = event.name != "resolved" and (is_told or not is_dropped)
+            is_told = not is_end and (is_told or not is_dropped)
             kept_by_window = alert if is_dropped and alert.reason.startswith(IN_A_WINDOW) else None
+            is_told = is_told or (kept_by_window is not None and outbox.get(_outlasted(kept_by_window)) is not None)
         last = history[-1]
         if kept_by_window is not None and not is_told and self._outlasts(last, sink, kept_by_window):
-            event = Event("outlasted", last, kept_by_window.alert_id)
-            name_of_it = alert_id(last.incident_id, event.name, event.key, name)
-            alert = self._alert(event, name, sink) if outbox.get(name_of_it) is None else None
-            if alert is not None:
-                yield replace(alert, changed_at=self.now, happened_at=self.now)
+            later = self._alert(Event("outlasted", last, kept_by_window.alert_id), name, sink)
+            if later is not None:
+                yield replace(later, changed_at=self.now, happened_at=self.now)
 
     def _outlasts(self, last: Incident, sink: SinkSettings, kept: Alert) -> bool:
         """It is there after the window that kept it quiet. A job that died in one is not seen again."""
@@ -157,6 +155,11 @@ def events(history: Sequence[Incident]) -> Iterator[Event]:
 
 
 _BEGINNINGS = ("opened", "reopened")
+
+
+def _outlasted(kept: Alert) -> str:
+    """The alert that goes out when what a window kept quiet is there after it."""
+    return alert_id(kept.incident_id, "outlasted", kept.alert_id, kept.sink)
 
 
 def _event(before: Incident | None, one: Incident) -> str | None:

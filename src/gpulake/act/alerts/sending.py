@@ -119,6 +119,11 @@ class _Line:
                 self.drained.until(bucket.next_at(now))
                 return
             batch = _batch(waiting, bucket, now)
+            if head.summary_id and self.outbox.has_sent(head.summary_id):
+                # A crash came while it was written down that they were sent.
+                self._write(batch, "sent")
+                waiting = waiting[len(batch) :]
+                continue
             error = self._send(batch)
             if error is None:
                 bucket.take(self.sending.clock.now())

@@ -77,7 +77,7 @@ def _rendered(template: str, told: Mapping[str, str]) -> str:
     for line in template.splitlines():
         names = placeholders([line])
         if not names or any(told[name] for name in names):
-            lines.append(filled([line], told)[0])
+            lines += [part.rstrip() for part in filled([line], told)[0].split("\n")]
     return "\n".join(lines)
 
 
