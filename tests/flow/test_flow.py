@@ -43,7 +43,7 @@ def test_a_second_refresh_of_the_same_files_does_nothing_again(
     assert not result.build.is_new
     assert result.build.findings
     assert rows_of(Lake(built_lake), "FROM build_info") == before
-    assert steps(built_lake)[-2:] == [("land", "succeeded"), ("build", "skipped")]
+    assert steps(built_lake)[-3:] == [("land", "succeeded"), ("build", "skipped"), ("incidents", "succeeded")]
 
 
 def test_other_settings_or_rows_make_a_new_build(built_lake: Config, tmp_path: Path) -> None:

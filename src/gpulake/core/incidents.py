@@ -81,6 +81,9 @@ class Incident:
         return {**told, "members": [member.row() for member in self.members]}
 
 
+_COLUMNS = frozenset(column.name for column in fields(Incident))
+
+
 def changed(incident: Incident, event: Event, by: str, at: datetime, note: str = "", **values: Any) -> Incident:
     """The incident after an event. What a person said of the cause stays, whatever is diagnosed later."""
     allowed = COMES_FROM.get(event)
@@ -154,8 +157,7 @@ def histories(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Incident, ..
 
 
 def _read(row: Mapping[str, Any]) -> Incident | None:
-    known = {column.name for column in fields(Incident)}
-    values = {name: value for name, value in row.items() if name in known and value is not None}
+    values = {name: value for name, value in row.items() if name in _COLUMNS and value is not None}
     try:
         for name in TIMES:
             if name in values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -42,15 +42,18 @@ class Sighting:
         return is_same and self.began_at <= other.ended_at and other.began_at <= self.ended_at
 
     def row(self) -> dict[str, Any]:
-        told = {name: value for name, value in asdict(self).items() if value not in (None, "")}
+        named = {column: getattr(self, column) for column in _COLUMNS}
+        told = {name: value for name, value in sorted(named.items()) if value not in (None, "")}
         return {**told, "began_at": self.began_at.isoformat(), "ended_at": self.ended_at.isoformat()}
+
+
+_COLUMNS = frozenset(column.name for column in fields(Sighting))
 
 
 def sighting(row: Mapping[str, Any]) -> Sighting | None:
     """As a journal has it; nothing where it is none of ours."""
-    known = {column.name for column in fields(Sighting)}
     try:
-        values = {name: value for name, value in row.items() if name in known}
+        values = {name: value for name, value in row.items() if name in _COLUMNS}
         for name in ("began_at", "ended_at"):
             values[name] = datetime.fromisoformat(values[name])
         found = Sighting(**values)

@@ -56,6 +56,9 @@ class Alert:
         return replace(self, state=state, changed_at=max(now, self.changed_at + _TICK), **values)
 
 
+_COLUMNS = frozenset(column.name for column in fields(Alert))
+
+
 def alert_id(incident: str, event: str, key: str, sink: str) -> str:
     told = json.dumps([incident, event, key, sink])
     return "a-" + hashlib.sha256(told.encode()).hexdigest()[:20]
@@ -110,8 +113,7 @@ class Outbox:
 
 def _read(row: Mapping[str, Any]) -> Alert | None:
     """Rows that are none of ours are left out."""
-    known = {column.name for column in fields(Alert)}
-    values = {name: value for name, value in row.items() if name in known and value is not None}
+    values = {name: value for name, value in row.items() if name in _COLUMNS and value is not None}
     try:
         for name in ("changed_at", "happened_at", "began_at", "next_try_at"):
             if name in values:

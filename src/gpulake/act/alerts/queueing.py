@@ -49,15 +49,18 @@ class Queueing:
         found = [
             alert
             for history in recent
+            for known in [list(events(history))]
             for sink, own in self.settings.sinks.items()
-            for alert in self._for_sink(history, sink, own, outbox)
+            for alert in self._for_sink(history[-1], known, sink, own, outbox)
         ]
         return sorted(found, key=lambda alert: (alert.happened_at or self.now, alert.incident_id))
 
-    def _for_sink(self, history: Sequence[Incident], name: str, sink: SinkSettings, outbox: Outbox) -> Iterator[Alert]:
+    def _for_sink(
+        self, last: Incident, happened: Sequence[Event], name: str, sink: SinkSettings, outbox: Outbox
+    ) -> Iterator[Alert]:
         is_told = False
         kept_by_window: Alert | None = None
-        for event in events(history):
+        for event in happened:
             is_end = event.name == "resolved"
             if event.name not in sink.events or not (is_told if is_end else _is_routed(sink, event)):
                 continue
@@ -71,7 +74,6 @@ class Queueing:
             is_told = not is_end and (is_told or not is_dropped)
             kept_by_window = alert if is_dropped and alert.reason.startswith(IN_A_WINDOW) else None
             is_told = is_told or (kept_by_window is not None and outbox.get(_outlasted(kept_by_window)) is not None)
-        last = history[-1]
         if kept_by_window is not None and not is_told and self._outlasts(last, sink, kept_by_window):
             later = self._alert(Event("outlasted", last, kept_by_window.alert_id), name, sink)
             if later is not None:
