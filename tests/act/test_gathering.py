@@ -230,6 +230,17 @@ def test_the_same_again_never_changes_anything(builds: list[list[Sighting]], qua
     assert all(events[0].event == "opened" for events in past.histories.values())
 
 
+def test_what_belongs_to_an_incident_that_is_over_does_not_go_over_to_one_that_comes_near() -> None:
+    past = Past()
+    first = replace(HOT, began_at=AT, ended_at=AT)
+    later = replace(HOT, began_at=AT + 2.25 * HOUR, ended_at=AT + 2.25 * HOUR)
+    between = replace(HOT, began_at=AT + HOUR / 4, ended_at=AT + HOUR / 4)
+    now = AT + 11 * HOUR
+    past.update(first, later, now=now, until=AT + 2 * HOUR)
+    assert past.update(first, between, now=now, until=AT + 2 * HOUR) == [("updated", "open")]
+    assert past.update(first, between, now=now, until=AT + 2 * HOUR) == []
+
+
 def test_findings_of_a_build_are_sightings() -> None:
     told = {"headline": "h", "detail": "d", "value": 0.0, "unit": "ratio"}
     rows = [

@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from gpulake.act.incidents.found import AsOf
 from gpulake.core.alerting import Incidents
@@ -23,6 +24,7 @@ from gpulake.core.sightings import Sighting, rank, worse
 
 MOST_MEMBERS = 20
 MOST_WORDS = 300
+MOST_ROUNDS = 10
 STEPS = 4  # in which the last sighting moves within the time after which a thing is over
 Histories = Mapping[str, Sequence[Incident]]
 
@@ -32,17 +34,25 @@ def gather(
 ) -> list[Incident]:
     """The changes that bring the incidents up to date, in the order in which they happen."""
     gathering = Gathering(histories, settings, now)
-    for sighting in sorted(seen, key=lambda one: (one.began_at, one.kind, one.subject, one.cluster_id or "")):
-        gathering.take(sighting)
-    gathering.unite()
-    gathering.unmute()
-    gathering.resolve(until)
+    ordered = sorted(seen, key=lambda one: (one.began_at, one.kind, one.subject, one.cluster_id or ""))
+    # One that grew may have come near to what was looked at before it: the next look must find nothing new.
+    for _ in range(MOST_ROUNDS):
+        made = gathering.made
+        for sighting in ordered:
+            gathering.take(sighting)
+        gathering.unite()
+        gathering.unmute()
+        gathering.resolve(until)
+        if gathering.made == made:
+            break
     return gathering.changes
 
 
 class Gathering:
     def __init__(self, histories: Histories, settings: Incidents, now: datetime) -> None:
+        self.made = 0
         self._changes: dict[str, list[Incident]] = {}
+        self._unsaid: dict[str, dict[str, Any]] = {}  # too little to be a change of its own
         self._now = now
         self._gap = timedelta(hours=settings.resolve_after_hours)
         self._histories = histories
@@ -57,15 +67,16 @@ class Gathering:
         if incident is None:
             self._change(_opened(sighting, self._now))
             return
-        after = _with(incident, sighting)
-        if incident.state == "resolved":
-            if self._is_back(incident, sighting):
-                values = {name: getattr(after, name) for name in _GATHERED}
-                self._change(changed(incident, "reopened", GPULAKE, self._now, **values))
-            return
-        if _tells_more(incident, after, self._gap / STEPS):
-            values = {name: getattr(after, name) for name in _GATHERED}
+        unsaid = self._unsaid.pop(incident.incident_id, {})
+        after = _with(replace(incident, **unsaid), sighting)
+        values = {name: getattr(after, name) for name in _GATHERED}
+        is_over = incident.state == "resolved"
+        if is_over and self._is_back(incident, sighting):
+            self._change(changed(incident, "reopened", GPULAKE, self._now, **values))
+        elif not is_over and _tells_more(incident, after, self._gap / STEPS):
             self._change(changed(incident, "updated", GPULAKE, self._now, note=incident.note, **values))
+        else:
+            self._unsaid[incident.incident_id] = values
 
     def unite(self) -> None:
         """An incident that findings opened, and that turns out to be part of a failure, is resolved into it."""
@@ -100,12 +111,14 @@ class Gathering:
         for incident in list(self._standing.values()):
             if incident.kind == FAILURE or incident.state == "resolved" or incident.is_held:
                 continue
-            last = incident.last_seen_at
+            unsaid = self._unsaid.get(incident.incident_id, {})
+            last = unsaid.get("last_seen_at", incident.last_seen_at)
             if last is not None and last + self._gap <= until(incident.cluster_id):
                 note = f"not seen since {last:%Y-%m-%d %H:%M} UTC"
-                self._change(changed(incident, "resolved", GPULAKE, self._now, note, muted_until=None))
+                self._change(changed(incident, "resolved", GPULAKE, self._now, note, muted_until=None, **unsaid))
 
     def _change(self, incident: Incident) -> None:
+        self.made += 1
         if incident.incident_id not in self._standing:
             self._index(incident)
         self._standing[incident.incident_id] = incident
@@ -151,7 +164,7 @@ class Gathering:
             for one in self._named(sighting)
             if one.kind != FAILURE and one.subject == sighting.subject and self._is_then(one, sighting)
         ]
-        found.sort(key=lambda one: (one.state == "resolved", one.kind != sighting.kind, one.began_at, one.incident_id))
+        found.sort(key=lambda one: self._order(one, sighting))
         match = found[0] if found else own
         # What was resolved into a failure is told of that failure from then on.
         into = self._standing.get(match.merged_into) if match is not None else None
@@ -161,6 +174,12 @@ class Gathering:
             return match
         failures = self._failures(sighting)
         return failures[0] if failures else match
+
+    def _order(self, one: Incident, sighting: Sighting) -> tuple[bool, bool, bool, datetime, str]:
+        """What belongs to an incident stays with it, whichever others come near in the meantime."""
+        is_new = not any(member.is_same_as(sighting) for member in one.members)
+        other = one.kind != sighting.kind
+        return is_new, one.state == "resolved", other, one.began_at or self._now, one.incident_id
 
     def _is_then(self, incident: Incident, sighting: Sighting) -> bool:
         began, last = incident.began_at, incident.last_seen_at
