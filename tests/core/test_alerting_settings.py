@@ -91,7 +91,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
         {"url": SECRET, "url_variable": "X"},
     ],
 )
-def test_a_secret_in_the_settings_is_refused_and_not_shown(values: dict[str, str]) -> None:
+def test_a_secret_in_the_settings_is_refused_and_not_shown(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:
         SinkSettings(**values)
     assert "hunter2" not in caught.value.message + caught.value.hint
