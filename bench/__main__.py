@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.collector import collector
+from bench.detection import detection
+from bench.diagnose import diagnose
 from bench.lines import as_text
 from bench.measure import BenchError
 from bench.suite import Suite
@@ -22,9 +24,15 @@ def main() -> int:
     suite = Suite(OUT, options.seed, options.fresh)
     scales = SCALES[:1] if options.quick else sorted(set(options.scale or SCALES))
     try:
-        if options.collector:
-            print(as_text(list(collector(OUT))))
-            return 0
+        parts = (
+            (options.collector, collector(OUT)),
+            (options.detect, detection(OUT)),
+            (options.diagnose, diagnose(OUT, options.seed)),
+        )
+        for is_asked, part in parts:
+            if is_asked:
+                print(as_text(list(part)))
+                return 0
         suite.compare(scales)
         suite.start_up(scales[0])
         if not options.quick:
@@ -32,6 +40,8 @@ def main() -> int:
             suite.marts(scales)
             suite.one_more_day(scales[-1])
             suite.add(collector(OUT))
+            suite.add(detection(OUT))
+            suite.add(diagnose(OUT, options.seed))
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -49,6 +59,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="only 1 %% of the trace, and the start-up times")
     parser.add_argument("--collector", action="store_true", help="only what collecting costs")
+    parser.add_argument("--detect", action="store_true", help="only what detection costs")
+    parser.add_argument("--diagnose", action="store_true", help="only what reading and diagnosing a log costs")
     parser.add_argument("--seed", type=int, default=0, help="of the generated trace")
     parser.add_argument("--fresh", action="store_true", help="generate the traces again")
     return parser.parse_args()

@@ -111,6 +111,14 @@ def test_a_node_that_no_inventory_knows_is_left_alone() -> None:
     assert steps(decide(case("cordon_node_and_restart", node="n1"), known)) == [("cordon", "n1"), ("restart", None)]
 
 
+def test_nodes_that_no_inventory_knows_are_not_tested() -> None:
+    own = {"test_command": ("srun", "-w", "{nodes}", "t")}
+    known = situation(own=own, job_nodes=("n1", "n9"), inventory=frozenset({"n1.cluster", "n2.cluster"}))
+    plan = decide(case("cordon_node_and_restart"), known)
+    assert steps(plan) == [("restart", None), ("tell", None)]
+    assert plan.steps[1].why == "the faulty node is not looked for: the inventory has no machine n9"
+
+
 def test_a_budget_that_is_spent_ends_in_a_word_to_the_user() -> None:
     spent = Budget(restarts=3)
     why = "not restarted: it was restarted 3 times since it last made progress, and no more is allowed"

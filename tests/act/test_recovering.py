@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from dead_jobs import NOW, Programs, details, died, recover, settings, statuses,
 from gpulake.act.recovering import Rescue
 from gpulake.act.running import Outcome
 from gpulake.core.clock import FrozenClock
-from gpulake.core.errors import ActError, InputError, LakeBusyError, UsageError
+from gpulake.core.errors import ActError, InputError, LakeBusyError, LakeError, UsageError
 from gpulake.flow.recovery import Asked, Recovering, run_small
 from gpulake.lake import Lake
 
@@ -360,3 +361,93 @@ def test_an_incident_is_known_by_the_beginning_of_its_id(lake: Lake, cluster: Pr
     with pytest.raises(InputError, match="no folder of checkpoints"):
         recover(lake, "abc", checkpoints=Path("/nowhere"))
     assert cluster.calls() == []
+
+
+def test_a_failure_of_which_two_logs_tell_brings_the_job_back_once(lake: Lake, cluster: Programs) -> None:
+    """The logs of two ranks are two incidents. The second restart would end the run that the first one began."""
+    died(lake, "aaaa", minutes=0, began_at=NOW - timedelta(hours=5))
+    died(lake, "bbbb", minutes=0.1, began_at=NOW - timedelta(hours=5, seconds=1), cluster_id=None)
+    recover(lake, "aaaa", minutes=1)
+    rescue = recover(lake, "bbbb", minutes=2)
+    assert (rescue.steps, cluster.calls()) == ((), [["hook", "restart", "77", "1"]])
+    assert rescue.plan.why == (
+        "the job was restarted at 2026-01-02 12:01:00 UTC for incident aaaa, after this failure;"
+        " with --again it is recovered all the same"
+    )
+    assert statuses(recover(lake, "bbbb", minutes=3, is_again=True)) == [("restart", "done")]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_log_whose_clock_is_ahead_does_not_bring_the_job_back_twice(lake: Lake) -> None:
+    died(lake, "aaaa", minutes=0)
+    died(lake, "bbbb", minutes=0.1, ended_at=NOW + timedelta(hours=8), began_at=NOW - timedelta(hours=1))
+    recover(lake, "aaaa", minutes=1)
+    assert recover(lake, "bbbb", minutes=2).steps == ()
+
+
+def test_a_failure_after_which_the_job_ran_again_is_left_alone(lake: Lake, cluster: Programs) -> None:
+    died(lake, "aaaa", minutes=0)
+    died(lake, "bbbb", minutes=500, began_at=NOW + timedelta(minutes=400))
+    rescue = recover(lake, "aaaa", minutes=501)
+    assert rescue.plan.why.startswith("the job ran again since, and that run is incident bbbb;")
+    assert cluster.calls() == []
+    assert statuses(recover(lake, "bbbb", minutes=501)) == [("restart", "done")]
+
+
+def test_an_incident_of_last_week_is_left_alone_unless_asked(lake: Lake, cluster: Programs) -> None:
+    died(lake)
+    rescue = recover(lake, minutes=73 * 60)
+    assert rescue.plan.why.startswith("the incident was opened more than 72 hours ago;")
+    assert (rescue.steps, trail(lake), cluster.calls()) == ((), [], [])
+    assert statuses(recover(lake, minutes=73 * 60, is_again=True)) == [("restart", "done")]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_budget_counts_restarts_of_the_job_whether_its_cluster_was_known_or_not(lake: Lake) -> None:
+    died(lake, "aaaa", cluster_id=None)
+    died(lake, "bbbb", minutes=30)
+    recover(lake, "aaaa")
+    assert statuses(recover(lake, "bbbb", minutes=31)) == [("tell", "done")]
+
+
+def test_a_deletion_that_found_nothing_failed_although_kubectl_also_warned(lake: Lake, cluster: Programs) -> None:
+    program = cluster.folder / "kubectl"
+    program.write_text("#!/bin/sh\necho No resources found\necho Warning: an old version >&2\n")
+    died(lake)
+    own = settings(restart_command=())
+    assert statuses(recover(lake, own=own, executor="kubernetes")) == [("restart", "failed")]
+
+
+def test_a_test_of_other_nodes_or_of_long_ago_is_repeated(lake: Lake, cluster: Programs) -> None:
+    cluster.answer(("srun.*n3", 1, ""), ("drain", 1, "not now"))
+    died(lake, **CORDON)
+    own = settings(**TEST)
+    recover(lake, own=own, nodes=("n1", "n2", "n3", "n4"))
+    cluster.answer()
+    rescue = recover(lake, own=own, nodes=("n5", "n6"))
+    assert statuses(rescue) == [("test", "done"), ("restart", "done")]
+    assert [call[2] for call in cluster.calls() if call[0] == "srun"][-1] == "n5,n6"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{}, {"recovery_id": 7}, {"status": "gone"}, {"stepped_at": "yesterday"}, {"attempt": None}, {"step": "explode"}],
+)
+def test_a_row_that_nobody_understands_stops_it_all(lake: Lake, cluster: Programs, row: dict[str, Any]) -> None:
+    died(lake, "aaaa")
+    recover(lake, "aaaa")
+    whole = lake.journal("recoveries")[1]
+    with (lake.root / "recoveries.jsonl").open("a") as journal:
+        journal.write(json.dumps({**whole, **row} if row and "recovery_id" not in row else row) + "\n")
+    calls = cluster.calls()
+    with pytest.raises(LakeError, match="a row of table recoveries cannot be read"):
+        recover(lake, "aaaa", is_again=True)
+    assert cluster.calls() == calls
+
+
+@pytest.mark.usefixtures("cluster")
+def test_rows_of_others_in_the_journal_of_incidents_are_passed_over(lake: Lake) -> None:
+    for file in ("incidents.jsonl", "diagnoses.jsonl"):
+        (lake.root / file).write_text('{"something": "else"}\n{"incident_id": 7}\n[1]\n{"incident')
+    died(lake)
+    assert statuses(recover(lake)) == [("restart", "done")]

@@ -52,9 +52,8 @@ def test_confirm_and_correct_are_kept_with_who_said_so(past: Lake) -> None:
         "infrastructure",
         True,
     )
-    columns = "incident_id, event, changed_by, reason, cause, remedy, is_confirmed, note, words"
-    query = f"SELECT {columns} FROM incidents ORDER BY 1"
-    assert rows_of(past, query) == [
+    query = "SELECT incident_id, event, changed_by, reason, cause, remedy, is_confirmed, note, words FROM incidents"
+    assert rows_of(past, f"{query} ORDER BY 1") == [
         _row("3f2a11", "opened", "gpulake", "RuntimeError", "it broke", "mend it", False, None),
         _row("3f2b22", "confirmed", "ada", "OSError", "it broke", "mend it", True, "looked at the disk"),
         _row("9c0000", "corrected", getpass.getuser(), "DiskFull", "full", "Delete.", True, ""),
@@ -124,3 +123,10 @@ def test_a_reason_is_checked_and_completed_by_the_shell(past: Lake) -> None:
     assert incidents(past, "correct", "9c", "--reason", "unknown").exit_code == 2
     found = Reason().shell_complete(None, None, "nccl")  # type: ignore[arg-type]
     assert [item.value for item in found] == ["NCCLConfigError", "NCCLRemoteError", "NCCLTimeoutError"]
+
+
+def test_where_there_are_none_it_says_what_to_do(lake: Lake) -> None:
+    for more in ((), ("--state", "open")):
+        answer = CliRunner().invoke(root, ["incidents", "list", *more, "--lake", str(lake.root)])
+        assert (answer.exit_code, answer.stdout) == (0, "")
+        assert "gpulake diagnose LOG" in answer.stderr

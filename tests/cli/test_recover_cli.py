@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dead_jobs
-from dead_jobs import Programs, died, trail
+from dead_jobs import Programs, died_just_now, trail
 from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import ActError, UsageError
@@ -30,7 +30,7 @@ def gpulake(lake: Lake, *arguments: str) -> Result:
 
 
 def test_the_plan_is_shown_word_for_word_and_nothing_is_done(lake: Lake, cluster: Programs) -> None:
-    died(lake, cause="GPU 3 lost it [red]", **CORDON)
+    died_just_now(lake, cause="GPU 3 lost it [red]", **CORDON)
     answer = gpulake(lake, "4f", "--executor", "slurm")
     assert answer.exit_code == 0
     assert answer.stdout == (
@@ -53,7 +53,7 @@ def test_the_plan_is_shown_word_for_word_and_nothing_is_done(lake: Lake, cluster
 
 
 def test_it_is_done_with_execute_and_once(lake: Lake, cluster: Programs) -> None:
-    died(lake)
+    died_just_now(lake)
     first = gpulake(lake, "4f1c2d", "--executor", "slurm", "--execute")
     assert "Done (slurm, restart 1 of the job)\n  1. restart [done]: after NetworkError" in first.stdout
     assert cluster.calls() == [["scontrol", "requeue", "77"]]
@@ -64,7 +64,7 @@ def test_it_is_done_with_execute_and_once(lake: Lake, cluster: Programs) -> None
 
 
 def test_the_default_is_a_dry_run(lake: Lake, cluster: Programs) -> None:
-    died(lake)
+    died_just_now(lake)
     answer = gpulake(lake, "4f1c2d", "--execute")
     assert "1. restart [planned]" in answer.stdout
     assert cluster.calls() == []
@@ -72,7 +72,7 @@ def test_the_default_is_a_dry_run(lake: Lake, cluster: Programs) -> None:
 
 
 def test_json_says_it_all(lake: Lake) -> None:
-    died(lake, action="needs_code_fix", reason="KeyError")
+    died_just_now(lake, action="needs_code_fix", reason="KeyError")
     document = json.loads(gpulake(lake, "4f1c2d", "--json").stdout)
     assert document["steps"] == [
         {
@@ -111,7 +111,7 @@ def test_json_says_it_all(lake: Lake) -> None:
 
 
 def test_the_history_lists_what_was_done(lake: Lake) -> None:
-    died(lake)
+    died_just_now(lake)
     gpulake(lake, "4f1c2d", "--executor", "slurm", "--execute")
     rows = json.loads(gpulake(lake, "--history", "--json").stdout)
     assert [(row["step"], row["status"]) for row in rows] == [
@@ -125,7 +125,7 @@ def test_the_history_lists_what_was_done(lake: Lake) -> None:
 
 
 def test_the_settings_name_the_executor_and_its_programs(lake: Lake, cluster: Programs) -> None:
-    died(lake)
+    died_just_now(lake)
     Path("gpulake.toml").write_text(
         '[recoveries]\nexecutor = "command"\nrestart_command = ["hook", "{job_id}", "{reason}"]\n'
     )
@@ -136,7 +136,7 @@ def test_the_settings_name_the_executor_and_its_programs(lake: Lake, cluster: Pr
 @pytest.mark.parametrize(
     ("arguments", "error", "message", "hint"),
     [
-        ((), UsageError, "no incident was named", "list them with: gpulake sql 'from incidents'"),
+        ((), UsageError, "no incident was named", "list them with: gpulake incidents list"),
         (("ffff",), UsageError, "no incident 'ffff'", "choose from: 4f1c2d"),
         (("4f1c2e",), UsageError, "no incident '4f1c2e'", "did you mean '4f1c2d'?"),
         (("4f", "--executor", "slurn"), UsageError, "no executor named 'slurn'", "did you mean 'slurm'?"),
@@ -152,7 +152,7 @@ def test_the_settings_name_the_executor_and_its_programs(lake: Lake, cluster: Pr
 def test_an_error_has_a_way_out(
     lake: Lake, arguments: tuple[str, ...], error: type[UsageError], message: str, hint: str
 ) -> None:
-    died(lake)
+    died_just_now(lake)
     found = gpulake(lake, *arguments).exception
     assert isinstance(found, error)
     assert (found.message, found.hint) == (message, hint)
@@ -160,7 +160,7 @@ def test_an_error_has_a_way_out(
 
 def test_nodes_are_named_as_slurm_names_them(lake: Lake) -> None:
     Path("gpulake.toml").write_text('[recoveries]\ntest_command = ["srun", "-w", "{nodes}", "t"]\n')
-    died(lake, **{**CORDON, "node": None})
+    died_just_now(lake, **{**CORDON, "node": None})
     steps = json.loads(gpulake(lake, "4f", "--nodes", "n[08-10],x", "--json").stdout)["steps"]
     assert [(step["step"], step["nodes"]) for step in steps] == [
         ("test", ["n08", "n09", "n10", "x"]),
@@ -180,11 +180,11 @@ def test_the_inventory_is_the_size_of_the_cluster(built_lake: Config) -> None:
     with lake.reading() as reader:
         query = "SELECT machine_id FROM silver_machines WHERE cluster_id = 'pai' ORDER BY 1"
         names = [row["machine_id"] for row in reader.query(query).to_pylist()]
-    died(lake, **{**CORDON, "cluster_id": "pai", "node": names[0]})
+    died_just_now(lake, **{**CORDON, "cluster_id": "pai", "node": names[0]})
     document = json.loads(gpulake(lake, "4f", "--json").stdout)
     assert [step["step"] for step in document["steps"]] == ["cordon", "restart"]
     assert document["breaker"]["nodes"] == len(names)
-    died(lake, "5a", **{**CORDON, "cluster_id": "pai", "node": "login1"})
+    died_just_now(lake, "5a", **{**CORDON, "cluster_id": "pai", "node": "login1"})
     steps = json.loads(gpulake(lake, "5a", "--json").stdout)["steps"]
     assert [(step["step"], step["status"]) for step in steps] == [
         ("cordon", "refused"),

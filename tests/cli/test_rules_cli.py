@@ -197,10 +197,39 @@ def test_test_reads_a_file_a_gzip_a_pipe_or_a_text(lake: Lake, tmp_path: Path) -
 def test_test_tells_a_missing_file_from_a_text(lake: Lake, tmp_path: Path) -> None:
     refusal(rules(lake, "test", str(tmp_path / "none.log")))
     packed = tmp_path / "broken.gz"
-    packed.write_bytes(b"not gzip")
+    packed.write_bytes(gzip.compress(f"{OOM}\n".encode())[:-4])
     answer = rules(lake, "test", str(packed))
-    assert isinstance(answer.exception, GpulakeError)
-    assert answer.exception.exit_code == 3
+    assert "cuda_out_of_memory" in answer.stdout
+    assert "broken.gz breaks off" in answer.stderr
+
+
+def test_test_reads_what_diagnose_reads(lake: Lake, tmp_path: Path) -> None:
+    """A folder of the ranks' files, packed or not, progress bars, colours."""
+    import pyarrow as pa
+
+    folder = tmp_path / "job"
+    folder.mkdir()
+    with pa.output_stream(folder / "rank10.log.zst", compression="zstd") as stream:
+        stream.write(f"fine\n{OOM}\n".encode())
+    (folder / "rank9.log").write_text(f"fine\n 1/9\r 2/9\r\x1b[31m{OOM}\x1b[0m\n")
+    found = document(lake, "test", str(folder))
+    assert [(line["file"], line["line"], line["text"]) for line in found] == [
+        ("rank9.log", 2, OOM),
+        ("rank10.log.zst", 2, OOM),
+    ]
+    assert "rank9.log:2: torch" in rules(lake, "test", str(folder)).stdout
+
+
+def test_where_there_is_nothing_it_says_what_to_do(lake: Lake) -> None:
+    for arguments, hint in {
+        ("review",): "gpulake rules propose",
+        ("list", "--learned"): "gpulake rules propose",
+        ("export",): "gpulake rules review",
+        ("propose", "--filters"): "--logs",
+    }.items():
+        answer = rules(lake, *arguments)
+        assert (answer.exit_code, answer.stdout) == (0, "")
+        assert hint in answer.stderr
 
 
 GOOD = """
@@ -285,3 +314,30 @@ def test_on_a_terminal_candidates_are_reviewed_one_by_one(lake: Lake) -> None:
         first: ("approved", "bob", "seen twice"),
         second: ("rejected", "bob", "no"),
     }
+
+
+def test_a_rule_without_a_cause_says_what_its_line_says(lake: Lake) -> None:
+    """The causes of other rules of the reason are theirs."""
+    line = "[rank3]: fabric manager lost partition 7 of '/dev/tray 3'"
+    made = document(lake, "propose", "--line", line, "--reason", "NVLinkError")
+    assert made["definition"]["cause"] == "fabric manager lost partition … of …"
+    assert document(lake, "show", made["name"][:20])["rule_id"] == made["rule_id"]
+
+
+def test_what_contradicts_itself_is_refused_before_anything_is_done(lake: Lake) -> None:
+    name = proposed(lake)
+    refusal(rules(lake, "review", "--approve", name, "--reject", "learned_quota"))
+    assert document(lake, "show", name)["state"] == "candidate"
+    for arguments in (
+        ("--filters", "--logs", "0"),
+        ("--incident", "x", "--evidence", "0"),
+        ("--line", "loaded shard 7", "--filter", "--reason", "DiskFull"),
+        ("--line", "loaded shard 7", "--filter", "--role", "success"),
+    ):
+        assert rules(lake, "propose", *arguments).exit_code == 2
+
+
+def test_no_text_is_no_folder(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.log").write_text(OOM)
+    monkeypatch.chdir(tmp_path)
+    assert rules(lake, "test", "").stdout == ""

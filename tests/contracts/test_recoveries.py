@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import dead_jobs
-from dead_jobs import HOOKS, Programs, died, recover, settings, statuses, trail
+from dead_jobs import HOOKS, Programs, died, died_just_now, recover, settings, statuses, trail
 from gpulake.act.recoveries import RECOVERIES, Order
 from gpulake.cli import root
 from gpulake.core.errors import ActError
@@ -42,7 +42,7 @@ def test_it_acts_once(lake: Lake, cluster: Programs, name: str) -> None:
 @pytest.mark.parametrize("name", ACTING)
 def test_it_fails_as_an_error_that_names_the_job(lake: Lake, cluster: Programs, name: str) -> None:
     cluster.answer(("77", 3, "no such job"))
-    died(lake)
+    died_just_now(lake)
     flags = ["recover", "4f1c2d", "--lake", str(lake.root), "--executor", name, "--execute"]
     if name == "command":
         Path("gpulake.toml").write_text(f"[recoveries]\nrestart_command = {list(HOOKS['restart_command'])}\n")

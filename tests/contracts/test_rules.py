@@ -19,6 +19,8 @@ from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
 RULES = shipped().rules
 FILTERS = shipped_filters().filters
+# A log says that there was a SIGKILL; that the kernel did not send it is seen in the node's memory alone.
+TOLD_BY_TELEMETRY = {"ProcessKilled"}
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 each_filter = pytest.mark.parametrize("routine", FILTERS, ids=lambda routine: routine.name)
 
@@ -80,7 +82,7 @@ def test_a_scan_keeps_the_examples_of_a_rule(rule: Rule) -> None:
 
 def test_every_reason_is_reached_by_a_rule() -> None:
     reached = {rule.reason for rule in RULES if rule.role in EXPLAINING}
-    assert set(CATEGORY_OF) - {NOT_A_FAILURE, UNKNOWN} - reached == set()
+    assert set(CATEGORY_OF) - {NOT_A_FAILURE, UNKNOWN} - reached <= TOLD_BY_TELEMETRY
 
 
 @each_filter

@@ -19,8 +19,8 @@ from gpulake.diagnose.learn.probes import healthy_lines, marker, random_lines
 from gpulake.diagnose.learn.proposals import generalised, masked, message, whole_line
 from gpulake.diagnose.learn.syntax import backtracking, fixed_characters
 from gpulake.diagnose.learn.trials import examined, failures
-from gpulake.diagnose.rulebook.book import shipped_rules
-from gpulake.diagnose.rulebook.rule import Role, Rule
+from gpulake.diagnose.rulebook.book import shipped, shipped_rules
+from gpulake.diagnose.rulebook.rule import EXPLAINING, Role, Rule
 
 # Lines of any sort, without what ends one.
 LINES = st.one_of(
@@ -332,3 +332,11 @@ def test_rules_drawn_from_the_labs_failures_spare_its_healthy_logs(real_data: Pa
 
 def _lines(folder: Path, name: str) -> list[str]:
     return (folder / f"{name}.log").read_text(errors="replace").splitlines()
+
+
+def test_shipped_rules_spare_the_healthy_lines_that_learned_ones_are_held_to() -> None:
+    book = shipped()
+    alarms = [
+        (hit.rule.name, line) for line, _ in healthy_lines() for hit in book.hits(line) if hit.rule.role in EXPLAINING
+    ]
+    assert alarms == []

@@ -19,7 +19,7 @@ def logs(*names: str) -> list[Any]:
     return [pytest.param(log, id=log["name"].replace(" ", "-")) for log in told]
 
 
-@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "frameworks"))
+@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "frameworks", "unseen"))
 def test_the_root_cause_is_found(log: dict[str, Any]) -> None:
     found = diagnose(log["text"])
     assert (found.verdict, found.reason, found.category) == ("failed", log["reason"], CATEGORY_OF[log["reason"]])
@@ -36,7 +36,7 @@ def test_what_is_no_failure_is_told_as_none(log: dict[str, Any]) -> None:
     assert diagnose(log["text"]).verdict == log["verdict"]
 
 
-@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "frameworks", "healthy"))
+@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "frameworks", "unseen", "healthy"))
 def test_evidence_is_word_for_word_in_the_log(log: dict[str, Any]) -> None:
     lines = log["text"].lstrip("\n").split("\n")
     for quote in diagnose(log["text"]).evidence:

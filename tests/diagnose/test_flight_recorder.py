@@ -103,7 +103,7 @@ def test_a_hang_names_who_is_missing_and_who_waits(tmp_path: Path) -> None:
             ),
         ),
         rank=1,
-        recovery=Recovery("auto_restart", "the ranks that are missing hang or are gone"),
+        recovery=Recovery("auto_restart", "The ranks that are missing hang or are gone."),
         confidence=0.9,
         method="telemetry",
         missing_ranks=(1,),

@@ -35,17 +35,17 @@ MEANINGS = {
         "ScatterGatherKernel.cu:144: operator(): block: [3,0,0], thread: [1,0,0] Assertion `idx_dim >= 0` failed.",
     ],
     "cause CUDAError auto_restart": [
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate",
         "CUDA error: an illegal memory access was encountered",
         "RuntimeError: HIP error: invalid device function",
     ],
     "cause ECCError cordon_node_and_restart": [
         "RuntimeError: CUDA error: uncorrectable ECC error encountered",
     ],
-    "cause CUDAError needs_config_change": [
+    "cause CUDAError cordon_node_and_restart": [
         "RuntimeError: No CUDA GPUs are available",
-        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate",
     ],
-    "cause DriverMismatch needs_config_change": [
+    "cause DriverMismatch cordon_node_and_restart": [
         "Error 803: system has unsupported display driver / cuda driver combination",
     ],
     "cascade NCCLTimeoutError auto_restart": [
@@ -72,7 +72,7 @@ MEANINGS = {
     "cause ConnectionError auto_restart": [
         "requests.exceptions.HTTPError: 502 Server Error: Bad Gateway for url: https://x",
     ],
-    "cause NetworkError needs_config_change": [
+    "cause NetworkError auto_restart": [
         "socket.gaierror: [Errno -3] Temporary failure in name resolution",
     ],
     "cause DiskFull needs_config_change": [
@@ -108,9 +108,11 @@ MEANINGS = {
     "cause NodeFailure cordon_node_and_restart": [
         "Node a1 status is now: NodeNotReady",
     ],
-    "cause HostOOMKilled auto_restart": [
+    "cause ProcessKilled auto_restart": [
         "3: Killed",
         "run.sh: line 3:   812 Killed                  torchrun train.py",
+    ],
+    "cause HostOOMKilled auto_restart": [
         "failed (exitcode: -9) local_rank: 2 (pid: 812) of binary: python",
     ],
     "cascade PreemptionSIGTERM auto_restart": [

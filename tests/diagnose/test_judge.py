@@ -126,6 +126,7 @@ DROPPED = {
     "no cause": ({**ANSWER, "cause": " "}, "it has no cause"),
     "a remedy of another kind": ({**ANSWER, "remedy": {"run": "rm"}}, "it has no remedy"),
     "confidence of another kind": ({**ANSWER, "confidence": True}, "its confidence is no number"),
+    "confidence without bounds": ({**ANSWER, "confidence": 10**400}, "its confidence is no number"),
     "no evidence": ({**ANSWER, "evidence": []}, "it quotes nothing, or too much"),
     "much evidence": ({**ANSWER, "evidence": ANSWER["evidence"] * 9}, "it quotes nothing, or too much"),
     "evidence of another kind": ({**ANSWER, "evidence": ["line 2"]}, "its evidence is no list of quotes"),
@@ -190,10 +191,10 @@ def test_a_model_cannot_steer_a_terminal() -> None:
 
 def test_of_a_folder_the_file_counts() -> None:
     digests = [digest("it is fine here", file="rank0.log"), digest("FluxError: misaligned", file="rank1.log")]
-    evidence = {"file": "rank1.log", "line": 1, "quote": "FluxError: misaligned"}
+    evidence = {"file": "F2", "line": 1, "quote": "FluxError: misaligned"}
     found = judged(UNKNOWN, digests, settings(), Saying({**ANSWER, "cause": "Flux", "evidence": [evidence]}))
     assert found.diagnosis.evidence == (Quote(1, "FluxError: misaligned", "rank1.log"),)
-    wrong = judged(UNKNOWN, digests, settings(), Saying({**ANSWER, "evidence": [{**evidence, "file": "rank0.log"}]}))
+    wrong = judged(UNKNOWN, digests, settings(), Saying({**ANSWER, "evidence": [{**evidence, "file": "F1"}]}))
     assert wrong.diagnosis == UNKNOWN
 
 

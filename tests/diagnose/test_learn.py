@@ -14,6 +14,7 @@ from conftest import rows_of
 from diagnose.learning import AT, QUOTA, candidate, record
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import UsageError
+from gpulake.core.ids import the_one
 from gpulake.core.incidents import (
     COMES_FROM,
     EVENTS,
@@ -27,10 +28,9 @@ from gpulake.core.incidents import (
 )
 from gpulake.diagnose.learn.candidates import Proof, agreed_recovery
 from gpulake.diagnose.learn.definitions import as_toml, definition_of, rule_of
-from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
+from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
 from gpulake.diagnose.learn.ground import Recurring, past, recurring
 from gpulake.diagnose.learn.learning import decide, every, ground_of, learned, learned_filters, propose
-from gpulake.diagnose.learn.naming import name_for, the_one
 from gpulake.diagnose.learn.proposals import generalised, whole_line
 from gpulake.diagnose.rulebook.book import read_rules, shipped_rules, with_learned
 from gpulake.diagnose.rulebook.rule import Rule
@@ -211,7 +211,8 @@ def test_a_draft_takes_the_rest_from_rules_of_its_reason_and_stands_above_those_
     wide = Rule("w", "quota of", "cause", ("x",), reason="OSError", strength=70)
     person = rule_draft(QUOTA, "DiskFull", (known, wide), source="s").rule
     model = rule_draft(QUOTA, "DiskFull", (known, wide), source="s", is_by_model=True).rule
-    assert (person.cause, person.remedy, person.strength, model.strength) == ("DiskFull", "Do this.", 75, 50)
+    assert (person.remedy, person.strength, model.strength) == ("Do this.", 75, 50)
+    assert person.cause == "quota of volume scratch… is used up after … GiB"
     with pytest.raises(UsageError, match="no rule of NodeFailure says what to do"):
         rule_draft(QUOTA, "NodeFailure", (known,), source="s")
     with pytest.raises(UsageError, match="not one line"):

@@ -47,6 +47,15 @@ ROWS = [
 ]
 
 
+def test_words_are_what_two_incidents_of_one_fault_share() -> None:
+    texts = [
+        "[2026-01-02 03:04:05] node12.lab: rank 3: File /home/ann/train.py, line 77: CUDA error 0xdeadbeef at 10.0.0.7",
+        "[2025-11-30 23:59:59] node7.lab: rank 511: File /data/bob/x/run.py, line 9: CUDA error 0x1f at 10.1.2.33",
+    ]
+    first, second = (words_of(text, []) for text in texts)
+    assert first == second == "rank File line CUDA error at"
+
+
 def test_words_are_without_numbers_addresses_paths_and_machines() -> None:
     text = "RuntimeError: node-17 (10.1.2.3) lost /home/anna/x.py at 0x7fff after 3.5s, see https://a.b/c anna@gpu"
     assert words_of("GPU 3 is lost", [text, text]) == "GPU is lost\nRuntimeError lost at after see"
@@ -225,3 +234,15 @@ def test_incidents_come_from_the_journal_without_the_engine(lake: Lake) -> None:
     lake.append("incident_events", [row("7", "DriverMismatch", FLUX, is_confirmed=True, event="confirmed")])
     found = with_recall(UNKNOWN, lake.journal("incident_events"), (Quote(5, FLUX),)).diagnosis
     assert (found.reason, found.method) == ("DriverMismatch", "recall")
+
+
+def test_an_unknown_case_is_known_by_what_its_log_told_and_not_by_its_last_line() -> None:
+    """The line that is shown of an unknown case is mostly a launcher's."""
+    stopped = replace(UNKNOWN, evidence=(Quote(4, "exit code 3 of the whole job step"),))
+    told = (Quote(3, FLUX),)
+    assert words_for(stopped, told) == words_of("", [FLUX])
+    past = {"incident_id": "1", "reason": "NVLinkError", "cause": "misaligned", "is_confirmed": True}
+    found = with_recall(stopped, [{**past, "words": words_for(stopped, told)}], told).diagnosis
+    assert (found.method, found.reason, found.evidence) == ("recall", "NVLinkError", told)
+    other = (Quote(3, "FATAL the tokenizer has no vocabulary at all"),)
+    assert with_recall(stopped, [{**past, "words": words_for(stopped, told)}], other).diagnosis.reason == "unknown"

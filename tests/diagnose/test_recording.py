@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from conftest import rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Symptom
 from gpulake.diagnose.logs.digest import Digest, Template
-from gpulake.diagnose.past.recording import incident_id, record, severity, words
+from gpulake.diagnose.past.recall import words_for
+from gpulake.diagnose.past.recording import incident_id, record, severity
 from gpulake.lake import Lake
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -39,7 +38,7 @@ FOUND = Diagnosis(
     ended_at=BEGAN + timedelta(hours=1),
 )
 HEALTHY = Diagnosis("healthy", "none", "NotAFailure", "It ended well.", began_at=BEGAN)
-DIGEST = Digest("train.log", (), 100, 7, 4_000, (Template("step loss", 90, 4, "step 1 loss 2", True),))
+DIGEST = Digest("", (), 100, 7, 4_000, (Template("step loss", 90, 4, "step 1 loss 2", True),))
 
 
 def _events(lake: Lake) -> list[tuple[object, object, object]]:
@@ -115,7 +114,7 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
             "cause": FOUND.cause,
             "remedy": "Drain the node.",
             "is_confirmed": False,
-            "words": words(FOUND),
+            "words": words_for(FOUND),
             "gpu_hours_lost": 0.0,
             "note": None,
             "began_at": FOUND.began_at,
@@ -258,17 +257,12 @@ def test_the_severity_says_whether_others_will_be_hit(diagnosis: Diagnosis, expe
     assert severity(diagnosis) == expected
 
 
-def test_words_are_what_two_incidents_of_one_fault_share() -> None:
-    texts = [
-        "[2026-01-02 03:04:05] node12.lab: rank 3: File /home/ann/train.py, line 77: CUDA error 0xdeadbeef at 10.0.0.7",
-        "[2025-11-30 23:59:59] node7.lab: rank 511: File /data/bob/x/run.py, line 9: CUDA error 0x1f at 10.1.2.33",
-    ]
-    first, second = (words(Diagnosis("failed", "infrastructure", "CUDAError", text)) for text in texts)
-    assert first == second
-    assert "CUDA error" in first
-
-
-@given(st.text(max_size=300))
-def test_words_keep_no_digit_and_end_at_any_text(text: str) -> None:
-    found = words(Diagnosis("failed", "script", "KeyError", text))
-    assert not any(character in "0123456789" for character in found.replace("S3", ""))
+def test_rows_of_others_in_the_journal_do_not_stop_a_diagnosis(lake: Lake, clock: FrozenClock) -> None:
+    incident = record(lake, clock, FOUND, [DIGEST], Path("/logs/train.log"))
+    with (lake.root / "incidents.jsonl").open("a") as journal:
+        for changed_at in (None, 7, "yesterday", "2030-01-01T00:00:00"):
+            journal.write(json.dumps({"incident_id": incident, "changed_at": changed_at, "state": "resolved"}) + "\n")
+        journal.write(json.dumps({"incident_id": incident}) + "\n")
+    assert record(lake, clock, FOUND, [DIGEST], Path("/logs/train.log")) == incident
+    last = lake.journal("incident_events")[-1]
+    assert (last["event"], last["state"]) == ("updated", "open")

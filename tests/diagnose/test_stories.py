@@ -17,7 +17,7 @@ from gpulake.diagnose.story.stories import read_stories
 
 def stories(*logs: str) -> list[Story]:
     digests = [
-        scan(f"rank{index}.log", [textwrap.dedent(log).lstrip("\n").encode()], shipped())
+        scan(f"rank{index}.log" if len(logs) > 1 else "", [textwrap.dedent(log).lstrip("\n").encode()], shipped())
         for index, log in enumerate(logs)
     ]
     return read_stories(digests, shipped())
@@ -96,3 +96,8 @@ def test_any_log_is_explained(lines: list[str]) -> None:
     digest = scan("x", [log.encode(errors="replace")], shipped())
     _, found = explain_last(read_stories([digest], shipped()))
     assert found.verdict in ("failed", "healthy", "unknown")
+
+
+def test_a_step_that_counts_no_nan_is_a_step() -> None:
+    [story] = stories("iteration 3/ 10 | lm loss: 1.0 | number of nan iterations: 0 |\n")
+    assert [event.hit.rule.role for event in story.events] == ["progress"]

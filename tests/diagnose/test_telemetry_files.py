@@ -10,6 +10,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,6 +118,54 @@ def test_a_log_of_nvidia_smi_is_read_in_the_zone_of_its_node(tmp_path: Path) -> 
     )
 
 
+def test_the_hour_that_clocks_show_twice_is_told_twice(tmp_path: Path) -> None:
+    times = ("02:30:00", "02:59:50", "02:00:00", "02:30:00", "03:00:00")
+    rows = [f"2026/10/25 {at}.000, 0, {number} %, 1 MiB" for number, at in enumerate(times)]
+    path = _written(tmp_path, "smi.csv", "timestamp, index, utilization.gpu [%], memory.used [MiB]", *rows)
+    found = read_samples([path], time_zone="Europe/Berlin").gpus["", "0"]
+    assert [datetime.fromtimestamp(sample.at_seconds, UTC).strftime("%H:%M:%S") for sample in found] == [
+        "00:30:00",
+        "00:59:50",
+        "01:00:00",
+        "01:30:00",
+        "02:00:00",
+    ]
+    aware = _written(tmp_path, "aware.csv", "timestamp, index, memory.used [MiB]", "2026-03-01T12:00:00Z, 0, 1 MiB")
+    assert (
+        read_samples([aware], time_zone="Europe/Berlin").first_seconds
+        == datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
+    )
+
+
+def test_gpus_that_no_column_tells_apart_are_not_taken_for_one(tmp_path: Path) -> None:
+    header = "timestamp, name, utilization.gpu [%], power.draw.instant [W]"
+    eight = [f"2026/03/01 12:00:{s:02}.00{gpu}, NVIDIA H200, {10 * gpu} %, 80 W" for s in range(9) for gpu in range(8)]
+    found = read_samples([_written(tmp_path, "eight.csv", header, *eight)])
+    assert found.gpus == {}
+    assert found.notes == ("No column of the nvidia-smi log tells its GPUs apart: add uuid or index to --query-gpu.",)
+    one = read_samples([_written(tmp_path, "one.csv", header, *eight[::8])])
+    assert [(sample.busy_ratio, sample.power_watts) for sample in one.gpus["", "0"]] == [(0.0, 80.0)] * 9
+
+
+def test_parts_of_a_gpu_are_told_apart(tmp_path: Path) -> None:
+    mig = [f'{{gpu="0",UUID="GPU-1",GPU_I_PROFILE="1g.10gb",GPU_I_ID="{part}",Hostname="a"}}' for part in (7, 9)]
+    path = _written(
+        tmp_path,
+        "page.txt",
+        f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{mig[0]} 0.25",
+        f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{mig[1]} 0",
+        f"DCGM_FI_DEV_FB_USED{mig[0]} 3",
+        f"DCGM_FI_DEV_FB_FREE{mig[0]} 1",
+        f"DCGM_FI_DEV_FB_RESERVED{mig[0]} 2",
+        f"DCGM_FI_DEV_CLOCKS_EVENT_REASONS{mig[0]} 64",
+    )
+    mib = float(1 << 20)
+    assert read_samples([path]).gpus == {
+        ("a", "GPU-1/7"): (GpuSample(AT, "a", "GPU-1/7", 0.25, 3 * mib, 6 * mib, clock_event_reasons=64),),
+        ("a", "GPU-1/9"): (GpuSample(AT, "a", "GPU-1/9", 0.0),),
+    }
+
+
 def test_a_page_of_dcgm_exporter_is_a_moment(tmp_path: Path) -> None:
     labels = '{gpu="3",UUID="GPU-3",Hostname="a"}'
     path = _written(
@@ -171,6 +220,33 @@ def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps({"ts_ms": MS, "gpu_util": 5, "mem_used": 1}).encode()))
     assert [sample.busy_ratio for sample in read_samples([path]).gpus["", "0"]] == [0.05]
+
+
+def test_files_are_unpacked_as_logs_are(tmp_path: Path) -> None:
+    row = json.dumps({"ts_ms": MS, "gpu_util": 5, "mem_used": 1}) + "\n"
+    contents = {
+        "zstd": bytes(pa.compress(row.encode(), codec="zstd", asbytes=True)),
+        "utf_16": row.encode("utf-16"),
+        "bom": b"\xef\xbb\xbf" + row.encode(),
+    }
+    for name, content in contents.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert [sample.busy_ratio for sample in read_samples([path]).gpus["", "0"]] == [0.05], name
+    folder = tmp_path / "n1" / "cctf"
+    folder.mkdir(parents=True)
+    (folder / "gpu.jsonl.zst").write_bytes(contents["zstd"])
+    assert list(read_samples([tmp_path / "n1"]).gpus) == [("n1", "0")]
+
+
+def test_a_packed_file_that_breaks_off_gives_what_it_has_and_says_so(tmp_path: Path) -> None:
+    rows = [json.dumps({"ts_ms": MS + number, "gpu_util": number % 100, "mem_used": number}) for number in range(9_000)]
+    whole = gzip.compress("\n".join(rows).encode())
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    found = read_samples([path])
+    assert len(found.gpus["", "0"]) > 1_000
+    assert any("t.jsonl.gz breaks off" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_memory_that_climbs_while_the_gpu_works_is_a_leak() -> None:
     assert found.telemetry == (sentence,)
     assert (found.reason, found.category, found.method) == ("OutOfMemoryError", "framework", "telemetry")
     assert found.cause == f"GPU memory leaks until none is left. {sentence}"
-    assert found.recovery == Recovery("needs_code_fix", "a restart climbs to the same end")
+    assert found.recovery == Recovery("needs_code_fix", "A restart climbs to the same end.")
 
 
 def test_memory_that_is_full_at_the_start_is_what_the_log_says() -> None:
@@ -212,15 +212,15 @@ def test_a_node_whose_samples_stop_with_the_log_while_others_go_on_went_down() -
     assert consult(failed("ValueError", "framework"), story(hosts=("b", "a")), both).reason == "ValueError"
 
 
-def test_where_all_samples_end_only_the_clock_tells_a_dead_node_from_one_that_is_read_now() -> None:
+def test_where_all_samples_end_nobody_can_tell_a_dead_node_from_a_sampler_that_ended_with_its_job() -> None:
     alone = samples(gpu(RUN))
     stops = story(is_whole=False)
     at_once, later = (datetime.fromtimestamp(AT + 600 + seconds, UTC) for seconds in (10, 3600))
-    assert [consult(STOPS, stops, alone, now=now).reason for now in (None, at_once, later)] == [
-        "unknown",
-        "unknown",
-        "NodeFailure",
-    ]
+    found = [consult(STOPS, stops, alone, now=now) for now in (None, at_once, later)]
+    assert [(one.reason, one.recovery.action) for one in found] == [("unknown", "unknown")] * 3
+    assert found[2].telemetry == (
+        "Samples of a stop at 12:10:00 UTC, as the log does: the node went down, or its sampler ended with the job.",
+    )
 
 
 # The machine

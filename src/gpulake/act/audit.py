@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from gpulake.core.errors import LakeError
+from gpulake.core.words import label
 
 StepName = Literal["decide", "test", "cordon", "restart", "rollback", "tell"]
 Status = Literal["planned", "started", "done", "failed", "refused", "unknown"]
@@ -33,7 +36,18 @@ class AuditRow:
 
 
 def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
-    return [_row(row) for row in rows]
+    """A row that nobody understands may tell of a step that was taken: whoever passes over it may take it twice."""
+    found = []
+    for row in rows:
+        try:
+            found.append(_row(row))
+        except (KeyError, TypeError, ValueError) as error:
+            told = label(row.get("recovery_id") or "without an id")
+            raise LakeError(
+                f"a row of table recoveries cannot be read ({told}): {label(error)}",
+                "mend or remove that line of recoveries.jsonl; what it tells of may have been done",
+            ) from error
+    return found
 
 
 def is_real(row: AuditRow) -> bool:
@@ -44,19 +58,21 @@ def is_real(row: AuditRow) -> bool:
 def _row(row: Mapping[str, Any]) -> AuditRow:
     at = datetime.fromisoformat(row["stepped_at"])
     detail = row.get("detail")
+    if row["step"] not in get_args(StepName) or row["status"] not in get_args(Status):
+        raise ValueError(f"{row['step']} {row['status']} is no step")
     return AuditRow(
-        recovery_id=row["recovery_id"],
+        recovery_id=str(row["recovery_id"]),
         stepped_at=at if at.tzinfo else at.replace(tzinfo=UTC),
         run_id=row.get("run_id", ""),
-        incident_id=row["incident_id"],
+        incident_id=str(row["incident_id"]),
         cluster_id=row.get("cluster_id"),
         job_id=row.get("job_id"),
         node=row.get("node"),
         action=row.get("action", ""),
         step=row["step"],
-        executor=row["executor"],
+        executor=str(row["executor"]),
         status=row["status"],
-        attempt=row["attempt"],
+        attempt=int(row["attempt"]),
         detail=detail if isinstance(detail, dict) else {},
     )
 

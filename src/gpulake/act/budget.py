@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpulake.act.audit import MAY_BE_DONE, AuditRow, last_of_each
+from gpulake.act.cases import is_same
 from gpulake.act.checkpoints import Checkpoint
 from gpulake.core.recovering import Recoveries
 from gpulake.core.words import count
@@ -122,7 +123,7 @@ def breaker(
         and row.node is not None
         and row.status in MAY_BE_DONE
         and row.stepped_at > since
-        and (cluster_id is None or row.cluster_id is None or row.cluster_id == cluster_id)
+        and is_same(row.cluster_id, cluster_id)
     ]
     done = {row.node for row in rows if row.status == "done" and row.node}
     hour_ago = now - timedelta(hours=1)

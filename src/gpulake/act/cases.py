@@ -40,6 +40,12 @@ class Case:
     def failure(self) -> tuple[str, str | None]:
         return self.diagnosis.reason, self.diagnosis.node
 
+    @property
+    def failed_at(self) -> datetime:
+        """A log whose clock is ahead cannot tell of what comes after it was diagnosed."""
+        end = self.diagnosis.ended_at
+        return self.opened_at if end is None else min(end, self.opened_at)
+
     def ran_seconds(self, since: datetime) -> float:
         """How long the run lasted: as its log tells, or else no longer than since that time."""
         begin, end = self.diagnosis.began_at, self.diagnosis.ended_at
@@ -50,7 +56,7 @@ class Case:
 
 def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_id: str | None = None) -> Case:
     """The one incident whose id begins like this."""
-    standing: dict[str, Row] = {row["incident_id"]: row for row in events if row.get("kind", "failure") == "failure"}
+    standing = _standing(events)
     found = [prefix] if prefix in standing else [name for name in standing if prefix and name.startswith(prefix)]
     if not found:
         hint = choice_hint(prefix, standing) if standing else "diagnose a log first: gpulake diagnose LOG"
@@ -60,7 +66,7 @@ def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_
             f"{len(found)} incidents begin with {prefix!r}", f"give more of the id: {', '.join(found[:5])}"
         )
     incident = standing[found[0]]
-    own = [row for row in diagnoses if row["incident_id"] == found[0]]
+    own = [row for row in diagnoses if row.get("incident_id") == found[0]]
     named = [row for row in own if row.get("diagnosis_id") == incident.get("diagnosis_id")]
     if not own:
         raise UsageError(f"incident {found[0]} has no diagnosis", "diagnose its log again: gpulake diagnose LOG")
@@ -76,6 +82,32 @@ def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_
         is_confirmed=bool(incident.get("is_confirmed")),
         is_resolved=incident.get("state") == "resolved",
     )
+
+
+def later_run(events: Sequence[Row], diagnoses: Sequence[Row], case: Case) -> str:
+    """Another incident of the same job, of a run that began after this failure; empty: there is none."""
+    if case.diagnosis.job_id is None:
+        return ""
+    by_id = {row.get("diagnosis_id"): row for row in diagnoses}
+    for name, incident in _standing(events).items():
+        row = by_id.get(incident.get("diagnosis_id"), {})
+        began_at = _time(row.get("began_at"))
+        if name == case.incident_id or began_at is None or began_at <= case.failed_at:
+            continue
+        if row.get("job_id") == case.diagnosis.job_id and is_same(row.get("cluster_id"), case.diagnosis.cluster_id):
+            return name
+    return ""
+
+
+def is_same(cluster: str | None, other: str | None) -> bool:
+    """Of clusters: one that nobody names may be any."""
+    return cluster is None or other is None or cluster == other
+
+
+def _standing(events: Sequence[Row]) -> dict[str, Row]:
+    """How each incident stands, after its last change. Rows that are none of ours are passed over."""
+    own = (row for row in events if isinstance(row.get("incident_id"), str) and row.get("kind", "failure") == "failure")
+    return {row["incident_id"]: row for row in own}
 
 
 def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:

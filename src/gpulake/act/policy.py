@@ -55,6 +55,7 @@ class Situation:
     job_nodes: tuple[str, ...] = ()
     inventory: frozenset[str] = frozenset()  # names of the cluster's machines; empty: unknown
     rolled_back_to: tuple[str, ...] = ()  # checkpoints that did not help
+    stale: str = ""  # why it is too late to do anything about this failure
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ def decide(case: Case, situation: Situation) -> Plan:
     diagnosis, action = case.diagnosis, case.diagnosis.recovery.action
     if case.is_resolved:
         return Plan(action, "the incident is resolved")
+    if situation.stale:
+        return Plan(action, f"{situation.stale}; with --again it is recovered all the same")
     if diagnosis.verdict == "healthy" or action == "none":
         return Plan(action, diagnosis.recovery.why or "nothing failed that a restart would bring back")
     choice = situation.choose(before=diagnosis.ended_at or case.opened_at)
@@ -134,6 +137,10 @@ def _test_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint |
     if not situation.job_nodes or not situation.settings.test_command:
         lacks = "--nodes" if not situation.job_nodes else "a test_command in [recoveries]"
         return (*restart, *_told(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
+    known = situation.inventory
+    if strangers := [node for node in situation.job_nodes if known and not _known(node, known)]:
+        why = f"the faulty node is not looked for: the inventory has no machine {', '.join(strangers[:5])}"
+        return (*restart, *_told(restart, why))
     if refused := situation.breaker.refuses([""]):
         return (Step("tell", f"the faulty node is not looked for, and the job not restarted: {refused}"),)
     test = Step("test", "the log does not name the faulty node", nodes=situation.job_nodes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpulake.act.audit import OPEN, AuditRow, Status, StepName, last_of_each
@@ -24,6 +24,7 @@ from gpulake.core.placeholders import filled
 from gpulake.core.recovering import Recoveries
 from gpulake.core.words import label
 
+FRESH = timedelta(hours=1)
 BRINGS_BACK: tuple[StepName, ...] = ("restart", "rollback")
 
 
@@ -209,7 +210,7 @@ class Execution:
         return outcome
 
     def _test(self, taken: Taken) -> None:
-        if (last := self._last("test", None)) and last.status == "done":
+        if (last := self._last("test", None)) and self._is_fresh(last, taken.step.nodes):
             self._faulty = tuple(last.detail.get("faulty", ()))
             self._taken.append(replace(taken, status="done", detail=_words(Found(faulty=self._faulty))))
             return
@@ -225,6 +226,11 @@ class Execution:
         self._faulty = found.faulty
         self._write("test", "done", None, asdict(found))
         self._taken.append(replace(taken, status="done", detail=_words(found)))
+
+    def _is_fresh(self, test: AuditRow, nodes: tuple[str, ...]) -> bool:
+        """A test may be repeated; what another found, or of other nodes, says nothing of these now."""
+        tested = {node for name in ("faulty", "good", "undecided") for node in test.detail.get(name, ())}
+        return test.status == "done" and tested == set(nodes) and self.now() - test.stepped_at < FRESH
 
     def _works(self, world: tuple[str, ...]) -> bool:
         """Nodes that hang together fail together. A test that cannot be run says nothing of them."""

@@ -68,7 +68,9 @@ def run(
                     os.killpg(process.pid, signal.SIGKILL)
     if said is None:
         return Outcome("unknown", detail=f"did not end within {most_seconds:g} seconds")
-    words = label((complaint or said).decode(errors="replace").strip(), MOST_WORDS)
+    # A failure is told by the complaint. What ended well may have said why, beside a warning of something else.
+    heard = complaint or said if process.returncode else said.strip() + b" " + complaint
+    words = label(heard.decode(errors="replace").strip(), MOST_WORDS)
     return Outcome("failed" if process.returncode else "done", process.returncode, words)
 
 

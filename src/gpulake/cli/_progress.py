@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gpulake.core.progress import Report, silent
+from gpulake.core.words import label
 
 
 @contextmanager
 def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
     """Yields report(what, share): what is being done, and how much of it, from 0 to 1."""
+    if is_quiet or not sys.stderr.isatty():
+        yield silent
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if is_quiet or not console.is_terminal:
-        yield silent
-        return
+    # Names of files are others' words: no markup, and nothing that steers the terminal.
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
     ) as bar:
         task = bar.add_task("starting", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+        yield lambda what, share: bar.update(task, description=label(what), completed=share)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import TYPE_CHECKING
 
 import click
@@ -67,7 +66,7 @@ def command(
     if lake is not None:
         flow.lake.open()
     if follow:
-        _follow(flow, log, time_zone, stall_after, until_end, as_json)
+        _follow(flow, log, time_zone, stall_after, until_end, not no_record, as_json)
         return
     question = Question(log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record)
     if show_prompt:
@@ -86,21 +85,28 @@ def _print(answer: Answer, as_json: bool) -> None:
         click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
         return
     from gpulake.cli._card import print_card
+    from gpulake.cli._screen import screen
 
-    print_card(answer.diagnosis, answer.context, answer.notes, _width())
-
-
-def _width() -> int:
-    """A file or a pipe has no width to cut at."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    print_card(answer.diagnosis, answer.context, answer.notes, screen())
 
 
 def _follow(
-    flow: Flow, log: Path, time_zone: str, stall_after: float | None, is_until_end: bool, as_json: bool
+    flow: Flow,
+    log: Path,
+    time_zone: str,
+    stall_after: float | None,
+    is_until_end: bool,
+    is_recorded: bool,
+    as_json: bool,
 ) -> None:
     if str(log) == "-":
         raise UsageError("what is piped in cannot be watched", "name the log, or diagnose it without --follow")
-    for notice in flow.follow(log, time_zone, stall_after, is_until_end):
+    # Each file of a folder stays open: of one that is moved away the end is still to be read.
+    _, most = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (most, most))
+    if not log.exists():
+        click.echo(f"waiting for {label(log)}", err=True)
+    for notice in flow.follow(log, time_zone, stall_after, is_until_end, is_recorded):
         if as_json:
             click.echo(json.dumps(_document(notice)))
         else:
@@ -119,8 +125,12 @@ def _document(notice: Notice) -> dict[str, object]:
 
 def _tell(notice: Notice) -> None:
     from gpulake.cli._card import print_card
+    from gpulake.cli._screen import screen
 
+    at = f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}"
+    if notice.answer:
+        click.secho(at, bold=True)
+        print_card(notice.answer.diagnosis, notice.answer.context, notice.answer.notes, screen())
+        return
     where = f" (line {notice.quote.line:,})" if notice.quote else ""
-    click.secho(f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}: {label(notice.text)}{where}", bold=True)
-    if notice.diagnosis:
-        print_card(notice.diagnosis, {}, width=_width())
+    click.secho(f"{at}: {label(notice.text)}{where}", bold=True)

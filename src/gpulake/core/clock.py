@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import cache
 from typing import Protocol
+from zoneinfo import available_timezones
 
 
 class Clock(Protocol):
@@ -35,3 +37,13 @@ class FrozenClock:
 
     def elapsed(self) -> float:
         return self.elapsed_seconds
+
+
+def is_time_zone(name: str) -> bool:
+    return name in _time_zones()
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    """To list them takes a walk through all of their files."""
+    return frozenset(available_timezones())

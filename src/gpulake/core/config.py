@@ -11,9 +11,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from zoneinfo import available_timezones
 
 from gpulake.core.alerting import Alerts, Incidents
+from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.judging import KEY_VARIABLE, Judge
 from gpulake.core.placeholders import check_command
@@ -22,6 +22,7 @@ from gpulake.core.recovering import Recoveries
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
 FILE_NAME = "gpulake.toml"
+LAKE_MARKER = "gpulake.json"  # the file that makes a folder a lake
 ENVIRONMENT_PREFIX = "GPULAKE_"
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
@@ -119,6 +120,11 @@ class Config:
     incidents: Incidents = field(default_factory=Incidents)
     alerts: Alerts = field(default_factory=Alerts)
 
+    @property
+    def has_lake(self) -> bool:
+        """Asked here so that who finds none need not load what opens one."""
+        return (self.lake / LAKE_MARKER).is_file()
+
     def __post_init__(self) -> None:
         if not 0 <= self.threads <= MOST_THREADS:
             raise ConfigError(f"threads is {self.threads}", f"use 0 for every core, or a number up to {MOST_THREADS}")
@@ -150,7 +156,7 @@ def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = No
 
 
 def _check_zone(name: str) -> None:
-    if name not in available_timezones():
+    if not is_time_zone(name):
         raise ConfigError(f"no time zone named {name!r}", "use a name such as UTC or Asia/Shanghai")
 
 

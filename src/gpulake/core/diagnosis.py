@@ -58,7 +58,7 @@ class Quote:
 class Symptom(Quote):
     """A line that the root cause brought about."""
 
-    reason: str = UNKNOWN
+    reason: str = UNKNOWN  # one of CATEGORY_OF, or the name of the rule where that stands for none
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,11 @@ class Diagnosis:
     job_id: str | None = None
     cluster_id: str | None = None
     incident_id: str = ""  # where it was recorded
+
+    @property
+    def is_silent(self) -> bool:
+        """No line of the log says how the run ended, so that others may know better."""
+        return self.verdict == "unknown" or (self.verdict == "healthy" and not self.rule)
 
     def as_document(self) -> dict[str, Any]:
         """For machines: times in ISO 8601, files only where the log is a folder."""

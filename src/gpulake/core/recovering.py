@@ -17,6 +17,7 @@ OF_MESSAGES = (*OF_EVERY_STEP, "message")
 OF_TESTS = ("nodes", "count")
 # Names as a label of Kubernetes has them.
 _SELECTOR = re.compile(r"[\w.-]+(/[\w.-]+)?=\{job_id\}", re.ASCII)
+_MOST_HOURS = 100 * 365 * 24  # dates go no further back than that
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -28,6 +29,7 @@ class Recoveries:
     most_restarts: int = 3  # of a job that makes no progress: no new checkpoint since
     most_repeats: int = 1  # of these, restarts for the same failure over again
     progress_minutes: float = 60.0  # a run that lasted as long made progress, where no checkpoints are known
+    stale_after_hours: float = 72.0  # an incident that was opened longer ago is left alone
     restart_unknown: bool = True  # a failure that nobody understands; false: the user is told
     most_rollbacks: int = 2  # of a job whose loss went astray; 0: the user is told
     rollback_margin_steps: int = 100  # before the loss went astray, where both steps are known
@@ -53,8 +55,10 @@ class Recoveries:
     def __post_init__(self) -> None:
         for name in ("most_restarts", "most_repeats", "most_rollbacks", "most_cordons_per_hour", "cluster_nodes"):
             self._check(name, getattr(self, name) >= 0, "use 0 for none, or more")
-        for name in ("rollback_margin_steps", "rollback_margin_minutes", "progress_minutes", "cordoned_for_hours"):
+        for name in ("rollback_margin_steps", "rollback_margin_minutes", "progress_minutes"):
             self._check(name, 0 <= getattr(self, name) < float("inf"), "use 0 or more")
+        for name in ("cordoned_for_hours", "stale_after_hours"):
+            self._check(name, 0 <= getattr(self, name) <= _MOST_HOURS, f"use 0 to {_MOST_HOURS:,} hours")
         for name in ("test_tries", "tests_at_once"):
             self._check(name, getattr(self, name) >= 1, "use 1 or more")
         for name in ("test_seconds", "command_seconds"):

@@ -16,6 +16,16 @@ def label(value: object, most: int = 0) -> str:
     return plain if not most or len(plain) <= most else plain[: most - 1] + "…"
 
 
+def opened(text: str) -> str:
+    """A sentence begins with a capital, whatever it was put together from."""
+    return text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    text = opened(text.strip())
+    return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
+
+
 def amount(value: float) -> str:
     """Small amounts keep a digit; none is told as 0 that is not."""
     if value == 0:

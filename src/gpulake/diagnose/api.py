@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from zoneinfo import available_timezones
 
-from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.clock import is_time_zone
+from gpulake.core.diagnosis import UNKNOWN, Diagnosis
 from gpulake.core.errors import UsageError
 from gpulake.core.progress import Report, silent
-from gpulake.core.words import count
-from gpulake.diagnose.cause.explaining import explain
+from gpulake.core.words import count, sentence
+from gpulake.diagnose.cause.explaining import explain, explain_last
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.hang.blockage import explain_hang
 from gpulake.diagnose.hang.flight_recorder import read_dumps
@@ -29,8 +29,12 @@ from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
 
+# Names that every machine gives itself: nobody can look for such a node, or take it out of service.
+NOBODY = ("localhost", "localhost.localdomain", "127.0.0.1", "::1")
 # Samples of the nodes and minutes of a story, from wherever they are kept.
 Witness = Callable[[Diagnosis, Story], Samples]
+# GPU-hours that the failure of a story cost, where they are known.
+Cost = Callable[[Diagnosis, Story], float | None]
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class Answer:
 
     @property
     def context(self) -> dict[tuple[str, int], str]:
-        """The lines that were kept, by file and number."""
-        return {(line.file, line.number): line.text for digest in self.digests for line in digest.lines}
+        """The lines that were kept, by file and number; a file has a name where the log is a folder."""
+        return {(digest.name, line.number): line.text for digest in self.digests for line in digest.lines}
 
 
 def diagnose(
@@ -60,18 +64,19 @@ def diagnose(
     job_id: str | None = None,
     cluster_id: str | None = None,
     witness: Witness | None = None,
+    cost: Cost = gpu_hours_lost,
     now: datetime | None = None,
     report: Report = silent,
 ) -> Answer:
     """By rules, flight recorder and telemetry. Needs no lake, and leaves nothing anywhere."""
-    if time_zone not in available_timezones():
-        raise UsageError(f"no time zone named {time_zone!r}", "use a name such as UTC or Asia/Shanghai")
+    check_zone(time_zone)
     book = rulebook or shipped()
     logs = open_logs(log)
     digests, notes = _read(logs, book, filters, report)
-    story = _chosen(read_stories(digests, book, time_zone), run)
-    diagnosis = explain(story)
+    story, diagnosis = _explained(read_stories(digests, book, time_zone), run)
     diagnosis = replace(diagnosis, job_id=job_id or story.job_id, cluster_id=cluster_id)
+    if diagnosis.node in NOBODY:
+        diagnosis = replace(diagnosis, node=None)
     dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))
     if dumps:
         # Without a log there is no word of the rules to keep.
@@ -82,9 +87,14 @@ def diagnose(
         diagnosis = consult(diagnosis, story, samples, book)
     if witness is not None:
         diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
-    if diagnosis.gpu_hours_lost is None:
-        diagnosis = replace(diagnosis, gpu_hours_lost=gpu_hours_lost(diagnosis, story))
+    recovery = replace(diagnosis.recovery, why=sentence(diagnosis.recovery.why))
+    diagnosis = replace(diagnosis, recovery=recovery, gpu_hours_lost=cost(diagnosis, story))
     return Answer(diagnosis, story, digests, tuple(notes))
+
+
+def check_zone(name: str) -> None:
+    if not is_time_zone(name):
+        raise UsageError(f"no time zone named {name!r}", "use a name such as UTC or Asia/Shanghai")
 
 
 def _read(
@@ -100,11 +110,14 @@ def _read(
     return tuple(digests), notes
 
 
-def _chosen(stories: list[Story], run: int | None) -> Story:
-    if not stories:
-        return Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)
+def _explained(stories: list[Story], run: int | None) -> tuple[Story, Diagnosis]:
+    """The run that was asked for, else the last one that tells how it ended."""
+    stories = stories or [Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)]
+    if run is None and stories[-1].lines_read == 0:
+        return stories[-1], Diagnosis("unknown", "unknown", UNKNOWN, "The log is empty")
     if run is None:
-        return stories[-1]
+        return explain_last(stories)
     if run > len(stories):
-        raise UsageError(f"the log holds {count(len(stories), 'run')}, not {run}", f"give --run 1 to {len(stories)}")
-    return stories[run - 1]
+        hint = f"give --run 1 to {len(stories)}" if len(stories) > 1 else "leave --run out"
+        raise UsageError(f"the log holds {count(len(stories), 'run')}, not {run}", hint)
+    return stories[run - 1], explain(stories[run - 1])

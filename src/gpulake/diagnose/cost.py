@@ -10,10 +10,13 @@ nobody can say.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.story.events import Story
-from gpulake.lake import Reader
+
+if TYPE_CHECKING:
+    from gpulake.lake import Reader
 
 NEEDED = {"silver_holdings", "silver_jobs"}
 # Attempts at the time of the log; without a time, the last try of each instance. Two clusters may use one job id:

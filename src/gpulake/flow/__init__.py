@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,8 +19,6 @@ from gpulake.core.errors import GpulakeError, LakeBusyError, StepError
 from gpulake.core.progress import Report, silent
 from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import Landing, Run
-from gpulake.flow.building import Building, BuildResult, build_order
-from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
@@ -30,8 +28,10 @@ if TYPE_CHECKING:
     from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
+    from gpulake.flow.building import BuildResult
     from gpulake.flow.diagnosing import Diagnosing, Question
     from gpulake.flow.recovery import Asked
+    from gpulake.lake import Lake
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
@@ -75,8 +75,11 @@ class Flow:
     wait: Callable[[float], None] = time.sleep
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
-    def __post_init__(self) -> None:
-        self.lake = Lake(self.config)
+    @cached_property
+    def lake(self) -> Lake:
+        from gpulake.lake import Lake
+
+        return Lake(self.config)
 
     def land(self, paths: Sequence[Path]) -> tuple[tuple[Landing, ...], tuple[str, ...]]:
         """What landed (or had landed before), and the files of a folder that nobody recognises."""
@@ -95,6 +98,8 @@ class Flow:
         self, select: Sequence[str] = (), is_forced: bool = False, is_dbt: bool = False, model: Path | None = None
     ) -> BuildResult:
         """Silver and gold from what landed, tested, scored, and swapped in whole."""
+        from gpulake.flow.building import Building, build_order
+
         self.lake.open()
         order = build_order(select, is_forced, is_dbt, model)
         with self.lake.writing():
@@ -207,7 +212,7 @@ class Flow:
 
     def diagnose(self, question: Question) -> Answer:
         """Why a job died. Where there is a lake, it is asked, and keeps what was found."""
-        if not self.lake.exists:
+        if not self.config.has_lake:
             return self._diagnosing(None).diagnose(question)
         self.lake.open()
         with self._step("diagnose", is_reader=True) as detail:
@@ -226,14 +231,19 @@ class Flow:
 
     def prompt(self, question: Question) -> str:
         """What a configured model would be sent about a log."""
-        return self._diagnosing(self.lake.open() if self.lake.exists else None).prompt(question)
+        return self._diagnosing(self.lake.open() if self.config.has_lake else None).prompt(question)
 
     def follow(
-        self, path: Path, time_zone: str = "UTC", stall_seconds: float | None = None, is_until_end: bool = False
+        self,
+        path: Path,
+        time_zone: str = "UTC",
+        stall_seconds: float | None = None,
+        is_until_end: bool = False,
+        is_recorded: bool = True,
     ) -> Iterator[Notice]:
-        """What happens in a log that grows, as it happens."""
-        diagnosing = self._diagnosing(self.lake.open() if self.lake.exists else None)
-        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end)
+        """What happens in a log that grows, as it happens. What it finds is kept where there is a lake."""
+        diagnosing = self._diagnosing(self.lake.open() if self.config.has_lake else None)
+        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end, is_recorded)
 
     def _diagnosing(self, lake: Lake | None) -> Diagnosing:
         from gpulake.flow.diagnosing import Diagnosing

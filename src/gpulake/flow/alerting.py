@@ -13,8 +13,8 @@ from gpulake.act.alerts.sending import LOCK, Drained, Sending
 from gpulake.act.incidents.windows import windows
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
+from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident, histories
-from gpulake.diagnose.learn.naming import the_one
 from gpulake.lake import Lake
 
 HOW = "gpulake alerts list"

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
-from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.progress import Report
-from gpulake.diagnose.api import Answer, diagnose
+from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
-from gpulake.diagnose.follow import Notice, Watch, follow
-from gpulake.diagnose.judge.judging import is_wanted, judged
-from gpulake.diagnose.judge.prompt import prompt_for, shown
-from gpulake.diagnose.learn.learning import learned, learned_filters
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.past.recall import telling, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
-from gpulake.diagnose.rulebook.book import Rulebook, with_learned
+from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
-from gpulake.lake import Lake, Reader
+
+if TYPE_CHECKING:
+    from gpulake.diagnose.follow import Notice
+    from gpulake.lake import Lake, Reader
 
 STANDARD_INPUT = "-"
 
@@ -51,79 +52,125 @@ class Diagnosing:
         self._notes: list[str] = []
 
     def diagnose(self, question: Question) -> Answer:
-        answer = self._recalled(question)
-        verdict = judged(answer.diagnosis, answer.digests, self._config.judge)
-        self._note(verdict.note)
-        diagnosis = verdict.diagnosis
-        if self._lake and question.is_recorded:
-            named = record(self._lake, self._clock, diagnosis, answer.digests, self._subject(question))
-            diagnosis = replace(diagnosis, incident_id=named)
-        return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
+        with ExitStack() as stack:
+            answer = self._answered(question, stack)
+        return self._completed(answer, question)
 
     def prompt(self, question: Question) -> str:
         """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
-        answer = self._recalled(question)
+        from gpulake.diagnose.judge.judging import is_wanted
+        from gpulake.diagnose.judge.prompt import prompt_for, shown
+
+        with ExitStack() as stack:
+            answer = self._recalled(self._answered(question, stack), question)
         if not is_wanted(answer.diagnosis):
-            return f"no model would be asked: {answer.diagnosis.reason} is the word of {answer.diagnosis.method}\n"
+            return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
         return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
 
     def follow(
-        self, path: Path, time_zone: str, stall_seconds: float | None, wait: Callable[[float], None], is_until_end: bool
+        self,
+        path: Path,
+        time_zone: str,
+        stall_seconds: float | None,
+        wait: Callable[[float], None],
+        is_until_end: bool,
+        is_recorded: bool,
     ) -> Iterator[Notice]:
-        watch = Watch(path, self._rulebook(), self._clock, time_zone, stall_seconds)
-        return follow(watch, wait, is_until_end)
+        """What is found is recalled and recorded as a diagnosis of the whole log would be."""
+        from gpulake.diagnose.follow import Watch, follow
 
-    def _recalled(self, question: Question) -> Answer:
-        with self._reading() as reader:
-            answer = self._answered(question, reader)
+        check_zone(time_zone)
+        question = Question(path, time_zone=time_zone, is_recorded=is_recorded)
+        watch = Watch(path, self._rulebook, self._clock, time_zone, stall_seconds, self._filters)
+        for notice in follow(watch, wait, is_until_end):
+            if notice.answer is None:
+                yield notice
+            else:
+                self._notes = []
+                yield replace(notice, answer=self._completed(notice.answer, question))
+
+    def _completed(self, answer: Answer, question: Question) -> Answer:
+        """With what the past and a model say, and recorded."""
+        answer = self._recalled(answer, question)
+        diagnosis = self._judged(answer)
+        if self._lake and question.is_recorded:
+            told = self._telling(answer)
+            named = record(self._lake, self._clock, diagnosis, answer.digests, self._subject(question), told)
+            diagnosis = replace(diagnosis, incident_id=named)
+        return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
+
+    def _recalled(self, answer: Answer, question: Question) -> Answer:
         self._notes += answer.notes
-        diagnosis = replace(answer.diagnosis, incident_id=incident_id(answer.diagnosis, self._subject(question)))
-        if self._lake:
-            lines = [line for digest in answer.digests for line in digest.lines]
-            rows = self._lake.journal("incident_events")
-            recalled = with_recall(diagnosis, rows, telling(lines, self._rulebook()))
-            self._note(recalled.note)
-            diagnosis = recalled.diagnosis
-        return replace(answer, diagnosis=replace(diagnosis, incident_id=""))
+        if self._lake is None:
+            return answer
+        own = incident_id(answer.diagnosis, self._subject(question))
+        rows = self._lake.journal("incident_events")
+        recalled = with_recall(replace(answer.diagnosis, incident_id=own), rows, self._telling(answer))
+        self._note(recalled.note)
+        return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
-    def _answered(self, question: Question, reader: Reader | None) -> Answer:
+    def _answered(self, question: Question, stack: ExitStack) -> Answer:
+        """The engine is started only where it may have something to say: about a job or a node that is named."""
+
+        @cache
+        def opened() -> Reader | None:
+            if self._lake is None or self._lake.builds.current() is None:
+                return None
+            return stack.enter_context(self._lake.reading())
+
+        def reader(diagnosis: Diagnosis, story: Story) -> Reader | None:
+            return opened() if diagnosis.job_id or diagnosis.node or story.hosts else None
+
         def witness(diagnosis: Diagnosis, story: Story) -> Samples:
-            assert reader is not None
-            return samples_from_lake(reader, diagnosis, story, window_of(story))
+            found = reader(diagnosis, story)
+            return samples_from_lake(found, diagnosis, story, window_of(story)) if found is not None else Samples()
 
-        answer = diagnose(
+        def cost(diagnosis: Diagnosis, story: Story) -> float | None:
+            return gpu_hours_lost(diagnosis, story, reader(diagnosis, story))
+
+        return diagnose(
             question.log,
             telemetry=question.telemetry,
             flight_recorder=question.flight_recorder,
             run=question.run,
             time_zone=question.time_zone,
-            rulebook=self._rulebook(),
-            filters=self._filters(),
+            rulebook=self._rulebook,
+            filters=self._filters,
             job_id=question.job_id,
             cluster_id=question.cluster_id,
-            witness=witness if reader is not None else None,
+            witness=witness if self._lake else None,
+            cost=cost,
             now=self._clock.now(),
             report=self._report,
         )
-        if reader is None:
-            return answer
-        hours = gpu_hours_lost(answer.diagnosis, answer.story, reader)
-        return replace(answer, diagnosis=replace(answer.diagnosis, gpu_hours_lost=hours))
 
-    @contextmanager
-    def _reading(self) -> Iterator[Reader | None]:
-        """The engine is started only where it has something to say."""
-        if self._lake is None or self._lake.builds.current() is None:
-            yield None
-            return
-        with self._lake.reading() as reader:
-            yield reader
+    def _judged(self, answer: Answer) -> Diagnosis:
+        if not self._config.judge.is_on:
+            return answer.diagnosis
+        from gpulake.diagnose.judge.judging import judged
 
+        verdict = judged(answer.diagnosis, answer.digests, self._config.judge)
+        self._note(verdict.note)
+        return verdict.diagnosis
+
+    def _telling(self, answer: Answer) -> tuple[Quote, ...]:
+        return telling([line for digest in answer.digests for line in digest.lines], self._rulebook)
+
+    @cached_property
     def _rulebook(self) -> Rulebook:
-        return with_learned(learned(self._lake, self._note)) if self._lake else with_learned(())
+        if self._lake is None:
+            return shipped()
+        from gpulake.diagnose.learn.learning import learned
 
+        return with_learned(learned(self._lake, self._note))
+
+    @cached_property
     def _filters(self) -> Filters:
-        own = learned_filters(self._lake, self._note) if self._lake else ()
+        if self._lake is None:
+            return shipped_filters()
+        from gpulake.diagnose.learn.learning import learned_filters
+
+        own = learned_filters(self._lake, self._note)
         found = [Filter(rule.name, rule.pattern, rule.source, rule.matches, rule.ignores) for rule in own]
         return Filters((*shipped_filters().filters, *found)) if found else shipped_filters()
 

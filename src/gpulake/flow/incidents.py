@@ -12,6 +12,7 @@ from gpulake.act.incidents.gathering import gather
 from gpulake.act.incidents.windows import Window, added, removed, windows
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
+from gpulake.core.ids import the_one
 from gpulake.core.incidents import (
     Incident,
     acknowledged,
@@ -22,7 +23,6 @@ from gpulake.core.incidents import (
     resolved,
     unmuted,
 )
-from gpulake.diagnose.learn.naming import the_one
 from gpulake.flow.alerting import queue_alerts
 from gpulake.lake import Lake
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
+from gpulake.core.ids import the_one
 from gpulake.diagnose.learn.candidates import Candidate, Check, Ground
 from gpulake.diagnose.learn.definitions import definition_of
 from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
 from gpulake.diagnose.learn.ground import quotes, recent, recurring
 from gpulake.diagnose.learn.learning import MODEL, Learned, every, ground_of, learned, propose, unheard
-from gpulake.diagnose.learn.naming import the_one
 from gpulake.diagnose.learn.proposals import masked
 from gpulake.diagnose.learn.trials import examined
 from gpulake.diagnose.rulebook.book import Rulebook, compiled, shipped_rules
@@ -68,13 +68,16 @@ def everything_learned(lake: Lake) -> list[Learned]:
 
 
 def the_learned(lake: Lake, given: str) -> Learned:
-    """By its name, its id, or the beginning of one. Of two of the same name the one that counts, else the newest."""
+    """By its name or its id, or the beginning of one. Of two of the same name the one that counts, else the newest."""
     known = everything_learned(lake)
-    named = [one for one in known if one.name == given]
-    if named:
-        return max(named, key=lambda one: (one.state == "approved", one.state == "candidate", one.changed_at))
-    by_id = {one.rule_id: one for one in known}
-    return by_id[the_one(given, by_id, "learned rule", "gpulake rules list --learned")]
+    meant = the_one(
+        given,
+        {word for one in known for word in (one.rule_id, one.name)},
+        "learned rule",
+        "gpulake rules list --learned",
+    )
+    found = [one for one in known if meant in (one.rule_id, one.name)]
+    return max(found, key=lambda one: (one.state == "approved", one.state == "candidate", one.changed_at))
 
 
 def propose_for_incident(lake: Lake, clock: Clock, given: str, evidence: int, wish: Wish) -> Learned:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from gpulake.act.audit import (
@@ -17,7 +17,7 @@ from gpulake.act.audit import (
     read_rows,
 )
 from gpulake.act.budget import Budget, breaker, budget, made_progress, restarts_of
-from gpulake.act.cases import Case, read_case
+from gpulake.act.cases import Case, is_same, later_run, read_case
 from gpulake.act.checkpoints import Choice, last_good
 from gpulake.act.machines import read_machines
 from gpulake.act.policy import Choose, Situation, decide
@@ -60,14 +60,16 @@ class Recovering:
         name = asked.executor or settings.executor
         executor = RECOVERIES.get(name)(settings)
         nodes = tuple(map(safe_node, asked.nodes))
-        case = read_case(
-            self.lake.journal("incident_events"), self.lake.journal("diagnoses"), asked.incident, asked.job_id
-        )
+        events, diagnoses = self.lake.journal("incident_events"), self.lake.journal("diagnoses")
+        case = read_case(events, diagnoses, asked.incident, asked.job_id)
         rows = read_rows(self.lake.journal("recoveries"))
         audit = [row for row in rows if is_real(row)]
         own = last_recovery(audit, case.incident_id)
         done_at = own[-1].stepped_at if is_complete(own) else None
         situation = self._situation(case, audit, asked, nodes)
+        if not asked.is_again:
+            stale = self._stale(case, audit, later_run(events, diagnoses, case))
+            situation = replace(situation, stale=stale)
         attempt = own[0].attempt if own else situation.budget.attempt
         if done_at and asked.is_again:
             own, done_at, attempt = [], None, max(attempt + 1, situation.budget.attempt)
@@ -115,6 +117,20 @@ class Recovering:
             rolled_back_to=tuple(str(row.detail.get("checkpoint")) for row in rolled_back),
         )
 
+    def _stale(self, case: Case, audit: list[AuditRow], later: str) -> str:
+        """A job that was brought back since, or that nobody missed for days, may be running."""
+        others = [row for row in _of_job(audit, case) if row.incident_id != case.incident_id]
+        for row in restarts_of(others):
+            if row.stepped_at > case.failed_at:
+                when = f"{row.stepped_at:%Y-%m-%d %H:%M:%S} UTC"
+                return f"the job was restarted at {when} for incident {row.incident_id}, after this failure"
+        if later:
+            return f"the job ran again since, and that run is incident {later}"
+        hours = self.config.recoveries.stale_after_hours
+        if self.clock.now() - case.opened_at > timedelta(hours=hours):
+            return f"the incident was opened more than {hours:g} hours ago"
+        return ""
+
     def _budget(self, case: Case, past: list[AuditRow], choose: Choose) -> Budget:
         settings, restarts = self.config.recoveries, restarts_of(past)
         last = restarts[-1] if restarts else None
@@ -151,7 +167,7 @@ def _of_job(audit: list[AuditRow], case: Case) -> list[AuditRow]:
     job, cluster = case.diagnosis.job_id, case.diagnosis.cluster_id
     if job is None:
         return [row for row in audit if row.incident_id == case.incident_id]
-    return [row for row in audit if row.job_id == job and row.cluster_id == cluster]
+    return [row for row in audit if row.job_id == job and is_same(row.cluster_id, cluster)]
 
 
 def _chooser(folder: Path | None) -> Choose:

@@ -14,6 +14,6 @@ staging/             work in progress; emptied by the next writer
 
 from gpulake.lake.builds import replace_text
 from gpulake.lake.engine import lake_errors
-from gpulake.lake.store import MARKER, Lake, Reader, Staging
+from gpulake.lake.store import Lake, Reader, Staging
 
-__all__ = ["MARKER", "Lake", "Reader", "Staging", "lake_errors", "replace_text"]
+__all__ = ["Lake", "Reader", "Staging", "lake_errors", "replace_text"]

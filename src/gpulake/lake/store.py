@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from gpulake.core.clock import Clock
-from gpulake.core.config import Config
+from gpulake.core.config import LAKE_MARKER, Config
 from gpulake.core.disk import sync
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
@@ -32,7 +32,6 @@ from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
 
-MARKER = "gpulake.json"
 FORMAT_VERSION = 1
 JOURNAL = {
     "runs": "runs.jsonl",
@@ -66,16 +65,16 @@ class Lake:
         if not self.exists:
             raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
         try:
-            version = json.loads((self.root / MARKER).read_text(encoding="utf-8"))["format"]
+            version = json.loads((self.root / LAKE_MARKER).read_text(encoding="utf-8"))["format"]
         except (ValueError, KeyError, TypeError, OSError) as error:
-            raise LakeError(f"the lake at {self.root} has no readable {MARKER}: {error}", "restore it") from error
+            raise LakeError(f"the lake at {self.root} has no readable {LAKE_MARKER}: {error}", "restore it") from error
         if version != FORMAT_VERSION:
             raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
         return self
 
     @property
     def exists(self) -> bool:
-        return (self.root / MARKER).is_file()
+        return self.config.has_lake
 
     def create(self) -> Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
@@ -83,9 +82,9 @@ class Lake:
             with lake_errors(f"creating the lake at {self.root}"):
                 self.root.mkdir(parents=True, exist_ok=True)
                 # A marker that a crash left half-written is ours.
-                if not all(path.name.startswith(f".{MARKER}") for path in self.root.iterdir()):
+                if not all(path.name.startswith(f".{LAKE_MARKER}") for path in self.root.iterdir()):
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
-                replace_text(self.root / MARKER, json.dumps({"format": FORMAT_VERSION}))
+                replace_text(self.root / LAKE_MARKER, json.dumps({"format": FORMAT_VERSION}))
         return self.open()
 
     @contextmanager

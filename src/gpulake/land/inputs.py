@@ -18,8 +18,8 @@ from itertools import groupby, pairwise
 from pathlib import Path, PurePath
 from typing import IO, Any, TypeAlias
 
+from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
-from gpulake.lake import MARKER
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")
@@ -59,7 +59,7 @@ def find_inputs(paths: Sequence[Path]) -> list[Input]:
         if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
             raise InputError(f"the name of {str(path)!r} is not UTF-8", "rename it")
         if path.is_dir():
-            lakes = {marker.parent for marker in path.rglob(MARKER)}  # what landed is not to land again
+            lakes = {marker.parent for marker in path.rglob(LAKE_MARKER)}  # what landed is not to land again
             inside = sorted(file for file in path.rglob("*") if _is_data(file) and lakes.isdisjoint(file.parents))
             if not inside:
                 raise InputError(

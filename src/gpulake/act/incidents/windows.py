@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, time, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
+from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.incidents import FAILURE, Incident
 
@@ -90,7 +91,7 @@ def added(changed_by: str, at: datetime, **values: Any) -> Window:
             raise UsageError(f"no weekday {day!r}", choice_hint(day, DAYS))
     if window.hours:
         hours_of(window.hours)
-    if window.time_zone not in available_timezones():
+    if not is_time_zone(window.time_zone):
         raise UsageError(f"no time zone named {window.time_zone!r}", "use a name such as UTC or Asia/Shanghai")
     if window.ends_at is None and not window.is_weekly:
         raise UsageError(

@@ -32,6 +32,10 @@ def command(state: str | None, reason: str | None, kind: str | None, lake: Path 
     if as_json:
         print_json([incident_document(one) for one in found])
         return
+    if not found:
+        wanted = " like that" if state or reason else ""
+        click.echo(f"no incidents{wanted}; a log that failed becomes one: gpulake diagnose LOG", err=True)
+        return
     rows = [
         (
             label(one.incident_id),

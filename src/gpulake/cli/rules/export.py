@@ -27,6 +27,8 @@ def command(lake: Path | None, as_json: bool) -> None:
     definitions = shareable(Lake(settings(lake=lake)).open(), say)
     if as_json:
         print_json(definitions)
+    elif not definitions:
+        click.echo("no learned rule was approved yet; see: gpulake rules review", err=True)
     else:
         click.echo(
             as_toml(definitions, "Learned rules, as approved. Check them with: gpulake rules check FILE"), nl=False

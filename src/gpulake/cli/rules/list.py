@@ -34,6 +34,9 @@ def command(family: str | None, is_learned: bool, lake: Path | None, as_json: bo
         if as_json:
             print_json([learned_document(one) for one in known])
             return
+        if not known:
+            click.echo("nothing was learned yet; propose a rule: gpulake rules propose --incident ID", err=True)
+            return
         rows = [
             (one.rule_id, one.state, one.kind, label(one.name), _reason(one.definition), label(one.proposed_by, 40))
             for one in known

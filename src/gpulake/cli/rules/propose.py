@@ -21,12 +21,26 @@ ROLES = ("cause", "cascade", "wrapper", "teardown", "clue", "success", "start", 
 
 @click.command()
 @click.option("--incident", metavar="ID", help="From the evidence of this incident, which somebody confirmed.")
-@click.option("--evidence", default=1, show_default=True, metavar="N", help="Which line of the incident's evidence.")
+@click.option(
+    "--evidence",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Which line of the incident's evidence.",
+)
 @click.option("--line", help="From this line of a log.")
 @click.option("--reason", type=Reason(), help="With --line: the reason of the failure.")
 @click.option("--filter", "is_filter", is_flag=True, help="With --line: a filter that drops lines like it as routine.")
 @click.option("--filters", "is_mining", is_flag=True, help="Filters from what recurs in healthy logs of the lake.")
-@click.option("--logs", default=3, show_default=True, metavar="N", help="With --filters: in so many logs at least.")
+@click.option(
+    "--logs",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="With --filters: in so many logs at least.",
+)
 @click.option("--cause", default="", help="The cause, in a sentence.")
 @click.option("--remedy", default="", help="What to do about it, in a sentence or two.")
 @click.option(
@@ -87,6 +101,8 @@ def _proposed(place: Any, incident: str | None, line: str | None, said: dict[str
             raise click.UsageError("an incident has its reason; another one: gpulake incidents correct")
         return propose_for_incident(place, clock, incident, said["evidence"], wish)
     if said["is_filter"]:
+        if said["reason"] or said["recovery"] or said["role"] != "cause":
+            raise click.UsageError("a filter has neither --reason, --recovery nor --role")
         return propose_filter(place, clock, str(line), Wish(said["by"], note=said["note"], more=words))
     if not said["reason"] and said["role"] in ("cause", "cascade"):
         raise UsageError("a line alone does not say what it means", "say it with --reason, or make a --filter of it")
@@ -102,6 +118,11 @@ def _print_mined(made: list[Learned], refused: list[tuple[str, str]], as_json: b
         left = [{"line": line, "why": why} for line, why in refused]
         print_json({"candidates": [learned_document(one) for one in made], "refused": left})
         return
-    print_table(("id", "name", "pattern"), [(one.rule_id, one.name, label(one.definition["pattern"])) for one in made])
+    if not made:
+        click.echo("no filter became a candidate: diagnose more healthy logs, or lower --logs", err=True)
+    else:
+        rows = [(one.rule_id, one.name, label(one.definition["pattern"])) for one in made]
+        print_table(("id", "name", "pattern"), rows)
+        click.echo("decide with: gpulake rules review", err=True)
     for line, why in refused:
         click.echo(f"not: {label(line, 100)}: {label(why, 300)}", err=True)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpulake.diagnose.learn.learning import Learned
     from gpulake.lake import Lake
 
+NOTHING = "there is nothing to review; propose a rule: gpulake rules propose --incident ID"
+
 
 @click.command()
 @click.option("--approve", multiple=True, metavar="ID", help="Approve this candidate.")
@@ -60,6 +62,8 @@ def command(
         # All are found before the first is decided.
         meant = [(the_learned(place.open(), name), "approved") for name in approve]
         meant += [(the_learned(place.open(), name), "rejected") for name in reject]
+        if len({one.rule_id for one, _ in meant}) < len(meant):
+            raise UsageError("a candidate is named twice", "give each once, with --approve or with --reject")
         decided: list[Learned] = []
         try:
             for one, state in meant:
@@ -92,6 +96,9 @@ def _print_waiting(waiting: list[Learned]) -> None:
     from gpulake.cli._output import print_table
     from gpulake.core.words import label
 
+    if not waiting:
+        click.echo(NOTHING, err=True)
+        return
     rows = [
         (one.rule_id, one.kind, label(one.name), label(one.definition.get("role", "")), label(one.proposed_by, 40))
         for one in waiting
@@ -106,7 +113,7 @@ def _one_by_one(place: Lake, waiting: list[Learned], by: str, is_silencing: bool
     from gpulake.flow.learning import effects
 
     if not waiting:
-        click.echo("there is nothing to review")
+        click.echo(NOTHING, err=True)
     for number, one in enumerate(waiting, 1):
         click.echo(f"\n{number} of {len(waiting)}")
         print_learned(one)

@@ -38,7 +38,7 @@ def command(name: str, lake: Path | None, as_json: bool) -> None:
             print_definition(document)
         return
     learned = everything_learned(place)
-    if not any(name == one.name or (name and one.rule_id.startswith(name)) for one in learned):
+    if not any(name and (one.name.startswith(name) or one.rule_id.startswith(name)) for one in learned):
         raise UsageError(f"no rule named {name!r}", choice_hint(name, [*shipped, *(one.name for one in learned)]))
     one = the_learned(place, name)
     if as_json:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpulake.cli._options import json_option, lake_option, settings
-from gpulake.core.errors import InputError, UsageError
+from gpulake.core.errors import UsageError
 
-MOST_LINE_BYTES = 1 << 20  # what is looked at of a line
-_ENDINGS = (".log", ".txt", ".out", ".err", ".gz", ".toml")
+if TYPE_CHECKING:
+    from gpulake.diagnose.rulebook.rule import Hit
+
+_ENDINGS = (".log", ".txt", ".out", ".err", ".gz", ".zst", ".toml")
 
 
 @click.command()
@@ -28,15 +28,15 @@ _ENDINGS = (".log", ".txt", ".out", ".err", ".gz", ".toml")
 @lake_option
 @json_option
 def command(source: str, rules_path: Path | None, lake: Path | None, as_json: bool) -> None:
-    """Show which rules match which lines of a file, of a text, or of what is piped in (-).
+    """Show which rules match which lines of a log (a file, a folder, or - for stdin), or of a text.
 
     \b
     Example:  gpulake rules test "RuntimeError: CUDA error: out of memory"
+              gpulake rules test slurm-4711.out --rules our_rules.toml
     """
     from gpulake.cli._output import print_json
     from gpulake.cli.rules._showing import say
     from gpulake.cli.rules.check import read_file
-    from gpulake.core.words import label
     from gpulake.diagnose.rulebook.book import Rulebook
     from gpulake.flow.learning import rules_in_force
     from gpulake.lake import Lake
@@ -45,63 +45,59 @@ def command(source: str, rules_path: Path | None, lake: Path | None, as_json: bo
     names = {rule.name for rule in own}
     known = (rule for rule in rules_in_force(Lake(settings(lake=lake)), say) if rule.name not in names)
     book = Rulebook((*known, *own))
-    found = ((number, text, hits) for number, text in _lines(source) if (hits := book.hits(text, number)))
+    found = ((where, text, hits) for where, text in _lines(source) if (hits := book.hits(text, where[1])))
     if as_json:
-        print_json(
-            [
-                {
-                    "line": number,
-                    "text": text,
-                    "rules": [
-                        {"rule": hit.rule.name, "role": hit.rule.role, "reason": hit.rule.reason, "groups": hit.words}
-                        for hit in hits
-                    ],
-                }
-                for number, text, hits in found
-            ]
-        )
+        print_json([_document(*one) for one in found])
         return
     lines = 0
-    for number, text, hits in found:
+    for where, text, hits in found:
         lines += 1
-        click.secho(f"{number}: {label(text, 300)}", bold=True)
-        for hit in hits:
-            words = ", ".join(f"{name}={label(word, 60)}" for name, word in hit.groups)
-            click.echo(
-                f"    {hit.rule.name} ({hit.rule.role}{', ' + hit.rule.reason if hit.rule.reason else ''}) {words}"
-            )
+        _print(where, text, hits)
     if not lines:
         click.echo("no rule matches", err=True)
 
 
-def _lines(source: str) -> Iterator[tuple[int, str]]:
-    path = Path(source)
+def _document(where: tuple[str, int], text: str, hits: list[Hit]) -> dict[str, Any]:
+    file, number = where
+    rules = [
+        {"rule": hit.rule.name, "role": hit.rule.role, "reason": hit.rule.reason, "groups": hit.words} for hit in hits
+    ]
+    return {**({"file": file} if file else {}), "line": number, "text": text, "rules": rules}
+
+
+def _print(where: tuple[str, int], text: str, hits: list[Hit]) -> None:
+    from gpulake.core.words import label
+
+    file, number = where
+    click.secho(f"{label(file, 200)}{':' if file else ''}{number}: {label(text, 300)}", bold=True)
+    for hit in hits:
+        words = ", ".join(f"{name}={label(word, 60)}" for name, word in hit.groups)
+        reason = f", {hit.rule.reason}" if hit.rule.reason else ""
+        click.echo(f"    {hit.rule.name} ({hit.rule.role}{reason}) {words}".rstrip())
+
+
+def _lines(source: str) -> Iterator[tuple[tuple[str, int], str]]:
+    """Each with its file, where there are several, and its number."""
+    from gpulake.cli.rules._showing import say
+    from gpulake.diagnose.logs.reading import STANDARD_INPUT, open_logs
+
+    if source != STANDARD_INPUT and not _is_there(source):
+        if not any(map(str.isspace, source)) and ("/" in source or source.endswith(_ENDINGS)):
+            hint = "name a file that is there; a text that looks like one goes in by a pipe"
+            raise UsageError(f"no file {source!r}", hint)
+        for number, text in enumerate(source.encode(errors="replace").decode().splitlines(), 1):
+            yield ("", number), text
+        return
+    logs = open_logs(source)
+    for file in logs.files:
+        for number, text in file.lines():
+            yield (file.name if logs.is_folder else "", number), text
+        if file.trouble:
+            say(file.trouble)
+
+
+def _is_there(source: str) -> bool:
     try:
-        is_file = path.is_file()
+        return bool(source) and Path(source).exists()
     except (OSError, ValueError):  # a text that is no path at all
-        is_file = False
-    if source == "-":
-        yield from _decoded(sys.stdin.buffer)
-    elif is_file:
-        try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-                yield from _decoded(stream)  # type: ignore[arg-type]
-        except (OSError, EOFError) as error:
-            raise InputError(f"cannot read {path}: {error}", "name a file that can be read") from error
-    elif not any(map(str.isspace, source)) and ("/" in source or source.endswith(_ENDINGS)):
-        raise UsageError(
-            f"no file {source!r}", "name a file that is there; a text that looks like one goes in by a pipe"
-        )
-    else:
-        yield from enumerate(source.encode(errors="replace").decode().splitlines(), 1)
-
-
-def _decoded(stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    """Line by line; of a very long one its beginning."""
-    number = 0
-    is_begin = True
-    while piece := stream.readline(MOST_LINE_BYTES):
-        if is_begin:
-            number += 1
-            yield number, piece.decode(errors="replace").rstrip("\r\n")
-        is_begin = piece.endswith(b"\n")
+        return False

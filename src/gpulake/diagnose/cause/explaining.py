@@ -7,32 +7,39 @@ from collections.abc import Sequence
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote, Recovery, Symptom, Verdict
 from gpulake.diagnose.cause.cascade import root_of
+from gpulake.diagnose.cause.outcome import ABORTED, Silence, success
 from gpulake.diagnose.cause.suspects import Handled, is_muttered, suspects
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.diagnose.story.events import Ending, Event, Story
-from gpulake.diagnose.story.runs import FINAL_WORD
 
-ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
 MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # lines of a run that has only begun
+LAUNCHER = 25  # a wrapper of this strength tells of a process, a weaker one of a thread or a pool
 LONGEST_CAUSE = 400
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
+# Rules of what launchers do to processes that did not end by themselves.
+_SWEEPING = {"sigterm_of_peer", "torchrun_closes_peers", "deepspeed_kills", "srun_tears_down"}
+# Of a program that finds nothing where the one before it failed.
+_LEFT_WITHOUT = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError"}
 _PLACE = re.compile(r"\{(\w+)\}")
-_ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
 
 
 def explain(story: Story) -> Diagnosis:
     """By rules alone. What they cannot tell is unknown."""
     told = suspects(story.events)
-    success = _success(story, told)
-    if success is not None:
-        return _healthy(story, success)
+    well = success(story, told)
+    if well is not None:
+        return _healthy(story, well, told)
     is_handled = Handled(story.events)
-    root = root_of([event for event in told if not is_handled(event)])
-    if root is None and told and _is_told_to_have_failed(story):
+    left = [event for event in told if not is_handled(event)]
+    root = root_of(left)
+    has_failed = _is_told_to_have_failed(story) or any(not is_muttered(event) for event in left)
+    if root is None and told and has_failed:
         root = told[-1]
+    if not has_failed and (root is None or Silence(story).is_only_muttered(root)):
+        return _silent(story)
     if root is None:
         return _unknown(story)
     return _failed(story, root, told)
@@ -41,71 +48,82 @@ def explain(story: Story) -> Diagnosis:
 def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
     """Of the last run that tells how it ended; a run that has just begun does not hide the one before it."""
     last = stories[-1], explain(stories[-1])
-    if last[1].verdict != "unknown" or last[1].rule == ABORTED or stories[-1].lines_read > JUST_BEGUN:
+    if _is_left_without(stories, last[1]):
+        before = stories[-2], explain(stories[-2])
+        return before if before[1].verdict == "failed" else last
+    if last[1].rule or stories[-1].lines_read > JUST_BEGUN or _has_worked(stories[-1]):
         return last
     earlier = ((story, explain(story)) for story in reversed(stories[:-1]))
-    return next((told for told in earlier if told[1].verdict != "unknown"), last)
+    return next((told for told in earlier if told[1].rule or told[1].verdict == "failed"), last)
 
 
-def _success(story: Story, told: Sequence[Event]) -> Event | None:
-    """The line that says that the run ended well, if nothing takes it back."""
-    successes = [event for event in story.events if event.hit.rule.role == "success"]
-    final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
-    if final:
-        return final[-1]
-    if any(event.hit.rule.name == ABORTED for event in story.events):
-        return None
-    if successes:
-        return successes[-1] if not _takes_back(successes[-1], told) else None
-    last = next((event for event in reversed(story.events) if event.hit.rule.name == "progress_iteration"), None)
-    if last is not None and _is_last_step(last) and not any(not is_muttered(event) for event in told):
-        return last
-    return None
+def _is_left_without(stories: Sequence[Story], last: Diagnosis) -> bool:
+    """A script went on to its next program, which misses what the one before was to leave."""
+    if len(stories) == 1 or last.reason not in _LEFT_WITHOUT or _has_worked(stories[-1]):
+        return False
+    before, after = (_programs(story) for story in stories[-2:])
+    begins_anew = stories[-1].events[0].hit.rule.role == "start"
+    return bool(before and after) and before.isdisjoint(after) and not begins_anew
 
 
-def _takes_back(success: Event, told: Sequence[Event]) -> bool:
-    after = [event for event in told if event.order > success.order and event.hit.rule.role == "cause"]
-    failing = [event for event in after if event.hit.rule.reason not in _ENDED_FROM_OUTSIDE and not is_muttered(event)]
-    return any(event.is_uncaught or event.hit.rule.strength >= 60 for event in failing)
+def _programs(story: Story) -> set[str]:
+    return {event.script for event in story.events if event.script}
 
 
-def _is_last_step(event: Event) -> bool:
-    words = event.hit.words
-    return words.get("total") is not None and words.get("step") == words["total"] and int(words["total"]) > 1
+def _has_worked(story: Story) -> bool:
+    return any(event.hit.rule.role == "progress" for event in story.events)
 
 
 def _is_told_to_have_failed(story: Story) -> bool:
-    return any(event.hit.rule.role == "wrapper" for event in story.events)
+    told = [event.hit.rule for event in story.events if event.hit.rule.role == "wrapper"]
+    return any(rule.strength >= LAUNCHER for rule in told)
 
 
-def _healthy(story: Story, success: Event) -> Diagnosis:
+def _healthy(story: Story, success: Event, told: Sequence[Event]) -> Diagnosis:
+    """What looks like a failure and was none is shown beside it."""
+    noise = [event.quote for event in told if not is_muttered(event)]
     return _diagnosis(
         story,
         "healthy",
         NOT_A_FAILURE,
         "The run ended well",
-        evidence=(success.quote,),
+        evidence=(success.quote, *noise[:2]),
         recovery=Recovery("none", "Nothing failed."),
         confidence=round(0.5 + success.hit.rule.strength / 200, 2),
         rule=success.hit.rule.name,
     )
 
 
-def _unknown(story: Story) -> Diagnosis:
+def _silent(story: Story) -> Diagnosis:
+    """Without an error: by what it had announced."""
     aborted = next((event for event in story.events if event.hit.rule.name == ABORTED), None)
     if aborted is not None:
         cause = "The run ended in order without reaching its target"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=(aborted.quote,), confidence=0.6, rule=ABORTED)
+    last = story.last_lines[-1:]
+    swept = [event.quote for event in story.events if event.hit.rule.name in _SWEEPING]
+    if swept:
+        cause = "The job was torn down from outside, and nothing in the log says why"
+        restart = Recovery("auto_restart", "The log shows no fault of the job before it.")
+        evidence = tuple(swept[:MOST_EVIDENCE])
+        return _diagnosis(story, "failed", "JobCancelled", cause, evidence=evidence, recovery=restart, confidence=0.3)
+    if Silence(story).is_midway:
+        cause = "The log stops in the midst of work, with neither an end nor an error"
+        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
+    nothing = Recovery("none", "Nothing failed, as far as the log tells.")
+    cause = "Nothing in the log tells of a failure, nor of work that was left undone"
+    return _diagnosis(story, "healthy", NOT_A_FAILURE, cause, evidence=last, recovery=nothing, confidence=0.4)
+
+
+def _unknown(story: Story) -> Diagnosis:
+    """A launcher tells of a failure, and nobody of its cause."""
     failed = [event.quote for event in story.events if event.hit.rule.role == "wrapper"]
     command = next((quote for quote in failed if _COMMAND.search(quote.text)), None)
     if command is not None:
         cause = "A command that the program ran failed, and nothing in the log says why"
         return _diagnosis(story, "failed", "CalledProcessError", cause, evidence=(command,), confidence=0.4)
-    if failed:
-        cause = "A launcher says that a process failed, and nothing in the log says why"
-        return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
-    cause = "The log stops in the midst of work, with neither an end nor an error"
-    return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=story.last_lines[-1:], confidence=0.3)
+    cause = "A launcher says that a process failed, and nothing in the log says why"
+    return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
 
 
 def _failed(story: Story, root: Event, told: Sequence[Event]) -> Diagnosis:
@@ -160,7 +178,8 @@ def _filled(sentence: str, event: Event) -> str:
 
 def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tuple[Quote, ...]:
     """The root's line, the statement that raised it, and other lines of the same reason that say it in other words."""
-    quotes = [root.quote]
+    quotes = [root.quote, *root.rest[:2]]
+    quotes += [event.quote for event in events if event.chain is not None and event.chain == root.chain][-1:]
     if root.raised_by is not None and root.raised_by.text.startswith(("raise", "assert")):
         quotes.append(root.raised_by)
     seen = {_DIGITS.sub("#", root.quote.text.strip())}
@@ -175,13 +194,15 @@ def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tu
 
 
 def _symptoms(root: Event, events: Sequence[Event]) -> tuple[Symptom, ...]:
+    """Each kind once: a launcher says in many lines that it ends what is left."""
     found: dict[str, Symptom] = {}
     for event in events:
         rule: Rule = event.hit.rule
         is_other = event.order > root.order and rule.role in ("cause", "cascade", "wrapper", "teardown")
-        if is_other and rule.name not in found and (rule.reason != root.hit.rule.reason or not rule.reason):
+        kind = rule.reason or f"{rule.role} {rule.family}"
+        if is_other and kind not in found and (rule.reason != root.hit.rule.reason or not rule.reason):
             quote = event.quote
-            found[rule.name] = Symptom(quote.line, quote.text, quote.file, rule.reason or UNKNOWN)
+            found[kind] = Symptom(quote.line, quote.text, quote.file, rule.reason or rule.name)
     return tuple(found.values())[:MOST_SYMPTOMS]
 
 

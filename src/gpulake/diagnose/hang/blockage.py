@@ -119,7 +119,8 @@ def _collectives(dumps: Dumps, by_rank: Mapping[int, Dump], sending: frozenset[s
         missing = tuple(
             rank
             for rank in groups[name].ranks
-            if rank not in by_rank or _entered(by_rank[rank], name, sending) < sequence
+            if rank not in by_rank
+            or (by_rank[rank].tells_of(name) and _entered(by_rank[rank], name, sending) < sequence)
         )
         if not missing:
             continue
@@ -196,7 +197,7 @@ def explain_hang(dumps: Dumps, diagnosis: Diagnosis | None = None) -> Diagnosis:
     """
     hang = find_hang(dumps)
     told = _from_dumps(hang, dumps)
-    if diagnosis is None or diagnosis.verdict == "unknown":
+    if diagnosis is None or diagnosis.is_silent:
         if diagnosis is None or told.verdict == "unknown":
             return told if diagnosis is None else replace(diagnosis, telemetry=(*diagnosis.telemetry, *told.telemetry))
         return replace(
@@ -229,18 +230,18 @@ def _from_dumps(hang: Hang, dumps: Dumps) -> Diagnosis:
         return Diagnosis("unknown", "unknown", UNKNOWN, cause, telemetry=tuple(facts))
     if hang.is_circular:
         cause = f"{_ranks(hang.missing)} wait for each other in different collectives: a deadlock."
-        action = Recovery("needs_code_fix", "the same order of collectives will block again")
+        action = Recovery("needs_code_fix", "The same order of collectives will block again.")
         remedy = "Let all ranks enter the collectives of their groups in the same order."
     elif hang.missing:
         cause = " ".join(_missed(head) for head in hang.heads) or (
             f"{_ranks(hang.missing)} did not finish a collective that their peers finished; the others wait."
         )
-        action = Recovery("auto_restart", "the ranks that are missing hang or are gone")
+        action = Recovery("auto_restart", "The ranks that are missing hang or are gone.")
         remedy = f"Look at {_ranks(hang.missing).lower()}: stack, node, GPU. If its node hangs again, drain it."
     else:
         first = min(pending, key=lambda item: item[1].created_ns)[1]
         cause = f"All ranks entered {_operation(first, dumps.groups.get(first.group))}, and none finished it."
-        action = Recovery("auto_restart", "nobody is missing: a link or a switch stalled")
+        action = Recovery("auto_restart", "Nobody is missing: a link or a switch stalled.")
         remedy = "Look for NIC, InfiniBand and NVLink errors on the nodes of this group."
     quotes = [Quote(1, _quoted(head.operation), head.file) for head in hang.heads]
     if not quotes:
@@ -276,7 +277,7 @@ def _mismatched(mismatch: Mismatch, facts: list[str]) -> Diagnosis:
         remedy="Find where these ranks take another branch: every rank must enter the same collectives in order.",
         evidence=(Quote(1, f"collective_seq_id {mismatch.sequence}: {mismatch.by_value[-1][0]}", mismatch.file),),
         rank=odd[0],
-        recovery=Recovery("needs_code_fix", "the ranks will disagree again"),
+        recovery=Recovery("needs_code_fix", "The ranks will disagree again."),
         confidence=0.9,
         method="telemetry",
         missing_ranks=(),

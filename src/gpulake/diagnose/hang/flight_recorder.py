@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ _PICKLE_HINT = (
 # _dump_12.json, nccl_trace_rank_12, trace.12.json
 _RANK = re.compile(r"(\d+)(?:\.json)?$", re.ASCII)
 _DUMP = re.compile(r"(?:dump|trace|rank|nccl|fr)\w*[._-]?\d+(?:\.json)?$", re.ASCII | re.IGNORECASE)
+_BACKEND = re.compile(r"^[a-z]+:", re.ASCII)  # nccl:all_reduce; other backends record theirs the same way
 _PEER = re.compile(r"(?P<verb>send|recv) (?P<own>\d+)(?:->|<-)(?P<peer>\d+)$", re.ASCII)
 
 
@@ -63,6 +64,10 @@ class Dump:
     completed: dict[str, int] = field(default_factory=dict)  # by group: the last of them that is over
     counters: dict[str, tuple[int, int]] = field(default_factory=dict)  # by group: both, as the process counts them
     sending: frozenset[str] = frozenset()  # groups that send and receive: their counters count that, too
+    is_full: bool = False  # its oldest entries were overwritten: of a group that it does not tell of, nothing is known
+
+    def tells_of(self, group: str) -> bool:
+        return not self.is_full or group in self.entered or group in self.counters
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ def read_dumps(paths: Sequence[Path]) -> Dumps:
         found[dump.rank] = dump
     if not found:
         raise InputError(notes[0].rstrip("."), _HINT)
-    return Dumps(tuple(found[rank] for rank in sorted(found)), tuple(notes))
+    return Dumps(tuple(_told_apart([found[rank] for rank in sorted(found)])), tuple(notes))
 
 
 def _files(path: Path) -> list[Path]:
@@ -127,9 +132,16 @@ def _read(file: Path) -> Dump:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError("it is no JSON, or was cut short") from error
-    if not isinstance(document, dict) or not isinstance(document.get("entries"), list):
+    if not isinstance(document, dict) or not _is_dump(document):
         raise ValueError("it is JSON, but no flight-recorder dump: it has no entries")
     return _dump(document, file)
+
+
+def _is_dump(document: dict[str, Any]) -> bool:
+    """A rank that waits in nothing may write no list of entries at all; it may be the one for which others wait."""
+    if "entries" not in document:
+        return isinstance(document.get("pg_config"), dict)
+    return isinstance(document["entries"], list)
 
 
 def _dump(document: dict[str, Any], file: Path) -> Dump:
@@ -138,12 +150,13 @@ def _dump(document: dict[str, Any], file: Path) -> Dump:
     if rank is None:
         raise ValueError("neither it nor its name says which rank it is of")
     groups = _groups(document.get("pg_config"))
-    entries = [entry for entry in document["entries"] if isinstance(entry, dict)]
+    entries = [entry for entry in document.get("entries", ()) if isinstance(entry, dict)]
+    batches = _batches(entries)
     entered: dict[str, int] = {}
     completed: dict[str, int] = {}
     pending = []
-    for entry, operation in _operations(entries, groups):
-        is_over = entry.get("retired") is True or operation.state == "completed"
+    for entry, operation in _operations(entries, groups, batches):
+        is_over = _is_over(entry) or batches.get((operation.group, operation.is_p2p, operation.sequence), False)
         if not is_over:
             pending.append(operation)
         if not operation.is_p2p:
@@ -158,7 +171,65 @@ def _dump(document: dict[str, Any], file: Path) -> Dump:
         completed=completed,
         counters=_counters(document.get("pg_status"), groups, entries),
         sending=frozenset(_group_name(entry) for entry in entries if entry.get("is_p2p") is True),
+        is_full=any(map(_is_over, entries)) and min((_whole(entry.get("record_id")) or 0) for entry in entries) > 0,
     )
+
+
+def _is_over(entry: Mapping[str, Any]) -> bool:
+    return entry.get("retired") is True or entry.get("state") == "completed"
+
+
+def _sequence(entry: Mapping[str, Any], is_p2p: bool) -> int | None:
+    """The oldest versions count sends and collectives by one number."""
+    return _whole(entry.get("p2p_seq_id" if is_p2p else "collective_seq_id", entry.get("seq_id")))
+
+
+def _batches(entries: list[dict[str, Any]]) -> dict[tuple[str, bool, int], bool]:
+    """By group, kind and number: whether operations that were entered at once are over.
+
+    PyTorch notes this of the batch alone, in an entry after those of its members, which look unfinished for ever.
+    """
+    sends = {(_group_name(entry), _sequence(entry, True)) for entry in entries if entry.get("is_p2p") is True}
+    found: dict[tuple[str, bool, int], bool] = {}
+    for entry in entries:
+        if not _is_batch(entry):
+            continue
+        group = _group_name(entry)
+        is_p2p = entry.get("is_p2p") is True or (group, _sequence(entry, True)) in sends
+        if (number := _sequence(entry, is_p2p)) is not None:
+            found[group, is_p2p, number] = _is_over(entry)
+    return found
+
+
+def _is_batch(entry: Mapping[str, Any]) -> bool:
+    return _operation_name(entry) == "coalesced"
+
+
+def _operation_name(entry: Mapping[str, Any]) -> str:
+    return _BACKEND.sub("", label(entry.get("profiling_name", ""), 64))
+
+
+def _told_apart(dumps: list[Dump]) -> Iterator[Dump]:
+    """Groups that were split off another may share a name: a number behind it tells them apart."""
+    members: dict[str, set[tuple[int, ...]]] = {}
+    for dump in dumps:
+        for name, group in dump.groups.items():
+            members.setdefault(name, set()).add(tuple(sorted(group.ranks)))
+    shared = {name: sorted(sets) for name, sets in members.items() if len(sets) > 1}
+    for dump in dumps:
+        new = {
+            name: f"{name}#{shared[name].index(tuple(sorted(group.ranks))) + 1}" if name in shared else name
+            for name, group in dump.groups.items()
+        }
+        yield replace(
+            dump,
+            groups={new[name]: replace(group, name=new[name]) for name, group in dump.groups.items()},
+            pending=tuple(replace(one, group=new.get(one.group, one.group)) for one in dump.pending),
+            entered={new.get(name, name): number for name, number in dump.entered.items()},
+            completed={new.get(name, name): number for name, number in dump.completed.items()},
+            counters={new.get(name, name): both for name, both in dump.counters.items()},
+            sending=frozenset(new.get(name, name) for name in dump.sending),
+        )
 
 
 def _groups(config: object) -> dict[str, Group]:
@@ -191,9 +262,9 @@ def _counters(told: object, groups: Mapping[str, Group], entries: list[dict[str,
             names = in_order
     found = {}
     for number, row in told.items():
-        enqueued, over = row.get("last_enqueued_collective"), row.get("last_completed_collective")
+        enqueued, over = _whole(row.get("last_enqueued_collective")), _whole(row.get("last_completed_collective"))
         name = names.get(number)
-        if name and isinstance(enqueued, int) and isinstance(over, int):
+        if name and enqueued is not None and over is not None:
             found[name] = (enqueued, over)
     return found
 
@@ -204,22 +275,23 @@ def _group_name(entry: Mapping[str, Any]) -> str:
 
 
 def _operations(
-    entries: list[dict[str, Any]], groups: Mapping[str, Group]
+    entries: list[dict[str, Any]], groups: Mapping[str, Group], batches: Mapping[tuple[str, bool, int], bool]
 ) -> Iterator[tuple[dict[str, Any], Operation]]:
     for entry in entries:
         group = _group_name(entry)
-        is_p2p = entry.get("is_p2p") is True
-        sequence = entry.get("p2p_seq_id" if is_p2p else "collective_seq_id")
-        if not isinstance(sequence, int):
+        is_p2p = entry.get("is_p2p") is True or (
+            _is_batch(entry) and (group, True, _sequence(entry, True)) in batches  # not all versions mark the batch
+        )
+        sequence = _sequence(entry, is_p2p)
+        if sequence is None:
             continue
-        name = label(entry.get("profiling_name", ""), 64).removeprefix("nccl:")
+        name = _operation_name(entry)
         peer = None
         if is_p2p and (found := _PEER.match(name)):
             members = groups[group].ranks if group in groups else ()
             place = int(found["peer"])
             peer = members[place] if place < len(members) else None
             name = found["verb"]
-        created = entry.get("time_created_ns")
         yield (
             entry,
             Operation(
@@ -227,7 +299,7 @@ def _operations(
                 sequence=sequence,
                 name=name,
                 state=label(entry.get("state", ""), 32),
-                created_ns=created if isinstance(created, int) else 0,
+                created_ns=_whole(entry.get("time_created_ns")) or 0,
                 input_sizes=_sizes(entry.get("input_sizes")),
                 output_sizes=_sizes(entry.get("output_sizes")),
                 dtype=_first(entry.get("input_dtypes")),
@@ -235,6 +307,13 @@ def _operations(
                 peer=peer,
             ),
         )
+
+
+def _whole(told: object) -> int | None:
+    """A whole number; the recorder's own JSON has some of them as text."""
+    if isinstance(told, str) and re.fullmatch(r"-?\d{1,19}", told, re.ASCII):
+        return int(told)
+    return told if isinstance(told, int) and not isinstance(told, bool) else None
 
 
 def _sizes(told: object) -> str:

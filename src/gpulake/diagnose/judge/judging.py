@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -107,7 +106,7 @@ def _answered(diagnosis: Diagnosis, answer: dict[str, Any], question: Question) 
         raise NoAnswer("it cannot tell either")
     cause, remedy = (_sentence(answer, name, most, question) for name, most in _SENTENCES)
     confidence = answer.get("confidence")
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not math.isfinite(confidence):
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not abs(confidence) <= 100:
         raise NoAnswer("its confidence is no number")
     return replace(
         diagnosis,

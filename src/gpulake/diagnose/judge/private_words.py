@@ -9,15 +9,17 @@ from importlib.resources import files
 
 import re2
 
-from gpulake.diagnose.judge.secret_words import SECRET, Span
+from gpulake.diagnose.judge.secret_words import SECRET, SEPARATOR, Span, groups
 
 EMAIL, USER, HOST, IP, MAC, ID, PATH = "EMAIL", "USER", "HOST", "IP", "MAC", "ID", "PATH"
 SHOWN = "SHOWN"  # known to be public: no later finder looks at it
 
 _PUBLIC = tomllib.loads(files("gpulake.diagnose.judge").joinpath("public_words.toml").read_text(encoding="utf-8"))
-PUBLIC_HOSTS, DOCUMENTATION, COMMON, _PUBLIC_TREES, _STRONG_ENDS, _WEAK_ENDS = (
-    frozenset(_PUBLIC[name]) for name in ("hosts", "documentation", "common", "trees", "strong_ends", "weak_ends")
+PUBLIC_HOSTS, DOCUMENTATION, COMMON, _PUBLIC_TREES, _SOURCE_TREES, _STRONG_ENDS, _WEAK_ENDS = (
+    frozenset(_PUBLIC[name])
+    for name in ("hosts", "documentation", "common", "trees", "source_trees", "strong_ends", "weak_ends")
 )
+_COMPILED = (".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".c")
 SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - a name that logs hold
 
 
@@ -29,7 +31,8 @@ _URL = re2.compile(
     r"(/[^\s?#\"'<>\\)(\]\[{}]*)?"
     r"([?#][^\s\"'<>]*)?"
 )
-_EMAIL = re2.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re2.compile(r"[\w.+%-]+(?:@|%40)[\w-]+(?:\.[\w-]+)+")
+_CALLED = re2.compile(r"([A-Z][\w'.-]*(?: [A-Z][\w'.-]*){0,3}) <[^<>\s]+@[^<>\s]+>")
 _AT = re2.compile(r"([A-Za-z_][\w.-]*)@([A-Za-z0-9_][\w.-]*)")
 _UUID = re2.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _SERIAL = re2.compile(r"(?i)\bserial(?:[ _-]?(?:number|no))?\b[\s\"':=#.]+([A-Za-z0-9-]{6,})")
@@ -37,43 +40,65 @@ _MAC = re2.compile(r"[0-9a-fA-F]{2}(?:[:-][0-9a-fA-F]{2}){5,}")
 _IP4 = re2.compile(r"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}")
 _IP6 = re2.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
 
-_PLACE = r"[^\s\"'`<>|:;,()\[\]{}=*?\\/]+"
+# What a place is called. An equals sign and brackets may be in the middle of it: day=7, shard_{0..9}.
+_LETTER = r"(?:[^\s\"'`<>|:;,()\[\]{}=*?\\/]|\{[^\s\"'{}/]*\}|\[[^\s\"'\[\]/]*\])"
+_PLACE = rf"{_LETTER}(?:=?{_LETTER})*"
 _PATH = re2.compile(
-    rf"(?:~[\w.-]*|\.{{1,2}})?(?:/+{_PLACE})+/?"
+    rf"(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?(?:/+{_PLACE})+/?"
     r"|[A-Za-z]:\\+[^\s\"'<>|;,()]+"
     r"|\\\\[\w.-]+\\[^\s\"'<>|;,()]+"
 )
+_QUOTED_PATH = re2.compile(r"'([~.]?/[^']*)'|\"([~.]?/[^\"]*)\"")
 _RELATIVE = re2.compile(rf"{_PLACE}(?:/{_PLACE})+\.[A-Za-z][A-Za-z0-9]{{0,7}}\b")
 _SYSTEM = re2.compile(
-    r"/(?:usr|lib|lib64|bin|sbin|proc|sys|etc|opt/conda|opt/nvidia|var/log)(?:/.*)?"
-    r"|/dev(?:/[a-z0-9-]+)?/?|/(?:tmp|home|mnt|data|scratch)/?"
+    r"/(?:usr/(?:bin|sbin|lib\w*|include|share|src)|lib|lib64|bin|sbin|proc|sys|etc|opt/nvidia)(?:/.*)?"
+    r"|/(?:usr/local|opt/conda)(?:/(?:bin|sbin|lib\w*|include|share|cuda[^/]*|nvidia|nccl|mpi|openmpi|ompi)(?:/.*)?)?/?"
+    r"|/dev(?:/[a-z0-9-]+)?/?|/(?:usr|opt|tmp|home|mnt|data|scratch|var|var/log)/?"
+    r"|/var/log/(?:messages|syslog|dmesg|kern\.log|nvidia[^/]*)"
 )
 _PACKAGES = re2.compile(r"/(?:site-packages|dist-packages)(?:/|$)")
 _EXTENSION = re2.compile(r"\.[A-Za-z][A-Za-z0-9]{0,8}(?:\.(?:gz|zst|bz2|xz|[0-9]+))?$")
 _HOME = re2.compile(r"(?i)[/\\](?:home|users)[/\\]+([^\s/\\\"'<>:;,()\[\]{}]+)")
 
-_SEPARATED = r"[\\\"']*\s*[=:]\s*[\\\"']*"
+_SEPARATED = rf"[\\\"']*{SEPARATOR}[\\\"']*"
 _NAME = r"([A-Za-z_][\w.-]*)"
+_HOST = r"([A-Za-z0-9][\w.-]*(?:\[[0-9,-]+\])?)"
+_NUMBERED = r"([A-Za-z][\w.-]*[0-9][\w.-]*(?:,[A-Za-z][\w.-]*)*)"
 _USERS = re2.compile(
-    rf"(?i)\b(?:user|username|user_name|userid|logname|owner|login|account|submitted by|uid){_SEPARATED}{_NAME}"
+    rf"(?i)(?:\b|_)(?:user|username|user_name|userid|logname|owner|login|account|submitted by|uid){_SEPARATED}{_NAME}"
     rf"|\buid=[0-9]+\({_NAME}\)"
     rf"|(?i)\b(?:by|for|as) user {_NAME}"
+    rf"|(?i)\b(?:submitted|started|cancelled|owned) by {_NAME}"
+    rf"|(?i)\blogged in as:? {_NAME}(?: \(([\w.-]+)\))?"
+    rf"|\b(?:Accepted|Failed) \w+ for (?:invalid user )?{_NAME}|\bsudo: +{_NAME} :"
     rf"|(?i)\s--?(?:user|username|login|account)[= ]{_NAME}"
+    r"|(?:^|\s)[dl-][rwxsStT-]{9}[.+@]?\s+[0-9]+\s+([A-Za-z_][\w.-]*)\s+([A-Za-z_][\w.-]*)\s"  # ls -l
 )
 _HOSTS = re2.compile(
-    rf"(?i)\b(?:host|hostname|node|nodename|nodelist|nodeid|master_addr|server|endpoint|rdzv_endpoint|address|addr|fqdn"
-    rf"|slurm\w*node\w*){_SEPARATED}([A-Za-z0-9][\w.-]*(?:\[[0-9,-]+\])?)"
-    r"|(?i)\b(?:on|from|to) (?:host|node|server|machine) ([A-Za-z0-9][\w.-]*)"
-    r"|\bON ([A-Za-z0-9][\w.-]*) CANCELLED"
+    rf"(?i)(?:\b|_)(?:host|hostname|node|nodename|nodelist|nodeid|master_addr|server|endpoint|rdzv_endpoint|address|addr"
+    rf"|fqdn|slurm\w*node\w*){_SEPARATED}{_HOST}"
+    rf"|(?i)--?[\w-]*(?:addr|address|endpoint|host|hostname|nodelist|server)[= ]+{_HOST}"
+    rf"|(?i)\b(?:on|from|to) (?:host|node|server|machine) {_HOST}"
+    rf"|(?i)\bresolve (?:host|hostname):? {_HOST}"
+    rf"|(?i)\b(?:nodes?|hosts?) ['\"]?{_NUMBERED}"
+    rf"|\bON {_HOST} CANCELLED"
+    rf"|\b(?:srun|mpirun|prun|orted|slurmstepd): (?:error|warning): {_HOST}: "
     r"|^([A-Za-z][\w.-]*):[0-9]+:[0-9]+ \["
     r"|^([A-Za-z][\w.-]*):[0-9]+:[0-9]+ NCCL"
+    r"|^\[([A-Za-z][\w.-]*):[0-9]+\] (?:\*\*\*|\[ ?[0-9]+\])"  # Open MPI
     r"|\[([A-Za-z][\w.-]*)\]:[0-9]{2,5}\b"
     r"|^[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} ([A-Za-z0-9][\w.-]*) "
     r"|^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,+Z-]+ ([A-Za-z0-9][\w.-]*) (?:kernel|systemd|slurmd|sshd|nvidia)\S*:"
     r"|\b((?:ip|gpu|node|dgx|hgx|compute|worker|host|rack|nid|cn|gn)(?:-[a-z0-9]+)*-[0-9][a-z0-9-]*)\b"
     r"|\b([a-z0-9]+(?:-[a-z0-9]+)*-(?:gpu|node|dgx|hgx|compute|worker|host|rack|nid)s?[a-z0-9]*(?:-[a-z0-9]+)*)\b"
     r"|\b((?:node|nid|dgx|hgx|compute|gpunode|gpu-?node)[0-9]{2,}[a-z0-9-]*)\b"
+    # Of Kubernetes and of object stores, which are named after what is done there.
+    r"|(?i)\b(?:pods?|namespace|deployment|statefulset|daemonset|pytorchjob|mpijob)[\\\"' ]*[/:= ][\\\"' ]*"
+    r"([a-z0-9]+(?:-[a-z0-9.]+)+)"
+    r"|(?i)bucket(?:[_ ]?name)?[\\\"']*(?::|=| )\s*[\\\"']*([a-z0-9][a-z0-9.]*-[a-z0-9.-]+)"
 )
+# Launchers such as pdsh put the machine before each line; so do loggers with other things that have a number.
+_LINE_OF = re2.compile(r"^([a-z][a-z0-9-]*[0-9][a-z0-9-]*): \S")
 _DOTTED = re2.compile(r"[A-Za-z0-9_](?:[\w-]*[\w])?(?:\.[A-Za-z0-9](?:[\w-]*[\w])?)+")
 
 
@@ -82,19 +107,22 @@ def addresses(text: str) -> Iterator[Span]:
     for match in _URL.finditer(text):
         if match.start(2) >= 0 and match.end(2) > match.start(2):
             yield match.start(2), match.end(2), SECRET
-        host = match.group(3).lower()
+        host = match.group(3).lower().rstrip(".")
         is_shown = host in PUBLIC_HOSTS or _is_own_address(host.strip("[]"))
         yield match.start(1), match.end(1), SHOWN
         if host:
-            yield match.start(3), match.end(3), SHOWN if is_shown else HOST
+            yield match.start(3), match.start(3) + len(host), SHOWN if is_shown else HOST
         path = match.group(5)
         if path and len(path) > 1:
             yield (match.start(5), match.end(5), SHOWN) if host in DOCUMENTATION else _within(match.start(5), path)
         if match.start(6) >= 0 and match.end(6) - match.start(6) > 1:
-            yield match.start(6) + 1, match.end(6), SECRET
+            is_shown = host in DOCUMENTATION and match.group(6)[0] == "#"
+            yield match.start(6) + 1, match.end(6), SHOWN if is_shown else SECRET
 
 
 def mails(text: str) -> Iterator[Span]:
+    for match in _CALLED.finditer(text):
+        yield match.start(1), match.end(1), USER
     for match in _EMAIL.finditer(text):
         yield match.start(), match.end(), EMAIL
 
@@ -118,18 +146,33 @@ def numbers(text: str) -> Iterator[Span]:
     """Addresses of a network."""
     for match in _MAC.finditer(text):
         yield match.start(), match.end(), MAC
-    for pattern in (_IP6, _IP4):
-        for match in pattern.finditer(text):
-            start, end = match.span()
-            while end > start and text[end - 1] in ".:" and not text[start:end].endswith("::"):
-                end -= 1
-            if _joins(text, start - 1) or _joins(text, end):
-                continue
-            if _is_address(text[start:end]) and not _is_own_address(text[start:end]):
-                yield start, end, IP
+    for match in _IP6.finditer(text):
+        start, end = _longest_address(text, *match.span())
+        if end > start and not _is_own_address(text[start:end]):
+            yield start, end, IP
+    for match in _IP4.finditer(text):
+        start, end = match.span()
+        is_longer = text[start - 1 : start].isdigit() or text[end : end + 1].isdigit()
+        if not is_longer and _is_address(match.group()) and not _is_own_address(match.group()):
+            yield start, end, IP
+
+
+def _longest_address(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without an interface before it and a port behind it: eth0:fd00::17:29500. Empty if there is none."""
+    while end > start and text[end - 1] in ".:" and not text[start:end].endswith("::"):
+        end -= 1
+    starts = (start, text.find(":", start, end) + 1)
+    for first, last in ((first, last) for last in (end, text.rfind(":", start, end)) for first in starts):
+        is_apart = not _joins(text, first - 1) and not _joins(text, last)
+        if is_apart and first < last and _is_address(text[first:last]):
+            return first, last
+    return start, start
 
 
 def paths(text: str) -> Iterator[Span]:
+    for start, end in groups(_QUOTED_PATH, text):
+        if " " in text[start:end] and text.count("/", start, end) > 1:
+            yield start, end, PATH
     for match in _PATH.finditer(text):
         if not _is_amount(text, match.start()) and not _is_public(match.group()):
             yield _within(match.start(), match.group())
@@ -150,6 +193,8 @@ def users(text: str) -> Iterator[Span]:
 
 def hosts(text: str) -> Iterator[Span]:
     yield from _named(_HOSTS, text, HOST)
+    if (before := _LINE_OF.match(text)) and before.group(1).rstrip("-0123456789") not in COMMON:
+        yield before.start(1), before.end(1), HOST
     for match in _DOTTED.finditer(text):
         name, end = match.group(), match.end()
         if text[end : end + 1] in ("(", "_", "=", "[") or text[match.start() - 1 : match.start()] in (".", "_", "@"):
@@ -193,7 +238,11 @@ def _within(start: int, path: str) -> Span:
 def _is_public(path: str) -> bool:
     """Of a library's own sources, as compilers and loggers write them."""
     places = [place for place in path.split("/") if place not in (".", "..")]
-    return path[:1] != "/" and len(places) > 1 and places[0] in _PUBLIC_TREES
+    if path[:1] in "/~$" or len(places) < 2:
+        return False
+    if places[0] in _SOURCE_TREES:  # anybody's may be called so
+        return places[1] in _PUBLIC_TREES or path.endswith(_COMPILED)
+    return places[0] in _PUBLIC_TREES
 
 
 def _is_amount(text: str, start: int) -> bool:

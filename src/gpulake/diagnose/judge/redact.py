@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import re2
@@ -15,6 +16,7 @@ TEXT = "TEXT"  # what already looks like a placeholder
 MOST_KEY_LINES = 120
 MOST_NAMES = 500
 LEAST_NAME = 3
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # as many characters as before
 
 Finder = Callable[[str], Iterator[Span]]
 
@@ -113,16 +115,18 @@ class Redactor:
         for word in (name, first) if is_own else (name,):
             is_name = len(word) >= LEAST_NAME and word.lower() not in COMMON and not word.isdigit()
             if is_name and len(self._names) < MOST_NAMES:
-                self._names.setdefault(word, kind)
+                self._names.setdefault(word.translate(_SMALL), kind)
 
     def _known(self, text: str) -> Iterator[Span]:
+        """However they are written, and as parts of other names: anna's run is called Anna_7b."""
+        small = text.translate(_SMALL)
         for name, kind in self._names.items():
-            start = text.find(name)
+            start = small.find(name)
             while start >= 0:
                 end = start + len(name)
-                if not _joins(text, start - 1) and not _joins(text, end):
+                if not _is_within_word(text, start, end, kind):
                     yield start, end, kind
-                start = text.find(name, end)
+                start = small.find(name, end)
 
 
 def _pieces(text: str, finders: Sequence[Finder]) -> list[tuple[str, str]]:
@@ -174,5 +178,7 @@ def _body_after(lines: Sequence[str], begin: int) -> set[int]:
     return set(range(begin + 1, body))
 
 
-def _joins(text: str, place: int) -> bool:
-    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+def _is_within_word(text: str, start: int, end: int, kind: str) -> bool:
+    """A machine with another number is another machine; a person with a number is the same one."""
+    before, behind = text[max(0, start - 1) : start], text[end : end + 1]
+    return before.isalpha() or behind.isalpha() or (kind == HOST and (before.isdigit() or behind.isdigit()))

@@ -48,24 +48,31 @@ _TOKEN = re2.compile(
 _NAMES = (
     r"passw(?:or)?d|passphrase|passcode|pwd|secrets?|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key"
     r"|(?:auth|access|refresh|session|security|bearer|vault|hf|hub|github|gitlab|wandb|slack|bot|api|id|user)[_-]?token"
-    r"|client[_-]?secret|credentials?|auth[_-]?key|authkey|account[_-]?key|signing[_-]?key|encryption[_-]?key"
+    r"|(?:github|gitlab|git|azure|ado)[_-]?pat|client[_-]?secret|credentials?|auth[_-]?key|authkey|account[_-]?key|signing[_-]?key|encryption[_-]?key"
 )
 # Quoted, quoted within a quoted text, or up to the next space: a value may hold commas and brackets.
 _VALUE = r'(?:[bruf]?"((?:[^"\\]|\\.)+)"|[bruf]?\'((?:[^\'\\]|\\.)+)\'|\\"([^"\\]+)\\"|(\S+))'
-_NAMED = re2.compile(rf"(?i)(?:{_NAMES})[\w.-]*[\\\"'\]]*\s*(?:=>|:=|==|=|:)\s*{_VALUE}")
+# Between a name and its value: as programs, settings, tables, markup and addresses write it; Megatron writes dots.
+SEPARATOR = r"\s*(?:=>|->|:=|==|=|:|\||%3D|%3A|\\u003[ad]|\.{3,})\s*"
+_NAMED = re2.compile(
+    rf"(?i)(?:{_NAMES})[\w-]*(?:\.\w[\w-]*)*(?:[\\\"'\]]*{SEPARATOR}(?:!!\w+\s+)?|[\\\"']+\s*,\s*|>){_VALUE}"
+)
 _FLAG = re2.compile(rf"(?i)--?[\w-]*(?:{_NAMES})(?:[_-]\w+)*\s+{_VALUE}")
 _TOKEN_FLAG = re2.compile(rf"(?i)--?[\w-]*token\s+{_VALUE}")
 _HEADER = re2.compile(
     r"(?i)authorization[\\\"']*\s*[:=]\s*[\\\"']*(?:(?:bearer|basic|token|digest|negotiate)\s+)?([^\s\"'\\]+)"
     r"|\b(?:set-)?cookie[\\\"']*\s*[:=]\s*(\S.*)"
-    r"|\bsshpass\s+-p\s*(\S+)"
+    r"|\b(?:sshpass|docker|podman|helm|mysql\w*|mongo\w*|redis-cli)\s(?:.*?\s)?-(?:p|a)\s*(\S+)"
+    r"|--from-literal[= ]\S+?=(\S+)"
     r"|\bcurl\b.*?\s(?:-u|--user)[\s=]*(\S+:\S+)"
 )
 _SCHEME = re2.compile(r"(?i)\b(?:bearer|basic|token)\s+([\w.~+/=-]{8,})")
+_PROSE = re2.compile(rf"(?i)\b(?:{_NAMES}|api key|token)\s+(?:is\s+)?{_VALUE}")
 # Names that are mostly harmless (a key of a dictionary, a token of a text): the value itself must look like a secret.
 _WEAK = re2.compile(
     rf"(?i)(?:key|token|auth|session|cookie|cred|signature|sig|salt|hash|nonce|pass)[\w-]*[\\\"'\]]*\s*[=:]\s*{_VALUE}"
 )
+_AWS_SECRET = re2.compile(r"(?:^|[^\w/+])([A-Za-z0-9/+]{40})(?:[^\w/+]|$)")
 _RUN = re2.compile(r"[A-Za-z0-9+/_=-]{20,}")
 _ALPHANUMERIC = re2.compile(r"[A-Za-z0-9]+")
 
@@ -78,11 +85,11 @@ def tokens(text: str) -> Iterator[Span]:
 def named(text: str) -> Iterator[Span]:
     """Values of settings, flags and headers whose name says what they are."""
     for pattern in (_NAMED, _HEADER):
-        for start, end in _groups(pattern, text):
+        for start, end in groups(pattern, text):
             if not _is_nothing(text[start:end]):
                 yield start, end, SECRET
     for pattern in (_FLAG, _TOKEN_FLAG):
-        for start, end in _groups(pattern, text):
+        for start, end in groups(pattern, text):
             value = text[start:end]
             is_count = pattern is _TOKEN_FLAG and _is_number(value)
             if not _is_nothing(value) and not value.startswith("-") and not is_count:
@@ -91,10 +98,11 @@ def named(text: str) -> Iterator[Span]:
 
 def likely(text: str) -> Iterator[Span]:
     """Values that look like a secret after a name that could be one's."""
-    for start, end in _groups(_SCHEME, text):
-        if _is_mixed(text[start:end]):
-            yield start, end, SECRET
-    for start, end in _groups(_WEAK, text):
+    for pattern in (_SCHEME, _PROSE):
+        for start, end in groups(pattern, text):
+            if end - start >= 6 and _is_mixed(text[start:end]):
+                yield start, end, SECRET
+    for start, end in groups(_WEAK, text):
         value = text[start:end].rstrip(",;)]}\"'")
         if len(value) >= 8 and _is_mixed(value) and "/" not in value[:1]:
             yield start, start + len(value), SECRET
@@ -102,6 +110,9 @@ def likely(text: str) -> Iterator[Span]:
 
 def random_runs(text: str) -> Iterator[Span]:
     """Long runs of letters and digits that nobody would have typed. A mangled C++ symbol is none: it tells a lot."""
+    for match in _AWS_SECRET.finditer(text):
+        if _is_scrambled(match.group(1)):
+            yield match.start(1), match.end(1), SECRET
     for match in _RUN.finditer(text):
         run = match.group()
         if "_Z" not in run[:3] and _is_random(run):
@@ -118,7 +129,7 @@ def is_key_end(line: str) -> bool:
     return re2.fullmatch(r"[A-Za-z0-9+/]{1,}={0,2}", line.strip()) is not None
 
 
-def _groups(pattern: re2._Regexp, text: str) -> Iterator[tuple[int, int]]:
+def groups(pattern: re2._Regexp, text: str) -> Iterator[tuple[int, int]]:
     """Where the first group that matched lies."""
     for match in pattern.finditer(text):
         for group in range(1, pattern.groups + 1):
@@ -155,6 +166,12 @@ def _is_random(run: str) -> bool:
         return False
     has_cases = longest.lower() != longest and longest.upper() != longest
     return has_cases or digits / len(longest) >= 0.15
+
+
+def _is_scrambled(text: str) -> bool:
+    """As base64 is, and no path: capitals and digits in the middle of words, hardly a letter twice."""
+    is_mixed = sum(map(str.isupper, text)) >= 6 and sum(map(str.islower, text)) >= 6 and any(map(str.isdigit, text))
+    return is_mixed and _entropy(text) >= 4.2
 
 
 def _entropy(text: str) -> float:

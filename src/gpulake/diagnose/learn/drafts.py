@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from gpulake.core.diagnosis import Action
 from gpulake.core.errors import UsageError
 from gpulake.diagnose.learn.candidates import Candidate, agreed_recovery
-from gpulake.diagnose.learn.naming import name_for
 from gpulake.diagnose.learn.proposals import generalised, message, plain, tokens, whole_line
 from gpulake.diagnose.learn.trials import MODEL_STRENGTH, MOST_WORDS
 from gpulake.diagnose.rulebook.book import Rulebook
@@ -42,7 +42,7 @@ def rule_draft(
         role=role,
         matches=(one,),
         reason=reason if role in EXPLAINING else "",
-        cause=_sentence(cause or _first(rule.cause for rule in alike) or reason),
+        cause=_sentence(cause or _told(one)),
         remedy=_sentence(remedy or _first(rule.remedy for rule in alike)),
         recovery=recovery or agreed_recovery(reason, known),  # type: ignore[arg-type]
         source=_sentence(source),
@@ -80,6 +80,11 @@ def _words(line: str) -> str:
     return " ".join(token.text for token in tokens(message(line)) if not token.kind)
 
 
+def _told(line: str) -> str:
+    """What the line says, without what differs from job to job. Other rules of the reason have causes of their own."""
+    return "".join("…" if token.kind and token.kind != "gap" else token.text for token in tokens(message(line)))
+
+
 def _sentence(words: str) -> str:
     """Braces stand for groups of the pattern, and words that were said of one case have none."""
     return plain(words).replace("{", "(").replace("}", ")")[:MOST_WORDS]
@@ -94,3 +99,13 @@ def _strength(line: str, known: Sequence[Rule], most: int) -> int:
     hits = Rulebook(known).hits(line)
     strongest = max((hit.rule.strength for hit in hits if hit.rule.role in EXPLAINING), default=0)
     return min(max(PERSON_STRENGTH, strongest + 5), most)
+
+
+def name_for(text: str, taken: Iterable[str]) -> str:
+    """A name for a rule from the words of its line."""
+    words = re.findall(r"[a-z]{2,}", text.lower())[:6]
+    stem = "_".join(("learned", *words))[:50].rstrip("_")
+    used = set(taken)
+    if stem not in used:
+        return stem
+    return next(name for number in range(2, len(used) + 3) if (name := f"{stem}_{number}") not in used)

@@ -6,11 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE
 from gpulake.diagnose.learn.candidates import Proof
-from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 MOST_LINES = 200_000  # of healthy logs, the newest ones
 
@@ -102,11 +104,12 @@ def _confirmed(lake: Lake) -> dict[str, str]:
 
 
 def _healthy(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> dict[str, str]:
-    """Diagnoses of healthy logs, each with its log: a person's word counts more than the verdict."""
+    """Diagnoses of healthy logs, each with its log: a person's word counts more than the verdict. A log that merely
+    tells of no failure proves nothing: it may hold the line that a rule is wanted for."""
     found = {}
     for row in diagnoses:
         said = confirmed.get(str(row.get("incident_id")))
-        if (said == NOT_A_FAILURE) if said else (row.get("verdict") == "healthy"):
+        if (said == NOT_A_FAILURE) if said else (row.get("verdict") == "healthy" and row.get("rule")):
             found[str(row.get("diagnosis_id"))] = str(row.get("log"))
     return found
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
@@ -18,7 +18,9 @@ from gpulake.diagnose.learn.ground import past
 from gpulake.diagnose.learn.trials import examined, failures
 from gpulake.diagnose.rulebook.book import compiled, shipped_rules
 from gpulake.diagnose.rulebook.rule import Rule
-from gpulake.lake import Lake
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 State = Literal["candidate", "approved", "rejected", "retired"]
 STATES: tuple[str, ...] = get_args(State)
@@ -71,6 +73,8 @@ def every(lake: Lake) -> list[Learned]:
         except (KeyError, ValueError, TypeError, AttributeError):
             continue  # not a row of ours, or cut short
         before = found.get(read.rule_id)
+        if before and before.state not in FOLLOWS[read.state]:
+            continue  # two decided at once: the first one counts
         if before and read.state != "candidate":
             read = replace(read, proposed_by=before.proposed_by, proposed_at=before.proposed_at)
         found[read.rule_id] = read
@@ -134,7 +138,11 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
 def decide(
     lake: Lake, clock: Clock, one: Learned, state: State, by: str, note: str = "", allow_silencing: bool = False
 ) -> Learned:
-    """Approves, rejects or retires. At approval every check runs again, against the rules of then."""
+    """Approves, rejects or retires what was looked at. At approval every check runs again, on the rules of then."""
+    now = next((known for known in every(lake) if known.rule_id == one.rule_id), None)
+    if now is None or (now.state, now.changed_at, now.definition) != (one.state, one.changed_at, one.definition):
+        became = f"is {now.state} by {label(now.changed_by, 80)}" if now else "is gone"
+        raise UsageError(f"{one.name} {became} since you looked at it", "look again: gpulake rules review")
     if one.state not in FOLLOWS[state]:
         raise UsageError(f"{one.name} is {one.state}: it cannot become {state}", f"only: {' or '.join(FOLLOWS[state])}")
     checks = one.checks
@@ -176,12 +184,14 @@ def _read(row: dict[str, Any]) -> Learned:
     definition = _document(row["definition"])
     if row["kind"] not in get_args(Kind) or row["state"] not in STATES or not isinstance(definition, dict):
         raise ValueError("unknown kind, state or definition")
-    checks = tuple(Check(**check) for check in _document(row.get("checks")) or ())
     changed_at = datetime.fromisoformat(row["changed_at"])
+    if changed_at.tzinfo is None:
+        raise ValueError("a time without a zone")
     rule, trouble = None, ""
     try:
         rule = rule_of(definition)
-        compiled(rule.pattern)
+        for pattern in (rule.pattern, rule.unless, rule.traceback):
+            compiled(pattern)
     except (ValueError, TypeError) as error:
         rule, trouble = None, label(error, 300)
     return Learned(
@@ -190,7 +200,7 @@ def _read(row: dict[str, Any]) -> Learned:
         state=cast("State", row["state"]),
         name=str(row["name"]),
         definition=definition,
-        checks=checks,
+        checks=_checks(row.get("checks")),
         proposed_by=str(row["changed_by"]),
         proposed_at=changed_at,
         changed_by=str(row["changed_by"]),
@@ -200,6 +210,16 @@ def _read(row: dict[str, Any]) -> Learned:
         rule=rule,
         trouble=trouble,
     )
+
+
+def _checks(value: Any) -> tuple[Check, ...]:
+    """As far as they can be read: what another version wrote of them must not cost the rule."""
+    try:
+        listed = _document(value)
+    except ValueError:
+        return ()
+    checks = [check for check in listed if isinstance(check, dict)] if isinstance(listed, list) else []
+    return tuple(Check(str(one.get("check")), one.get("passed") is True, str(one.get("says") or "")) for one in checks)
 
 
 def _document(value: Any) -> Any:

@@ -7,7 +7,7 @@ would hang those is refused as well. The reading is coarse: RE2 has accepted the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpulake.diagnose.rulebook.book import compiled
@@ -22,6 +22,7 @@ _SET = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
 _CLASS_ESCAPES = "dDwWsSpPC"
 _PLACE_ESCAPES = "bBAz"
+_BLANK_ESCAPES = "afnrtv"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,12 @@ def parsed(pattern: str) -> Choice:
 
 def fixed_characters(pattern: str) -> int:
     """Letters and digits that every line that it matches is sure to hold."""
-    return _fixed(parsed(pattern))
+    return _fixed(parsed(pattern), str.isalnum)
+
+
+def fixed_letters(pattern: str) -> int:
+    """Of these, letters that no hexadecimal number has: lines are first searched without their numbers."""
+    return _fixed(parsed(pattern), lambda fixed: fixed.isalpha() and fixed.lower() not in "abcdef")
 
 
 def backtracking(pattern: str) -> str:
@@ -147,7 +153,9 @@ class _Reader:
         kind = escape[0][1]
         if kind in _PLACE_ESCAPES:
             return []
-        return [Atom("", kind == "C", escape[0])] if kind in _CLASS_ESCAPES else [Atom(kind)]
+        if kind in _CLASS_ESCAPES:
+            return [Atom("", kind == "C", escape[0])]
+        return [Atom(" " if kind in _BLANK_ESCAPES else kind)]
 
 
 def _parts(part: Part) -> Iterator[Part]:
@@ -160,12 +168,12 @@ def _parts(part: Part) -> Iterator[Part]:
                 yield from _parts(inner)
 
 
-def _fixed(part: Part) -> int:
+def _fixed(part: Part, counts: Callable[[str], bool]) -> int:
     if isinstance(part, Repeat):
-        return part.least * _fixed(part.part)
+        return part.least * _fixed(part.part, counts)
     if isinstance(part, Choice):
-        return min(sum(map(_fixed, branch)) for branch in part.branches)
-    return int(part.fixed.isalnum())
+        return min(sum(_fixed(inner, counts) for inner in branch) for branch in part.branches)
+    return int(bool(part.fixed) and counts(part.fixed))
 
 
 def _anythings(part: Part) -> int:

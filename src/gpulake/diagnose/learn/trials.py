@@ -14,11 +14,12 @@ from gpulake.core.diagnosis import NOT_A_FAILURE, UNKNOWN
 from gpulake.core.words import label
 from gpulake.diagnose.learn.candidates import SILENCING, Candidate, Check, Ground, agreed_recovery
 from gpulake.diagnose.learn.probes import common_words, healthy_lines, marker, random_lines
-from gpulake.diagnose.learn.syntax import backtracking, fixed_characters
+from gpulake.diagnose.learn.syntax import backtracking, fixed_characters, fixed_letters
 from gpulake.diagnose.rulebook.book import Rulebook, compiled
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
 LEAST_FIXED = 8  # letters and digits that every match holds
+LEAST_LETTERS = 3  # of these, from g to z: a pattern of numbers alone would be looked for in every line
 MOST_PATTERN = 1_000
 MOST_PROGRAM = 4_000  # steps of the automaton; the shipped rules take some dozens each
 MOST_EXAMPLES = 20
@@ -125,8 +126,9 @@ def _is_modest(candidate: Candidate, ground: Ground) -> str:
 
 
 def _matches_its_own_lines(candidate: Candidate, _: Ground) -> str:
+    book = Rulebook([candidate.rule])  # as it will be searched for, among all others and in bytes
     for line in candidate.rule.matches:
-        if not candidate.matches(line):
+        if not candidate.matches(line) or not book.hits(line):
             return f"does not match its own line: {label(line, 160)}"
     for line in candidate.rule.ignores:
         if candidate.matches(line):
@@ -144,6 +146,9 @@ def _is_specific(candidate: Candidate, _: Ground) -> str:
     fixed = fixed_characters(candidate.rule.pattern)
     if fixed < LEAST_FIXED:
         return f"only {fixed} letters and digits of it are fixed; it needs {LEAST_FIXED}"
+    letters = fixed_letters(candidate.rule.pattern)
+    if letters < LEAST_LETTERS:
+        return f"it is mostly numbers: only {letters} letters from g to z are fixed; it needs {LEAST_LETTERS}"
     return ""
 
 

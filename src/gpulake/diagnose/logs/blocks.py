@@ -86,30 +86,38 @@ class Cutter:
 
     def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bool]]:
         self.bytes_read += len(chunk)
-        self._parts.append(chunk)
-        self._held += len(chunk)
-        if self._held < self._block_bytes:
-            return
-        data = b"".join(self._parts)
+        view = memoryview(chunk)
         begin = 0
-        while len(data) - begin >= self._block_bytes:
-            end, following = self._cut(data, begin)
-            is_open = data[end - 1] != LINE_FEED
-            yield data[begin : end if is_open else end - 1], is_open
-            begin = following
-        self._parts = [data[begin:]]
-        self._held = len(data) - begin
+        while self._held + len(chunk) - begin >= self._block_bytes:
+            limit = begin + self._block_bytes - self._held
+            end = chunk.rfind(b"\n", begin, limit)
+            if end >= 0:
+                text = b"".join((*self._parts, view[begin:end]))
+                self._hold(b"")
+                begin = end + 1
+                yield text, False
+            else:
+                block = b"".join((*self._parts, view[begin:limit]))
+                end, following = self._cut(block)
+                self._hold(block[following:])
+                begin = limit
+                is_open = block[end - 1] != LINE_FEED
+                yield block[: end if is_open else end - 1], is_open
+        self._parts.append(chunk[begin:])
+        self._held += len(chunk) - begin
+
+    def _hold(self, text: bytes) -> None:
+        self._parts, self._held = [text], len(text)
 
     def rest(self) -> tuple[bytes, bool]:
         data = b"".join(self._parts)
         self._parts, self._held = [], 0
         return data.removesuffix(b"\n"), not data.endswith(b"\n")
 
-    def _cut(self, data: bytes, begin: int) -> tuple[int, int]:
-        """Where the block ends, and where the next one begins."""
-        limit = begin + self._block_bytes
+    def _cut(self, block: bytes) -> tuple[int, int]:
+        """Where it ends, and where the next one begins."""
         for ending in (b"\n", b"\r"):
-            end = data.rfind(ending, begin, limit) + 1
+            end = block.rfind(ending) + 1
             if end > 0:
                 return end, end
-        return limit, limit - self._overlap
+        return len(block), len(block) - self._overlap

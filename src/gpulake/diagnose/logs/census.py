@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -80,8 +80,8 @@ class Census:
             self.firsts.setdefault(shape_of(shape, dropped), first)
         self._bytes = sum(map(len, self.firsts))
 
-    def fold(self) -> None:
-        """The rarer half of the shapes is forgotten."""
-        by_count = sorted(self.counts, key=self.counts.__getitem__)
+    def fold(self, spared: Container[bytes]) -> None:
+        """The rarer half of the shapes is forgotten, but for some."""
+        by_count = sorted((shape for shape in self.counts if shape not in spared), key=self.counts.__getitem__)
         for shape in by_count[: len(by_count) // 2 + 1]:
             self.forget(shape)

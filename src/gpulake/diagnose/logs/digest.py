@@ -22,14 +22,13 @@ class Template:
     first_line: int
     example: str
     is_routine: bool  # its lines were dropped as routine
-    file: str = ""
 
 
 @dataclass(frozen=True)
 class Digest:
     """Of one file. The same, however the file was cut into chunks."""
 
-    name: str
+    name: str  # of a file of a folder: its path below that; empty for a single log
     lines: tuple[Line, ...]  # by number: the head, the tail, hits and what stands around them
     lines_read: int
     lines_kept: int  # those that no filter drops

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 _DIGITS = frozenset("0123456789")
 _ASCII = frozenset(map(chr, range(128)))
@@ -260,7 +261,8 @@ class _Reader:
             last = self._take()
             if last == "\\":
                 last = self._escaped(self._take())
-        return _Members(frozenset(char for char in _ASCII if first <= char <= last), has_others=last > "\x7f")
+        ascii_chars = map(chr, range(ord(first), min(ord(last), 127) + 1))
+        return _Members(frozenset(ascii_chars), has_others=last > "\x7f")
 
     def _literal(self, char: str) -> _Atom:
         return self._written(_Members(frozenset(char)) if char in _ASCII else _Members(frozenset(), has_others=True))
@@ -286,6 +288,7 @@ def _repeated(atom: _Atom, low: int, high: int | None) -> _Atom:
     return _Atom(atom.core, min(low, MOST_REPEATS) * atom.low, total)
 
 
+@cache
 def _bytes_class(ascii_chars: frozenset[str], has_others: bool) -> str:
     codes = sorted(map(ord, ascii_chars))
     if len(codes) == 1 and not has_others:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulake.core.errors import InputError
-from gpulake.diagnose.logs.shapes import is_binary
+from gpulake.diagnose.logs.shapes import cleaned, is_binary, readable
 
 CHUNK_BYTES = 1 << 20
 # Where a stream breaks off, what was unpacked since the last such portion is lost.
@@ -47,9 +47,26 @@ class LogFile:
         """Its text, unpacked. A file that breaks off gives what it has, and `trouble` says so."""
         try:
             with _opened(self.path) as file:
-                yield from _as_utf_8(self._unpacked(file))
+                yield from self._sniffed(_as_utf_8(self._unpacked(file)))
         except OSError as error:
             raise _unreadable(self.name, error) from error
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Its lines with their numbers, each state of a progress bar too; of a very long one the beginning."""
+        number, held = 1, b""
+        for chunk in self.chunks():
+            *whole, held = (held + chunk).split(b"\n")
+            for line in whole:
+                yield from ((number, text) for text in _states(line))
+                number += 1
+            held = held[:CHUNK_BYTES]
+        yield from ((number, text) for text in _states(held))
+
+    def _sniffed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        first = next(chunks, b"")
+        if is_binary(first[:_SNIFFED_BYTES].lstrip(b"\0")):
+            self.trouble = f"{self.name} does not look like text: is it a log?"
+        return _again(first, chunks)
 
     def _unpacked(self, file: BinaryIO) -> Iterator[bytes]:
         raw = iter(lambda: file.read(CHUNK_BYTES), b"")
@@ -141,6 +158,10 @@ def _is_flight_dump(path: Path) -> bool:
     with path.open("rb") as file:
         first = file.read(_SNIFFED_BYTES)
     return first.lstrip().startswith(b"{") or first.startswith(b"\x80")  # JSON, or what PyTorch writes by itself
+
+
+def _states(line: bytes) -> Iterator[str]:
+    return (readable(state) for state in cleaned(line[:CHUNK_BYTES]).split(b"\r") if state)
 
 
 def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:

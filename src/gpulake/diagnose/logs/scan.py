@@ -69,14 +69,15 @@ class Scanner:
         block = Block(text, is_open, *(previous.following() if previous else (1, 0)))
         shapes = block.shapes(self._dropped)
         fresh = self._census.add(block, shapes)
-        for shape in self._watch.look(block, shapes, fresh):
-            self._census.forget(shape, is_telling=True)
+        beyond = self._watch.look(block, shapes, fresh, self._census.counts)
         if (self._census.is_full or self._watch.is_full) and self._dropped != HEX_DIGITS:
             self._dropped = HEX_DIGITS
             self._census.drop(HEX_DIGITS)
-            self._watch.drop(HEX_DIGITS, [*self._census.counts])
+            beyond += self._watch.drop(HEX_DIGITS, [*self._census.counts])
+        for shape in beyond:
+            self._census.forget(shape, is_telling=True)
         if self._census.is_full:
-            self._census.fold()
+            self._census.fold(self._watch.shapes)
         for line in range(min(block.lines, HEAD_LINES + 1 - block.number)):
             self._head.update(excerpts(block, block.shown(line)))
         self._remember(block)
@@ -102,4 +103,4 @@ class Scanner:
             wanted = max(0, wanted - block.lines)
             block.forget_segments()
         shown = ((spot[0], readable(texts[spot])) for spot in sorted(texts))
-        return tuple(Line(number, text, bool(self._rulebook.hits(text))) for number, text in shown)
+        return tuple(Line(number, text, bool(self._rulebook.hits(text)), self.name) for number, text in shown)

@@ -12,47 +12,68 @@ MOST_BYTES = 64 << 20  # read at one look
 
 
 class Tail:
-    """Whole lines only: the rest of a line is read when it is there."""
+    """Whole lines; the beginning of one only where nothing was added to it between two looks."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
         self._place = (0, 0)  # device and inode
         self._offset = 0
+        self._open_bytes = 0  # of a line without an end, at the last look
+        self.is_behind = False  # there was more than one look reads
 
-    def read(self) -> tuple[bytes, bool]:
-        """What is new, and whether it is another file, or the same one from its beginning, since the last look."""
-        is_new = self._reopen()
-        return self._rest(), is_new
-
-    def _rest(self) -> bytes:
-        if self._file is None:
+    def read(self) -> bytes:
+        """What is new in the file that was opened last, also when another one has its name now."""
+        if self._file is None and not self._open():
             return b""
+        assert self._file is not None
         content = os.pread(self._file.fileno(), MOST_BYTES, self._offset)
+        self.is_behind = len(content) == MOST_BYTES
         end = content.rfind(b"\n") + 1
-        if not end and len(content) == MOST_BYTES:
+        rest = len(content) - end
+        if self.is_behind and not end:
             end = len(content)
+        elif not end and rest == self._open_bytes:
+            end = rest  # whoever wrote it may be dead
+        self._open_bytes = len(content) - end
         self._offset += end
         return content[:end]
 
-    def _reopen(self) -> bool:
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            # Between its being moved away and the next one.
+    @property
+    def is_replaced(self) -> bool:
+        """Another file has the name now, or it was cut. Read the old one to its end before you turn: what a job says
+        last often comes just before its log is moved away."""
+        status = self._status()
+        if self._file is None or status is None:
             return False
-        except OSError as error:
-            raise InputError(f"cannot read {self._path}: {error.strerror}", "give a log that can be read") from error
-        place = (status.st_dev, status.st_ino)
-        if self._file is not None and place == self._place and status.st_size >= self._offset:
-            return False
-        is_first = self._file is None
+        return (status.st_dev, status.st_ino) != self._place or status.st_size < self._offset
+
+    def turn(self) -> None:
+        """To the file that has the name now, and to its beginning."""
+        self.close()
+
+    def close(self) -> None:
         if self._file is not None:
             self._file.close()
+        self._file = None
+
+    def _open(self) -> bool:
+        status = self._status()
+        if status is None:
+            return False
         try:
             self._file = self._path.open("rb")
         except OSError as error:
             raise InputError(f"cannot read {self._path}: {error.strerror}", "give a log that can be read") from error
-        self._place = place
-        self._offset = 0
-        return not is_first
+        self._place = (status.st_dev, status.st_ino)
+        self._offset = self._open_bytes = 0
+        return True
+
+    def _status(self) -> os.stat_result | None:
+        """None between its being moved away and the next one."""
+        try:
+            return self._path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(f"cannot read {self._path}: {error.strerror}", "give a log that can be read") from error

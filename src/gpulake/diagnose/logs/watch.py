@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count
 
@@ -18,7 +18,7 @@ from gpulake.diagnose.logs.shapes import DIGITS, is_binary, readable, shape_of
 
 MOST_WATCHED = 10_000
 # Blocks after which the last lines that a pattern matches are looked for.
-ROUND = 8
+ROUND = 32
 # Of a block, so many lines of a shape are remembered until then; what it takes to find more is done again.
 REMEMBERED = 64
 CONTEXT = (3, 3)  # lines before and after
@@ -33,9 +33,9 @@ class _Waiting:
     pair: Pair
     block: int  # place in the round
     shape: bytes
-    begin: int  # the first segment that counts
-    indices: array[int]  # of the last such segments
-    is_cut: bool  # there are more
+    begin: int = 0  # the first segment that counts
+    last: array[int] | None = None  # the last segments of the shape; None: not looked for yet
+    is_cut: bool = True  # there are more
 
 
 class Watch:
@@ -51,44 +51,72 @@ class Watch:
         self._others: dict[int, Pair] = {}  # one for each pattern, for shapes beyond the bound
         self._before: dict[bytes, list[Pair]] = {}  # from when fewer characters were dropped
         self._dropped = DIGITS
+        self._met: dict[bytes, int] = {}  # lines of a shape that were there before this block
         self._keeper = Keeper()
         self._blocks: list[Block] = []  # of the round, after the last one of the round before
         self._waiting: list[_Waiting] = []
+        self._shapes: dict[int, list[bytes]] = {}  # of the block of the round that was looked at last
 
-    def look(self, block: Block, shapes: Sequence[bytes], fresh: Sequence[bytes]) -> list[bytes]:
-        """Keeps what is found in a block. Gives back the shapes that were too many to be watched."""
+    @property
+    def shapes(self) -> Container[bytes]:
+        return self._pairs.keys()
+
+    def look(
+        self, block: Block, shapes: Sequence[bytes], fresh: Sequence[bytes], counts: Mapping[bytes, int]
+    ) -> list[bytes]:
+        """Keeps what is found in a block. Gives back the shapes that were too many to be watched.
+
+        The counts of all shapes, this block's among them, tell which of the watched ones it has.
+        """
         self._keeper.settle(block)
         self._blocks.append(block)
         beyond = self._begin(fresh)
-        pairs = self._pairs
-        positions: defaultdict[bytes, list[int]] = defaultdict(list)
-        for index in compress(count(), map(pairs.__contains__, shapes)):
-            positions[shapes[index]].append(index)
-        for shape, indices in positions.items():
-            for pair in pairs[shape]:
+        for shape, indices in _positions({*beyond, *self._wanted(counts)}, shapes).items():
+            for pair in self._pairs[shape]:
                 self._look(pair, shape, indices)
         for shape in beyond:
-            del pairs[shape]
+            del self._pairs[shape]
         if len(self._blocks) > ROUND:
             self._end_round()
         elif len(self._blocks) > 1:
             self._blocks[-2].forget_segments()
         return beyond
 
+    def _wanted(self, counts: Mapping[bytes, int]) -> list[bytes]:
+        """Watched shapes that the last block has, but for those of which the last lines will do, and are many."""
+        wanted = []
+        for shape, pairs in self._pairs.items():
+            total = counts.get(shape, 0)
+            met = self._met.get(shape, 0)
+            if total == met:
+                continue
+            self._met[shape] = total
+            if total - met > REMEMBERED and all(self._is_saturated(pair) for pair in pairs):
+                self._waiting += [_Waiting(pair, len(self._blocks) - 1, shape) for pair in pairs]
+            else:
+                wanted.append(shape)
+        return wanted
+
+    def _is_saturated(self, pair: Pair) -> bool:
+        return pair.hits >= FIRST_HITS or self._keeper.is_full
+
     @property
     def is_full(self) -> bool:
         return len(self._pairs) >= MOST_WATCHED
 
-    def drop(self, dropped: bytes, shapes: Sequence[bytes]) -> None:
-        """From here on shapes have fewer characters. These are all that were met before."""
+    def drop(self, dropped: bytes, shapes: Sequence[bytes]) -> list[bytes]:
+        """From here on shapes have fewer characters: these are all that were met before. Gives back like `look`."""
         self._end_round()
         self._before = defaultdict(list)
         for shape, pairs in self._pairs.items():
             self._before[shape_of(shape, dropped)] += pairs
         self._pairs = {}
+        self._met = {}
         self._dropped = dropped
-        for shape in self._begin(shapes):
+        beyond = self._begin(shapes)
+        for shape in beyond:
             del self._pairs[shape]
+        return beyond
 
     def kept(self) -> dict[Spot, bytes]:
         """Every line that is kept, with what stands around it."""
@@ -129,12 +157,12 @@ class Watch:
         """In the last block of the round."""
         at = len(self._blocks) - 1
         begin = 0
-        if pair.hits < FIRST_HITS and not self._keeper.is_full:
+        if not self._is_saturated(pair):
             for place in self._found(at, pair.pattern, indices):
                 self._keeper.keep_first(self._entry(at, pair.pattern, indices[place]))
                 pair.hits += 1
                 begin = place + 1
-                if pair.hits == FIRST_HITS or self._keeper.is_full:
+                if self._is_saturated(pair):
                     break
             else:
                 return
@@ -157,6 +185,7 @@ class Watch:
                 self._keeper.keep_last(waiting.pair, entry)
                 waiting.pair.hits += 1
         self._waiting = []
+        self._shapes = {}
         self._blocks = self._blocks[-1:]
         self._keeper.trim(self._all_pairs())
 
@@ -177,25 +206,52 @@ class Watch:
 
     def _last_found(self, waiting: _Waiting, wanted: int) -> list[int]:
         """What is found often is found soon."""
-        indices: Sequence[int] = waiting.indices
         found: list[int] = []
-        end, size = len(indices), LAST_HITS
-        while len(found) < wanted:
-            if end <= 0 and waiting.is_cut and indices is waiting.indices:
-                shapes = self._blocks[waiting.block].shapes(self._dropped)
-                indices = [index for index, shape in enumerate(shapes) if shape == waiting.shape]
-                indices = [index for index in indices if waiting.begin <= index < waiting.indices[0]]
-                end = len(indices)
-            if end <= 0:
-                break
-            batch = indices[max(0, end - size) : end]
-            places = self._found(waiting.block, waiting.pair.pattern, batch)
-            found = [*(batch[place] for place in places), *found]
-            end -= size
-            size *= 4
+        for indices in self._batches(waiting):
+            end, size = len(indices), LAST_HITS
+            while end > 0 and len(found) < wanted:
+                batch = indices[max(0, end - size) : end]
+                places = self._found(waiting.block, waiting.pair.pattern, batch)
+                found = [*(batch[place] for place in places), *found]
+                end -= size
+                size *= 4
         return found[-wanted:]
+
+    def _batches(self, waiting: _Waiting) -> Iterator[Sequence[int]]:
+        """Segments of its shape: those that are remembered, then the ones before."""
+        end = None
+        if waiting.last is not None:
+            yield waiting.last
+            end = waiting.last[0]
+        if waiting.is_cut:
+            if waiting.block not in self._shapes:
+                self._shapes = {waiting.block: self._blocks[waiting.block].shapes(self._dropped)}
+            shapes = self._shapes[waiting.block]
+            yield [*_same(waiting.shape, shapes, waiting.begin, end)]
 
     def _is_certain(self, pattern: int, segment: bytes) -> bool:
         if pattern >= len(self._rulebook.rules):
             return True
         return self._rulebook.is_matched(self._rulebook.rules[pattern], readable(segment))
+
+
+def _positions(wanted: Collection[bytes], shapes: Sequence[bytes]) -> Mapping[bytes, Sequence[int]]:
+    """Where among the shapes the wanted ones are, in the order in which they first come."""
+    found: defaultdict[bytes, list[int]] = defaultdict(list)
+    if len(wanted) == 1:
+        (shape,) = wanted
+        found[shape].extend(_same(shape, shapes))
+    elif wanted:
+        for index in compress(count(), map(wanted.__contains__, shapes)):
+            found[shapes[index]].append(index)
+    return found
+
+
+def _same(shape: bytes, shapes: Sequence[bytes], begin: int = 0, end: int | None = None) -> Iterator[int]:
+    stop = len(shapes) if end is None else end
+    try:
+        while True:
+            begin = shapes.index(shape, begin, stop) + 1
+            yield begin - 1
+    except ValueError:  # no more
+        return

@@ -68,9 +68,11 @@ def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
 
 
 def words_for(diagnosis: Diagnosis, told: Sequence[Quote] = ()) -> str:
-    """The words of a diagnosis. That a cause is unknown is the same sentence everywhere, so it does not count."""
-    evidence = [quote.text for quote in diagnosis.evidence or told]
-    return words_of("" if diagnosis.reason == UNKNOWN else diagnosis.cause, evidence)
+    """The words of a diagnosis. Of one that is unknown, what its log told: the sentence that says so, and the last line
+    that is shown with it, are the same everywhere."""
+    if diagnosis.reason == UNKNOWN:
+        return words_of("", [quote.text for quote in told or diagnosis.evidence])
+    return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or told])
 
 
 def telling(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
@@ -158,7 +160,7 @@ def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, told: Sequence[Qu
         reason=twin.reason,
         cause=twin.cause,
         remedy=remedy,
-        evidence=diagnosis.evidence or tuple(told),
+        evidence=tuple(told) or diagnosis.evidence,
         recovery=recovery_for(twin.reason),
         confidence=round(min(MOST_CONFIDENCE, twin.score), 2),
         method="recall",

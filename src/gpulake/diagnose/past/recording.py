@@ -14,42 +14,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpulake.core.clock import Clock
-from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.incidents import CARRIED
 from gpulake.core.tables import written_tables
 from gpulake.diagnose.logs.digest import Digest
-from gpulake.lake import Lake
+from gpulake.diagnose.past.recall import words_for
+
+if TYPE_CHECKING:
+    from gpulake.lake import Lake
 
 BY = "gpulake"
 KIND = "failure"
-MOST_WORDS = 2_000
 Severity = Literal["critical", "warning", "info"]
-
-# What tells one incident from another that is the same fault: times, numbers, addresses, paths, hosts.
-_NAMES = re.compile(
-    r"""
-    \w+://\S+                                  # addresses
-    | (?<![\w.])(?:~|\.{1,2})?(?:/[\w.@+=-]+)+/?   # paths
-    | [A-Za-z]:\\\S+
-    | \b[\w.+-]+@[\w.-]+\b                     # people
-    | \b0x[0-9a-fA-F]+\b
-    | \b(?:[0-9a-fA-F]{1,4}:){2,}[0-9a-fA-F.:]*    # PCI, MAC, IPv6
-    | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
-    | \b(?=\w*\d)[0-9a-fA-F]{6,}\b             # hashes
-    | \b(?:[a-zA-Z][\w]*[-.])+\w*\d[\w.-]*\b   # gpu-17.rack3
-    | \b[a-zA-Z]{2,}\d+(?:[-.][\w-]+)+\b       # node12.cluster
-    | [-+]?\d[\d.,:eE+-]*\d|\d                  # numbers
-    """,
-    re.VERBOSE,
-)
 
 
 def incident_id(diagnosis: Diagnosis, log: str) -> str:
@@ -74,21 +57,22 @@ def severity(diagnosis: Diagnosis) -> Severity:
     return "warning"
 
 
-def words(diagnosis: Diagnosis) -> str:
-    """Cause and evidence as recall compares them."""
-    texts = [diagnosis.reason, diagnosis.cause, *(quote.text for quote in diagnosis.evidence)]
-    kept = (" ".join(_NAMES.sub(" ", text).split()) for text in texts)
-    return "\n".join(dict.fromkeys(text for text in kept if text))[:MOST_WORDS]
-
-
-def record(lake: Lake, clock: Clock, diagnosis: Diagnosis, digests: Sequence[Digest], log: Path | str) -> str:
-    """The incident of the diagnosis; empty for a healthy run, which is none."""
+def record(
+    lake: Lake,
+    clock: Clock,
+    diagnosis: Diagnosis,
+    digests: Sequence[Digest],
+    log: Path | str,
+    told: Sequence[Quote] = (),
+) -> str:
+    """The incident of the diagnosis; empty for a healthy run, which is none. `told` is what recall compares where the
+    diagnosis has no evidence."""
     name = subject_of(log)
     now = clock.now()
     identity = incident_id(diagnosis, name)
     history = history_of(lake, identity)
     diagnosis_id = uuid.uuid4().hex
-    event = _event(diagnosis, name, identity, diagnosis_id, now, history)
+    event = _event(diagnosis, name, identity, diagnosis_id, now, history, words_for(diagnosis, told))
     belongs_to = identity if event is not None else ""
     lake.append("log_templates", _template_rows(diagnosis_id, digests))
     lake.append("diagnoses", [_diagnosis_row(diagnosis, diagnosis_id, belongs_to, name, now)])
@@ -98,9 +82,17 @@ def record(lake: Lake, clock: Clock, diagnosis: Diagnosis, digests: Sequence[Dig
 
 
 def history_of(lake: Lake, identity: str) -> list[dict[str, Any]]:
-    """The changes of an incident, the last one last, as the table incidents orders them; without the engine."""
-    rows = [row for row in lake.journal("incident_events") if row.get("incident_id") == identity]
+    """The changes of an incident, the last one last, as the table incidents orders them; without the engine. Rows
+    that are none of ours are left out."""
+    rows = [row for row in lake.journal("incident_events") if row.get("incident_id") == identity and _is_timed(row)]
     return sorted(rows, key=_at)  # of two at the same time the order of writing stays
+
+
+def _is_timed(row: dict[str, Any]) -> bool:
+    try:
+        return _at(row).tzinfo is not None
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _at(row: dict[str, Any]) -> datetime:
@@ -118,7 +110,7 @@ def _template_rows(diagnosis_id: str, digests: Sequence[Digest]) -> list[dict[st
     return [
         {
             "diagnosis_id": diagnosis_id,
-            "file": template.file or (digest.name if len(digests) > 1 else ""),
+            "file": digest.name,
             "template": template.text,
             "lines": template.lines,
             "first_line": template.first_line,
@@ -131,7 +123,13 @@ def _template_rows(diagnosis_id: str, digests: Sequence[Digest]) -> list[dict[st
 
 
 def _event(
-    diagnosis: Diagnosis, log: str, identity: str, diagnosis_id: str, now: datetime, history: list[dict[str, Any]]
+    diagnosis: Diagnosis,
+    log: str,
+    identity: str,
+    diagnosis_id: str,
+    now: datetime,
+    history: list[dict[str, Any]],
+    words: str,
 ) -> dict[str, Any] | None:
     """The change of the incident; none for a healthy run that never was one."""
     is_healthy = diagnosis.verdict == "healthy"
@@ -147,7 +145,7 @@ def _event(
         "reason": diagnosis.reason,
         "cause": diagnosis.cause,
         "remedy": diagnosis.remedy,
-        "words": words(diagnosis),
+        "words": words,
         "is_confirmed": False,
     }
     if before is not None and (before.get("is_confirmed") is True or is_healthy):

@@ -73,7 +73,7 @@ class Scored:
 
 def diagnosed(case: Case) -> Diagnosis:
     rulebook = shipped()
-    story, found = explain_last(read_stories([scan(case.id, [case.log], rulebook)], rulebook))
+    story, found = explain_last(read_stories([scan("", [case.log], rulebook)], rulebook))
     return found if case.telemetry is None else consult(found, story, _samples(case.telemetry), rulebook)
 
 

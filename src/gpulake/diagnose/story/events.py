@@ -28,6 +28,7 @@ class Event:
     link: str | None = None  # to the exception before it: cause, context, origin
     script: str = ""  # the program that the exception or the usage error ended
     raised_by: Quote | None = None  # the statement that raised it
+    rest: tuple[Quote, ...] = ()  # lines that go on with its message
     first_line: int | None = None  # of its traceback
     speaker: str = ""  # the Ray worker that said it
 

@@ -17,9 +17,10 @@ from gpulake.diagnose.story.endings import read_endings
 from gpulake.diagnose.story.events import Ending, Event, Story
 from gpulake.diagnose.story.lines import Said, read_said
 from gpulake.diagnose.story.runs import cut_into_runs, has_end
-from gpulake.diagnose.story.tracebacks import Raised, read_tracebacks
+from gpulake.diagnose.story.tracebacks import Raised, lines_of_code, read_tracebacks
 
 LAST_LINES = 5
+BAR = "progress_bar"  # the rule of a progress bar
 OTHER_EXCEPTION = "python_other_exception"  # the rule for exceptions of which no rule knows
 _YEAR = re.compile(r"\b(20[1-4]\d)[-/_](?:0[1-9]|1[0-2])[-/_](?:0[1-9]|[12]\d|3[01])")
 _JOB = re.compile(
@@ -45,27 +46,30 @@ class Heard:
 
 def read_stories(digests: Sequence[Digest], rulebook: Rulebook, time_zone: str = "UTC") -> list[Story]:
     """The runs of a log, oldest first; files of a folder are told together. Times without a zone are of time_zone."""
-    heard = [_hear(digest, rulebook, time_zone, len(digests) > 1) for digest in digests]
+    heard = [_hear(digest, rulebook, time_zone) for digest in digests]
     events = _in_order(heard)
     runs = cut_into_runs(events) if len(digests) == 1 else [events]
     return [_story(index, run, runs, heard) for index, run in enumerate(runs, 1)]
 
 
-def _hear(digest: Digest, rulebook: Rulebook, time_zone: str, is_one_of_many: bool) -> Heard:
+def _hear(digest: Digest, rulebook: Rulebook, time_zone: str) -> Heard:
     year = next((int(found[1]) for line in digest.lines if (found := _YEAR.search(line.text))), None)
     lines = tuple((line, read_said(line.text, time_zone, year)) for line in digest.lines)
-    file = digest.name if is_one_of_many else ""
+    file = digest.name
     raised = {one.line: one for one in read_tracebacks(lines)}
     texts = {line.number: line.text for line, _ in lines}
+    code = lines_of_code(lines)
     events = []
     for line, said in lines:
+        if line.number in code and line.number not in raised:
+            continue
         hits = _hits(line, said, rulebook) if line.is_hit or line.number in raised else []
         start = next((hit for hit in hits if hit.rule.role == "start"), None)
         if start is not None:
             events.append(_event(start, line, said, None, texts, file))
         if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION for hit in hits):
             hits += rulebook.hits(_untangled(raised[line.number]), line.number)
-        hit = _best(hits, raised.get(line.number), rulebook)
+        hit = _of_last_bar(_best(hits, raised.get(line.number), rulebook), line, rulebook)
         if hit is not None and hit is not start:
             events.append(_event(hit, line, said, raised.get(line.number), texts, file))
     return Heard(digest, lines, tuple(events), read_endings(lines, file))
@@ -80,6 +84,14 @@ def _hits(line: Line, said: Said, rulebook: Rulebook) -> list[Hit]:
     return hits
 
 
+def _of_last_bar(hit: Hit | None, line: Line, rulebook: Rulebook) -> Hit | None:
+    """A bar that was drawn without carriage returns fills one line: what counts is how far it came."""
+    if hit is None or hit.rule.name != BAR:
+        return hit
+    rest = line.text[max(0, line.text.rfind("%|") - 3) :]
+    return next((last for last in rulebook.hits(rest, line.number) if last.rule.name == BAR), hit)
+
+
 def _untangled(raised: Raised) -> str:
     """Ranks that write at once join their words; the class is there, if not where it should be."""
     found = _BUILT_IN.search(raised.name)
@@ -91,7 +103,11 @@ def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit
     fitting = [hit for hit in hits if not hit.rule.traceback or _fits(hit, raised)]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
-    return max(fitting, key=lambda hit: hit.rule.strength, default=None)
+    best = max(fitting, key=lambda hit: hit.rule.strength, default=None)
+    if best is not None and best.rule.role == "noise":
+        # That a step tells of no NaN makes it no less a step.
+        return next((hit for hit in fitting if hit.rule.role == "progress"), best)
+    return best
 
 
 def _fits(hit: Hit, raised: Raised | None) -> bool:
@@ -123,6 +139,7 @@ def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[
         link=raised.link,
         script=raised.script,
         first_line=raised.first_line,
+        rest=tuple(Quote(number, text, file) for number, text in raised.rest.items()),
         raised_by=Quote(statement, texts[statement].strip(), file) if statement is not None else None,
     )
 

@@ -74,6 +74,16 @@ class Raised:
     is_ignored: bool = False  # printed by Python in passing: it ended nothing
     raised_at: int | None = None  # number of the line with the `raise` or the failing statement
     script: str = ""  # the program that died, where the traceback begins with it
+    following: tuple[str, ...] = ()  # lines that stand right after it
+
+    @property
+    def rest(self) -> dict[int, str]:
+        """Lines that go on with a message which its first line only begins, by number."""
+        is_open = not self.message.strip(" :") or self.message.rstrip().endswith(":") or "root error" in self.message
+        if not is_open and not (self.following and self.following[0][:1].isspace()):
+            return {}
+        numbered = enumerate(self.following, self.line + 1)
+        return {number: text for number, text in numbered if text.strip()}
 
     @property
     def kind(self) -> str:
@@ -94,6 +104,18 @@ class _Open:
     texts: list[str] = field(default_factory=list)
     last_source: int | None = None
     strangers: int = 0
+
+
+def lines_of_code(lines: Sequence[tuple[Line, Said]]) -> frozenset[int]:
+    """Numbers of the lines that show a frame's source: they name classes and files that nobody has met."""
+    found = set()
+    number = -1  # of the line that may be code
+    for line, said in lines:
+        if line.number == number and said.body[:4].isspace():
+            found.add(number)
+        if _FRAME.match(said.body):
+            number = line.number + 1
+    return frozenset(found)
 
 
 def read_tracebacks(lines: Sequence[tuple[Line, Said]]) -> list[Raised]:
@@ -212,9 +234,10 @@ class _Reader:
                 chain=current.chain,
                 link=current.link,
                 is_uncaught=_is_uncaught(current),
-                is_ignored=current.is_ignored,
+                is_ignored=current.is_ignored or _is_at_exit(current),
                 raised_at=current.last_source,
                 script=_script(current),
+                following=following,
             )
         )
         self._open.pop(voice, None)
@@ -251,9 +274,19 @@ def _is_uncaught(current: _Open) -> bool | None:
     if not current.has_header or not current.frames:
         return None
     first = current.frames[0]
-    if first.function.startswith("<module>") or "runpy" in first.file or current.has_rank:
+    if first.function.startswith(("<module>", "_bootstrap")) or "runpy" in first.file or current.has_rank:
         return True
     return None
+
+
+def _is_at_exit(current: _Open) -> bool:
+    """Python cleans up after the program: its result stands, whatever goes wrong now."""
+    return bool(current.frames) and current.frames[0].function in (
+        "_run_finalizers",
+        "_exitfunc",
+        "_cleanup",
+        "__del__",
+    )
 
 
 def _script(current: _Open) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,6 @@ from gpulake.diagnose.telemetry.scene import (
     Scene,
     baseline,
     clock,
-    gpu_name,
     interval,
     is_held,
 )
@@ -33,6 +33,9 @@ LONG_SILENCE_SECONDS = 300.0
 SHORT_SILENCE_SECONDS = 20.0
 RHYTHM = 20  # usual times between two steps
 RHYTHM_STEPS = 5
+PAUSES = 2  # times the longest time between two steps so far
+LAST_LINES = 3
+_PAUSE = re.compile(r"check-?point|\bsav(?:e|ing)|\beval|\bvalid|\btest(?:ing)?\b", re.IGNORECASE)
 MOST_NAMED = 8
 GONE_SECONDS = 120.0
 STARVED_RATIO = 0.2
@@ -69,7 +72,7 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
         reason="HangStraggler",
         cause=f"The job hangs. {sentence}",
         remedy="Take the stacks of its processes (py-spy dump) and NCCL's flight recorder, then restart it.",
-        recovery=Recovery("auto_restart", "a hang is over once it is started again"),
+        recovery=Recovery("auto_restart", "A hang is over once it is started again."),
         confidence=0.8,
         node=node,
     )
@@ -77,14 +80,16 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
 
 
 def patience(story: Story) -> float:
-    """Seconds of silence that are more than this log's own rhythm; where it has none, more than loading takes."""
+    """Seconds of silence that are more than this log's own rhythm, and than any pause that it made before. Where it
+    has none, or was about to save or to evaluate, more than that takes."""
     steps = [
         event.at.timestamp() for event in story.events if event.hit.rule.role == "progress" and event.at is not None
     ]
     between = [later - earlier for earlier, later in pairwise(sorted(steps)) if later > earlier]
-    if len(between) < RHYTHM_STEPS:
-        return LONG_SILENCE_SECONDS
-    return min(max(RHYTHM * median(between), SHORT_SILENCE_SECONDS), LONG_SILENCE_SECONDS)
+    is_paused = any(_PAUSE.search(quote.text) for quote in story.last_lines[-LAST_LINES:])
+    usual = RHYTHM * median(between) if len(between) >= RHYTHM_STEPS and not is_paused else LONG_SILENCE_SECONDS
+    longest = PAUSES * max(between, default=0.0)
+    return max(min(max(usual, SHORT_SILENCE_SECONDS), LONG_SILENCE_SECONDS), longest)
 
 
 def _told(quiet: list[Quiet], last: str) -> tuple[str, str | None]:
@@ -119,7 +124,7 @@ def _quiet(scene: Scene, since: float, until: float, enough: float) -> Iterator[
         busy = [sample.busy_ratio for sample in after if sample.busy_ratio is not None]
         seconds = after[-1].at_seconds - since if after else 0.0
         if busy and seconds >= enough:
-            yield Quiet(gpu_name(node, gpu), node, seconds, fmean(busy), _is_spinning(during, after, busy))
+            yield Quiet(scene.gpu_name(node, gpu), node, seconds, fmean(busy), _is_spinning(during, after, busy))
 
 
 def _is_spinning(during: list[GpuSample], after: list[GpuSample], busy: list[float]) -> bool:
@@ -146,17 +151,19 @@ def gone_nodes(diagnosis: Diagnosis, story: Story, scene: Scene, now: datetime |
         if not others_go_on and not is_old:
             continue
         told = node or "the node"
-        sentence = f"Samples of {told} stop at {clock(seconds)}, as the log does" + (
-            ", while those of others go on." if others_go_on else "."
-        )
+        sentence = f"Samples of {told} stop at {clock(seconds)}, as the log does"
+        if not others_go_on:  # a sampler that the job itself had started ends with it, too
+            yield Finding(f"{sentence}: the node went down, or its sampler ended with the job.")
+            continue
+        sentence = f"{sentence}, while those of others go on."
         yield Finding(
             sentence,
             Decision(
                 reason="NodeFailure",
                 cause=f"The node went down. {sentence}",
                 remedy=f"Look at {told}: its console, its power, its kernel's last words. Restart without it.",
-                recovery=Recovery("cordon_node_and_restart", "the node does not answer"),
-                confidence=0.8 if others_go_on else 0.6,
+                recovery=Recovery("cordon_node_and_restart", "The node does not answer."),
+                confidence=0.8,
                 node=node or None,
             ),
         )

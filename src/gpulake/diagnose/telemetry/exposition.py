@@ -17,14 +17,18 @@ _COMMENT = re.compile(r"# (?:HELP|TYPE) \S+")
 # By the exporter's name: ours, the unit that it is held to, and how much of ours one of theirs is.
 GPU = {
     "DCGM_FI_DEV_GPU_UTIL": ("busy_ratio", "_ratio", 0.01),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("active_ratio", "_ratio", 1.0),
     "DCGM_FI_DEV_FB_USED": ("memory_used_bytes", "_bytes", float(1 << 20)),
     "DCGM_FI_DEV_FB_FREE": ("free", "_bytes", float(1 << 20)),
+    "DCGM_FI_DEV_FB_RESERVED": ("reserved", "_bytes", float(1 << 20)),
+    "DCGM_FI_DEV_FB_TOTAL": ("memory_total_bytes", "_bytes", float(1 << 20)),
     "DCGM_FI_DEV_POWER_USAGE": ("power_watts", "_watts", 1.0),
     "DCGM_FI_DEV_GPU_TEMP": ("temperature_celsius", "_celsius", 1.0),
     "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": ("ecc_corrected", "_total", 1.0),
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("ecc_uncorrected", "_total", 1.0),
     "DCGM_FI_DEV_XID_ERRORS": ("last_xid", "_total", 1.0),
     "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": ("clock_event_reasons", "_total", 1.0),
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("clock_event_reasons", "_total", 1.0),
 }
 HOST = {
     "node_memory_MemAvailable_bytes": "memory_available_bytes",
@@ -60,7 +64,7 @@ def read(lines: Iterable[str], gathering: Gathering, node: str, written_at: floa
             continue
         ours, unit, scale = GPU[name[0]]
         if is_plausible(unit, value * scale):
-            gpus[at, host, labels.get("UUID") or labels.get("gpu") or "0"][ours] = value * scale
+            gpus[at, host, _gpu(labels)][ours] = value * scale
     _gather(gpus, hosts, gathering)
 
 
@@ -71,13 +75,22 @@ def _gather(
 ) -> None:
     for (at, host, gpu), told in gpus.items():
         if gathering.counts(at):
-            free = told.pop("free", None)
+            free, reserved = told.pop("free", None), told.pop("reserved", 0.0)
             if free is not None and "memory_used_bytes" in told:
-                told["memory_total_bytes"] = told["memory_used_bytes"] + free
+                told.setdefault("memory_total_bytes", told["memory_used_bytes"] + free + reserved)
+            active = told.pop("active_ratio", None)  # where it is there, it may be all that is
+            if active is not None:
+                told.setdefault("busy_ratio", active)
             gathering.add_gpu(GpuSample(at, host, gpu, **_typed(told)))
     for (at, host), told in hosts.items():
         if gathering.counts(at):
             gathering.add_host(HostSample(at, host, **_typed(told)))
+
+
+def _gpu(labels: dict[str, str]) -> str:
+    """Parts of a GPU (MIG) have its id, and a number of their own."""
+    gpu = labels.get("UUID") or labels.get("gpu") or "0"
+    return f"{gpu}/{labels['GPU_I_ID']}" if labels.get("GPU_I_ID") else gpu
 
 
 def _typed(told: dict[str, float]) -> dict[str, Any]:

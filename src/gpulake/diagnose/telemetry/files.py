@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import tzinfo
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO
 from zoneinfo import ZoneInfo
 
 from gpulake.core.errors import InputError
+from gpulake.diagnose.logs.reading import LogFile
 from gpulake.diagnose.telemetry import exposition, json_rows, kernel_lines, smi_csv
 from gpulake.diagnose.telemetry.samples import Gathering, Samples, Window
 
@@ -49,42 +46,43 @@ def _files(folder: Path) -> list[Path]:
 
 def _node_of(file: Path) -> str:
     folder = file.parent.parent if file.parent.name in ("cctf", "CTS") else file.parent
-    return folder.name if file.suffix == ".jsonl" else file.name.split(".")[0]
+    return folder.name if ".jsonl" in file.suffixes else file.name.split(".")[0]
 
 
 def _read(path: Path, gathering: Gathering, zone: tzinfo, node: str) -> bool:
     """False where it is something else."""
     try:
         written_at = path.stat().st_mtime
-        with _text(path) as file:
-            head = list(islice(_lines(file), HEAD_LINES))
-        with _text(path) as file:
-            lines = _lines(file)
-            if json_rows.is_telling(head):
-                json_rows.read(lines, gathering, node)
-            elif smi_csv.fields(next((line for line in head if line.strip()), "")):
-                smi_csv.read(lines, gathering, node, zone)
-            elif exposition.is_telling(head):
-                exposition.read(lines, gathering, node, written_at)
-            elif kernel_lines.is_telling(head):
-                kernel_lines.read(lines, gathering, node, zone, written_at)
-            else:
-                return False
-    except (OSError, EOFError) as error:
-        raise InputError(f"cannot read {path}: {error.args[-1] if error.args else error}", HINT) from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", HINT) from error
+    begin, file = LogFile(path.name, path), LogFile(path.name, path)
+    head, lines = list(islice(_lines(begin), HEAD_LINES)), _lines(file)
+    if json_rows.is_telling(head):
+        json_rows.read(lines, gathering, node)
+    elif smi_csv.fields(next((line for line in head if line.strip()), "")):
+        smi_csv.read(lines, gathering, node, zone)
+    elif exposition.is_telling(head):
+        exposition.read(lines, gathering, node, written_at)
+    elif kernel_lines.is_telling(head):
+        kernel_lines.read(lines, gathering, node, zone, written_at)
+    elif begin.trouble:
+        raise InputError(begin.trouble, HINT)
+    else:
+        return False
+    if file.trouble:
+        gathering.note(f"{file.trouble}.")
     return True
 
 
-@contextmanager
-def _text(path: Path) -> Iterator[IO[str]]:
-    with path.open("rb") as plain:
-        is_packed = plain.read(2) == b"\x1f\x8b"
-        plain.seek(0)
-        content = gzip.GzipFile(fileobj=plain) if is_packed else plain
-        with TextIOWrapper(content, encoding="utf-8-sig", errors="replace", newline="\n") as text:
-            yield text
-
-
-def _lines(file: IO[str]) -> Iterator[str]:
-    """A line without end must not fill the memory: it is cut, and its parts are no rows."""
-    return iter(lambda: file.readline(LONGEST_LINE), "")
+def _lines(file: LogFile) -> Iterator[str]:
+    """Unpacked as logs are. A line without end must not fill the memory: it is cut, and its parts are no rows."""
+    rest = b""
+    for chunk in file.chunks():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+        if len(rest) > LONGEST_LINE:
+            yield rest.decode(errors="replace")
+            rest = b""
+    if rest:
+        yield rest.decode(errors="replace")

@@ -26,4 +26,4 @@ class Finding:
 
 def just_stops(diagnosis: Diagnosis, story: Story) -> bool:
     """The log ends in the midst of work, and its lines do not say why: others have to."""
-    return diagnosis.verdict == "unknown" and not story.is_whole
+    return diagnosis.is_silent and not story.is_whole

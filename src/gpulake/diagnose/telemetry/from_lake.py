@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent, Samples, Window
-from gpulake.lake import Reader
+
+if TYPE_CHECKING:
+    from gpulake.lake import Reader
 
 ROWS = 16_384
 JOB_TABLES = {"silver_holdings", "silver_jobs", "silver_nodes"}

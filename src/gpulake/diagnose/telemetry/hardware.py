@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
+from gpulake.core.words import count
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
@@ -41,7 +42,7 @@ class Fault:
 
 def broken_hardware(diagnosis: Diagnosis, story: Story, scene: Scene, rulebook: Rulebook | None) -> Iterator[Finding]:
     since, until = max(scene.began, scene.ended - BEFORE_SECONDS), scene.ended + AFTER_SECONDS
-    faults = [*_from_events(scene.events(since, until)), *_from_counters(scene, until)]
+    faults = [*_from_events(scene.events(since, until)), *_from_counters(scene, since, until)]
     is_open = diagnosis.reason in SEEN_AS or just_stops(diagnosis, story)
     told: set[tuple[str, int | None]] = set()
     for fault in sorted(faults, key=lambda fault: fault.at_seconds):
@@ -68,27 +69,27 @@ def _from_events(events: list[NodeEvent]) -> Iterator[Fault]:
             yield Fault(event.at_seconds, event.subject, event.node, 48, _kernel_line(48), sentence)
 
 
-def _from_counters(scene: Scene, until: float) -> Iterator[Fault]:
-    for name, series in scene.gpus(scene.began - BEFORE_SECONDS, until):
-        errors = _first_change([s for s in series if s.ecc_uncorrected is not None], "ecc_uncorrected")
-        if errors is not None:
-            count = errors[1].ecc_uncorrected
-            sentence = f"{name} counted {count} uncorrected memory errors at {clock(errors[1].at_seconds)}."
-            yield Fault(errors[1].at_seconds, name, errors[1].node, 48, _kernel_line(48), sentence)
-        xid = _first_change([s for s in series if s.last_xid is not None], "last_xid")
-        if xid is not None and xid[1].last_xid:
-            code = xid[1].last_xid
-            sentence = f"Xid {code} on {name} at {clock(xid[1].at_seconds)}."
-            yield Fault(xid[1].at_seconds, name, xid[1].node, code, _kernel_line(code), sentence)
+def _from_counters(scene: Scene, since: float, until: float) -> Iterator[Fault]:
+    for name, series in scene.gpus(scene.began, until):
+        for sample in _changed(series, "ecc_uncorrected", since):
+            errors = count(sample.ecc_uncorrected or 0, "uncorrected memory error")
+            sentence = f"{name} counted {errors} at {clock(sample.at_seconds)}."
+            yield Fault(sample.at_seconds, name, sample.node, 48, _kernel_line(48), sentence)
+        for sample in _changed(series, "last_xid", since):
+            code = sample.last_xid
+            sentence = f"Xid {code} on {name} at {clock(sample.at_seconds)}."
+            yield Fault(sample.at_seconds, name, sample.node, code, _kernel_line(code), sentence)
 
 
-def _first_change(series: list[GpuSample], name: str) -> tuple[GpuSample, GpuSample] | None:
-    """The samples around the first growth; what a counter showed before the run is not of it."""
-    for earlier, later in pairwise(series):
+def _changed(series: list[GpuSample], name: str, since: float) -> Iterator[GpuSample]:
+    """Samples that show more than the one before; what a counter showed before the run, or long before its end, is
+    not of its end."""
+    known = [sample for sample in series if getattr(sample, name) is not None]
+    for earlier, later in pairwise(known):
         before, after = getattr(earlier, name), getattr(later, name)
-        if after > before or (name == "last_xid" and after != before):
-            return earlier, later
-    return None
+        has_grown = after > before or (name == "last_xid" and after not in (0, before))
+        if has_grown and later.at_seconds >= since:
+            yield later
 
 
 def _kernel_line(code: int | None) -> str:
@@ -98,7 +99,7 @@ def _kernel_line(code: int | None) -> str:
 def _decision(fault: Fault, diagnosis: Diagnosis, rulebook: Rulebook | None) -> Decision | None:
     """As the rules say of such a line; without one, by what the Xid is about. A fault of the program decides nothing:
     its log says it better."""
-    reason, remedy, why = "", "Drain the node, reset the GPU, and run its diagnostics.", "the GPU is faulty"
+    reason, remedy, why = "", "Drain the node, reset the GPU, and run its diagnostics.", "The GPU is faulty."
     for hit in rulebook.hits(fault.text) if rulebook is not None else ():
         if hit.rule.reason and hit.rule.recovery == "cordon_node_and_restart":
             reason, remedy, why = hit.rule.reason, hit.rule.remedy or remedy, hit.rule.why or why

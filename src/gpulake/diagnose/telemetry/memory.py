@@ -17,6 +17,7 @@ BUSY_RATIO = 0.2  # a GPU that loads a model is hardly busy; one that trains is
 LOW_RATIO = 0.8  # of the peak
 WORKED_SAMPLES = 3
 CLIMB_SAMPLES = 2
+HIGH_RATIO = 0.95  # of the climb
 LAST_SECONDS = 60.0
 KILL_SECONDS = 120.0
 EMPTY_RATIO = 0.03  # of the host's memory: the kernel kills before it is at zero
@@ -38,13 +39,13 @@ def gpu_memory(diagnosis: Diagnosis, scene: Scene) -> Iterator[Finding]:
         climb = told[: told.index(top) + 1]
         low = [s for s in climb if (s.busy_ratio or 0) >= BUSY_RATIO and _used(s) < LOW_RATIO * _used(top)]
         if len(low) >= WORKED_SAMPLES:
-            yield _rise(name, climb, low[0], diagnosis)
+            yield _rise(name, told, climb, low[0], diagnosis)
         else:
             yield Finding(f"{name} was full ({_of_all(top)}) before it had done much work: what it holds is too big.")
 
 
-def _rise(name: str, climb: list[GpuSample], first: GpuSample, diagnosis: Diagnosis) -> Finding:
-    """It had worked with less; then memory went up, by and by or at once."""
+def _rise(name: str, told: list[GpuSample], climb: list[GpuSample], first: GpuSample, diagnosis: Diagnosis) -> Finding:
+    """It had worked with less; then memory went up, by and by or at once. A leak goes up until the end."""
     top = climb[-1]
     rise = _used(top) - _used(first)
     steps = [s for s in climb if s.at_seconds > first.at_seconds and 0.02 < (_used(s) - _used(first)) / rise < 0.98]
@@ -53,6 +54,8 @@ def _rise(name: str, climb: list[GpuSample], first: GpuSample, diagnosis: Diagno
     risen = f"Memory of {name} rose from {size(_used(foot))} to {_of_all(top)}"
     if len(steps) < CLIMB_SAMPLES:
         return Finding(f"{risen} in one step at {clock(top.at_seconds)}, after it had worked with less.")
+    if other := _no_leak(told, foot, top):
+        return Finding(f"{risen} {other}.")
     seconds = max(top.at_seconds - foot.at_seconds, 0.001)
     slope = size((_used(top) - _used(foot)) / seconds)
     sentence = f"{risen} in {seconds:.1f} s, {slope} a second, while it worked."
@@ -62,10 +65,23 @@ def _rise(name: str, climb: list[GpuSample], first: GpuSample, diagnosis: Diagno
             reason="OutOfMemoryError",
             cause=f"GPU memory leaks until none is left. {sentence}",
             remedy="Look for tensors that outlive their step: losses kept with their graph, lists, caches, hooks.",
-            recovery=Recovery("needs_code_fix", "a restart climbs to the same end"),
+            recovery=Recovery("needs_code_fix", "A restart climbs to the same end."),
             confidence=max(diagnosis.confidence, 0.9),
         ),
     )
+
+
+def _no_leak(told: list[GpuSample], foot: GpuSample, top: GpuSample) -> str:
+    """An allocator that caches climbs once and stays; a job that takes and gives back goes up and down."""
+    rise = _used(top) - _used(foot)
+    high = [s for s in told if s.at_seconds > foot.at_seconds and _used(s) >= _used(foot) + HIGH_RATIO * rise]
+    climbed, stayed = high[0].at_seconds - foot.at_seconds, high[-1].at_seconds - high[0].at_seconds
+    fallen = [s for s in told if high[0].at_seconds < s.at_seconds < high[-1].at_seconds]
+    if any(_used(s) < _used(foot) + rise / 2 for s in fallen):
+        return "and fell again, more than once: this is no leak"
+    if stayed > climbed:
+        return f"in {climbed:.1f} s, and stayed there for {stayed:.1f} s: this is no leak"
+    return ""
 
 
 def _of_all(sample: GpuSample) -> str:
@@ -116,7 +132,7 @@ def _plenty(diagnosis: Diagnosis, least: float, is_silent: bool) -> Finding:
             reason="ProcessKilled",
             cause=f"A process was killed from outside. {sentence}",
             remedy="Restart it. Ask who or what sends SIGKILL there: a scheduler, a limit of its cgroup, a person.",
-            recovery=Recovery("auto_restart", "nothing of the job's own ended it"),
+            recovery=Recovery("auto_restart", "Nothing of the job's own ended it."),
             confidence=max(diagnosis.confidence, 0.7),
         ),
     )
@@ -141,7 +157,9 @@ def _kill(story: Story, scene: Scene) -> str:
         return f"The kernel killed {_process(chosen)} for memory at {clock(chosen.at_seconds)}."
     for node, series in scene.samples.hosts.items():
         counts = [s for s in series if s.oom_kills is not None and s.at_seconds <= scene.ended + KILL_SECONDS]
-        before = [s for s in counts if s.at_seconds <= scene.ended - KILL_SECONDS] or counts[:1]
+        # What was killed before the run began was another's.
+        since = max(scene.began, scene.ended - KILL_SECONDS)
+        before = [s for s in counts if s.at_seconds <= since] or counts[:1]
         if counts and before and (counts[-1].oom_kills or 0) > (before[-1].oom_kills or 0):
             of = f" of {node}" if node else ""
             return f"The kernel{of} killed a process for memory between the last samples."
@@ -159,6 +177,6 @@ def _out_of_memory(diagnosis: Diagnosis, sentence: str, confidence: float) -> De
         reason="HostOOMKilled",
         cause=f"The host ran out of memory. {sentence}",
         remedy="Ask for more host memory, or use less: fewer loader workers, no copies of the data set in each.",
-        recovery=Recovery("needs_config_change", "the same job needs the same memory again"),
+        recovery=Recovery("needs_config_change", "The same job needs the same memory again."),
         confidence=max(diagnosis.confidence, confidence),
     )

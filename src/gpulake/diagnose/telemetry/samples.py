@@ -142,6 +142,9 @@ class Gathering:
     def add_gpu(self, sample: GpuSample) -> None:
         self._gpus.setdefault((sample.node, sample.gpu), Series()).add(sample)
 
+    def forget_gpu(self, node: str, gpu: str) -> None:
+        self._gpus.pop((node, gpu), None)
+
     def add_host(self, sample: HostSample) -> None:
         self._hosts.setdefault(sample.node, Series()).add(sample)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +18,9 @@ AFTER_SECONDS = 1800.0  # a hang is seen after the last line
 MOST_SHIFT_HOURS = 14
 SLACK_SECONDS = 5.0  # between the clock of a log and that of a sampler; and for what a buffer held back
 GAP_SECONDS = 5.0  # between two jobs, at least
+UUID_CHARACTERS = len("GPU-01234567")  # tell one of a machine's GPUs from the others
 HELD_RATIO = 0.01  # of a GPU's memory: less is what the driver takes
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]{8}-")
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,22 @@ class Scene:
     began: float  # seconds of the epoch
     ended: float  # the last that the log tells
     is_timed: bool  # by the log; else by the samples themselves
+    is_named: bool = True  # the log names these nodes, or there is only one
 
     def gpus(self, since: float, until: float) -> Iterator[tuple[str, list[GpuSample]]]:
         """Samples in this time, by the name that a sentence gives their GPU."""
         for (node, gpu), series in self.samples.gpus.items():
             found = [sample for sample in series if since <= sample.at_seconds <= until]
             if found:
-                yield gpu_name(node, gpu), found
+                yield self.gpu_name(node, gpu), found
+
+    def gpu_name(self, node: str, gpu: str) -> str:
+        """As people call it: nobody knows the one GPU of a machine, or one of eight, by its whole UUID."""
+        name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
+        if _UUID.match(gpu):
+            is_alone = sum(other == node for other, _ in self.samples.gpus) == 1
+            name = "the GPU" if is_alone else gpu[:UUID_CHARACTERS]
+        return f"{name} of {node}" if node else name
 
     def hosts(self, since: float, until: float) -> list[HostSample]:
         every = (sample for series in self.samples.hosts.values() for sample in series)
@@ -53,13 +65,15 @@ def window_of(story: Story) -> Window:
 def set_scene(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Scene | None, list[str]]:
     """None where the samples cannot be of this run; the sentences say why."""
     notes = list(samples.notes)
-    own, is_guessed = _own(diagnosis, story, samples)
-    if is_guessed:
-        notes.append(f"The log names none of the {len(samples.nodes)} nodes that were sampled: all are looked at.")
+    own, is_named = _own(diagnosis, story, samples)
+    if not is_named:
+        notes.append(_whose(own))
+        if own.is_empty:
+            return None, notes
     if story.began_at is not None and story.ended_at is not None:
         began, ended = story.began_at.timestamp(), story.ended_at.timestamp()
         if _has_any(own, began - SLACK_SECONDS, ended + SLACK_SECONDS):
-            return Scene(own, samples, began, ended, True), notes
+            return Scene(own, samples, began, ended, True, is_named), notes
         if samples.first_seconds is not None:
             notes.append(_why_apart(began, ended, samples))
         return None, notes
@@ -69,29 +83,37 @@ def set_scene(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Sce
             notes.append("The log tells no time, and the samples do not show one job alone: they say nothing of it.")
         return None, notes
     notes.append("The log tells no time: the one job that the samples show is taken for it.")
-    return Scene(own, samples, *stretches[0], False), notes
+    return Scene(own, samples, *stretches[0], False, is_named), notes
 
 
 def _own(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Samples, bool]:
-    """Samples of the nodes that the log names; of all, where it names none of them."""
+    """Samples of the nodes that the log names, and whether it does; of all that were sampled, where it names none.
+
+    A log of the whole cluster's kernels tells of many nodes: those that the log does not name are not the job's.
+    """
     named = {short(name) for name in (*story.hosts, *([diagnosis.node] if diagnosis.node else []))}
-    nodes = {node for node in samples.nodes if short(node) in named}
-    if not nodes:
-        return samples, len(samples.nodes) > 1
+    told = {*samples.nodes, *(event.node for event in samples.events)} - {""}
+    nodes = {node for node in told if short(node) in named}
+    if not named or not told:
+        return samples, len(told) <= 1
+    kept = {*(nodes or samples.nodes), ""}
     return (
         Samples(
-            gpus={key: series for key, series in samples.gpus.items() if key[0] in nodes},
-            hosts={node: series for node, series in samples.hosts.items() if node in nodes},
-            events=tuple(event for event in samples.events if short(event.node) in named or not event.node),
-            processes=tuple(process for process in samples.processes if process.node in nodes),
+            gpus={key: series for key, series in samples.gpus.items() if key[0] in kept},
+            hosts={node: series for node, series in samples.hosts.items() if node in kept},
+            events=tuple(event for event in samples.events if event.node in kept),
+            processes=tuple(process for process in samples.processes if process.node in kept),
         ),
-        False,
+        bool(nodes),
     )
 
 
-def gpu_name(node: str, gpu: str) -> str:
-    name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
-    return f"{name} of {node}" if node else name
+def _whose(samples: Samples) -> str:
+    if samples.is_empty:
+        return "The telemetry tells of no node that the log names: it says nothing of it."
+    if len(samples.nodes) == 1:
+        return f"The log does not name {samples.nodes[0]}, whose samples these are."
+    return f"The log names none of the {len(samples.nodes)} nodes that were sampled: all are looked at."
 
 
 def short(name: str) -> str:

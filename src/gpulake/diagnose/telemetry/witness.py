@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gpulake.core.diagnosis import CATEGORY_OF, Diagnosis
-from gpulake.core.words import label
+from gpulake.core.words import label, opened
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.activity import gone_nodes, hang, starvation
@@ -37,10 +37,13 @@ def consult(
     findings = list(_findings(diagnosis, story, scene, rulebook, now)) if scene is not None else []
     sentences += [finding.sentence for finding in findings]
     # Names of processes, GPUs and nodes are others' words: they must not steer a terminal.
-    plain = [label(sentence) for sentence in sentences[:MOST_SENTENCES]]
+    plain = [label(opened(sentence)) for sentence in sentences[:MOST_SENTENCES]]
     told = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
     decision = next((finding.decision for finding in findings if finding.decision is not None), None)
-    return told if decision is None else _decided(told, story, decision)
+    if decision is None or scene is None:
+        return told
+    # Whether a node that the log does not name is the job's, nobody knows: it must not be drained for it.
+    return _decided(told, story, decision if scene.is_named else replace(decision, node=None))
 
 
 def _findings(
@@ -64,7 +67,7 @@ def _decided(diagnosis: Diagnosis, story: Story, decision: Decision) -> Diagnosi
         verdict="failed",
         category=CATEGORY_OF[decision.reason],
         reason=decision.reason,
-        cause=label(decision.cause),
+        cause=label(opened(decision.cause)),
         remedy=label(decision.remedy),
         evidence=diagnosis.evidence or story.last_lines[-1:],
         node=label(decision.node) if decision.node else diagnosis.node,

@@ -1,10 +1,9 @@
-"""How people name a rule or an incident: by its id, by the beginning of one, or by its name."""
+"""How people name what has an id: by the beginning of it, too."""
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from gpulake.core.errors import UsageError
 from gpulake.core.words import label
@@ -26,13 +25,3 @@ def the_one(given: str, known: Collection[str], noun: str, how: str) -> str:
     near = difflib.get_close_matches(given, sorted(known), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"list them with: {how}"
     raise UsageError(f"no {noun} {shown!r}", hint)
-
-
-def name_for(text: str, taken: Iterable[str]) -> str:
-    """A name for a rule from the words of its line."""
-    words = re.findall(r"[a-z]{2,}", text.lower())[:6]
-    stem = "_".join(("learned", *words))[:50].rstrip("_")
-    used = set(taken)
-    if stem not in used:
-        return stem
-    return next(name for number in range(2, len(used) + 3) if (name := f"{stem}_{number}") not in used)

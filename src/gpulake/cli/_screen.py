@@ -1,0 +1,68 @@
+"""How much room a terminal has, and texts that are cut or wrapped to fit in it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import unicodedata
+from dataclasses import dataclass
+
+ENDLESS = 10_000
+LEAST_COLUMNS = 40
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A file or a pipe has no end to cut at."""
+
+    columns: int = ENDLESS
+    lines: int = ENDLESS
+
+
+def screen() -> Screen:
+    if not sys.stdout.isatty():
+        return Screen()
+    size = shutil.get_terminal_size()
+    # The prompt comes back below.
+    return Screen(max(size.columns, LEAST_COLUMNS), size.lines - 1)
+
+
+def cells(text: str) -> int:
+    """Columns that it takes: Chinese characters two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells(character) for character in text)
+
+
+def cut(text: str, columns: int) -> str:
+    return text if cells(text) <= columns else _beginning(text, columns - 1).rstrip() + "…"
+
+
+def wrapped(text: str, columns: int, most: int) -> list[str]:
+    """At words where there are any, in at most so many rows."""
+    rows: list[str] = []
+    rest = text
+    while cells(rest) > columns:
+        if len(rows) == most - 1:
+            return [*rows, cut(rest, columns)]
+        head = _beginning(rest, columns)
+        at = head.rfind(" ") if rest[len(head)] != " " else len(head)
+        head = head[:at] if at > columns // 2 else head
+        rows.append(head.rstrip())
+        rest = rest[len(head) :].lstrip()
+    return [*rows, rest]
+
+
+def _beginning(text: str, columns: int) -> str:
+    used = 0
+    for place, character in enumerate(text):
+        used += _cells(character)
+        if used > columns:
+            return text[:place]
+    return text
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,41 @@
+"""A point that is far from the points just before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
+from gpulake.detect.detectors import DETECTORS
+from gpulake.detect.running import last_means
+from gpulake.detect.series import Scores, Series, silent
+
+LAST_POINTS = 10
+MOST_DEVIATIONS = 1000.0
+HALF = 6.0
+BAND = 4.0
+
+
+@DETECTORS.register("spike")
+@dataclass(frozen=True)
+class Spike:
+    alarms_a_day: float = 0.5
+    least_points: int = 100
+
+    def score(self, series: Series) -> Scores:
+        if not len(series) or not len(series.metrics):
+            return silent(series)
+        expected = last_means(series.values, LAST_POINTS)
+        residual = series.values - expected
+        spread = past_spread(residual, expected)
+        carried = in_deviations(residual, spread, MOST_DEVIATIONS)
+        statistic = carried.max(axis=1)
+        threshold = own_thresholds(statistic, exceeded_share(series, self.alarms_a_day))
+        return judged(
+            series,
+            carried,
+            wearied(series, statistic, threshold, self.least_points),
+            half=HALF,
+            least_points=self.least_points,
+            expected=expected,
+            band=BAND * spread,
+        )

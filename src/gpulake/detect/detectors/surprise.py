@@ -1,0 +1,167 @@
+"""The default: how far a point is from what its past, the last points and the time of day let expect.
+
+Three residuals of each metric are measured by how much they used to vary: from the mean of the past, from the mean of
+the last points, and from what was usual at that time of day. Where there are several metrics, what they share is taken
+out first: the leading components of their past correlation explain it, and what they do not explain counts. The three
+mean squares are multiplied (a surprise by all counts, by one alone hardly), and the product is smoothed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.detect.calibration import LEAST_SPREAD, NOISE, exceeded_share, judged, own_thresholds, wearied
+from gpulake.detect.detectors import DETECTORS
+from gpulake.detect.running import FIRST_BLOCK, blocks, last_means, slots, smoothed
+from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
+
+LAST_POINTS = 10
+SLOT_MS = 600_000
+DAYS_KEPT = 7
+SMOOTHING = 15.0
+# Beyond this many deviations a metric is no stranger: one that was constant must not outshout all others.
+MOST_DEVIATIONS = 30.0
+EXPLAINED = 0.5
+LEAST_VARIATION = 1e-3  # of the largest deviation that was ever seen
+LEAST_UNEXPLAINED = 0.05
+BAND = 4.0
+HALF = 10.0  # the statistic that is worth a score of a half
+POINTS_AN_ALARM = 2 * SMOOTHING
+
+
+@DETECTORS.register("surprise")
+@dataclass(frozen=True)
+class Surprise:
+    alarms_a_day: float = 2.0  # before weariness
+    least_points: int = 2 * FIRST_BLOCK
+
+    def score(self, series: Series) -> Scores:
+        if not len(series) or not len(series.metrics):
+            return silent(series)
+        usual = _usual_at_that_time(series)
+        parts = [
+            _deviations(series.values),
+            _deviations(series.values - last_means(series.values, LAST_POINTS)),
+            _deviations(series.values - usual),
+        ]
+        squares = [deviations**2 for deviations, _ in parts]
+        means = [square.mean(axis=1) for square in squares]
+        blend = np.cbrt(means[0] * means[1] * means[2])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = sum((square / square.sum(axis=1, keepdims=True) for square in squares), np.zeros(usual.shape)) / 3
+        carried = smoothed(np.where(blend[:, None] > 0, np.nan_to_num(shares) * blend[:, None], 0.0), SMOOTHING)
+        statistic = carried.sum(axis=1)
+        # Smoothing makes an alarm last; the share of points is that of alarms times their length.
+        exceeded = exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)
+        threshold = wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points)
+        return judged(
+            series,
+            carried,
+            threshold,
+            half=HALF,
+            least_points=self.least_points,
+            expected=usual,
+            band=BAND * parts[2][1],
+            total=statistic,
+        )
+
+
+def _usual_at_that_time(series: Series) -> Floats:
+    """The mean of the last days at that time of day; on the first day, the mean so far."""
+    values = series.values
+    slot_ms = max(SLOT_MS, series.interval_ms)
+    number = max(1, DAY_MS // slot_ms)
+    starts, kinds = slots(series.times_ms, slot_ms, number)
+    usual = last_means(values, None)
+    known = np.full((number, values.shape[1]), np.nan)
+    days = np.zeros((number, values.shape[1]))
+    is_there = ~np.isnan(values)
+    filled = np.where(is_there, values, 0.0)
+    sums = np.add.reduceat(filled, starts[:-1], axis=0)
+    counts = np.add.reduceat(is_there.astype(np.float64), starts[:-1], axis=0)
+    for place, kind in enumerate(kinds.tolist()):
+        row = known[kind]
+        is_known = ~np.isnan(row)
+        if is_known.any():
+            here = usual[starts[place] : starts[place + 1]]
+            here[:, is_known] = row[is_known]
+        is_new = counts[place] > 0
+        seen = sums[place][is_new] / counts[place][is_new]
+        days[kind, is_new] = np.minimum(days[kind, is_new] + 1, DAYS_KEPT)
+        before = np.where(is_known, row, 0.0)[is_new]
+        known[kind, is_new] = before + (seen - before) / days[kind, is_new]
+    return usual
+
+
+def _deviations(values: Floats) -> tuple[Floats, Floats]:
+    """Each value in deviations of the past, after what metrics share is taken out; and those deviations."""
+    count, metrics = values.shape
+    deviations, spread = np.zeros((count, metrics)), np.full((count, metrics), np.nan)
+    past = _Past(metrics)
+    for begin, end in blocks(count):
+        block = values[begin:end]
+        if begin:
+            mean, spreads, project = past.fit()
+            scaled = np.where(np.isnan(block), 0.0, (block - mean) / spreads)
+            limit = MOST_DEVIATIONS
+            deviations[begin:end] = np.clip(np.clip(scaled, -3 * limit, 3 * limit) @ project, -limit, limit)
+            spread[begin:end] = spreads
+            # One outlier must not blind us for good. What never varied has no measure yet, and learns from the first.
+            reach = np.where(past.has_varied(), limit * spreads, np.inf)
+            block = mean + np.clip(block - mean, -reach, reach)
+        past.add(block)
+    deviations[np.isnan(values)] = 0.0
+    return deviations, spread
+
+
+class _Past:
+    """Sums from which mean, deviation and correlation follow. Missing values count as the mean."""
+
+    def __init__(self, metrics: int) -> None:
+        self.count = 0
+        self.seen = np.zeros(metrics)
+        self.shift = np.full(metrics, np.nan)
+        self.sums = np.zeros(metrics)
+        self.products = np.zeros((metrics, metrics))
+        self.largest = np.zeros(metrics)
+
+    def add(self, block: Floats) -> None:
+        is_there = ~np.isnan(block)
+        is_first = np.isnan(self.shift) & is_there.any(axis=0)
+        if is_first.any():
+            first = block[np.argmax(is_there, axis=0), np.arange(block.shape[1])]
+            self.shift = np.where(is_first, first, self.shift)
+        mean = self.sums / max(self.count, 1)
+        with np.errstate(invalid="ignore"):
+            moved = np.where(is_there, block - self.shift, mean)
+        self.count += len(block)
+        self.seen += is_there.sum(axis=0)
+        self.sums += moved.sum(axis=0)
+        self.products += moved.T @ moved
+        self.largest = np.maximum(self.largest, np.abs(moved).max(axis=0, initial=0.0))
+
+    def has_varied(self) -> Bools:
+        return np.asarray(self.largest > NOISE * np.abs(self.shift))
+
+    def fit(self) -> tuple[Floats, Floats, Floats]:
+        """Mean, deviations, and what takes out the leading components and measures the rest by its own deviation."""
+        metrics = len(self.sums)
+        mean = self.sums / self.count
+        share = np.sqrt(self.count / np.maximum(self.seen, 1.0))
+        covariance = (self.products / self.count - np.outer(mean, mean)) * np.outer(share, share)
+        spreads = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        spreads = np.maximum(spreads, np.maximum(LEAST_VARIATION * self.largest, LEAST_SPREAD))
+        level = np.where(np.isnan(self.shift), 0.0, self.shift) + mean
+        spreads = np.maximum(spreads, NOISE * np.abs(level))
+        if metrics == 1:
+            return level, spreads, np.eye(1)
+        correlation = covariance / np.outer(spreads, spreads)
+        weights, vectors = np.linalg.eigh(correlation)
+        shares = np.cumsum(weights[::-1]) / max(float(weights.sum()), 1e-12)
+        kept = min(int(np.searchsorted(shares, EXPLAINED)) + 1, metrics - 1)
+        leading = vectors[:, ::-1][:, :kept]
+        rest = np.eye(metrics) - leading @ leading.T
+        unexplained = np.sqrt(np.maximum(np.diag(rest @ correlation @ rest), LEAST_UNEXPLAINED**2))
+        return level, spreads, rest / unexplained

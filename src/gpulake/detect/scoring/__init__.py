@@ -1,0 +1,1 @@
+"""How good a detector is, on series whose incidents are known."""

@@ -1,0 +1,33 @@
+"""What an operator would have been told at the shipped threshold: which events, how late, and how often for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.detect.alarms import stretches, usual_gap
+from gpulake.detect.scoring.curves import events
+from gpulake.detect.series import DAY_MS, Bools
+
+
+@dataclass(frozen=True)
+class Told:
+    events: int
+    found: int
+    false_alarms: int
+    days: float
+    delays_ms: tuple[int, ...]  # of the events that were found
+
+
+def told(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> Told:
+    begins, ends = events(is_labelled)
+    delays = []
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        inside = np.flatnonzero(is_flagged[begin:end])
+        if len(inside):
+            delays.append(int(inside[0]) * interval_ms)
+    firsts, lasts = stretches(is_flagged, usual_gap(interval_ms))
+    spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
+    false = sum(not is_labelled[first : last + 1].any() for first, last in spans)
+    return Told(len(begins), len(delays), false, len(is_labelled) * interval_ms / DAY_MS, tuple(delays))

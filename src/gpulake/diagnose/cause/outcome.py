@@ -1,0 +1,127 @@
+"""How a run ended, as far as its log tells: done, in the midst of work, or without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpulake.diagnose.cause.suspects import MENTION, is_muttered, is_of_tracker, is_warned
+from gpulake.diagnose.story.events import Event, Story
+from gpulake.diagnose.story.lines import QUIET
+from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
+
+ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
+PLAIN_WORD = 60  # a success of this strength is said by the program, a weaker one perhaps by the script around it
+ITERATION = "progress_iteration"
+LAST_WORDS = 3  # lines at the end of a log within which even a mention is a last word
+LONG_BEFORE_END = 30  # lines after a word in passing that show that it ended nothing
+# What ranks say of each other when some have left already: after the last step it is how they part.
+PARTING = {
+    "NCCLRemoteError",
+    "NCCLTimeoutError",
+    "NetworkError",
+    "ConnectionError",
+    "NCCLConfigError",
+    "HangStraggler",
+    "ProcessCrashed",
+}
+_ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
+
+
+def success(story: Story, told: Sequence[Event]) -> Event | None:
+    """The line that says that the run ended well, if nothing takes it back."""
+    successes = [event for event in story.events if event.hit.rule.role == "success"]
+    final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
+    if final:
+        return final[-1]
+    if any(event.hit.rule.name == ABORTED for event in story.events):
+        return None
+    if successes:
+        return successes[-1] if not _takes_back(successes[-1], told, story.events) else None
+    last = _last_counter(story.events)
+    if last is None or not _is_last_step(last):
+        return None
+    failing = [
+        event
+        for event in told
+        if not is_muttered(event)
+        and not _is_parting(event, last)
+        and (event.is_uncaught or event.order > last.order or event.hit.rule.reason == "LossNaN")
+    ]
+    return last if not failing else None
+
+
+def _takes_back(success: Event, told: Sequence[Event], events: Sequence[Event]) -> bool:
+    after = [event for event in told if event.order > success.order and event.hit.rule.role == "cause"]
+    failing = [event for event in after if event.hit.rule.reason not in _ENDED_FROM_OUTSIDE and not is_muttered(event)]
+    return any(event.is_uncaught or event.hit.rule.strength >= PLAIN_WORD for event in failing) or _is_of_the_script(
+        success, told, events
+    )
+
+
+def _is_of_the_script(success: Event, told: Sequence[Event], events: Sequence[Event]) -> bool:
+    """Said after the program was dead: the script around it goes on to its last line, whatever happened before."""
+    is_weak = success.hit.rule.strength < PLAIN_WORD
+    failures = [event.order for event in events if event.hit.rule.role == "wrapper"]
+    deaths = [event.order for event in told if event.is_uncaught and event.order < success.order]
+    deaths += [order for order in failures if order < success.order and is_weak]
+    if not deaths or any(max(deaths) < order < success.order for order in advances(events)):
+        return False
+    return is_weak or any(min(deaths) < order for order in failures)
+
+
+def _is_parting(event: Event, last_step: Event) -> bool:
+    is_weak = event.hit.rule.role == "cascade" and not event.is_uncaught
+    return is_weak and event.order > last_step.order and event.hit.rule.reason in PARTING
+
+
+def _last_counter(events: Sequence[Event]) -> Event | None:
+    return next((event for event in reversed(events) if step(event) and event.hit.words.get("total")), None)
+
+
+def _is_last_step(event: Event) -> bool:
+    told, total = step(event), event.hit.words.get("total")
+    return told is not None and total is not None and told[1] >= float(total) > 1
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A log without an error that explains its end."""
+
+    story: Story
+
+    @property
+    def is_midway(self) -> bool:
+        """Whether work was announced that is not told to be done."""
+        counters: dict[tuple[str, str], Event] = {}
+        for event in self.story.events:
+            if told := step(event):
+                counters[told[0]] = event
+        if not counters:
+            return not self.story.last_lines
+        last = max(counters.values(), key=lambda event: event.order)
+        announced = [event for key, event in counters.items() if key[1] and (key[0] == ITERATION or event is last)]
+        if any(not _is_done(event, self.story.events) for event in announced):
+            return True
+        return not announced and self._ends_with(last)
+
+    def _ends_with(self, event: Event) -> bool:
+        return not self.story.last_lines or self.story.last_lines[-1].line <= event.quote.line
+
+    def is_only_muttered(self, root: Event) -> bool:
+        """Said in passing as a warning, or within a line of which many follow."""
+        if root.chain is not None or root.hit.rule.role != "cause" or not is_muttered(root):
+            return False
+        last = self.story.last_lines[-1].line if self.story.last_lines else 0
+        is_mention = root.hit.rule.name.startswith(MENTION)
+        enough = LAST_WORDS if is_mention else LONG_BEFORE_END
+        return root.severity in QUIET or is_of_tracker(root) or is_warned(root) or last - root.quote.line > enough
+
+
+def _is_done(event: Event, events: Sequence[Event]) -> bool:
+    """Counters that begin with zero end one before their total."""
+    told, total = step(event), float(event.hit.words.get("total") or 0)
+    if told is None or told[1] >= total:
+        return True
+    of_same = [other[1] for one in events if (other := step(one)) and other[0] == told[0]]
+    return told[1] == total - 1 and min(of_same) == 0

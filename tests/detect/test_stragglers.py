@@ -1,0 +1,73 @@
+"""Real peers that were not alike: a hot GPU among eight, slow workers in their gangs."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpulake.detect.alarms import alarms_of
+from gpulake.detect.detectors.straggler import Straggler
+from gpulake.detect.series import Series
+
+
+def peers(path: Path, time: str, peer: str, value: str, interval_ms: int) -> Series:
+    """A metric a peer; times are counted."""
+    moments: dict[str, dict[int, float]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            moments.setdefault(row[time], {})[int(row[peer])] = float(row[value])
+    names = sorted({name for moment in moments.values() for name in moment})
+    values = np.array([[moment.get(name, np.nan) for name in names] for moment in moments.values()])
+    times = np.arange(len(values), dtype=np.int64) * interval_ms
+    return Series(path.stem, tuple(map(str, names)), times, values, interval_ms)
+
+
+def stragglers(series: Series) -> set[str]:
+    return {name for alarm in alarms_of(series, Straggler().score(series)) for name in alarm.carriers}
+
+
+@pytest.mark.real
+def test_the_hot_gpu_is_found_and_no_other(real_data: Path) -> None:
+    files = sorted((real_data / "nanogpt_8gpu_telemetry").glob("*.csv"))
+    found = [stragglers(peers(path, "timestamp", "gpu_index", "temperature_C", 280)) for path in files]
+    assert found == [{"1"}] * 4
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("job", "slow"), [("1", {"0", "1", "2"}), ("2", set()), ("3", {"0", "1"}), ("4", {"0", "5", "6", "7", "8"})]
+)
+def test_slow_workers_are_found(real_data: Path, job: str, slow: set[str]) -> None:
+    path = real_data / "pai" / "mini-batch-time" / "data" / f"job_{job}_norm.csv"
+    assert stragglers(peers(path, "time", "worker", "batch_time_norm", 1_000)) == slow
+
+
+def gang(seed: int, workers: int = 16, steps: int = 200) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return np.random.default_rng(seed).normal(1.0, 0.05, size=(steps, workers))
+
+
+def as_series(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Series:
+    times = np.arange(len(values), dtype=np.int64) * 1_000
+    return Series("gang", tuple(map(str, range(values.shape[1]))), times, values, 1_000)
+
+
+def test_one_worker_of_many_that_becomes_slow_is_named() -> None:
+    values = gang(1)
+    values[100:, 7] *= 1.3
+    (alarm,) = alarms_of(as_series(values), Straggler().score(as_series(values)))
+    assert alarm.carriers == ("7",)
+    assert 100_000 <= alarm.begin_ms <= 130_000
+
+
+def test_workers_that_are_alike_are_left_alone() -> None:
+    assert not Straggler().score(as_series(gang(2))).is_flagged.any()
+
+
+def test_a_slow_side_may_be_the_low_one() -> None:
+    values = gang(3)
+    values[100:, 2] *= 0.6
+    scores = Straggler(side="low").score(as_series(values))
+    assert {name for alarm in alarms_of(as_series(values), scores) for name in alarm.carriers} == {"2"}

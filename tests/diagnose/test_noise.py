@@ -1,0 +1,41 @@
+"""Lines that look like trouble change nothing, wherever they stand."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from diagnosing import diagnose
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
+LINES = tomllib.loads((FOLDER / "noise.toml").read_text("utf-8"))["lines"]
+BEFORE = "loading data\nbuilding the model with 12 layers\n"
+AFTER = (
+    "computing features\nrow 1 of the table\nrow 2 of the table\nresults are in out/results.csv\nprecision 0.91\nbye\n"
+)
+DONE = "Epoch 1/2 loss 2.0\nEpoch 2/2 loss 1.0\nsaved\n"
+MIDWAY = "Epoch 1/9 loss 2.0\nEpoch 2/9 loss 1.0\n"
+DIES = """\
+Traceback (most recent call last):
+  File "/job/t.py", line 3, in <module>
+    main()
+KeyError: 'abc'
+"""
+CANCELLED = "slurmstepd: error: *** JOB 88 ON n7 CANCELLED AT 2025-01-02T03:04:05 ***\n"
+SCENES = {
+    "is-followed-by-other-words": (f"{BEFORE}%s\n{AFTER}", "NotAFailure"),
+    "is-the-last-word": (f"{BEFORE}{AFTER}%s\n", "NotAFailure"),
+    "comes-before-the-steps": (f"{BEFORE}%s\n{DONE}", "NotAFailure"),
+    "comes-before-a-silence": (f"{BEFORE}%s\n{MIDWAY}", "unknown"),
+    "comes-before-an-error": (f"{BEFORE}%s\n{AFTER}{DIES}", "KeyError"),
+    "comes-before-a-cancellation": (f"{BEFORE}%s\n{MIDWAY}{CANCELLED}", "JobCancelled"),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:50])
+def test_a_line_that_looks_like_trouble_and(scene: str, line: str) -> None:
+    log, reason = SCENES[scene]
+    assert diagnose(log.replace("%s", line)).reason == reason
