@@ -15,13 +15,7 @@ from diagnose.learning import AT, QUOTA, candidate, record
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
-from gpulake.diagnose.learn.candidates import Proof, agreed_recovery
-from gpulake.diagnose.learn.definitions import as_toml, definition_of, rule_of
-from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
-from gpulake.diagnose.learn.ground import Recurring, past, recurring
-from gpulake.diagnose.learn.learning import decide, every, ground_of, learned, learned_filters, propose
-from gpulake.diagnose.learn.proposals import generalised, whole_line
-from gpulake.diagnose.past.incidents import (
+from gpulake.core.incidents import (
     COMES_FROM,
     EVENTS,
     LEADS_TO,
@@ -32,6 +26,12 @@ from gpulake.diagnose.past.incidents import (
     corrected,
     histories,
 )
+from gpulake.diagnose.learn.candidates import Proof, agreed_recovery
+from gpulake.diagnose.learn.definitions import as_toml, definition_of, rule_of
+from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
+from gpulake.diagnose.learn.ground import Recurring, past, recurring
+from gpulake.diagnose.learn.learning import decide, every, ground_of, learned, learned_filters, propose
+from gpulake.diagnose.learn.proposals import generalised, whole_line
 from gpulake.diagnose.rulebook.book import read_rules, shipped_rules, with_learned
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.flow.incidents import confirm, correct

@@ -117,6 +117,14 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
             "words": words_for(FOUND),
             "gpu_hours_lost": 0.0,
             "note": None,
+            "began_at": FOUND.began_at,
+            "last_seen_at": FOUND.ended_at,
+            "times_seen": None,
+            "first_cause": None,
+            "members": None,
+            "muted_until": None,
+            "is_held": None,
+            "merged_into": None,
         }
     ]
 

@@ -23,7 +23,7 @@ def test_each_step_leaves_a_row_with_its_counts(
     trace: tuple[Path, TraceSummary], config: Config, tmp_path: Path
 ) -> None:
     Flow(config).refresh([trace[0]], tmp_path / "report.html")
-    names = ["land", "build", "test", "score", "publish", "report"]
+    names = ["land", "build", "test", "score", "publish", "incidents", "report"]
     assert steps(config) == [(name, "succeeded") for name in names]
     runs = rows_of(Lake(config), "FROM runs")
     assert len({row["run_id"] for row in runs}) == 1
@@ -43,7 +43,7 @@ def test_a_second_refresh_of_the_same_files_does_nothing_again(
     assert not result.build.is_new
     assert result.build.findings
     assert rows_of(Lake(built_lake), "FROM build_info") == before
-    assert steps(built_lake)[-2:] == [("land", "succeeded"), ("build", "skipped")]
+    assert steps(built_lake)[-3:] == [("land", "succeeded"), ("build", "skipped"), ("incidents", "succeeded")]
 
 
 def test_other_settings_or_rows_make_a_new_build(built_lake: Config, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_each_step_leaves_a_row_that_leads_to_its_page(server: Server, lake: Pat
     (run,) = server.flow_runs(lake)
     assert rows(lake, "SELECT run_id, step, status FROM runs") == [
         {"run_id": run["id"], "step": step, "status": "succeeded"}
-        for step in ("land", "build", "test", "score", "publish", "report")
+        for step in ("land", "build", "test", "score", "publish", "incidents", "report")
     ]
 
 

@@ -32,7 +32,9 @@ def command(
     from gpulake.flow import Flow
 
     with progress_bar(is_quiet=as_json) as report:
-        result = Flow(settings(lake=lake), report=report).build(select, is_forced, is_dbt, model)
+        flow = Flow(settings(lake=lake), report=report)
+        result = flow.build(select, is_forced, is_dbt, model)
+        flow.send_alerts_at_once()
     if as_json:
         print_json(asdict(result))
         return

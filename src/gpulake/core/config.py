@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from gpulake.core.alerting import Alerts, Incidents
 from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.judging import KEY_VARIABLE, Judge
@@ -116,6 +117,8 @@ class Config:
     nudges: Nudges = field(default_factory=Nudges)
     recoveries: Recoveries = field(default_factory=Recoveries)
     judge: Judge = field(default_factory=Judge)
+    incidents: Incidents = field(default_factory=Incidents)
+    alerts: Alerts = field(default_factory=Alerts)
 
     @property
     def has_lake(self) -> bool:
@@ -148,7 +151,7 @@ def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = No
     env = os.environ if environment is None else environment
     config = Config()
     config = _apply(config, _from_file(env), "in the configuration file")
-    config = _apply(config, _from_environment(env), "in the environment")
+    config = _apply(config, _from_environment(env, config.alerts.variables), "in the environment")
     return _apply(config, {name: value for name, value in flags.items() if value is not None}, "as a flag")
 
 
@@ -175,11 +178,12 @@ def _from_file(env: Mapping[str, str]) -> dict[str, object]:
     return values
 
 
-def _from_environment(env: Mapping[str, str]) -> dict[str, object]:
+def _from_environment(env: Mapping[str, str], secrets: Collection[str]) -> dict[str, object]:
+    """Variables that hold the secrets of sinks are no settings, though they may have our prefix."""
     return {
         name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
         for name, value in env.items()
-        if name.startswith(ENVIRONMENT_PREFIX) and name not in OTHER_VARIABLES
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in OTHER_VARIABLES and name not in secrets
     }
 
 
@@ -190,9 +194,9 @@ def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
         if name not in known:
             raise ConfigError(f"unknown setting {name!r} {where}", choice_hint(name, known))
         if name == "clusters":
-            changes[name] = _with_facts(config.clusters, Cluster, name, value, where)
+            changes[name] = _with_facts(config.clusters, Cluster, name, value, where, "time_zone = 'UTC'")
         elif name == "gpu_types":
-            changes[name] = _with_facts(config.gpu_types, GpuType, name, value, where)
+            changes[name] = _with_facts(config.gpu_types, GpuType, name, value, where, "price_per_hour = 2.5")
         elif is_dataclass(getattr(config, name)):
             changes[name] = _with_changes(getattr(config, name), name, value, where)
         else:
@@ -200,10 +204,11 @@ def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
     return replace(config, **changes)  # type: ignore[arg-type]
 
 
-def _with_facts(known: Mapping[str, Any], kind: type[Any], table: str, value: object, where: str) -> dict[str, Any]:
+def _with_facts(
+    known: Mapping[str, Any], kind: type[Any], table: str, value: object, where: str, example: str
+) -> dict[str, Any]:
     """The known facts, with those that the table gives in their place, one by one."""
     if not isinstance(value, dict) or not all(isinstance(entry, dict) for entry in value.values()):
-        example = "time_zone = 'UTC'" if kind is Cluster else "price_per_hour = 2.5"
         raise ConfigError(f"{table} is {value!r} {where}", f"write a table in gpulake.toml: [{table}.name] {example}")
     facts = dict(known)
     for name, entry in value.items():
@@ -215,12 +220,16 @@ def _with_changes(known: Any, table: str, value: object, where: str) -> Any:
     """The known settings of a table, with those that it gives in their place."""
     if not isinstance(value, dict):
         raise ConfigError(f"{table} is {value!r} {where}", f"write a table in gpulake.toml: [{table}]")
-    defaults = {setting.name: setting.default for setting in fields(known)}
+    defaults = {setting.name: setting for setting in fields(known)}
     changes: dict[str, Any] = {}
     for key, given in value.items():
         if key not in defaults:
             raise ConfigError(f"unknown setting {key!r} in {table} {where}", choice_hint(key, defaults))
-        changes[key] = _convert(f"{table}.{key}", given, type(defaults[key]), where)
+        own = defaults[key].metadata
+        if "of" in own:
+            changes[key] = _with_facts(getattr(known, key), own["of"], f"{table}.{key}", given, where, own["example"])
+        else:
+            changes[key] = _convert(f"{table}.{key}", given, type(defaults[key].default), where)
     return replace(known, **changes)
 
 

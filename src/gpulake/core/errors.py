@@ -10,6 +10,7 @@ GpulakeError            exit 1   the root: a message that carries the value, a h
 ├── FetchError          exit 6   a download failed or does not match its checksum
 ├── StepError           exit 7   a step of a refresh failed; names the step
 └── ActError            exit 8   something that was to be done on a cluster failed; names the job
+    └── SinkError       exit 8   an alert could not be delivered; names the sink, and never its secrets
 """
 
 from __future__ import annotations
@@ -61,6 +62,15 @@ class StepError(GpulakeError):
 
 class ActError(GpulakeError):
     exit_code = 8
+
+
+class SinkError(ActError):
+    def __init__(
+        self, message: str, hint: str = "", is_final: bool = False, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.is_final = is_final  # the same alert would be refused again
+        self.retry_after_seconds = retry_after_seconds  # as the other side wishes
 
 
 def choice_hint(given: str, known: Iterable[str]) -> str:

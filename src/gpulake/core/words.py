@@ -10,7 +10,9 @@ def label(value: object, most: int = 0) -> str:
     """A label of the data: on one line, unable to steer a terminal, and cut where it would break the lines."""
     if value is None:
         return NO_NAME
-    plain = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in str(value))
+    plain = str(value)
+    if not plain.isprintable():
+        plain = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in plain)
     return plain if not most or len(plain) <= most else plain[: most - 1] + "…"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,9 +21,11 @@ from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import Landing, Run
 
 if TYPE_CHECKING:
+    from gpulake.act.alerts.sending import Drained
     from gpulake.act.audit import AuditRow
     from gpulake.act.nudges import Nudge
     from gpulake.act.recovering import Rescue
+    from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
     from gpulake.flow.building import BuildResult
@@ -100,7 +103,38 @@ class Flow:
         self.lake.open()
         order = build_order(select, is_forced, is_dbt, model)
         with self.lake.writing():
-            return Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
+            result = Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
+        # The build is published whatever comes of it; whoever updates at this moment does it for us.
+        with suppress(LakeBusyError):
+            self.update_incidents()
+        return result
+
+    def update_incidents(self) -> list[Incident]:
+        """Findings of the current build become incidents, and what is over is resolved; what changed."""
+        from gpulake.flow.incidents import update
+
+        self.lake.open()
+        with self._step("incidents") as detail:
+            changes = update(self.lake, self.config, self.clock)
+            detail.update(Counter(change.event for change in changes))
+        return changes
+
+    def send_alerts(self) -> Drained:
+        """Sends what waits in the outbox, and what was to be queued and is not yet. What fails stays there."""
+        from gpulake.flow.alerting import queue_alerts, send_alerts
+
+        self.lake.open()
+        with self._step("alerts") as detail:
+            queue_alerts(self.lake, self.clock)
+            drained = send_alerts(self.lake, self.clock)
+            detail.update({name: value for name, value in asdict(drained).items() if name != "next_at"})
+        return drained
+
+    def send_alerts_at_once(self) -> None:
+        """After all else. A sink that is down costs nobody his build, nor does another who is sending."""
+        if self.config.alerts.sinks and self.config.alerts.is_sent_at_once:
+            with suppress(LakeBusyError):
+                self.send_alerts()
 
     def test_results(self) -> list[dict[str, Any]]:
         """The data tests of the last build, published or not, failures first."""
@@ -184,7 +218,16 @@ class Flow:
         with self._step("diagnose", is_reader=True) as detail:
             answer = self._diagnosing(self.lake).diagnose(question)
             detail.update(verdict=answer.diagnosis.verdict, reason=answer.diagnosis.reason)
+            if answer.diagnosis.incident_id:
+                self._queue_alerts()
         return answer
+
+    def _queue_alerts(self) -> None:
+        from gpulake.flow.alerting import queue_alerts
+
+        # Who may only read the lake can leave nothing in its outbox.
+        with suppress(LakeBusyError):
+            queue_alerts(self.lake, self.clock)
 
     def prompt(self, question: Question) -> str:
         """What a configured model would be sent about a log."""
@@ -271,6 +314,7 @@ class Flow:
         result = self._retried("build", lambda: self.build(select, is_forced))
         if report_path:
             self._retried("report", lambda: self.write_report(report_path))
+        self.send_alerts_at_once()
         return RefreshResult(landings, unknown, result, report_path)
 
     def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:

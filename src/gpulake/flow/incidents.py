@@ -1,17 +1,36 @@
-"""Incidents as people meet them: listed, looked at, confirmed, corrected."""
+"""Incidents as people meet them: listed, looked at, confirmed, corrected, acknowledged, muted, resolved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from gpulake.act.incidents.found import read_found, sightings
+from gpulake.act.incidents.gathering import gather
+from gpulake.act.incidents.windows import Window, added, removed, windows
 from gpulake.core.clock import Clock
+from gpulake.core.config import Config
 from gpulake.core.ids import the_one
-from gpulake.diagnose.past.incidents import Incident, confirmed, corrected, histories
+from gpulake.core.incidents import (
+    Incident,
+    acknowledged,
+    confirmed,
+    corrected,
+    histories,
+    muted,
+    resolved,
+    unmuted,
+)
+from gpulake.flow.alerting import queue_alerts
 from gpulake.lake import Lake
 
 HOW = "gpulake incidents list"
+HOW_WINDOWS = "gpulake incidents windows list"
+EVENTS = "incident_events"
+WINDOWS = "maintenance_window_events"
+LOCK = "incidents"
 
 
 @dataclass(frozen=True)
@@ -26,16 +45,22 @@ class Case:
         return self.history[-1]
 
 
-def read_incidents(lake: Lake, state: str | None = None, reason: str | None = None) -> list[Incident]:
+def read_incidents(
+    lake: Lake, state: str | None = None, reason: str | None = None, kind: str | None = None
+) -> list[Incident]:
     """As they stand, the newest first."""
-    newest = [events[-1] for events in histories(lake.journal("incident_events")).values()]
-    kept = [one for one in newest if state in (None, one.state) and reason in (None, one.reason)]
+    newest = [events[-1] for events in histories(lake.journal(EVENTS)).values()]
+    kept = [
+        one
+        for one in newest
+        if state in (None, one.state) and reason in (None, one.reason) and kind in (None, one.kind)
+    ]
     return sorted(kept, key=lambda one: (one.opened_at or one.changed_at, one.incident_id), reverse=True)
 
 
 def read_case(lake: Lake, given: str) -> Case:
     """By the incident's id, or the beginning of it."""
-    known = histories(lake.journal("incident_events"))
+    known = histories(lake.journal(EVENTS))
     history = known[the_one(given, known, "incident", HOW)]
     last = history[-1]
     own = [row for row in lake.journal("diagnoses") if row.get("incident_id") == last.incident_id]
@@ -53,6 +78,76 @@ def correct(
     return _kept(lake, corrected(read_case(lake, given).incident, by, clock.now(), reason, cause, remedy, note))
 
 
+def acknowledge(
+    lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "", is_held: bool = False
+) -> list[Incident]:
+    return _all(lake, clock, given, lambda one: acknowledged(one, by, clock.now(), note, is_held))
+
+
+def mute(
+    lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "", until: datetime | None = None
+) -> list[Incident]:
+    return _all(lake, clock, given, lambda one: muted(one, by, clock.now(), until, note))
+
+
+def unmute(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> list[Incident]:
+    return _all(lake, clock, given, lambda one: unmuted(one, by, clock.now(), note))
+
+
+def resolve(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> list[Incident]:
+    return _all(lake, clock, given, lambda one: resolved(one, by, clock.now(), note))
+
+
+def update(lake: Lake, config: Config, clock: Clock) -> list[Incident]:
+    """Makes incidents of what the current build found; what changed."""
+    now = clock.now()
+    with lake.alone(LOCK):
+        rows: list[Mapping[str, Any]] = []
+        until = _only_the_clock(now)
+        if lake.builds.current() is not None:
+            with lake.reading() as reader:
+                rows, until = read_found(reader, now)
+        # Read after the findings: whoever acknowledged one meanwhile is heard.
+        known = histories(lake.journal(EVENTS))
+        seen = sightings(rows, config.incidents, until)
+        changes = gather(known, seen, until, config.incidents, now)
+        lake.append(EVENTS, [change.row() for change in changes])
+    queue_alerts(lake, clock)
+    return changes
+
+
+def read_windows(lake: Lake) -> dict[str, Window]:
+    return windows(lake.journal(WINDOWS))
+
+
+def add_window(lake: Lake, clock: Clock, by: str, **values: Any) -> Window:
+    window = added(by, clock.now(), **values)
+    lake.append(WINDOWS, [window.row()])
+    return window
+
+
+def remove_window(lake: Lake, clock: Clock, given: str, by: str) -> Window:
+    known = read_windows(lake)
+    window = removed(known[the_one(given, known, "window", HOW_WINDOWS)], by, clock.now())
+    lake.append(WINDOWS, [window.row()])
+    return window
+
+
+def _all(lake: Lake, clock: Clock, given: Sequence[str], change: Callable[[Incident], Incident]) -> list[Incident]:
+    """All of them or none: an id that is wrong costs no other its change, since it is found first."""
+    with lake.alone(LOCK):
+        known = histories(lake.journal(EVENTS))
+        names = dict.fromkeys(the_one(one, known, "incident", HOW) for one in given)
+        changes = [change(known[name][-1]) for name in names]
+        lake.append(EVENTS, [one.row() for one in changes])
+    queue_alerts(lake, clock)
+    return changes
+
+
 def _kept(lake: Lake, incident: Incident) -> Incident:
-    lake.append("incident_events", [incident.row()])
+    lake.append(EVENTS, [incident.row()])
     return incident
+
+
+def _only_the_clock(now: datetime) -> Callable[[str | None], datetime]:
+    return lambda _: now

@@ -40,6 +40,8 @@ JOURNAL = {
     "diagnoses": "diagnoses.jsonl",
     "log_templates": "log_templates.jsonl",
     "incident_events": "incidents.jsonl",
+    "maintenance_window_events": "windows.jsonl",
+    "alert_events": "alerts.jsonl",
     "recoveries": "recoveries.jsonl",
     "rule_events": "rules.jsonl",
 }
@@ -98,6 +100,20 @@ class Lake:
             shutil.rmtree(self.staging, ignore_errors=True)
             for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
                 folder.mkdir(exist_ok=True)
+            yield
+
+    @contextmanager
+    def alone(self, work: str) -> Iterator[None]:
+        """One at a time does this work, beside whoever writes to the lake. The lock goes with the process, too."""
+        with lake_errors(f"locking the {work} of {self.root}"):
+            lock = (self.root / f".{work}.lock").open("a")
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise LakeBusyError(
+                    f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
+                ) from error
             yield
 
     def connect(self, spill: Path | None = None) -> Connection:

@@ -122,6 +122,7 @@ def gpu_telemetry_full_refresh(
         land(paths, lake)
     result = build(lake)
     report(report_path, lake)
+    _steps(lake).send_alerts_at_once()
     return result
 
 

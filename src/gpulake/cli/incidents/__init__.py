@@ -1,4 +1,4 @@
-"""gpulake incidents: failures that were diagnosed, and what people say of them."""
+"""gpulake incidents: what was found and diagnosed, and what people say of it."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from gpulake.cli._verbs import Verbs
 
 @click.group(cls=Verbs, package=__name__)
 def command() -> None:
-    """Look at failures that were recorded; confirm their cause, or put it right."""
+    """Look at what was found and diagnosed; say that it is looked after or over, and what its cause was."""

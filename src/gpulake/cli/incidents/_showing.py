@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,15 +10,29 @@ import click
 from gpulake.core.words import amount, label
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.past.incidents import Incident
+    from gpulake.core.incidents import Incident
     from gpulake.flow.incidents import Case
 
 MOST_TEXT = 400
 
 
 def incident_document(incident: Incident) -> dict[str, Any]:
-    times = {name: getattr(incident, name) for name in ("changed_at", "opened_at")}
+    from gpulake.core.incidents import TIMES
+
+    times = {name: getattr(incident, name) for name in TIMES}
     return {**incident.row(), **{name: at.isoformat() if at else None for name, at in times.items()}}
+
+
+def print_all_changed(incidents: Sequence[Incident], as_json: bool) -> None:
+    from gpulake.cli._output import print_json
+
+    if as_json:
+        print_json([incident_document(one) for one in incidents])
+        return
+    for one in incidents:
+        print_changed(one)
+    if not incidents:
+        click.echo("nothing has changed", err=True)
 
 
 def print_changed(incident: Incident) -> None:
@@ -37,8 +51,11 @@ def print_case(case: Case) -> None:
     for name, value in (("cluster", last.cluster_id), ("job", last.job_id), ("node", last.node)):
         if value is not None:
             click.echo(f"  {name:<8} {label(value, 100)}")
+    if last.is_held or last.muted_until is not None or last.merged_into:
+        click.echo(f"  {_standing(last)}")
     if last.gpu_hours_lost is not None:
         click.echo(f"  lost     {amount(last.gpu_hours_lost)} GPU-hours")
+    _print_members(last)
     _print_diagnosis(case.diagnosis)
     click.secho("History", bold=True)
     noted = ""
@@ -47,6 +64,23 @@ def print_case(case: Case) -> None:
         noted = event.note  # later events carry it along
         when = f"{event.changed_at:%Y-%m-%d %H:%M}"
         click.echo(f"  {when}  {event.event} by {label(event.changed_by, 100)}, {label(event.reason, 60)}{note}")
+
+
+def _standing(last: Incident) -> str:
+    until = f"muted until {last.muted_until:%Y-%m-%d %H:%M} UTC" if last.muted_until else ""
+    into = f"part of incident {label(last.merged_into, 60)}" if last.merged_into else ""
+    return ", ".join(filter(None, ("held open by a person" if last.is_held else "", until, into)))
+
+
+def _print_members(last: Incident) -> None:
+    if not last.members:
+        return
+    click.secho(f"What was seen, {last.times_seen:,} in all", bold=True)
+    for member in last.members:
+        when = f"{member.began_at:%Y-%m-%d %H:%M} to {member.ended_at:%Y-%m-%d %H:%M}"
+        click.echo(f"  {when}  {label(member.kind, 60)}: {label(member.headline, MOST_TEXT)}")
+        if member.detail:
+            click.secho(f"    {label(member.detail, MOST_TEXT)}", dim=True)
 
 
 def _print_diagnosis(diagnosis: Mapping[str, Any]) -> None:

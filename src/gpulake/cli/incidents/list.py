@@ -1,4 +1,4 @@
-"""gpulake incidents list: failures that were recorded."""
+"""gpulake incidents list: what was recorded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gpulake.cli._words import Reason
 @click.command()
 @click.option("--state", type=click.Choice(["open", "acknowledged", "muted", "resolved"]), help="Only those.")
 @click.option("--reason", type=Reason(), help="Only those with this reason.")
+@click.option("--kind", help="Only those of this kind: failure, or a kind of finding.")
 @lake_option
 @json_option
-def command(state: str | None, reason: str | None, lake: Path | None, as_json: bool) -> None:
+def command(state: str | None, reason: str | None, kind: str | None, lake: Path | None, as_json: bool) -> None:
     """List incidents as they stand, the newest first.
 
     \b
@@ -27,7 +28,7 @@ def command(state: str | None, reason: str | None, lake: Path | None, as_json: b
     from gpulake.flow.incidents import read_incidents
     from gpulake.lake import Lake
 
-    found = read_incidents(Lake(settings(lake=lake)).open(), state, reason)
+    found = read_incidents(Lake(settings(lake=lake)).open(), state, reason, kind)
     if as_json:
         print_json([incident_document(one) for one in found])
         return
@@ -40,6 +41,7 @@ def command(state: str | None, reason: str | None, lake: Path | None, as_json: b
             label(one.incident_id),
             f"{one.opened_at or one.changed_at:%Y-%m-%d %H:%M}",
             one.state,
+            one.severity,
             label(one.reason),
             one.is_confirmed,
             label(one.subject, 60),
@@ -47,4 +49,4 @@ def command(state: str | None, reason: str | None, lake: Path | None, as_json: b
         )
         for one in found
     ]
-    print_table(("incident", "opened (UTC)", "state", "reason", "confirmed", "subject", "cause"), rows)
+    print_table(("incident", "opened (UTC)", "state", "severity", "reason", "confirmed", "subject", "cause"), rows)

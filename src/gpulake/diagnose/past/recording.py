@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpulake.core.clock import Clock
 from gpulake.core.diagnosis import Diagnosis, Quote
+from gpulake.core.incidents import CARRIED
 from gpulake.core.tables import written_tables
 from gpulake.diagnose.logs.digest import Digest
 from gpulake.diagnose.past.recall import words_for
@@ -164,6 +165,9 @@ def _event(
         "opened_at": before.get("opened_at") if before is not None else now,
         "diagnosis_id": diagnosis_id,
         **found,
+        "began_at": diagnosis.began_at,
+        "last_seen_at": diagnosis.ended_at,
+        **({name: before.get(name) for name in CARRIED if name in before} if before is not None else {}),
         "gpu_hours_lost": diagnosis.gpu_hours_lost,
         "note": before.get("note") if before is not None else None,
     }

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.sightings import Sighting, sighting
 
 State = Literal["open", "acknowledged", "muted", "resolved"]
 Event = Literal["opened", "updated", "confirmed", "corrected", "acknowledged", "muted", "resolved", "reopened"]
@@ -28,12 +29,17 @@ LEADS_TO: dict[Event, State | None] = {
 }
 COMES_FROM: dict[Event, tuple[State, ...]] = {
     "acknowledged": ("open", "muted"),
-    "muted": ("open", "acknowledged"),
+    "muted": ("open", "acknowledged", "muted"),
     "resolved": ("open", "acknowledged", "muted"),
     "reopened": ("acknowledged", "muted", "resolved"),
 }
 # What a diagnosis says, and a person may put right.
 JUDGED = ("category", "reason", "cause", "remedy")
+TIMES = ("changed_at", "opened_at", "began_at", "last_seen_at", "muted_until")
+# What findings and people said of an incident, which a diagnosis of it leaves as it is.
+CARRIED = ("times_seen", "first_cause", "members", "muted_until", "is_held", "merged_into")
+GPULAKE = "gpulake"  # who changes incidents, where it is no person
+FAILURE = "failure"  # the kind of those that a diagnosis opened
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Incident:
     changed_at: datetime
     event: Event
     changed_by: str
-    kind: str = "failure"
+    kind: str = FAILURE
     state: State = "open"
     severity: str = "critical"
     subject: str = ""
@@ -61,9 +67,21 @@ class Incident:
     words: str = ""
     gpu_hours_lost: float | None = None
     note: str = ""
+    began_at: datetime | None = None  # in the data, as is last_seen_at
+    last_seen_at: datetime | None = None
+    times_seen: int = 1
+    first_cause: str = ""
+    members: tuple[Sighting, ...] = ()
+    muted_until: datetime | None = None
+    is_held: bool = False
+    merged_into: str = ""
 
     def row(self) -> dict[str, Any]:
-        return {column.name: getattr(self, column.name) for column in fields(self)}
+        told = {column.name: getattr(self, column.name) for column in fields(self)}
+        return {**told, "members": [member.row() for member in self.members]}
+
+
+_COLUMNS = frozenset(column.name for column in fields(Incident))
 
 
 def changed(incident: Incident, event: Event, by: str, at: datetime, note: str = "", **values: Any) -> Incident:
@@ -107,6 +125,28 @@ def corrected(
     return changed(incident, "corrected", by, at, note, is_confirmed=True, **said)
 
 
+def acknowledged(incident: Incident, by: str, at: datetime, note: str = "", is_held: bool = False) -> Incident:
+    """Somebody looks after it; one that is held is resolved by nobody but a person."""
+    return changed(incident, "acknowledged", by, at, note, is_held=is_held or incident.is_held, muted_until=None)
+
+
+def muted(incident: Incident, by: str, at: datetime, until: datetime | None = None, note: str = "") -> Incident:
+    """Nobody is told of it until then; without a time, until somebody says otherwise."""
+    if until is not None and until <= at:
+        raise UsageError(f"{until:%Y-%m-%d %H:%M} UTC is over", "name a time to come")
+    return changed(incident, "muted", by, at, note, muted_until=until)
+
+
+def unmuted(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:
+    if incident.state != "muted":
+        raise UsageError(f"incident {incident.incident_id} is {incident.state}", "only what is muted is unmuted")
+    return changed(incident, "reopened", by, at, note, muted_until=None)
+
+
+def resolved(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:
+    return changed(incident, "resolved", by, at, note, is_held=False, muted_until=None)
+
+
 def histories(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Incident, ...]]:
     """The events of each incident, oldest first. Rows that are none of ours are left out."""
     found: dict[str, list[Incident]] = {}
@@ -117,14 +157,15 @@ def histories(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Incident, ..
 
 
 def _read(row: Mapping[str, Any]) -> Incident | None:
-    known = {column.name for column in fields(Incident)}
-    values = {name: value for name, value in row.items() if name in known and value is not None}
+    values = {name: value for name, value in row.items() if name in _COLUMNS and value is not None}
     try:
-        for name in ("changed_at", "opened_at"):
+        for name in TIMES:
             if name in values:
                 values[name] = datetime.fromisoformat(values[name])
+        if "members" in values:
+            values["members"] = tuple(member for row in values["members"] if (member := sighting(row)) is not None)
         incident = Incident(**{**values, "incident_id": str(values["incident_id"])})
         is_ours = incident.state in STATES and incident.event in EVENTS and incident.changed_at.tzinfo is not None
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, AttributeError):
         return None
     return incident if is_ours else None

@@ -1,0 +1,1 @@
+"""Findings become incidents, and maintenance windows keep them quiet."""

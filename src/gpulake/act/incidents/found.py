@@ -1,0 +1,94 @@
+"""Findings of a build as sightings: what was seen, from when to when, and how bad it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from gpulake.core.alerting import Incidents
+from gpulake.core.sightings import SEVERITIES, Sighting
+from gpulake.lake import Reader
+
+MOST_TEXT = 2_000
+DAY = timedelta(days=1)
+FINDINGS = "SELECT * FROM findings ORDER BY rank"
+CLUSTERS = "SELECT cluster_id, observed_until FROM silver_clusters"
+
+AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was looked at; of no cluster: all of them
+
+
+def read_found(reader: Reader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
+    """The findings of the current build, and up to when it knows of anything."""
+    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    rows = reader.query(FINDINGS).to_pylist() if "findings" in built else []
+    clusters = reader.query(CLUSTERS).to_pylist() if "silver_clusters" in built else []
+    return rows, as_of({row["cluster_id"]: row["observed_until"] for row in clusters}, now)
+
+
+def as_of(observed_until: Mapping[str, datetime | None], now: datetime) -> AsOf:
+    """Nothing is over because nobody looked: a cluster is known up to its last event, whatever the clock shows."""
+    known = {name: min(until, now) for name, until in observed_until.items() if until is not None}
+    newest = max(known.values(), default=now)
+    return lambda cluster: known.get(cluster, newest) if cluster is not None else newest
+
+
+def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsOf) -> Iterator[Sighting]:
+    for row in rows:
+        kind = str(row.get("kind") or "")
+        if not kind or kind in settings.ignored_kinds:
+            continue
+        cluster = _text(row.get("cluster_id"))
+        began, ended = _window(row, until(cluster))
+        yield Sighting(
+            kind=kind,
+            subject=str(row.get("subject") or ""),
+            began_at=began,
+            ended_at=max(began, ended),
+            severity=_severity(row, kind, settings),
+            headline=str(row.get("headline") or "")[:MOST_TEXT],
+            detail=str(row.get("detail") or "")[:MOST_TEXT],
+            remedy=str(row.get("remedy") or "")[:MOST_TEXT],
+            cluster_id=cluster,
+            node=_text(row.get("node")),
+            job_id=_text(row.get("job_id")),
+        )
+
+
+def _severity(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
+    told = row.get("severity")
+    if told in SEVERITIES:
+        return str(told)
+    return "critical" if kind in settings.critical_kinds else "info" if kind in settings.info_kinds else "warning"
+
+
+def _window(row: Mapping[str, Any], seen_until: datetime) -> tuple[datetime, datetime]:
+    """Its own, or that of the day that it is about; what has neither, or no end, lasts as long as it is found."""
+    began, ended = _time(row.get("began_at")), _time(row.get("ended_at"))
+    day = _day(row.get("day"))
+    if began is not None:
+        return began, ended if ended is not None else max(began, seen_until)
+    if day is None:
+        return seen_until, seen_until
+    is_about_day = str(row.get("subject")) == str(row.get("day"))
+    return day, min(day + DAY, max(seen_until, day)) if is_about_day else max(day, seen_until)
+
+
+def _time(value: object) -> datetime | None:
+    if isinstance(value, str) and value:
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, datetime) and value.tzinfo is not None else None
+
+
+def _day(value: object) -> datetime | None:
+    try:
+        return datetime.combine(date.fromisoformat(str(value)), time(), UTC)
+    except ValueError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    return str(value) if value not in (None, "") else None

@@ -1,0 +1,80 @@
+"""One file a sink: it hands one alert to those who are to be told, or says why it could not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpulake.act.alerts.alert import Alert
+from gpulake.core.alerting import SinkSettings, check_scheme
+from gpulake.core.clock import Clock
+from gpulake.core.errors import ConfigError, SinkError
+from gpulake.core.registry import Registry
+from gpulake.core.words import label
+
+MASK = "***"
+MOST_WORDS = 300
+_PARTS = re.compile(r"[/:@?&=#,;\s]+")
+_LEAST_SECRET = 4  # shorter pieces of an address are words such as "api", and no secrets
+
+
+class Sink(Protocol):
+    @property
+    def tells_repeats(self) -> bool:
+        """The other side knows an alert that it has had, so that sending it again does no harm."""
+        ...
+
+    def send(self, alert: Alert) -> None:
+        """Returns when the other side has taken it; SinkError, which names the sink, where it has not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a sink is made of. The environment is an argument, and so is the clock."""
+
+    name: str
+    settings: SinkSettings
+    environment: Mapping[str, str]
+    clock: Clock
+
+    def secret(self, variable: str) -> str:
+        value = self.environment.get(variable, "").strip()
+        if not value:
+            raise self.failure(f"the environment variable {variable} is not set", hint=f"export {variable}")
+        return value
+
+    def address(self) -> str:
+        """Where to send to: from the settings, or from the variable that they name."""
+        settings = self.settings
+        url = self.secret(settings.url_variable) if settings.url_variable else settings.url
+        if not url:
+            raise self.failure("it has no address", hint=f"set url or url_variable in [alerts.sinks.{self.name}]")
+        try:
+            check_scheme(url, settings.allow_plain_http)
+        except (ConfigError, ValueError) as error:
+            told = error if isinstance(error, ConfigError) else ConfigError("its address is none")
+            raise self.failure(told.message, hint=told.hint) from None
+        return url
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be seen: what the variables hold, whole and in pieces."""
+        held = [self.environment.get(name, "").strip() for name in self.settings.variables]
+        return tuple(piece for value in held if value for piece in (value, *_PARTS.split(value)))
+
+    def failure(
+        self, said: str, hint: str = "", is_final: bool = False, retry_after_seconds: float | None = None
+    ) -> SinkError:
+        words = label(masked(said, self.secrets()), MOST_WORDS)
+        return SinkError(f"sink {self.name}: {words}", hint, is_final, retry_after_seconds)
+
+
+SINKS: Registry[Callable[[Setup], Sink]] = Registry("kind of sink", "gpulake.act.sinks")
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in sorted({secret for secret in secrets if len(secret) >= _LEAST_SECRET}, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text

@@ -1,0 +1,65 @@
+"""Alertmanager, by version 2 of its API. It knows an alert by its labels, so that a repeat is none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gpulake.act.alerts.alert import Alert
+from gpulake.act.alerts.posting import encoded, post
+from gpulake.act.sinks import SINKS, Setup
+from gpulake.core.sightings import SEVERITIES
+from gpulake.core.words import label
+
+PATH = "/api/v2/alerts"
+MOST_LABEL = 200
+# What was over when it was found would never be told: Alertmanager tells nobody of an alert that has ended.
+OVER_FOR = timedelta(hours=1)
+
+
+@SINKS.register("alertmanager")
+class Alertmanager:
+    tells_repeats = True
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+
+    def send(self, alert: Alert) -> None:
+        url = self._setup.address().rstrip("/")
+        address = url if url.endswith(PATH) else url + PATH
+        post(self._setup, address, encoded(self._documents(alert)), {})
+
+    def _documents(self, alert: Alert) -> list[dict[str, Any]]:
+        """Severity is a label, by which it routes. What had another severity before is another alert, and ends."""
+        at = alert.happened_at or alert.changed_at
+        starts = min(alert.began_at or at, at)
+        firing_until = at + (OVER_FOR if alert.is_over else timedelta(days=self._setup.settings.firing_days))
+        ends = at if alert.event == "resolved" else firing_until
+        told = [_document(alert, alert.severity, starts, ends)]
+        if alert.event in ("worsened", "resolved"):
+            others = [severity for severity in SEVERITIES if severity != alert.severity]
+            told += [_document(alert, severity, starts, at) for severity in others]
+        return told
+
+
+def _document(alert: Alert, severity: str, starts: datetime, ends: datetime) -> dict[str, Any]:
+    named = {
+        "alertname": f"gpulake_{alert.kind or alert.event}",
+        "source": "gpulake",
+        "severity": severity,
+        "incident_id": alert.incident_id or alert.alert_id,
+        "cluster": alert.cluster_id,
+        "node": alert.node,
+        "job_id": alert.job_id,
+    }
+    return {
+        "labels": {name: label(value, MOST_LABEL) for name, value in named.items() if value},
+        "annotations": {"summary": alert.title, "description": alert.body},
+        "startsAt": _text(starts),
+        "endsAt": _text(max(ends, starts)),
+        **({"generatorURL": alert.link} if alert.link else {}),
+    }
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,104 @@
+"""Mail, chat and pagers, through Apprise: one address, which holds its secrets and comes from the environment alone."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+from gpulake.act.alerts.alert import Alert
+from gpulake.act.sinks import SINKS, Setup
+
+if TYPE_CHECKING:
+    from apprise import NotifyType
+
+LOGGERS = ("apprise", "urllib3")
+# Words that would call everybody in a chat, and brackets in which chats write their commands.
+_CALLS = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
+_BRACKETS = str.maketrans({"<": "‹", ">": "›"})
+
+
+@SINKS.register("apprise")
+class Apprise:
+    tells_repeats = False
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+
+    def send(self, alert: Alert) -> None:
+        service = self._service()
+        with _Overheard() as said:
+            is_sent = service.notify(
+                title=defused(alert.title), body=defused(alert.body), notify_type=_type(alert), body_format="text"
+            )
+        if not is_sent:
+            reason = "; ".join(said.lines) or "the service did not take it"
+            raise self._setup.failure(reason)
+
+    def _service(self) -> Any:
+        setup = self._setup
+        if not setup.settings.url_variable:
+            raise setup.failure("it has no address", hint=f"set url_variable in [alerts.sinks.{setup.name}]")
+        url = setup.secret(setup.settings.url_variable)
+        try:
+            import apprise
+        except ImportError:
+            raise setup.failure("Apprise is not installed", hint="pip install 'gpulake[alerts]'") from None
+        asset = apprise.AppriseAsset(
+            app_id="gpulake", secure_logging=True, interpret_escapes=False, async_mode=False, http_redirects=False
+        )
+        service = apprise.Apprise(asset=asset)
+        with _Overheard():
+            is_known = service.add(url)
+        if not is_known or len(service) != 1:
+            hint = "write one address in the form of https://github.com/caronc/apprise/wiki"
+            raise setup.failure(f"{setup.settings.url_variable} holds no address that Apprise knows", hint=hint)
+        for plug in service:
+            plug.socket_connect_timeout = plug.socket_read_timeout = setup.settings.timeout_seconds
+        return service
+
+
+def defused(text: str) -> str:
+    """Words of a log call nobody and are no command of a chat."""
+    return _CALLS.sub("@\N{ZERO WIDTH SPACE}", text.translate(_BRACKETS))
+
+
+def _type(alert: Alert) -> NotifyType:
+    from apprise import NotifyType
+
+    if alert.event == "resolved":
+        return NotifyType.SUCCESS
+    words = {"critical": NotifyType.FAILURE, "warning": NotifyType.WARNING}
+    return words.get(alert.severity, NotifyType.INFO)
+
+
+class _Overheard(logging.Handler):
+    """Apprise says why only in its log: it is read here, and goes nowhere else, for it may name the address.
+
+    Nor does what the library below it logs, which names the address at every request.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith(LOGGERS[0]):
+            self.lines.append(" ".join(record.getMessage().split()))
+
+    def __enter__(self) -> _Overheard:
+        self._before = []
+        for name in LOGGERS:
+            logger = logging.getLogger(name)
+            self._before.append((logger, logger.propagate, logger.level, logger.handlers[:]))
+            logger.propagate, logger.handlers[:] = False, [self]
+            logger.setLevel(logging.WARNING)
+        self._disabled = logging.root.manager.disable
+        logging.disable(max(self._disabled, logging.INFO))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.disable(self._disabled)
+        for logger, propagate, level, handlers in self._before:
+            logger.propagate, logger.handlers[:] = propagate, handlers
+            logger.setLevel(level)

@@ -1,0 +1,32 @@
+"""How an alert looks to people and to machines. Its words may be a log's own: they are printed, never read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpulake.core.words import label
+
+if TYPE_CHECKING:
+    from gpulake.act.alerts.alert import Alert
+
+COLUMNS = ("alert", "happened (UTC)", "state", "sink", "event", "severity", "tries", "title", "reason")
+TIMES = ("changed_at", "happened_at", "began_at", "next_try_at")
+
+
+def alert_document(alert: Alert) -> dict[str, Any]:
+    times = {name: getattr(alert, name) for name in TIMES}
+    return {**alert.row(), **{name: at.isoformat() if at else None for name, at in times.items()}}
+
+
+def alert_line(alert: Alert) -> tuple[Any, ...]:
+    return (
+        alert.alert_id,
+        f"{alert.happened_at or alert.changed_at:%Y-%m-%d %H:%M}",
+        alert.state,
+        label(alert.sink, 40),
+        label(alert.event, 20),
+        label(alert.severity, 20),
+        alert.tries,
+        label(alert.title, 100),
+        label(alert.reason, 200),
+    )

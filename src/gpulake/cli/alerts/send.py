@@ -1,0 +1,54 @@
+"""gpulake alerts send: hands out what waits in the outbox."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.core.errors import ActError
+
+if TYPE_CHECKING:
+    from gpulake.act.alerts.sending import Drained
+
+
+@click.command()
+@click.option("--watch", "is_watching", is_flag=True, help="Go on until it is stopped.")
+@lake_option
+@json_option
+def command(is_watching: bool, lake: Path | None, as_json: bool) -> None:
+    """Send the alerts that wait, each sink's in their order. What fails is kept, and tried again later.
+
+    \b
+    Example:  gpulake alerts send --watch
+    """
+    import time
+
+    from gpulake.cli._output import print_json
+    from gpulake.core.clock import SystemClock
+    from gpulake.flow import Flow
+    from gpulake.flow.alerting import watch_alerts
+    from gpulake.lake import Lake
+
+    config = settings(lake=lake)
+    if is_watching:
+        for drained in watch_alerts(Lake(config).open(), SystemClock(), time.sleep):
+            if drained.sent or drained.dropped or drained.failures:
+                click.echo(_told(drained))
+        return
+    drained = Flow(config).send_alerts()
+    if as_json:
+        print_json(asdict(drained))
+    else:
+        click.echo(_told(drained))
+    if drained.failures:
+        failed = "; ".join(drained.failures.values())
+        raise ActError(failed, "they are tried again; see: gpulake alerts list --state failed")
+
+
+def _told(drained: Drained) -> str:
+    summaries = f" ({drained.summaries} summaries)" if drained.summaries else ""
+    return f"sent {drained.sent}{summaries}, dropped {drained.dropped}, waiting {drained.waiting}"

@@ -1,0 +1,38 @@
+"""gpulake incidents resolve: it is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._words import by_option
+
+
+@click.command()
+@click.argument("incidents", metavar="ID...", nargs=-1, required=True)
+@click.option("--note", default="", help="What others should know.")
+@by_option
+@lake_option
+@json_option
+def command(
+    incidents: tuple[str, ...],
+    note: str,
+    by: str,
+    lake: Path | None,
+    as_json: bool,
+) -> None:
+    """Say that incidents are over. What is seen well after that opens them again.
+
+    \b
+    Example:  gpulake incidents resolve i-3f2a --note "the fan was replaced"
+    """
+    from gpulake.cli.incidents._showing import print_all_changed
+    from gpulake.core.clock import SystemClock
+    from gpulake.flow.incidents import resolve
+    from gpulake.lake import Lake
+
+    place = Lake(settings(lake=lake)).open()
+    changed = resolve(place, SystemClock(), incidents, by, note)
+    print_all_changed(changed, as_json)
