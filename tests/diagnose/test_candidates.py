@@ -27,7 +27,7 @@ LINES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")),
     st.from_regex(r"[a-z '\"/.:0-9=\[\]()xe@-]{0,120}", fullmatch=True),
 )
-DIGITS = re.compile("[0-9]+")
+DIGITS = re.compile("[0-9]+(?![0-9xX])")  # what makes a number hexadecimal stays
 
 
 def wrong(one: Candidate, ground: Ground = GROUND) -> list[str]:

@@ -22,6 +22,8 @@ ROUND = 32
 # Of a block, so many lines of a shape are remembered until then; what it takes to find more is done again.
 REMEMBERED = 64
 CONTEXT = (3, 3)  # lines before and after
+# Roles of lines that are evidence: for a failure, or for its absence.
+NEVER_DROPPED = (*EXPLAINING, "success")
 # Roles of lines that are understood without others.
 ALONE = ("start", "progress", "success", "noise")
 
@@ -46,7 +48,7 @@ class Watch:
         self._automaton = rulebook.automaton
         self._contexts = [(0, 0) if rule.role in ALONE else CONTEXT for rule in rulebook.rules]
         self._contexts += [(marker.before, marker.after) for marker in MARKERS]
-        self._is_telling = [rule.role in EXPLAINING for rule in rulebook.rules] + [True] * len(MARKERS)
+        self._is_telling = [rule.role in NEVER_DROPPED for rule in rulebook.rules] + [True] * len(MARKERS)
         self._pairs: dict[bytes, list[Pair]] = {}
         self._others: dict[int, Pair] = {}  # one for each pattern, for shapes beyond the bound
         self._before: dict[bytes, list[Pair]] = {}  # from when fewer characters were dropped
