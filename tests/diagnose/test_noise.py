@@ -26,12 +26,21 @@ KeyError: 'abc'
 CANCELLED = "slurmstepd: error: *** JOB 88 ON n7 CANCELLED AT 2025-01-02T03:04:05 ***\n"
 SCENES = {
     "is-followed-by-other-words": (f"{BEFORE}%s\n{AFTER}", "NotAFailure"),
-    "is-the-last-word": (f"{BEFORE}{AFTER}%s\n", "NotAFailure"),
     "comes-before-the-steps": (f"{BEFORE}%s\n{DONE}", "NotAFailure"),
     "comes-before-a-silence": (f"{BEFORE}%s\n{MIDWAY}", "unknown"),
     "comes-before-an-error": (f"{BEFORE}%s\n{AFTER}{DIES}", "KeyError"),
     "comes-before-a-cancellation": (f"{BEFORE}%s\n{MIDWAY}{CANCELLED}", "JobCancelled"),
 }
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:50])
+def test_a_last_word_that_looks_like_trouble_makes_no_failure(line: str) -> None:
+    assert diagnose(f"{BEFORE}{AFTER}{line}\n").verdict != "failed"
+
+
+def test_an_error_that_no_rule_knows_as_the_last_word_leaves_it_open() -> None:
+    found = diagnose("warming up\nERROR the flux went sour\n")
+    assert (found.verdict, found.reason, found.evidence[0].line) == ("unknown", "unknown", 2)
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -17,7 +17,6 @@ MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # lines of a run that has only begun
 LAUNCHER = 25  # a wrapper of this strength tells of a process, a weaker one of a thread or a pool
 LONGEST_CAUSE = 400
-_LAST_WORDS = 3
 _LOUD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
@@ -112,10 +111,10 @@ def _silent(story: Story) -> Diagnosis:
     if Silence(story).is_midway:
         cause = "The log stops in the midst of work, with neither an end nor an error"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
-    loud = [quote for quote in story.last_lines[-_LAST_WORDS:] if _LOUD.search(quote.text)]
-    if loud:
+    known = {(event.quote.file, event.quote.line) for event in story.events}
+    if any(_LOUD.search(quote.text) and (quote.file, quote.line) not in known for quote in last):
         cause = "The log ends with an error that no rule knows"
-        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=tuple(loud), confidence=0.3)
+        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
     nothing = Recovery("none", "Nothing failed, as far as the log tells.")
     cause = "Nothing in the log tells of a failure, nor of work that was left undone"
     return _diagnosis(story, "healthy", NOT_A_FAILURE, cause, evidence=last, recovery=nothing, confidence=0.4)
