@@ -352,7 +352,7 @@ def test_an_incident_is_known_by_the_beginning_of_its_id(lake: Lake, cluster: Pr
     died(lake, "abc1")
     died(lake, "abd2")
     assert recover(lake, "abc", is_executed=False).case.incident_id == "abc1"
-    with pytest.raises(UsageError, match="2 incidents begin with 'ab'"):
+    with pytest.raises(UsageError, match="'ab' begins 2 incidents"):
         recover(lake, "ab")
     with pytest.raises(UsageError, match="no incident 'x'"):
         recover(lake, "x")

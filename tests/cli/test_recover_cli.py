@@ -137,8 +137,8 @@ def test_the_settings_name_the_executor_and_its_programs(lake: Lake, cluster: Pr
     ("arguments", "error", "message", "hint"),
     [
         ((), UsageError, "no incident was named", "list them with: gpulake incidents list"),
-        (("ffff",), UsageError, "no incident 'ffff'", "choose from: 4f1c2d"),
-        (("4f1c2e",), UsageError, "no incident '4f1c2e'", "did you mean '4f1c2d'?"),
+        (("ffff",), UsageError, "no incident 'ffff'", "list them with: gpulake incidents list"),
+        (("4f1c2e",), UsageError, "no incident '4f1c2e'", "did you mean 4f1c2d?"),
         (("4f", "--executor", "slurn"), UsageError, "no executor named 'slurn'", "did you mean 'slurm'?"),
         (("4f", "--nodes", "n1 -x"), UsageError, "'n1 -x' is not a list of hosts", "name nodes like n1,n2 or n[01-16]"),
         (

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN, Action, Category, Diagnosis, Quote, Recovery
-from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.errors import UsageError
+from gpulake.core.ids import the_one
 
 Row = Mapping[str, Any]
 # What to do where a person named another reason than the rules did: theirs is not the action of the rule.
@@ -57,25 +58,20 @@ class Case:
 def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_id: str | None = None) -> Case:
     """The one incident whose id begins like this."""
     standing = _standing(events)
-    found = [prefix] if prefix in standing else [name for name in standing if prefix and name.startswith(prefix)]
-    if not found:
-        hint = choice_hint(prefix, standing) if standing else "diagnose a log first: gpulake diagnose LOG"
-        raise UsageError(f"no incident {prefix!r}", hint)
-    if len(found) > 1:
-        raise UsageError(
-            f"{len(found)} incidents begin with {prefix!r}", f"give more of the id: {', '.join(found[:5])}"
-        )
-    incident = standing[found[0]]
-    own = [row for row in diagnoses if row.get("incident_id") == found[0]]
+    if not standing:
+        raise UsageError(f"no incident {prefix!r}", "diagnose a log first: gpulake diagnose LOG")
+    identity = the_one(prefix, standing, "incident", "gpulake incidents list")
+    incident = standing[identity]
+    own = [row for row in diagnoses if row.get("incident_id") == identity]
     named = [row for row in own if row.get("diagnosis_id") == incident.get("diagnosis_id")]
     if not own:
-        raise UsageError(f"incident {found[0]} has no diagnosis", "diagnose its log again: gpulake diagnose LOG")
+        raise UsageError(f"incident {identity} has no diagnosis", "diagnose its log again: gpulake diagnose LOG")
     row = (named or own)[-1]
     diagnosis = _in_force(incident, _diagnosis(row, incident, job_id))
     opened_at = _time(incident.get("opened_at")) or _time(incident.get("changed_at")) or _time(row["diagnosed_at"])
     assert opened_at is not None
     return Case(
-        found[0],
+        identity,
         row.get("diagnosis_id") or "",
         opened_at,
         diagnosis,
