@@ -6,17 +6,14 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
-from gpulake.cli._words import by_option
+from gpulake.cli._options import settings
+from gpulake.cli.incidents._changing import change_options, ids_argument
 
 
 @click.command()
-@click.argument("incidents", metavar="ID...", nargs=-1, required=True)
+@ids_argument
 @click.option("--hold", "is_held", is_flag=True, help="It stays until a person resolves it.")
-@click.option("--note", default="", help="What others should know.")
-@by_option
-@lake_option
-@json_option
+@change_options
 def command(
     incidents: tuple[str, ...],
     is_held: bool,

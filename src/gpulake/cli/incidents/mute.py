@@ -7,18 +7,15 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._options import settings
 from gpulake.cli._times import end_of, until_options
-from gpulake.cli._words import by_option
+from gpulake.cli.incidents._changing import change_options, ids_argument
 
 
 @click.command()
-@click.argument("incidents", metavar="ID...", nargs=-1, required=True)
+@ids_argument
 @until_options
-@click.option("--note", default="", help="What others should know.")
-@by_option
-@lake_option
-@json_option
+@change_options
 def command(
     incidents: tuple[str, ...],
     until: datetime | None,

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
-from gpulake.cli._words import by_option
+from gpulake.cli._options import settings
+from gpulake.cli.incidents._changing import change_options, ids_argument
 
 
 @click.command()
-@click.argument("incidents", metavar="ID...", nargs=-1, required=True)
-@click.option("--note", default="", help="What others should know.")
-@by_option
-@lake_option
-@json_option
+@ids_argument
+@change_options
 def command(
     incidents: tuple[str, ...],
     note: str,
