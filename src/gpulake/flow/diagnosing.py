@@ -62,7 +62,8 @@ class Diagnosing:
         from gpulake.diagnose.judge.prompt import prompt_for, shown
 
         with ExitStack() as stack:
-            answer = self._recalled(self._answered(question, stack), question)
+            answer = self._answered(question, stack)
+        answer = self._recalled(answer, question, self._telling(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
         return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
@@ -91,21 +92,21 @@ class Diagnosing:
 
     def _completed(self, answer: Answer, question: Question) -> Answer:
         """With what the past and a model say, and recorded."""
-        answer = self._recalled(answer, question)
+        told = self._telling(answer)
+        answer = self._recalled(answer, question, told)
         diagnosis = self._judged(answer)
         if self._lake and question.is_recorded:
-            told = self._telling(answer)
             named = record(self._lake, self._clock, diagnosis, answer.digests, self._subject(question), told)
             diagnosis = replace(diagnosis, incident_id=named)
         return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
 
-    def _recalled(self, answer: Answer, question: Question) -> Answer:
+    def _recalled(self, answer: Answer, question: Question, told: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
         own = incident_id(answer.diagnosis, self._subject(question))
         rows = self._lake.journal("incident_events")
-        recalled = with_recall(replace(answer.diagnosis, incident_id=own), rows, self._telling(answer))
+        recalled = with_recall(replace(answer.diagnosis, incident_id=own), rows, told)
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
@@ -154,6 +155,9 @@ class Diagnosing:
         return verdict.diagnosis
 
     def _telling(self, answer: Answer) -> tuple[Quote, ...]:
+        """What recall and the record know the case by: nobody asks without a lake."""
+        if self._lake is None:
+            return ()
         return telling([line for digest in answer.digests for line in digest.lines], self._rulebook)
 
     @cached_property
