@@ -15,6 +15,11 @@ NOISE = 1e-9  # of a level: the last digits of a number
 LEAST_SPREAD = 1e-100
 NORMAL = 1.2533  # makes the mean deviation of a normal distribution its standard deviation
 
+# Of detectors that count in deviations: as many as are told apart, as are worth a score of a half, as the band is wide.
+MOST_DEVIATIONS = 1000.0
+HALF_DEVIATIONS = 6.0
+BAND_DEVIATIONS = 4.0
+
 
 def own_thresholds(statistic: Floats, exceeded: float) -> Floats:
     """At each point, what that share of the points before its block exceeded."""
@@ -88,4 +93,20 @@ def judged(
         shares=np.divide(carried, sums, out=np.zeros_like(carried), where=sums > 0),
         is_flagged=is_ready & is_seen & (statistic >= threshold),
         is_ready=is_ready,
+    )
+
+
+def judged_by_deviations(
+    series: Series, carried: Floats, *, expected: Floats, spread: Floats, exceeded: float, least_points: int
+) -> Scores:
+    """Scores of how many of its usual deviations each metric is off, against the tail of the series' own past."""
+    statistic = carried.max(axis=1)
+    return judged(
+        series,
+        carried,
+        wearied(series, statistic, own_thresholds(statistic, exceeded), least_points),
+        half=HALF_DEVIATIONS,
+        least_points=least_points,
+        expected=expected,
+        band=BAND_DEVIATIONS * spread,
     )

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
+from gpulake.detect.calibration import (
+    MOST_DEVIATIONS,
+    exceeded_share,
+    in_deviations,
+    judged_by_deviations,
+    past_spread,
+)
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Scores, Series, silent
-
-MOST_DEVIATIONS = 1000.0
-HALF = 6.0
-BAND = 4.0
 
 
 @DETECTORS.register("level_shift")
@@ -34,14 +36,11 @@ class LevelShift:
         old[self.new_points - 1 :] = last_means(series.values, self.old_points)[:kept]
         spread = past_spread(new - old, old)
         carried = in_deviations(new - old, spread, MOST_DEVIATIONS)
-        statistic = carried.max(axis=1)
-        exceeded = exceeded_share(series, self.alarms_a_day, self.new_points)
-        return judged(
+        return judged_by_deviations(
             series,
             carried,
-            wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points),
-            half=HALF,
-            least_points=self.least_points,
             expected=old,
-            band=BAND * spread,
+            spread=spread,
+            exceeded=exceeded_share(series, self.alarms_a_day, self.new_points),
+            least_points=self.least_points,
         )

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
+from gpulake.detect.calibration import (
+    MOST_DEVIATIONS,
+    exceeded_share,
+    in_deviations,
+    judged_by_deviations,
+    past_spread,
+)
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import slots
 from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
@@ -18,9 +24,6 @@ from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
 HOUR_MS = 3_600_000
 WEEKS, DAYS = 8, 14  # that are remembered of each hour of the week, and of each hour of the day
 FEWEST_WEEKS, FEWEST_DAYS = 2, 3
-MOST_DEVIATIONS = 1000.0
-HALF = 6.0
-BAND = 4.0
 
 
 @DETECTORS.register("seasonal")
@@ -40,16 +43,13 @@ class Seasonal:
         is_known = ~np.isnan(last_known(residual))
         carried = np.where(is_known, in_deviations(residual, spread, MOST_DEVIATIONS), 0.0)
         carried[~self._is_covered(series, slot_ms)] = 0.0
-        statistic = carried.max(axis=1)
-        exceeded = exceeded_share(series, self.alarms_a_day)
-        return judged(
+        return judged_by_deviations(
             series,
             carried,
-            wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points),
-            half=HALF,
-            least_points=self.least_points,
             expected=expected,
-            band=BAND * spread,
+            spread=spread,
+            exceeded=exceeded_share(series, self.alarms_a_day),
+            least_points=self.least_points,
         )
 
     def _is_covered(self, series: Series, slot_ms: int) -> Bools:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpulake.detect.calibration import exceeded_share, in_deviations, judged, own_thresholds, past_spread, wearied
+from gpulake.detect.calibration import (
+    MOST_DEVIATIONS,
+    exceeded_share,
+    in_deviations,
+    judged_by_deviations,
+    past_spread,
+)
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Scores, Series, silent
 
 LAST_POINTS = 10
-MOST_DEVIATIONS = 1000.0
-HALF = 6.0
-BAND = 4.0
 
 
 @DETECTORS.register("spike")
@@ -28,14 +31,11 @@ class Spike:
         residual = series.values - expected
         spread = past_spread(residual, expected)
         carried = in_deviations(residual, spread, MOST_DEVIATIONS)
-        statistic = carried.max(axis=1)
-        threshold = own_thresholds(statistic, exceeded_share(series, self.alarms_a_day))
-        return judged(
+        return judged_by_deviations(
             series,
             carried,
-            wearied(series, statistic, threshold, self.least_points),
-            half=HALF,
-            least_points=self.least_points,
             expected=expected,
-            band=BAND * spread,
+            spread=spread,
+            exceeded=exceeded_share(series, self.alarms_a_day),
+            least_points=self.least_points,
         )
