@@ -130,6 +130,17 @@ class Finding:
     value: float
     unit: str
     day: str = ""
+    finding_id: str = ""  # of what a watch found: the same thing found again has the same one
+    severity: str = ""  # info, warning or critical; empty: as the settings say of its kind
+    remedy: str = ""
+    cluster_id: str | None = None
+    node: str | None = None
+    job_id: str | None = None
+    began_at: datetime | None = None
+    ended_at: datetime | None = None  # when it was last seen
+    watch: str = ""  # the watch that found it; empty: a finding of another kind
+    series: str = ""  # the subject of the series that it found it in
+    score: float | None = None  # 0..1, as the detector says
 
 
 @dataclass(frozen=True)
