@@ -35,7 +35,7 @@ def connect(memory_limit: str, threads: int, spill: Path) -> Connection:
     except (duckdb.ParserException, duckdb.InvalidInputException) as error:
         raise UsageError(f"memory_limit {memory_limit!r}: {first_line(error)}", "write it like 400MB or 2GB") from error
     # A day must not depend on where the operator's laptop stands.
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     # Windows meet the few days they fall on: looping over those beats sorting all of these.
     connection.execute("SET nested_loop_join_threshold = 200")

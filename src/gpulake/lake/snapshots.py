@@ -1,0 +1,128 @@
+"""The last complete build, kept open for many readers at once; opened anew when there is another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpulake.core.tables import bronze_tables, written_tables
+from gpulake.lake.store import JOURNAL, Lake, Reader
+from gpulake.lake.views import LANDED
+
+SEARCH_PATH = f"lake.main,{LANDED}.main"
+NAMES = """
+SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal
+UNION SELECT view_name FROM duckdb_views() WHERE NOT internal
+"""
+
+
+@dataclass
+class _Opened:
+    state: tuple[object, ...]
+    reader: Reader
+    closing: ExitStack
+    tables: frozenset[str]
+    users: int = 0
+    is_stale: bool = False
+
+
+@dataclass
+class Snapshots:
+    """Readers of one build share its connection, each with a cursor. A replaced build goes with its last reader."""
+
+    lake: Lake
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _opened: _Opened | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        opened = self._enter()
+        try:
+            cursor = opened.reader.connection.cursor()
+            # A cursor does not look where its connection does.
+            cursor.execute(f"SET search_path = '{SEARCH_PATH}'")
+            try:
+                yield Reader(cursor)
+            finally:
+                cursor.close()
+        finally:
+            self._leave(opened)
+
+    def tables(self) -> frozenset[str]:
+        """Those that can be asked now."""
+        opened = self._enter()
+        self._leave(opened)
+        return opened.tables
+
+    def version(self, tables: Collection[str]) -> str:
+        """Changes whenever rows of these tables do; those of a build never do."""
+        lasting = self._state()
+        journals = sorted({_journal_of(table) for table in tables} - {None})  # type: ignore[type-var]
+        parts = [str(lasting), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
+        return "|".join(parts)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._opened:
+                self._retire(self._opened)
+            self._opened = None
+
+    def _enter(self) -> _Opened:
+        with self._lock:
+            state = self._state()
+            if self._opened is None or self._opened.state != state:
+                fresh = self._open(state)
+                if self._opened:
+                    self._retire(self._opened)
+                self._opened = fresh
+            self._opened.users += 1
+            return self._opened
+
+    def _leave(self, opened: _Opened) -> None:
+        with self._lock:
+            opened.users -= 1
+            if opened.is_stale and not opened.users:
+                opened.closing.close()
+
+    def _retire(self, opened: _Opened) -> None:
+        opened.is_stale = True
+        if not opened.users:
+            opened.closing.close()
+
+    def _open(self, state: tuple[object, ...]) -> _Opened:
+        with ExitStack() as stack:
+            reader = stack.enter_context(self.lake.open().reading())
+            names = frozenset(row["name"] for row in reader.query(NAMES).to_pylist())
+            return _Opened(state, reader, stack.pop_all(), names)
+
+    def _state(self) -> tuple[object, ...]:
+        """What a connection is opened on: the build, what has landed, and which journals there are."""
+        current = self.lake.builds.current()
+        logs = (self.lake.bronze.folder / table / "_delta_log" for table in bronze_tables())
+        landed = max((_changed(log) for log in (*logs, self.lake.quarantine.folder / "_delta_log")), default=0)
+        journals = tuple(file for file in JOURNAL.values() if (self.lake.root / file).exists())
+        return (current.name if current else None, landed, journals)
+
+
+def _journal_of(table: str) -> str | None:
+    written = written_tables().get(table)
+    return JOURNAL.get(written.latest.of if written and written.latest else table)
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Of a journal, which only grows; or is replaced, and then has another time."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return 0, 0
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

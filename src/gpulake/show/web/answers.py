@@ -1,0 +1,145 @@
+"""Answers: the rows of a question, a page of them at a time. What cannot have changed is not asked again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from gpulake.core.errors import UsageError, choice_hint
+from gpulake.lake import Lake
+from gpulake.lake.snapshots import Snapshots
+from gpulake.show.web.questions import Question, Value
+from gpulake.show.web.viewers import Viewer
+
+MOST_ROWS = 1_000  # of one answer; a download has them all
+MOST_KEPT_CELLS = 2_000_000
+AT_ONCE = 4  # questions: more would share the same cores, and hold memory meanwhile
+BATCH_ROWS = 20_000
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its values, as one looks at it."""
+
+    question: Question
+    given: Mapping[str, Value]
+    viewer: Viewer
+    limit: int = 100
+    offset: int = 0
+    sort: str = ""  # a column; with a minus before it from the largest
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        # Rows depend on the groups of a viewer and on nothing else of theirs.
+        values = tuple(sorted((name, value) for name, value in self.given.items() if value is not None))
+        return self.question.name, values, self.viewer.groups, self.limit, self.offset, self.sort
+
+
+@dataclass(frozen=True)
+class Answer:
+    question: Question
+    columns: tuple[tuple[str, str], ...]  # name and type
+    rows: tuple[Row, ...]
+    total: int
+    version: str
+    missing: tuple[str, ...] = ()  # tables that no build has made yet
+
+
+@dataclass
+class Answers:
+    lake: Lake
+    snapshots: Snapshots = field(init=False)
+    _kept: OrderedDict[tuple[object, ...], Answer] = field(default_factory=OrderedDict)
+    _cells: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(AT_ONCE))
+
+    def __post_init__(self) -> None:
+        self.snapshots = Snapshots(self.lake)
+
+    def ask(self, asked: Asked) -> Answer:
+        version = self.snapshots.version(asked.question.tables)
+        key = (version, *asked.key)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        answer = replace(self._ask(asked), version=version)
+        self._keep(key, answer)
+        return answer
+
+    def version(self, question: Question) -> str:
+        return self.snapshots.version(question.tables)
+
+    @contextmanager
+    def stream(self, asked: Asked) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """All rows of a question, some at a time, for a download."""
+        missing = self._missing(asked.question)
+        if missing:
+            raise UsageError(f"no build has made {', '.join(missing)} yet", "run: gpulake build")
+        with self.snapshots.reading() as reader:
+            query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked, None)}"
+            schema = reader.query(f"SELECT * FROM ({query}) LIMIT 0", **asked.given).schema
+            yield schema, reader.stream(query, BATCH_ROWS, **asked.given)
+
+    def _missing(self, question: Question) -> tuple[str, ...]:
+        return tuple(sorted(question.tables - self.snapshots.tables()))
+
+    def _ask(self, asked: Asked) -> Answer:
+        missing = self._missing(asked.question)
+        if missing:
+            return Answer(asked.question, (), (), 0, "", missing)
+        with self._turns, self.snapshots.reading() as reader:
+            # Its parts are ours; what people give is bound, and a column to sort by is one of the answer's.
+            inner = asked.question.query(asked.given)
+            schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
+            order = _order(asked, schema.names)
+            page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
+            rows = reader.query(f"SELECT * FROM ({inner}) ORDER BY {order} {page}", **asked.given)
+            total = asked.offset + rows.num_rows
+            if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
+                (count,) = reader.query(f"SELECT count(*) AS n FROM ({inner})", **asked.given).to_pylist()
+                total = count["n"]
+        columns = tuple((column.name, _kind(column.type)) for column in schema)
+        return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
+
+    def _keep(self, key: tuple[object, ...], answer: Answer) -> None:
+        with self._lock:
+            self._kept[key] = answer
+            self._cells += _weight(answer)
+            while self._cells > MOST_KEPT_CELLS:
+                _, oldest = self._kept.popitem(last=False)
+                self._cells -= _weight(oldest)
+
+
+def _weight(answer: Answer) -> int:
+    return 1 + len(answer.rows) * len(answer.columns)
+
+
+def _order(asked: Asked, columns: list[str] | None) -> str:
+    if not asked.sort:
+        return asked.question.order
+    column = asked.sort.removeprefix("-")
+    if columns is not None and column not in columns:
+        raise UsageError(f"no column {column!r} to sort by", choice_hint(column, columns))
+    quoted = '"' + column.replace('"', '""') + '"'
+    return f"{quoted} {'DESC' if asked.sort.startswith('-') else 'ASC'} NULLS LAST, {asked.question.order}"
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_boolean(kind):
+        return "flag"
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_timestamp(kind):
+        return "time"
+    return "date" if pa.types.is_date(kind) else "text"

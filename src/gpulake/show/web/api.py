@@ -1,0 +1,152 @@
+"""The API: every question at /api/v1/<name>, as JSON, CSV or Parquet."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from gpulake.show.web.answers import Answer, Answers, Asked
+from gpulake.show.web.downloads import download
+from gpulake.show.web.given import Limit, Offset, Sort, filters_of, signed
+from gpulake.show.web.questions import Question, Value, catalogue
+from gpulake.show.web.viewers import Viewer
+
+PREFIX = "/api/v1"
+MOST_EXACT = 2**53  # of a whole number in JavaScript
+
+
+class ColumnModel(BaseModel):
+    name: str
+    type: str
+
+
+class AnswerModel(BaseModel):
+    """Rows of a question, and how many there are in all."""
+
+    question: str
+    title: str
+    columns: list[ColumnModel]
+    rows: list[dict[str, Any]]
+    total: int
+    offset: int
+    missing: list[str]  # tables that no build has made yet
+    version: str  # of what the rows rest on: the same version, the same rows
+
+
+class QuestionModel(BaseModel):
+    name: str
+    title: str
+    about: str
+    parameters: list[str]
+    tables: list[str]
+
+
+class ErrorModel(BaseModel):
+    error: str
+    hint: str
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": ErrorModel, "description": words}
+    for code, words in {
+        400: "what was given makes no sense",
+        401: "nobody is logged in",
+        403: "this viewer may not",
+        422: "a value is not of its type",
+        503: "the lake cannot be read now",
+    }.items()
+}
+
+
+def viewer_of(request: Request) -> Viewer:
+    viewer: Viewer = request.state.viewer
+    return viewer
+
+
+def router(answers: Answers) -> APIRouter:
+    routes = APIRouter(prefix=PREFIX)
+
+    @routes.get("", summary="What can be asked", tags=["about"], responses=ERRORS)
+    def questions() -> list[QuestionModel]:
+        return [_described(question) for question in catalogue().questions.values()]
+
+    for question in catalogue().questions.values():
+        _add(routes, answers, question)
+    return routes
+
+
+def _described(question: Question) -> QuestionModel:
+    names = [option.name for option in (*filters_of(question), *question.options)]
+    return QuestionModel(
+        name=question.name,
+        title=question.title,
+        about=question.about,
+        parameters=[*names, "limit", "offset", "sort"],
+        tables=sorted(question.tables),
+    )
+
+
+def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
+    options = (*filters_of(question), *question.options)
+    path, words = f"/{question.name}", {"summary": question.title, "description": question.about}
+    names = {"tags": ["questions"], "responses": ERRORS}
+
+    def rows(
+        request: Request, given: dict[str, Value], limit: Limit = 100, offset: Offset = 0, sort: Sort = ""
+    ) -> Response:
+        asked = Asked(question, given, viewer_of(request), limit, offset, sort)
+        answer = answers.ask(asked)
+        return Response(as_model(answer, offset).model_dump_json(), media_type="application/json")
+
+    def as_csv(request: Request, given: dict[str, Value]) -> Response:
+        return download(answers, Asked(question, given, viewer_of(request)), "csv")
+
+    def as_parquet(request: Request, given: dict[str, Value]) -> Response:
+        return download(answers, Asked(question, given, viewer_of(request)), "parquet")
+
+    add = routes.add_api_route
+    add(path, signed(rows, options), response_model=AnswerModel, operation_id=question.name, **words, **names)  # type: ignore[arg-type]
+    for ending, call, kind in (("csv", as_csv, "text/csv"), ("parquet", as_parquet, "application/octet-stream")):
+        described = {200: {"content": {kind: {}}, "description": "all rows"}, **ERRORS}
+        add(
+            f"{path}.{ending}",
+            signed(call, options),
+            operation_id=f"{question.name}_{ending}",
+            response_class=Response,
+            responses=described,
+            tags=["downloads"],
+            **words,  # type: ignore[arg-type]
+        )
+
+
+def as_model(answer: Answer, offset: int = 0) -> AnswerModel:
+    return AnswerModel(
+        question=answer.question.name,
+        title=answer.question.title,
+        columns=[ColumnModel(name=name, type=kind) for name, kind in answer.columns],
+        rows=[{name: plain(value) for name, value in row.items()} for row in answer.rows],
+        total=answer.total,
+        offset=offset,
+        missing=list(answer.missing),
+        version=answer.version,
+    )
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: no number that a reader would round or cannot read, times with their zone."""
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value if abs(value) <= MOST_EXACT else str(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return value if value is None else str(value)

@@ -1,0 +1,93 @@
+"""Cells: values as people read them. A column's name says its unit and what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+Row = Mapping[str, Any]
+# Columns that name a thing with a page of its own: the page, and the option that takes the name.
+PAGES = {
+    "job_id": ("job", "job"),
+    "user_id": ("user", "user"),
+    "group_id": ("group", "group"),
+    "machine_id": ("machine", "machine"),
+    "node": ("machine", "machine"),
+    "incident_id": ("incident", "incident"),
+    "run_name": ("run", "run"),
+}
+UNITS = {
+    "_gpu_hours": " GPU-h",
+    "_celsius": " °C",
+    "_watts": " W",
+    "_kwh": " kWh",
+}
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def heading(column: str) -> str:
+    words = column
+    for suffix in ("_seconds", "_bytes", "_at", "_ratio", "_id", *UNITS):
+        words = words.removesuffix(suffix)
+    unit = next((unit.strip() for suffix, unit in UNITS.items() if column.endswith(suffix)), "")
+    text = words.replace("_", " ").strip() or column
+    return f"{text} ({unit})" if unit else text
+
+
+def cell(column: str, value: Any) -> str:
+    """As text, in the unit that its column's name promises."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, int | float):
+        return number(column, value)
+    return str(value)
+
+
+def number(column: str, value: float) -> str:
+    if value != value:  # NaN
+        return "–"
+    if column.endswith("_ratio"):
+        return f"{value:.1%}"
+    if column.endswith("_seconds"):
+        return duration(value)
+    if column.endswith("_bytes"):
+        return size(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}" if abs(value) < 1 else f"{value:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    sign, rest = ("−" if seconds < 0 else ""), abs(seconds)
+    if rest < 60:
+        return f"{sign}{rest:.3g} s"
+    minutes, hours, days = rest / 60, rest / 3600, rest / 86400
+    if minutes < 60:
+        return f"{sign}{minutes:.3g} min"
+    return f"{sign}{hours:.3g} h" if hours < 48 else f"{sign}{days:.3g} d"
+
+
+def size(count: float) -> str:
+    rest, unit = float(count), 0
+    while abs(rest) >= 1024 and unit < len(_SIZES) - 1:
+        rest, unit = rest / 1024, unit + 1
+    return f"{rest:.4g} {_SIZES[unit]}"
+
+
+def link(column: str, row: Row) -> str:
+    """The page of the thing that a cell names; nothing where it names none."""
+    if column not in PAGES or row.get(column) in (None, ""):
+        return ""
+    page, option = PAGES[column]
+    values = {option: str(row[column])}
+    if row.get("cluster_id"):
+        values["cluster"] = str(row["cluster_id"])
+    return f"/{page}?{urlencode(values)}"

@@ -1,0 +1,101 @@
+"""Downloads: all rows of a question as CSV or Parquet, sent as they are read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+
+from gpulake.show.web.answers import Answers, Asked
+
+# What a spreadsheet would take for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def download(answers: Answers, asked: Asked, ending: str) -> Response:
+    stack = ExitStack()
+    with stack:
+        schema, batches = stack.enter_context(answers.stream(asked))
+        first = next(iter(batches), None)
+        kept = stack.pop_all()
+    parts = _as_csv(schema, first, batches) if ending == "csv" else _as_parquet(schema, first, batches)
+
+    def told() -> Iterator[bytes]:
+        with kept:
+            yield from parts
+
+    kind = "text/csv; charset=utf-8" if ending == "csv" else "application/octet-stream"
+    headers = {"Content-Disposition": f'attachment; filename="{asked.question.name}.{ending}"'}
+    return StreamingResponse(told(), media_type=kind, headers=headers)
+
+
+def _as_csv(schema: pa.Schema, first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    yield (",".join(f'"{name}"' for name in schema.names) + "\n").encode()
+    options = pyarrow.csv.WriteOptions(include_header=False)
+    for batch in _all(first, rest):
+        buffer = io.BytesIO()
+        pyarrow.csv.write_csv(_harmless(batch), buffer, options)
+        yield buffer.getvalue()
+
+
+def _harmless(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Text that a spreadsheet would run is text again, after an apostrophe. Nested values are JSON-like text."""
+    return pa.RecordBatch.from_arrays([_harmless_column(column) for column in batch.columns], batch.schema.names)
+
+
+def _harmless_column(column: pa.Array) -> pa.Array:
+    if pa.types.is_nested(column.type):
+        return _harmless_column(
+            pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())
+        )
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    is_formula = pc.is_in(pc.utf8_slice_codeunits(column, 0, 1), pa.array(FORMULA, column.type))
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
+
+
+def _as_parquet(schema: pa.Schema, first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+    sink = _Sink()
+    with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
+        for batch in _all(first, rest):
+            writer.write_batch(batch)
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file that is sent away as it grows; it goes on counting, so that the places that it names stay true."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._written += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._written
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def _all(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if first is not None:
+        yield first
+        yield from rest

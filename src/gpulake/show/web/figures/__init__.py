@@ -1,0 +1,1 @@
+"""Figures: rows of a question as plain Plotly dictionaries; one file a theme."""

@@ -1,0 +1,150 @@
+"""Pages as HTML: a shell that paints at once, and panels that fill it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader
+
+from gpulake import __version__
+from gpulake.show.web import cells
+from gpulake.show.web.answers import Answer, Answers, Asked
+from gpulake.show.web.api import PREFIX, plain, viewer_of
+from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
+from gpulake.show.web.pages import Page, Panel, pages
+from gpulake.show.web.questions import Option, Question, Value, catalogue
+from gpulake.show.web.viewers import Viewer
+
+_NOBODY = Viewer("nobody")
+CHOICES = """
+SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
+UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
+"""
+KINDS = ("tiles", "table", "figure", "list")
+
+
+@cache
+def environment() -> Environment:
+    found = Environment(loader=PackageLoader("gpulake.show.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    found.globals.update(
+        cell=cells.cell, heading=cells.heading, link=cells.link, as_query=as_query, version=__version__, asset=asset
+    )
+    found.filters["embedded"] = embedded
+    return found
+
+
+@cache
+def static_file(name: str) -> bytes:
+    if name == "plotly.js":
+        from plotly.offline import get_plotlyjs
+
+        return str(get_plotlyjs()).encode()
+    return files("gpulake.show.web").joinpath("static", name).read_bytes()
+
+
+def asset(name: str) -> str:
+    """Its address, which changes with its content: browsers may keep it for ever."""
+    return f"/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"
+
+
+def embedded(value: object) -> str:
+    """JSON inside a page: a label must not be able to close the element that it stands in."""
+    return json.dumps(plain(value), allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def router(answers: Answers) -> APIRouter:
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get("/")
+    def home() -> Response:
+        return RedirectResponse(f"/{next(iter(pages()))}")
+
+    for page in pages().values():
+        _add_page(routes, answers, page)
+    for question in catalogue().questions.values():
+        _add_rows(routes, answers, question)
+    return routes
+
+
+def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
+    options = (*FILTERS, *page.options)
+
+    def shell(request: Request, given: dict[str, Value]) -> Response:
+        return _rendered(request, answers, "page.html", page=page, given=given, options=page.options)
+
+    routes.add_api_route(f"/{page.name}", signed(shell, options), response_class=HTMLResponse)
+    for panel in page.panels:
+        _add_panel(routes, answers, page, panel)
+
+
+def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) -> None:
+    question = catalogue().get(panel.question)
+    options = (*FILTERS, *page.options)
+
+    def fragment(request: Request, given: dict[str, Value], limit: Limit = panel.limit, sort: Sort = "") -> Response:
+        own = asked_of(question, {**given, **panel.given})
+        answer = answers.ask(Asked(question, own, viewer_of(request), limit, 0, sort))
+        content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
+        if panel.draw and answer.rows:
+            content["figure"] = panel.draw(answer.rows)
+        name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
+        text = environment().get_template(name).render(**content, api=PREFIX, viewer=viewer_of(request))
+        return HTMLResponse(text)
+
+    routes.add_api_route(f"/panels/{page.name}/{panel.name}", signed(fragment, options), response_class=HTMLResponse)
+
+
+def _add_rows(routes: APIRouter, answers: Answers, question: Question) -> None:
+    options = (*filters_of(question), *question.options)
+
+    def rows(
+        request: Request, given: dict[str, Value], limit: Limit = 100, offset: Offset = 0, sort: Sort = ""
+    ) -> Response:
+        answer = answers.ask(Asked(question, given, viewer_of(request), limit, offset, sort))
+        content: dict[str, Any] = {"answer": answer, "given": given, "limit": limit, "offset": offset, "sort": sort}
+        return _rendered(request, answers, "rows.html", page=None, options=_own(options), **content)
+
+    routes.add_api_route(f"/rows/{question.name}", signed(rows, options), response_class=HTMLResponse)
+
+
+def asked_of(question: Question, given: Mapping[str, Value]) -> dict[str, Value]:
+    """Of what a page was given, what the question takes."""
+    names = {option.name for option in (*filters_of(question), *question.options)}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _own(options: tuple[Option, ...]) -> tuple[Option, ...]:
+    return tuple(option for option in options if option not in FILTERS)
+
+
+def _rendered(request: Request, answers: Answers, template: str, **content: Any) -> Response:
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            **content,
+            pages=pages(),
+            api=PREFIX,
+            viewer=viewer_of(request),
+            choices=_choices(answers),
+            path=request.url.path,
+        )
+    )
+    return HTMLResponse(text)
+
+
+def _choices(answers: Answers) -> dict[str, list[str]]:
+    """What the filters offer."""
+    question = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
+    answer: Answer = answers.ask(Asked(question, {}, _NOBODY, 1_000))
+    found: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
+    for row in answer.rows:
+        found[row["kind"]].append(str(row["name"]))
+    return found

@@ -1,0 +1,67 @@
+"""Pages: one file each, with a Page named PAGE (or several, in PAGES). A page is panels; a panel shows a question."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+from gpulake.show.web.questions import Option, catalogue
+
+Row = dict[str, Any]
+Figure = dict[str, Any]
+Draw = Callable[[Sequence[Row]], Figure]
+Show = Literal["tiles", "table", "figure", "list"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one question looks like.
+
+    tiles: each row a number, with columns `label`, `value` (already as text, or a number) and, if it has them, `unit`,
+    `note`, `level` (good, bad, soft) and `link`. table: rows and columns. figure: `draw` makes a Plotly figure of rows.
+    list: each row a sentence, with columns `headline` and, if it has them, `detail`, `level`, `link`, `at`.
+    Or a template of its own, in templates/panels/, that gets `answer`, `panel` and `given`.
+    """
+
+    name: str
+    title: str
+    question: str
+    show: Show | str = "table"
+    about: str = ""  # what the numbers are, with their units
+    draw: Draw | None = None
+    given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
+    limit: int = 20
+    is_wide: bool = False
+    # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted.
+    leads_to: str = ""
+    empty: str = "Nothing here for these filters."  # and what to do about it
+
+
+@dataclass(frozen=True)
+class Page:
+    name: str  # its URL is /name
+    title: str
+    panels: tuple[Panel, ...]
+    lead: str = ""  # a sentence below the title
+    options: tuple[Option, ...] = ()  # of the page's own, in its URL; those of its questions that have such get them
+    is_listed: bool = True  # in the navigation
+    place: int = 100  # in the navigation, from the left
+    parent: str = ""  # the listed page that an unlisted one belongs to
+
+
+@cache
+def pages() -> Mapping[str, Page]:
+    found: dict[str, Page] = {}
+    for module in pkgutil.iter_modules(__path__):
+        content = importlib.import_module(f"{__name__}.{module.name}")
+        for page in getattr(content, "PAGES", ()) or (content.PAGE,):
+            if page.name in found:
+                raise AssertionError(f"two pages are named {page.name}")
+            for panel in page.panels:
+                catalogue().get(panel.question)
+            found[page.name] = page
+    return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))

@@ -1,0 +1,94 @@
+"""What can be asked of the lake: one file a theme, each with a tuple QUESTIONS. Pages, API and downloads share them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache, cached_property
+from typing import Literal
+
+from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.tables import bronze_tables, written_tables
+
+Value = str | int | float | None
+Kind = Literal["text", "date", "integer", "number"]
+TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
+FILTERS = ("days", "cluster", "gpu_type")
+MOST_TEXT = 300
+_FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
+_TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
+_COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A value that a question takes beside the filters. Its SQL reads getvariable('name'): NULL if not given."""
+
+    name: str
+    about: str
+    kind: Kind = "text"
+    is_needed: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Question:
+    """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}."""
+
+    name: str  # its place in the API, and in URLs
+    title: str  # what its rows are
+    sql: str
+    order: str  # the terms of its ORDER BY: the same question has the same answer
+    options: tuple[Option, ...] = ()
+    about: str = ""  # definitions and units, for people
+
+    @cached_property
+    def filters(self) -> frozenset[str]:
+        return frozenset(found[1] for found in _FILTER.finditer(self.sql))
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Those of the lake that it reads."""
+        named = set(_TABLE.findall(self.sql))
+        ours = set(written_tables()) | set(bronze_tables())
+        return frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
+
+    def query(self, given: Mapping[str, Value]) -> str:
+        """Its SQL under the filters that were given. Their values are bound, never written."""
+
+        def condition(found: re.Match[str]) -> str:
+            kind, column = found[1], found[2] or _COLUMN[found[1]]
+            if kind != "days":
+                return f"{column} = getvariable('{kind}')" if given.get(kind) is not None else "true"
+            begin = f"{column} >= getvariable('from')::DATE" if given.get("from") is not None else "true"
+            end = f"{column} < getvariable('to')::DATE + 1" if given.get("to") is not None else "true"
+            return f"({begin} AND {end})"
+
+        return _FILTER.sub(condition, self.sql)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Every question by its name."""
+
+    questions: Mapping[str, Question] = field(default_factory=dict)
+
+    def get(self, name: str) -> Question:
+        if name not in self.questions:
+            raise UsageError(f"no question named {name!r}", choice_hint(name, self.questions))
+        return self.questions[name]
+
+
+@cache
+def catalogue() -> Catalogue:
+    found: dict[str, Question] = {}
+    for module in pkgutil.iter_modules(__path__):
+        for question in importlib.import_module(f"{__name__}.{module.name}").QUESTIONS:
+            if question.name in found:
+                raise AssertionError(f"two questions are named {question.name}")
+            found[question.name] = question
+    return Catalogue(dict(sorted(found.items())))
