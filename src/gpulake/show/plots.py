@@ -53,7 +53,7 @@ def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
     solid = {"symbol": "circle", "size": 11, "color": RED}
     ring = {"symbol": "circle-open", "size": 18, "color": RED, "line": {"width": 2}}
     marks = [
-        _marks("flagged by gpulake: outside of what was expected", days, own, solid),
+        _marks("flagged by gpulake", days, own, solid),
         _marks("flagged by the reference's forest", days, forest, ring),
     ]
     cpu = _line("CPU utilisation", _dates(days), _column(days, "cpu_util_ratio"), GREY)

@@ -45,7 +45,7 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
             subject=str(row.get("subject") or ""),
             began_at=began,
             ended_at=max(began, ended),
-            severity=_severity(row, kind, settings),
+            severity=severity_of(row, kind, settings),
             headline=str(row.get("headline") or "")[:MOST_TEXT],
             detail=str(row.get("detail") or "")[:MOST_TEXT],
             remedy=str(row.get("remedy") or "")[:MOST_TEXT],
@@ -55,7 +55,8 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
         )
 
 
-def _severity(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
+def severity_of(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
+    """What a finding says itself; else by the settings of its kind."""
     told = row.get("severity")
     if told in SEVERITIES:
         return str(told)

@@ -1,0 +1,111 @@
+"""Why something was found, as text. What begins at the margin is a heading; every word of the data is cleaned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpulake.core.explanation import Evidence, Explanation, Ran, Track
+from gpulake.core.words import count, label, quantity, sentence, span
+from gpulake.show.chart_text import LEGEND, chart
+
+MOST_TEXT = 400
+MOST_METRICS = 6
+LEAST_SHARE = 0.1
+MOST_OTHERS = 5
+JOB_COLUMNS = ("job", "user", "GPUs", "GPU-hours then", "began (UTC)", "ended (UTC)", "status")
+
+
+def explanation_text(explanation: Explanation, columns: int) -> str:
+    parts = [_head(explanation)]
+    if explanation.evidence is not None:
+        parts += [_chart(explanation.evidence, columns), _peak(explanation.evidence)]
+    else:
+        parts += [iter([f"No series: {explanation.rests_on}"])]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _head(explanation: Explanation) -> Iterator[str]:
+    finding = explanation.finding
+    yield label(finding.get("headline"), MOST_TEXT)
+    if finding.get("detail"):
+        yield f"  {sentence(label(finding['detail'], MOST_TEXT))}"
+    yield f"  id        {explanation.explained_id}, {explanation.severity}, {label(finding.get('kind'), 60)}"
+    names = (("cluster", "cluster_id"), ("machine", "node"), ("job", "job_id"))
+    about = [f"{word} {label(finding[name], 100)}" for word, name in names if finding.get(name)]
+    if about:
+        yield f"  about     {', '.join(about)}"
+    if finding.get("began_at"):
+        yield f"  when      {_when(finding)}"
+    elif finding.get("day"):
+        yield f"  when      {label(finding['day'], 20)}"
+    if finding.get("remedy"):
+        yield f"  do        {sentence(label(finding['remedy'], MOST_TEXT))}"
+    for other in explanation.others[:MOST_OTHERS]:
+        yield f"  also      {label(other, MOST_TEXT)}"
+    if len(explanation.others) > MOST_OTHERS:
+        yield f"            and {len(explanation.others) - MOST_OTHERS:,} more"
+
+
+def _when(finding: dict[str, Any]) -> str:
+    began, ended = finding["began_at"], finding.get("ended_at")
+    if not ended:
+        return f"since {began:%Y-%m-%d %H:%M} UTC"
+    return f"{began:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M} UTC, {span((ended - began).total_seconds())}"
+
+
+def _chart(evidence: Evidence, columns: int) -> Iterator[str]:
+    track = evidence.tracks[0]
+    every = span(evidence.interval_seconds)
+    yield f"{label(track.metric, 60)} of {label(evidence.subject, 60)}, every {every}"
+    yield f"  {LEGEND}"
+    for line in chart(evidence, track, columns - 2):
+        yield f"  {line}"
+
+
+def _peak(evidence: Evidence) -> Iterator[str]:
+    place = evidence.peak
+    yield f"At its peak, {evidence.times[place]:%Y-%m-%d %H:%M} UTC"
+    carriers = [track for track in evidence.tracks if track.share >= LEAST_SHARE] or list(evidence.tracks[:1])
+    for track in carriers[:MOST_METRICS]:
+        yield f"  {label(track.metric, 40)}  {_seen(track, place, evidence.unit)}; it carries {track.share:.0%}"
+    if len(carriers) > MOST_METRICS:
+        yield f"  and {count(len(carriers) - MOST_METRICS, 'more metric')}"
+    threshold = "none is set yet" if evidence.threshold is None else f"{evidence.threshold:.2f}"
+    yield f"  score     {evidence.scores[place]:.2f} of 1, threshold {threshold}, by detector {evidence.detector}"
+    past = f"{count(evidence.history_points, 'point')} before it, since {evidence.history_since:%Y-%m-%d %H:%M}"
+    yield f"  history   {past}; {evidence.least_points:,} are needed"
+
+
+def _seen(track: Track, place: int, unit: str) -> str:
+    seen = f"{quantity(track.values[place], unit)} seen"
+    low, high, expected = track.low[place], track.high[place], track.expected[place]
+    if expected is None:
+        return f"{seen}, nothing expected"
+    band = f" ({quantity(low, unit)} to {quantity(high, unit)})" if low is not None and high is not None else ""
+    return f"{seen}, {quantity(expected, unit)} expected{band}"
+
+
+def jobs_heading(ran: Ran | None) -> str:
+    if ran is None:
+        return "Jobs: no time is known, or no jobs are"
+    when = f"{ran.since:%Y-%m-%d %H:%M} to {ran.until:%Y-%m-%d %H:%M} UTC"
+    if not ran.jobs:
+        return f"No job of {label(ran.of, 100)} held GPUs from {when}"
+    note = f"; {label(ran.note, 200)}" if ran.note else ""
+    return f"Jobs of {label(ran.of, 100)}, {when}, most GPU-hours first{note}"
+
+
+def jobs_rows(ran: Ran | None) -> list[tuple[str | float, ...]]:
+    return [
+        (
+            label(job.job_id, 60),
+            label(job.user_id, 40),
+            round(job.gpus, 2),
+            round(job.gpu_hours, 1),
+            f"{job.began_at:%Y-%m-%d %H:%M}",
+            "running" if job.status == "running" else f"{job.ended_at:%Y-%m-%d %H:%M}",
+            label(job.status, 20),
+        )
+        for job in (ran.jobs if ran else ())
+    ]
