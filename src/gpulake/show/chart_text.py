@@ -78,9 +78,15 @@ def _cell(column: _Column, top: float, bottom: float, is_first: bool, is_last: b
     value = column.value
     if value is not None and (value > bottom or is_last) and (value <= top or is_first):
         return FLAGGED if column.is_flagged else POINT
-    has_band = column.low is not None and column.high is not None
-    middle = (top + bottom) / 2
-    return BAND if has_band and column.low <= middle <= column.high else " "  # type: ignore[operator]
+    return BAND if _has_band(column, top, bottom) else " "
+
+
+def _has_band(column: _Column, top: float, bottom: float) -> bool:
+    """Where most of the cell lies in the band; a thin one is seen all the same."""
+    if column.low is None or column.high is None:
+        return False
+    is_thin = bottom < column.low and column.high <= top
+    return is_thin or column.low <= (top + bottom) / 2 <= column.high
 
 
 def _axis(times: Sequence[datetime], width: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpulake.core.explanation import Evidence, Explanation, Ran, Track
-from gpulake.core.words import count, label, quantity, sentence, span
+from gpulake.core.words import count, label, opened, quantity, sentence, span
 from gpulake.show.chart_text import LEGEND, chart
 
 MOST_TEXT = 400
@@ -27,7 +27,7 @@ def explanation_text(explanation: Explanation, columns: int) -> str:
 
 def _head(explanation: Explanation) -> Iterator[str]:
     finding = explanation.finding
-    yield label(finding.get("headline"), MOST_TEXT)
+    yield opened(label(finding.get("headline"), MOST_TEXT))
     if finding.get("detail"):
         yield f"  {sentence(label(finding['detail'], MOST_TEXT))}"
     yield f"  id        {explanation.explained_id}, {explanation.severity}, {label(finding.get('kind'), 60)}"
