@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, alarms_of, usual_gap
 from gpulake.detect.series import Scores, Series
-from gpulake.detect.telling import at
+from gpulake.detect.telling import EPOCH, at
 from gpulake.detect.watches import WATCHES, Read, Watch, Watched
 
 JOINED_MS = 6 * 3_600_000
@@ -23,7 +24,7 @@ def watch(read: Read) -> list[Finding]:
     """What the watches found, the worst first. A watch whose tables are not there, or have no rows, sees nothing."""
     rows = _Rows(read)
     found = [finding for name in WATCHES for finding in _findings(name, WATCHES.get(name)(), read, rows)]
-    return sorted(found, key=lambda one: (SEVERITIES.index(one.severity), -(one.score or 0.0), one.finding_id))
+    return sorted(_once(found), key=lambda one: (SEVERITIES.index(one.severity), -(one.score or 0.0), one.finding_id))
 
 
 def again(read: Read, finding: Mapping[str, Any]) -> tuple[Watched, Scores] | None:
@@ -75,6 +76,39 @@ def _findings(name: str, plug: Watch, read: Read, rows: _Rows) -> Iterator[Findi
             told = plug.told(watched, scores, alarm)
             if told is not None:
                 yield _complete(name, told, watched, alarm)
+
+
+def _once(found: list[Finding]) -> Iterator[Finding]:
+    """What several watches, or one of them twice, say of the same thing at the same time is told once, in the words of
+    the strongest. It is known by what was seen first, which stays as it is while more is seen."""
+    same: dict[tuple[str | None, ...], list[Finding]] = {}
+    for one in found:
+        same.setdefault((one.kind, one.cluster_id, one.subject, one.node, one.job_id), []).append(one)
+    for group in same.values():
+        group.sort(key=lambda one: (_begin(one), one.finding_id))
+        kept = group[0]
+        for one in group[1:]:
+            if _begin(one) > _end(kept):
+                yield kept
+                kept = one
+                continue
+            words = max(kept, one, key=lambda each: (-SEVERITIES.index(each.severity), each.score or 0.0))
+            kept = replace(
+                words,
+                finding_id=kept.finding_id,
+                began_at=kept.began_at,
+                day=kept.day,
+                ended_at=max(_end(kept), _end(one)),
+            )
+        yield kept
+
+
+def _begin(finding: Finding) -> datetime:
+    return finding.began_at or EPOCH
+
+
+def _end(finding: Finding) -> datetime:
+    return finding.ended_at or _begin(finding)
 
 
 def gap_of(series: Series) -> int:
