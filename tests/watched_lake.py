@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from gpulake.core.config import Config
 from gpulake.core.types import Finding
-from gpulake.detect.watching import watch
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from hand_made import Attempt, hour, seconds, write_trace
@@ -39,7 +39,7 @@ def attempts() -> list[Attempt]:
 
 
 def watched_lake(folder: Path) -> Lake:
-    """Built, and with the findings of the watches, of a machine, and of no series."""
+    """Built, and with findings that are written by hand; their series are the lake's."""
     trace = write_trace(folder / "trace", attempts())
     windows = [
         f"w{day},v,{seconds(24 * day)},{seconds(24 * day + 24)},0,0,0,{1600 * ratio_of(day)},1,1,1,20.0"
@@ -52,8 +52,7 @@ def watched_lake(folder: Path) -> Lake:
     flow.build()
     lake = flow.lake
     with lake.writing(), lake.stage("20260101T000000-findings", lake.builds.current()) as staging:
-        found = [*(one for one in watch(staging.read) if one.watch.startswith("cluster_")), *others()]
-        staging.write("findings", [{"rank": rank, **asdict(one)} for rank, one in enumerate(found, start=1)])
+        staging.write("findings", [{"rank": rank, **asdict(one)} for rank, one in enumerate(findings(), start=1)])
         staging.publish()
     flow.update_incidents()
     return lake
@@ -63,23 +62,17 @@ def day_at(day: int) -> datetime:
     return hour(24 * day)
 
 
-def others() -> list[Finding]:
-    """A machine that no watch sees any more, a day of no series, and a fact without a time."""
-    begin = day_at(STRANGE) + timedelta(hours=11)
-    text = {"detail": "as it was told", "value": 1.0, "unit": "score"}
-    return [
-        Finding(
-            *("hot_machine", "t", "machine t is \x1b[31mhot"),
-            **text,  # type: ignore[arg-type]
-            finding_id="f-machine",
-            severity="critical",
-            cluster_id="pai",
-            node="t",
-            began_at=begin,
-            ended_at=begin + timedelta(hours=2),
-            watch="gone",
-            series="t",
-        ),
-        Finding("failure_burst", "2026-02-05", "many failed", **text, day="2026-02-05"),  # type: ignore[arg-type]
-        Finding("ledger", "pai", "so many GPU-hours", **text),  # type: ignore[arg-type]
+def findings() -> list[Finding]:
+    """A day and its hours, a machine that no watch sees any more, a day of no series, and a fact without a time."""
+    begin, end = day_at(STRANGE), day_at(STRANGE + 1)
+    cluster = {"cluster_id": "pai", "severity": "warning", "began_at": begin, "ended_at": end, "series": "pai"}
+    machine = {"cluster_id": "pai", "severity": "critical", "node": "t", "watch": "gone", "series": "t"}
+    hot = {"began_at": begin + timedelta(hours=11), "ended_at": begin + timedelta(hours=13)}
+    told: list[tuple[tuple[str, str, str], dict[str, Any]]] = [
+        (("unusual_utilisation", "pai", "a day"), {**cluster, "finding_id": "f-day", "watch": "cluster_days"}),
+        (("unusual_utilisation", "pai", "hours"), {**cluster, "finding_id": "f-hours", "watch": "cluster_hours"}),
+        (("hot_machine", "t", "machine t is \x1b[31mhot"), {**machine, **hot, "finding_id": "f-machine"}),
+        (("failure_burst", "2026-02-05", "many failed"), {"day": "2026-02-05"}),
+        (("ledger", "pai", "so many GPU-hours"), {}),
     ]
+    return [Finding(*names, "as it was told", 0.8, "ratio", **values) for names, values in told]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from gpulake.cli import root
 from gpulake.core.clock import SystemClock
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
+from gpulake.core.explanation import Track
 from gpulake.core.incidents import Incident
+from gpulake.detect.explaining import evidence_of, ran
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from watched_lake import DAYS, SMALL, STRANGE, day_at, ratio_of, watched_lake
@@ -36,34 +40,33 @@ def document(lake: Lake, *arguments: str) -> Any:
     return json.loads(answer.stdout)
 
 
-def strange_day(lake: Lake) -> str:
-    (found,) = document(lake, "list", "--watch", "cluster_days")
-    return str(found["finding_id"])
-
-
 def failure(result: Result) -> UsageError:
     assert isinstance(result.exception, UsageError), result.output
     return result.exception
 
 
-def test_findings_that_have_a_time_are_listed_the_most_severe_first(own: Lake) -> None:
-    found = document(own, "list")
-    assert [(one["severity"], one["kind"]) for one in found[:2]] == [
-        ("critical", "hot_machine"),
-        ("warning", "failure_burst"),
+def test_findings_that_have_a_time_are_listed_the_most_severe_first_of_those_the_newest(own: Lake) -> None:
+    (burst,) = document(own, "list", "--kind", "failure_burst")
+    assert [(one["finding_id"], one["severity"]) for one in document(own, "list")] == [
+        ("f-machine", "critical"),
+        (burst["finding_id"], "warning"),
+        ("f-day", "warning"),
+        ("f-hours", "warning"),
     ]
-    assert "ledger" not in {one["kind"] for one in found}
-    assert {one["watch"] for one in found} >= {"cluster_days", "gone", ""}
     text = detect(own, "list").output
     assert "machine t is" in text
     assert "\x1b" not in text
 
 
 def test_findings_are_chosen_by_kind_severity_watch_and_time(own: Lake) -> None:
-    assert [one["finding_id"] for one in document(own, "list", "--severity", "critical")] == ["f-machine"]
-    assert [one["kind"] for one in document(own, "list", "--kind", "failure_burst")] == ["failure_burst"]
-    assert document(own, "list", "--since", str(day_at(STRANGE + 3))) == []
-    assert document(own, "list", "--since", str(day_at(STRANGE + 1)), "--watch", "cluster_days")
+    def ids(*arguments: str) -> list[str]:
+        return [one["finding_id"] for one in document(own, "list", *arguments)]
+
+    assert ids("--severity", "critical") == ["f-machine"]
+    assert ids("--kind", "unusual_utilisation") == ["f-day", "f-hours"]
+    assert ids("--watch", "cluster_days") == ["f-day"]
+    assert ids("--since", str(day_at(STRANGE + 1))) == ["f-day", "f-hours"], "what lasted until then was seen then"
+    assert ids("--since", str(day_at(STRANGE + 1) + timedelta(seconds=1))) == []
     answer = detect(own, "list", "--kind", "none")
     assert (answer.exit_code, answer.stdout) == (0, "")
     assert "nothing like that was found" in answer.stderr
@@ -95,7 +98,7 @@ def test_a_watch_without_rows_says_which_table_is_empty(config: Config, tmp_path
 
 
 def test_a_finding_is_explained_by_its_series_and_by_the_jobs_of_that_time(own: Lake) -> None:
-    found = document(own, "explain", strange_day(own)[:8])
+    found = document(own, "explain", "f-da")
     shown = found["evidence"]
     (track,) = shown["tracks"]
     assert track["values"][:DAYS] == pytest.approx([ratio_of(day) for day in range(DAYS)])
@@ -117,7 +120,7 @@ def test_a_finding_is_explained_by_its_series_and_by_the_jobs_of_that_time(own: 
 
 
 def test_the_text_has_the_chart_the_band_and_the_jobs_and_steers_no_terminal(own: Lake) -> None:
-    answer = detect(own, "explain", strange_day(own))
+    answer = detect(own, "explain", "f-day")
     assert answer.exit_code == 0
     assert [
         word for word in ("◆", "░", "80.0% seen", "expected", "large", "and 8 more") if word not in answer.output
@@ -130,9 +133,8 @@ def test_an_incident_is_explained_by_the_finding_that_has_a_series(own: Lake) ->
     name = next(row["incident_id"] for row in incidents if row["kind"] == "unusual_utilisation")
     found = document(own, "explain", str(name)[:10])
     assert found["explained_id"] == name
-    assert found["finding"]["watch"].startswith("cluster_")
-    assert found["evidence"]["subject"] == "pai"
-    assert found["others"], "days and hours of the same cluster are one incident"
+    assert (found["finding"]["finding_id"], found["others"]) == ("f-day", ["hours"])
+    assert found["evidence"]["detector"] == "seasonal"
 
 
 def test_a_machine_has_its_own_jobs(own: Lake) -> None:
@@ -143,6 +145,31 @@ def test_a_machine_has_its_own_jobs(own: Lake) -> None:
         "machine t",
         [("elsewhere", 2.0)],
     )
+
+
+def test_machines_that_carry_a_finding_have_their_jobs_shown_and_who_died_of_it(own: Lake) -> None:
+    begin = day_at(STRANGE) + timedelta(hours=14)  # when job elsewhere ended
+    finding = {"cluster_id": "pai", "subject": "t, x", "began_at": begin, "ended_at": begin + timedelta(hours=1)}
+    tracks = tuple(Track(name, share, (), (), (), ()) for name, share in (("t", 0.9), ("v", 0.05), ("x", 0.5)))
+    with own.reading() as reader:
+        carried = evidence_of(reader, {**finding, "watch": "cluster_days", "series": "pai"})
+        assert carried is not None
+        jobs = ran(reader, finding, replace(carried, tracks=tracks))
+    assert jobs is not None
+    assert (jobs.of, [(job.job_id, job.gpu_hours) for job in jobs.jobs]) == ("machine t", [("elsewhere", 0.0)])
+
+
+def test_where_no_job_is_known_on_a_machine_those_of_its_cluster_are_shown(own: Lake) -> None:
+    begin = day_at(STRANGE) + timedelta(hours=12)
+    finding = {"cluster_id": "pai", "node": "t", "began_at": begin + timedelta(hours=3), "ended_at": None}
+    with own.reading() as reader:
+        jobs = ran(reader, {**finding, "ended_at": begin + timedelta(hours=4)})
+        unending = ran(reader, finding)
+    assert jobs is not None
+    assert (jobs.of, jobs.note) == ("cluster pai", "none is known to have been on machine t then")
+    assert [job.job_id for job in jobs.jobs] == ["large", "second"]
+    assert unending is not None
+    assert {job.job_id for job in unending.jobs} == {"large", "second", "later"}
 
 
 def test_what_has_no_series_says_what_it_rests_on_and_shows_the_jobs_of_its_day(own: Lake, tmp_path: Path) -> None:
@@ -158,7 +185,7 @@ def test_what_has_no_series_says_what_it_rests_on_and_shows_the_jobs_of_its_day(
 
 
 def test_a_plot_is_one_file(own: Lake, tmp_path: Path) -> None:
-    answer = detect(own, "explain", strange_day(own), "--plot", str(tmp_path / "why.html"))
+    answer = detect(own, "explain", "f-day", "--plot", str(tmp_path / "why.html"))
     assert answer.exit_code == 0
     assert answer.stdout.splitlines()[-1] == str(tmp_path / "why.html")
     page = (tmp_path / "why.html").read_text()
@@ -174,8 +201,6 @@ def test_an_unknown_id_says_where_ids_are_listed(own: Lake) -> None:
 
 
 def test_an_incident_that_the_build_did_not_find_shows_the_jobs_of_its_time(tmp_path: Path, own: Lake) -> None:
-    import shutil
-
     shutil.copytree(own.root, tmp_path / "lake")
     lake = Lake(Config(lake=tmp_path / "lake"))
     began = day_at(STRANGE) + timedelta(hours=12)

@@ -73,17 +73,17 @@ FOUND = Explanation("f-1", FINDING, "critical", SHOWN, Ran("machine n1", AT, AT 
 def test_a_chart_shows_what_was_seen_what_was_flagged_and_what_was_expected() -> None:
     shown = evidence(track((32.0, 32.0, None, 110.0, 32.0, 20.0)), flagged=(3,))
     assert chart(shown, shown.tracks[0], 40) == [
-        "110 celsius │   ◆",
-        "            │",
-        "            │",
-        "            │",
-        "            │",
-        "            │",
-        "            │",
-        "            │••░░•░",
-        " 20 celsius │░░░░░•",
-        "            └──────",
-        "             01-05 00:00 to 01-05 05:00",
+        "110 │   ◆",
+        "    │",
+        "    │",
+        "    │",
+        "    │",
+        "    │",
+        "    │",
+        "    │••░░•░",
+        " 20 │░░░░░•",
+        "    └──────",
+        "     01-05 00:00 to 01-05 05:00",
     ]
 
 
@@ -120,7 +120,7 @@ def test_the_text_says_what_was_expected_seen_and_how_it_was_judged() -> None:
     ]
     assert peak.splitlines() == [
         "At its peak, 2026-01-05 02:00 UTC",
-        "  heat  90 celsius seen, 30 celsius expected (20 celsius to 40 celsius); it carries 100%",
+        "  heat  90 celsius seen, 30 expected (20 to 40); it carries 100%",
         "  score     0.90 of 1, threshold 0.50, by detector spike",
         "  history   2 points before it, since 2026-01-05 00:00; 100 are needed",
     ]
@@ -130,6 +130,12 @@ def test_metrics_that_carry_little_are_left_out() -> None:
     tracks = (track((90.0,), share=0.6, metric="a"), track((50.0,), share=0.35, metric="b"), track((30.0,), share=0.05))
     text = explanation_text(replace(FOUND, evidence=replace(evidence(tracks[0]), tracks=tracks)), 80)
     assert re.findall(r"it carries (\d+)%", text) == ["60", "35"]
+
+
+def test_what_no_single_point_shows_is_said_to_last() -> None:
+    text = explanation_text(replace(FOUND, evidence=evidence(track((30.0, 31.0)), (1,))), 80)
+    assert "within what is expected of a single point" in text
+    assert "single point" not in explanation_text(FOUND, 80)
 
 
 def test_hostile_words_cannot_steer_a_terminal() -> None:

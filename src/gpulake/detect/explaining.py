@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
-from gpulake.detect.alarms import Alarm, alarms_of
+from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
 from gpulake.detect.watches import WATCHES
@@ -21,9 +22,10 @@ MOST_JOBS = 20
 MOST_POINTS = 2_000
 BEFORE, AFTER = 60, 20  # points that are shown around an alarm, at least
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A node of telemetry is a machine of its cluster, whatever that calls it.
+# A node of telemetry is a machine of its cluster, whatever that calls it. What ended as it began may have died of it.
 RAN = """
-WITH held AS (
+WITH asked AS (SELECT unnest(from_json(getvariable('nodes')::JSON, '["VARCHAR"]')) AS node),
+held AS (
     SELECT
         holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.gpus, holdings.held_from,
         holdings.held_until,
@@ -33,12 +35,13 @@ WITH held AS (
     LEFT JOIN silver_machines AS machines ON holdings.machine_key = machines.machine_key
     WHERE
         holdings.held_from < to_timestamp(getvariable('until'))
-        AND holdings.held_until > to_timestamp(getvariable('since'))
+        AND holdings.held_until >= to_timestamp(getvariable('since'))
         AND (getvariable('cluster') IS NULL OR holdings.cluster_id = getvariable('cluster'))
-        AND (getvariable('node') IS NULL OR machines.machine_id = getvariable('node')
-             OR holdings.machine_key IN (
-                 SELECT machine_key FROM silver_nodes WHERE node_id = getvariable('node') AND machine_key IS NOT NULL
-             ))
+        AND (
+            getvariable('nodes') = '[]'
+            OR machines.machine_id IN (SELECT node FROM asked)
+            OR holdings.machine_key IN (SELECT machine_key FROM silver_nodes SEMI JOIN asked ON node_id = node)
+        )
 ),
 instances AS (
     SELECT
@@ -59,6 +62,9 @@ WHERE
 GROUP BY jobs.cluster_id, jobs.job_id, jobs.user_id, jobs.status
 ORDER BY gpu_hours DESC, jobs.cluster_id, jobs.job_id
 LIMIT getvariable('most')
+"""
+MACHINES = """
+SELECT machine_id FROM silver_machines WHERE getvariable('cluster') IS NULL OR cluster_id = getvariable('cluster')
 """
 USER = "SELECT 1 FROM silver_jobs WHERE user_id = getvariable('user') LIMIT 1"
 DAY = """
@@ -103,6 +109,8 @@ def evidence(series: Series, scores: Scores, detector: Detector, unit: str, bega
         begin = max(begin, peak - MOST_POINTS // 2)
         end = min(end, begin + MOST_POINTS)
     shown = slice(begin, end)
+    # What is never negative is not expected to be.
+    low = np.maximum(scores.low, 0.0) if np.nanmin(series.values, initial=0.0) >= 0 else scores.low
     threshold = float(scores.threshold[peak])
     return Evidence(
         subject=series.subject,
@@ -113,7 +121,7 @@ def evidence(series: Series, scores: Scores, detector: Detector, unit: str, bega
             Track(
                 series.metrics[place],
                 float(shares[place]),
-                *(_known(part[shown, place]) for part in (series.values, scores.expected, scores.low, scores.high)),
+                *(_known(part[shown, place]) for part in (series.values, scores.expected, low, scores.high)),
             )
             for place in np.argsort(-shares, kind="stable").tolist()
         ),
@@ -151,25 +159,35 @@ def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, in
     return highest, highest, highest
 
 
-def ran(reader: Reader, finding: Mapping[str, Any]) -> Ran | None:
-    """The jobs of its machine, job or user, else of its cluster, at its time; nothing where it has none, or the build
+def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
+    """The jobs of its machines, job or user, else of its cluster, at its time; nothing where it has none, or the build
     knows of no jobs."""
     cluster = _text(finding.get("cluster_id"))
     built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
     window = _window(reader, finding, cluster) if built >= NEEDED else None
     if window is None:
         return None
-    node, job = _text(finding.get("node")), _text(finding.get("job_id"))
+    nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
     subject = _text(finding.get("subject"))
-    is_user = not node and not job and reader.query(USER, user=subject).num_rows > 0
-    of = f"machine {node}" if node else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
-    asked = {"node": node, "job": None if node else job, "user": subject if is_user else None}
-    found = _jobs(reader, window, cluster, asked)
-    if found or not node:
+    is_user = not nodes and not job and reader.query(USER, user=subject).num_rows > 0
+    named = f"machine{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
+    of = named if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
+    found = _jobs(reader, window, cluster, nodes, None if nodes else job, subject if is_user else None)
+    if found or not nodes:
         return _ran(of, window, found)
-    nowhere = f"no job is known to have been on {of} then; these were on {_cluster(cluster)}"
-    everywhere = _jobs(reader, window, cluster, {**asked, "node": None, "job": job})
-    return _ran(_cluster(cluster), window, everywhere, nowhere if everywhere else "")
+    everywhere = _jobs(reader, window, cluster, [], job, None)
+    note = f"none is known to have been on {named} then"
+    return _ran(f"job {job}" if job else _cluster(cluster), window, everywhere, note)
+
+
+def _machines(reader: Reader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None) -> list[str]:
+    """Its own, or those that its series has for metrics and that carry it."""
+    node = _text(finding.get("node"))
+    if node:
+        return [node]
+    carriers = [track.metric for track in evidence.tracks if track.share >= LEAST_SHARE] if evidence else []
+    known = set(reader.query(MACHINES, cluster=cluster)["machine_id"].to_pylist()) if carriers else set()
+    return [name for name in carriers if name in known]
 
 
 def _cluster(cluster: str | None) -> str:
@@ -177,11 +195,17 @@ def _cluster(cluster: str | None) -> str:
 
 
 def _jobs(
-    reader: Reader, window: tuple[datetime, datetime], cluster: str | None, asked: Mapping[str, str | None]
+    reader: Reader,
+    window: tuple[datetime, datetime],
+    cluster: str | None,
+    nodes: list[str],
+    job: str | None,
+    user: str | None,
 ) -> list[dict[str, Any]]:
     since, until = ((at - EPOCH).total_seconds() for at in window)
-    rows = reader.query(RAN, since=since, until=until, cluster=cluster, most=MOST_JOBS, **asked)
-    found: list[dict[str, Any]] = rows.to_pylist()
+    names = json.dumps(nodes)
+    asked = {"since": since, "until": until, "cluster": cluster, "nodes": names, "job": job, "user": user}
+    found: list[dict[str, Any]] = reader.query(RAN, **asked, most=MOST_JOBS).to_pylist()
     return found
 
 

@@ -33,7 +33,8 @@ def chart(evidence: Evidence, track: Track, columns: int) -> list[str]:
     if not known:
         return ["no value is known"]
     lowest, highest = _scale(track, known)
-    labels = [quantity(highest, evidence.unit), quantity(lowest, evidence.unit)]
+    unit = evidence.unit if evidence.unit == "ratio" else ""
+    labels = [quantity(highest, unit), quantity(lowest, unit)]
     margin = max(map(len, labels))
     room = min(max(columns, LEAST_COLUMNS), MOST_COLUMNS) - margin - 2
     drawn = _columns(evidence, track, room)

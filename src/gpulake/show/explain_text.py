@@ -56,8 +56,8 @@ def _when(finding: dict[str, Any]) -> str:
 
 def _chart(evidence: Evidence, columns: int) -> Iterator[str]:
     track = evidence.tracks[0]
-    every = span(evidence.interval_seconds)
-    yield f"{label(track.metric, 60)} of {label(evidence.subject, 60)}, every {every}"
+    unit = f", in {label(evidence.unit, 20)}" if evidence.unit not in ("", "ratio") else ""
+    yield f"{label(track.metric, 60)} of {label(evidence.subject, 60)}{unit}, every {span(evidence.interval_seconds)}"
     yield f"  {LEGEND}"
     for line in chart(evidence, track, columns - 2):
         yield f"  {line}"
@@ -71,10 +71,17 @@ def _peak(evidence: Evidence) -> Iterator[str]:
         yield f"  {label(track.metric, 40)}  {_seen(track, place, evidence.unit)}; it carries {track.share:.0%}"
     if len(carriers) > MOST_METRICS:
         yield f"  and {count(len(carriers) - MOST_METRICS, 'more metric')}"
+    if all(_is_within(track, place) for track in carriers):
+        yield "  note      it lies within what is expected of a single point: what lasts, or comes together, was found"
     threshold = "none is set yet" if evidence.threshold is None else f"{evidence.threshold:.2f}"
     yield f"  score     {evidence.scores[place]:.2f} of 1, threshold {threshold}, by detector {evidence.detector}"
     past = f"{count(evidence.history_points, 'point')} before it, since {evidence.history_since:%Y-%m-%d %H:%M}"
     yield f"  history   {past}; {evidence.least_points:,} are needed"
+
+
+def _is_within(track: Track, place: int) -> bool:
+    value, low, high = track.values[place], track.low[place], track.high[place]
+    return value is not None and low is not None and high is not None and low <= value <= high
 
 
 def _seen(track: Track, place: int, unit: str) -> str:
@@ -82,8 +89,9 @@ def _seen(track: Track, place: int, unit: str) -> str:
     low, high, expected = track.low[place], track.high[place], track.expected[place]
     if expected is None:
         return f"{seen}, nothing expected"
-    band = f" ({quantity(low, unit)} to {quantity(high, unit)})" if low is not None and high is not None else ""
-    return f"{seen}, {quantity(expected, unit)} expected{band}"
+    plain = unit if unit == "ratio" else ""
+    band = f" ({quantity(low, plain)} to {quantity(high, plain)})" if low is not None and high is not None else ""
+    return f"{seen}, {quantity(expected, plain)} expected{band}"
 
 
 def jobs_heading(ran: Ran | None) -> str:
