@@ -123,7 +123,7 @@ def test_the_text_has_the_chart_the_band_and_the_jobs_and_steers_no_terminal(own
     answer = detect(own, "explain", "f-day")
     assert answer.exit_code == 0
     assert [
-        word for word in ("◆", "░", "80.0% seen", "expected", "large", "and 8 more") if word not in answer.output
+        word for word in ("◆", "░", "80.0% seen", "expected", "large", "and 8 more jobs") if word not in answer.output
     ] == []
     assert "\x1b" not in answer.output
 

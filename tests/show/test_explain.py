@@ -18,7 +18,7 @@ from gpulake.core.explanation import Evidence, Explanation, Maybe, Ran, RanJob, 
 from gpulake.core.words import quantity
 from gpulake.show.chart_text import FLAGGED, POINT, chart
 from gpulake.show.explain_page import jobs_figure, series_figure, write_explanation
-from gpulake.show.explain_text import explanation_text, jobs_heading, jobs_rows
+from gpulake.show.explain_text import explanation_text, jobs_text
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -138,8 +138,28 @@ def test_what_no_single_point_shows_is_said_to_last() -> None:
     assert "single point" not in explanation_text(FOUND, 80)
 
 
+def test_jobs_have_a_line_each_or_two_where_there_is_no_room() -> None:
+    other = replace(JOB, job_id="ü語", user_id=None, status="running", gpus=0.5, gpu_hours=0.04)
+    ran = Ran("machine n1", AT, AT + HOUR, (replace(JOB, job_id="j", user_id="ann"), other), 1)
+    assert jobs_text(ran, 120).splitlines() == [
+        "Jobs of machine n1, 2026-01-05 00:00 to 2026-01-05 01:00 UTC, most GPU-hours first",
+        "  job  user       GPUs  GPU-hours then  began (UTC)       ended (UTC)       status",
+        "  j    ann         8.0            16.0  2026-01-05 00:00  2026-01-05 02:00  failed",
+        "  ü語  (unknown)   0.5            <0.1  2026-01-05 00:00  running           running",
+        "  and 1 more job",
+    ]
+    assert jobs_text(ran, 60).splitlines()[1:3] == [
+        "  j, user ann",
+        "    2026-01-05 00:00 to 2026-01-05 02:00, failed; 8.0 GPUs, 16.0 GPU-hours then",
+    ]
+    assert jobs_text(replace(ran, jobs=(), more=0), 80) == (
+        "No job of machine n1 held GPUs from 2026-01-05 00:00 to 2026-01-05 01:00 UTC\n"
+    )
+    assert jobs_text(None, 80) == "Jobs: no time is known, or no jobs are\n"
+
+
 def test_hostile_words_cannot_steer_a_terminal() -> None:
-    told = explanation_text(FOUND, 80) + jobs_heading(FOUND.ran) + str(jobs_rows(FOUND.ran))
+    told = explanation_text(FOUND, 80) + jobs_text(FOUND.ran, 80) + jobs_text(FOUND.ran, 500)
     assert "\x1b" not in told
     assert "<img src=x" in told
 

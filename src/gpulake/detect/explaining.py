@@ -19,6 +19,7 @@ from gpulake.detect.watching import again, gap_of
 from gpulake.lake import Reader
 
 MOST_JOBS = 20
+MOST_NAMED = 3  # machines, in a heading
 MOST_POINTS = 2_000
 BEFORE, AFTER = 60, 20  # points that are shown around an alarm, at least
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -170,7 +171,8 @@ def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = 
     nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
     subject = _text(finding.get("subject"))
     is_user = not nodes and not job and reader.query(USER, user=subject).num_rows > 0
-    named = f"machine{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
+    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
+    named = f"machine{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:MOST_NAMED])}{more}"
     of = named if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
     found = _jobs(reader, window, cluster, nodes, None if nodes else job, subject if is_user else None)
     if found or not nodes:

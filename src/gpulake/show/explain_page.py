@@ -10,7 +10,7 @@ from typing import Any
 from gpulake.core import words
 from gpulake.core.errors import UsageError
 from gpulake.core.explanation import Evidence, Explanation, Ran, RanJob, Track
-from gpulake.show.explain_text import JOB_COLUMNS, LEAST_SHARE, jobs_heading, jobs_rows
+from gpulake.show.explain_text import JOB_COLUMNS, LEAST_SHARE, NUMBERS, jobs_heading, jobs_rows
 from gpulake.show.page import write_page
 from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED, Figure, band
 
@@ -41,6 +41,7 @@ def write_explanation(explanation: Explanation, path: Path) -> None:
         titles=titles,
         heading=jobs_heading(ran),
         columns=JOB_COLUMNS,
+        numbers=NUMBERS,
         rows=jobs_rows(ran),
         words=words,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpulake.core.explanation import Evidence, Explanation, Ran, Track
-from gpulake.core.words import count, label, opened, quantity, sentence, span
+from gpulake.core.words import amount, cells, count, label, opened, quantity, sentence, span
 from gpulake.show.chart_text import LEGEND, chart
 
 MOST_TEXT = 400
@@ -14,6 +14,7 @@ MOST_METRICS = 6
 LEAST_SHARE = 0.1
 MOST_OTHERS = 5
 JOB_COLUMNS = ("job", "user", "GPUs", "GPU-hours then", "began (UTC)", "ended (UTC)", "status")
+NUMBERS = (False, False, True, True, False, False, False)
 
 
 def explanation_text(explanation: Explanation, columns: int) -> str:
@@ -104,13 +105,33 @@ def jobs_heading(ran: Ran | None) -> str:
     return f"Jobs of {label(ran.of, 100)}, {when}, most GPU-hours first{note}"
 
 
-def jobs_rows(ran: Ran | None) -> list[tuple[str | float, ...]]:
+def jobs_text(ran: Ran | None, columns: int) -> str:
+    """A line a job, or two where there is no room for it."""
+    lines = [jobs_heading(ran)]
+    rows = jobs_rows(ran)
+    widths = [max(map(cells, column)) for column in zip(JOB_COLUMNS, *rows, strict=True)]
+    if rows and sum(widths) + 2 * len(widths) <= columns:
+        lines += ["  " + "  ".join(map(_padded, row, widths, NUMBERS)).rstrip() for row in (JOB_COLUMNS, *rows)]
+    else:
+        for job, user, gpus, hours, began, ended, status in rows:
+            lines += [f"  {job}, user {user}", f"    {began} to {ended}, {status}; {gpus} GPUs, {hours} GPU-hours then"]
+    if ran and ran.more:
+        lines.append(f"  and {count(ran.more, 'more job')}")
+    return "\n".join(lines) + "\n"
+
+
+def _padded(text: str, width: int, is_number: bool) -> str:
+    blank = " " * (width - cells(text))
+    return blank + text if is_number else text + blank
+
+
+def jobs_rows(ran: Ran | None) -> list[tuple[str, ...]]:
     return [
         (
             label(job.job_id, 60),
             label(job.user_id, 40),
-            round(job.gpus, 2),
-            round(job.gpu_hours, 1),
+            amount(job.gpus),
+            amount(job.gpu_hours),
             f"{job.began_at:%Y-%m-%d %H:%M}",
             "running" if job.status == "running" else f"{job.ended_at:%Y-%m-%d %H:%M}",
             label(job.status, 20),

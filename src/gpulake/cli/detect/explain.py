@@ -28,12 +28,12 @@ def command(given: str, plot: Path | None, lake: Path | None, as_json: bool) -> 
     \b
     Example:  gpulake detect explain f-3f2a --plot why.html
     """
-    from gpulake.cli._output import print_json, print_screen, print_table
+    from gpulake.cli._output import print_json, print_screen
     from gpulake.cli._screen import screen
     from gpulake.core.errors import UsageError
     from gpulake.flow.detecting import explain, write_plot
     from gpulake.lake import Lake
-    from gpulake.show.explain_text import JOB_COLUMNS, explanation_text, jobs_heading, jobs_rows
+    from gpulake.show.explain_text import explanation_text, jobs_text
 
     found = explain(Lake(settings(lake=lake)).open(), given)
     if plot:
@@ -41,12 +41,8 @@ def command(given: str, plot: Path | None, lake: Path | None, as_json: bool) -> 
     if as_json:
         print_json(asdict(found))
     else:
-        print_screen(explanation_text(found, screen().columns))
-        print_screen("\n" + jobs_heading(found.ran))
-        if found.ran and found.ran.jobs:
-            print_table(JOB_COLUMNS, jobs_rows(found.ran))
-        if found.ran and found.ran.more:
-            click.echo(f"  and {found.ran.more:,} more")
+        columns = screen().columns
+        print_screen(f"{explanation_text(found, columns)}\n{jobs_text(found.ran, columns)}")
         if plot:
             click.echo(plot)
     if found.evidence is None:
