@@ -69,6 +69,7 @@ def findings() -> list[Finding]:
     machine = {"cluster_id": "pai", "severity": "critical", "node": "t", "watch": "gone", "series": "t"}
     hot = {"began_at": begin + timedelta(hours=11), "ended_at": begin + timedelta(hours=13)}
     told: list[tuple[tuple[str, str, str], dict[str, Any]]] = [
+        (("unusual_utilisation", "pai", "by hand"), {**cluster, "series": ""}),
         (("unusual_utilisation", "pai", "a day"), {**cluster, "finding_id": "f-day", "watch": "cluster_days"}),
         (("unusual_utilisation", "pai", "hours"), {**cluster, "finding_id": "f-hours", "watch": "cluster_hours"}),
         (("hot_machine", "t", "machine t is \x1b[31mhot"), {**machine, **hot, "finding_id": "f-machine"}),

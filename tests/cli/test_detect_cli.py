@@ -46,12 +46,12 @@ def failure(result: Result) -> UsageError:
 
 
 def test_findings_that_have_a_time_are_listed_the_most_severe_first_of_those_the_newest(own: Lake) -> None:
-    (burst,) = document(own, "list", "--kind", "failure_burst")
-    assert [(one["finding_id"], one["severity"]) for one in document(own, "list")] == [
-        ("f-machine", "critical"),
-        (burst["finding_id"], "warning"),
-        ("f-day", "warning"),
-        ("f-hours", "warning"),
+    assert [(one["headline"], one["severity"]) for one in document(own, "list")] == [
+        ("machine t is \x1b[31mhot", "critical"),
+        ("many failed", "warning"),
+        ("by hand", "warning"),
+        ("a day", "warning"),
+        ("hours", "warning"),
     ]
     text = detect(own, "list").output
     assert "machine t is" in text
@@ -60,7 +60,7 @@ def test_findings_that_have_a_time_are_listed_the_most_severe_first_of_those_the
 
 def test_findings_are_chosen_by_kind_severity_watch_and_time(own: Lake) -> None:
     def ids(*arguments: str) -> list[str]:
-        return [one["finding_id"] for one in document(own, "list", *arguments)]
+        return [one["finding_id"] for one in document(own, "list", *arguments) if one["watch"]]
 
     assert ids("--severity", "critical") == ["f-machine"]
     assert ids("--kind", "unusual_utilisation") == ["f-day", "f-hours"]
@@ -133,7 +133,7 @@ def test_an_incident_is_explained_by_the_finding_that_has_a_series(own: Lake) ->
     name = next(row["incident_id"] for row in incidents if row["kind"] == "unusual_utilisation")
     found = document(own, "explain", str(name)[:10])
     assert found["explained_id"] == name
-    assert (found["finding"]["finding_id"], found["others"]) == ("f-day", ["hours"])
+    assert (found["finding"]["finding_id"], found["others"]) == ("f-day", ["by hand", "hours"])
     assert found["evidence"]["detector"] == "seasonal"
 
 
@@ -168,6 +168,10 @@ def test_where_no_job_is_known_on_a_machine_those_of_its_cluster_are_shown(own: 
     assert jobs is not None
     assert (jobs.of, jobs.note) == ("cluster pai", "none is known to have been on machine t then")
     assert [job.job_id for job in jobs.jobs] == ["large", "second"]
+    with own.reading() as reader:
+        elsewhere = ran(reader, {**finding, "cluster_id": "another", "node": None})
+    assert elsewhere is not None
+    assert (elsewhere.of, elsewhere.jobs) == ("cluster another", ())
     assert unending is not None
     assert {job.job_id for job in unending.jobs} == {"large", "second", "later"}
 
