@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.core.types import Finding
+from gpulake.detect.alarms import Alarm
+from gpulake.detect.detectors.drift import Drift
+from gpulake.detect.series import Detector, Scores
+from gpulake.detect.tabled import HOUR_MS, grouped, series_of
+from gpulake.detect.telling import flagged, moment
+from gpulake.detect.watches import WATCHES, Read, Watched
+
 METRIC = "used_ratio"
 LEAST_HOURS = 12
 LEAST_FALL = 0.3
@@ -66,7 +79,7 @@ class MachineHours:
                 f"machine {series.subject} has used {used:.0%} of its held GPUs since {moment(alarm.begin_ms)}, "
                 f"where {usual:.0%} was usual"
             ),
-            detail=f"over {int(is_flagged.sum())} hours in which at least a quarter of the machine was held and observed",
+            detail=f"over {int(is_flagged.sum())} hours in which a quarter of it or more was held and observed",
             value=used,
             unit="ratio",
             severity="warning",
