@@ -34,7 +34,7 @@ WITH hours AS (
     WHERE capacity_gpu_hours > 0
 ),
 halves AS (
-    SELECT machine_key, epoch(started_at) // 43200 AS half, avg(used_ratio) AS used_ratio
+    SELECT machine_key, epoch_ms(started_at) // 43200000 AS half, avg(used_ratio) AS used_ratio
     FROM hours
     WHERE used_ratio IS NOT NULL
     GROUP BY ALL
