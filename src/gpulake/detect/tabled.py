@@ -11,10 +11,12 @@ import pyarrow as pa
 from gpulake.detect.series import Floats, Ints, Series
 
 HOUR_MS = 3_600_000
+NAMED = 2  # keys that must have a value: the cluster, and a machine, node or user
 
 
 def grouped(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """The rows of each key; the table is in the order of its keys."""
+    """The rows of each key that have a time; the table is in the order of its keys. Nothing of nobody."""
+    table = table.filter(table["at_ms"].is_valid())
     if not table.num_rows:
         return
     changes = np.zeros(table.num_rows, dtype=np.bool_)
@@ -25,7 +27,9 @@ def grouped(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, .
     starts = np.flatnonzero(changes).tolist()
     for begin, end in zip(starts, [*starts[1:], table.num_rows], strict=True):
         part = table.slice(begin, end - begin)
-        yield tuple(part[name][0].as_py() for name in keys), part
+        key = tuple(part[name][0].as_py() for name in keys)
+        if None not in key[:NAMED]:
+            yield key, part
 
 
 def numbers(table: pa.Table, name: str) -> Floats:

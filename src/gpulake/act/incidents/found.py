@@ -14,6 +14,7 @@ MOST_TEXT = 2_000
 DAY = timedelta(days=1)
 FINDINGS = "SELECT * FROM findings ORDER BY rank"
 CLUSTERS = "SELECT cluster_id, observed_until FROM silver_clusters"
+SAMPLED = "SELECT cluster_id, max(sampled_at) AS observed_until FROM silver_gpu_samples GROUP BY cluster_id"
 
 AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was looked at; of no cluster: all of them
 
@@ -23,7 +24,13 @@ def read_found(reader: Reader, now: datetime) -> tuple[list[Mapping[str, Any]], 
     built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
     rows = reader.query(FINDINGS).to_pylist() if "findings" in built else []
     clusters = reader.query(CLUSTERS).to_pylist() if "silver_clusters" in built else []
-    return rows, as_of({row["cluster_id"]: row["observed_until"] for row in clusters}, now)
+    sampled = reader.query(SAMPLED).to_pylist() if "silver_gpu_samples" in built else []
+    observed: dict[str, datetime | None] = {}
+    for row in sorted(
+        [*clusters, *sampled], key=lambda row: (row["observed_until"] is not None, row["observed_until"])
+    ):
+        observed[row["cluster_id"]] = row["observed_until"]  # the latest comes last
+    return rows, as_of(observed, now)
 
 
 def as_of(observed_until: Mapping[str, datetime | None], now: datetime) -> AsOf:
