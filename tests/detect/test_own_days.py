@@ -112,8 +112,8 @@ def test_a_day_that_was_hardly_observed_is_neither_judged_nor_learned() -> None:
 
 def test_a_cluster_that_never_changed_is_not_news_when_it_changes_by_a_little() -> None:
     rows = [day(place, 0.3) for place in range(30)]
-    assert not judge_cluster("c", [*rows, day(30, 0.33)])[30].is_flagged
-    assert judge_cluster("c", [*rows, day(30, 0.35)])[30].is_flagged
+    assert not judge_cluster("c", [*rows, day(30, 0.338)])[30].is_flagged
+    assert judge_cluster("c", [*rows, day(30, 0.342)])[30].is_flagged
 
 
 def test_of_several_clusters_the_one_that_is_furthest_off_speaks_for_the_day() -> None:
