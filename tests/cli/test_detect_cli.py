@@ -152,7 +152,7 @@ def test_machines_that_carry_a_finding_have_their_jobs_shown_and_who_died_of_it(
     finding = {"cluster_id": "pai", "subject": "t, x", "began_at": begin, "ended_at": begin + timedelta(hours=1)}
     tracks = tuple(Track(name, share, (), (), (), ()) for name, share in (("t", 0.9), ("v", 0.05), ("x", 0.5)))
     with own.reading() as reader:
-        carried = evidence_of(reader, {**finding, "watch": "cluster_days", "series": "pai"})
+        carried = evidence_of(reader.query, {**finding, "watch": "cluster_days", "series": "pai"})
         assert carried is not None
         jobs = ran(reader, finding, replace(carried, tracks=tracks))
     assert jobs is not None
@@ -215,7 +215,7 @@ def test_an_incident_that_the_build_did_not_find_shows_the_jobs_of_its_time(tmp_
     lake.append("incident_events", [told])
     answer = detect(lake, "explain", "i-died")
     assert "diagnosed from a log" in failure(answer).hint
-    assert "It died" in answer.stdout
+    assert "it died" in answer.stdout
     assert "Jobs of job second" in answer.stdout
     assert "bob" in answer.stdout
 

@@ -87,6 +87,12 @@ def test_a_chart_shows_what_was_seen_what_was_flagged_and_what_was_expected() ->
     ]
 
 
+def test_seconds_are_told_where_they_matter() -> None:
+    shown = replace(evidence(track((30.0, 31.0)), (1,)), interval_seconds=2.0, times=(AT, AT + timedelta(seconds=2)))
+    assert chart(shown, shown.tracks[0], 40)[-1].strip() == "01-05 00:00:00 to 01-05 00:00:02"
+    assert "At its peak, 2026-01-05 00:00:02 UTC" in explanation_text(replace(FOUND, evidence=shown), 80)
+
+
 @given(
     st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6, allow_subnormal=False)), min_size=1, max_size=300),
     st.integers(40, 120),
@@ -113,7 +119,7 @@ def test_the_text_says_what_was_expected_seen_and_how_it_was_judged() -> None:
     text = explanation_text(replace(plain, evidence=evidence(track((30.0, 31.0, 90.0)), (2,)), others=()), 80)
     head, _, peak = text.split("\n\n")
     assert head.splitlines() == [
-        "N1 is hot",
+        "n1 is hot",
         "  id        f-1, critical, hot",
         "  about     machine n1",
         "  when      2026-01-05 00:00 to 2026-01-05 01:00 UTC, 1 h",

@@ -14,7 +14,7 @@ from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
-from gpulake.detect.watches import WATCHES
+from gpulake.detect.watches import WATCHES, Read
 from gpulake.detect.watching import again, gap_of
 from gpulake.lake import Reader
 
@@ -88,9 +88,9 @@ def id_of(finding: Mapping[str, Any]) -> str:
     return "d-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
 
-def evidence_of(reader: Reader, finding: Mapping[str, Any]) -> Evidence | None:
+def evidence_of(read: Read, finding: Mapping[str, Any]) -> Evidence | None:
     """The series around the alarm; nothing where it was found in none."""
-    found = again(reader.query, finding)
+    found = again(read, finding)
     if found is None or not len(found[0].series):
         return None
     watched, scores = found

@@ -99,7 +99,7 @@ def explain(lake: Lake, given: str) -> Explanation:
         chosen, others = (findings[name], []) if is_found else _of_incident(incidents[name][-1], findings.values())
         severity = _severity(lake, chosen)
         told = tuple(str(row.get("headline") or "") for row in others)
-        evidence = evidence_of(reader, chosen)
+        evidence = evidence_of(reader.query, chosen)
         return Explanation(name, chosen, severity, evidence, ran(reader, chosen, evidence), told)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 
 from gpulake.core.explanation import Evidence, Maybe, Track
@@ -13,6 +12,7 @@ from gpulake.core.words import quantity
 ROWS = 9
 MOST_COLUMNS = 100
 LEAST_COLUMNS = 40
+MINUTE_SECONDS = 60.0
 POINT, FLAGGED, BAND = "•", "◆", "░"
 LEGEND = f"{POINT} seen  {FLAGGED} flagged  {BAND} expected"
 
@@ -45,7 +45,7 @@ def chart(evidence: Evidence, track: Track, columns: int) -> list[str]:
         cells = "".join(_cell(column, top, bottom, row == 0, row == ROWS - 1) for column in drawn)
         lines.append(f"{shown:>{margin}} │{cells}".rstrip())
     lines.append(f"{'':>{margin}} └{'─' * len(drawn)}")
-    lines.append(f"{'':>{margin}}  {_axis(evidence.times, len(drawn))}")
+    lines.append(f"{'':>{margin}}  {_axis(evidence, len(drawn))}")
     return lines
 
 
@@ -90,10 +90,11 @@ def _has_band(column: _Column, top: float, bottom: float) -> bool:
     return is_thin or column.low <= (top + bottom) / 2 <= column.high
 
 
-def _axis(times: Sequence[datetime], width: int) -> str:
+def _axis(evidence: Evidence, width: int) -> str:
     """The first time and the last, where both have room."""
-    has_years = times[0].year != times[-1].year
-    layout = "%Y-%m-%d %H:%M" if has_years else "%m-%d %H:%M"
-    first, last = f"{times[0]:{layout}}", f"{times[-1]:{layout}}"
+    begin, end = evidence.times[0], evidence.times[-1]
+    years = "%Y-" if begin.year != end.year else ""
+    seconds = ":%S" if evidence.interval_seconds < MINUTE_SECONDS else ""
+    first, last = (f"{at:{years}%m-%d %H:%M{seconds}}" for at in (begin, end))
     gap = width - len(first) - len(last)
     return f"{first}{' ' * gap}{last}" if gap > 0 else f"{first} to {last}"

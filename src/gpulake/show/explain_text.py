@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpulake.core.explanation import Evidence, Explanation, Ran, Track
-from gpulake.core.words import amount, cells, count, label, opened, quantity, sentence, span
-from gpulake.show.chart_text import LEGEND, chart
+from gpulake.core.words import amount, cells, count, label, quantity, sentence, span
+from gpulake.show.chart_text import LEGEND, MINUTE_SECONDS, chart
 
 MOST_TEXT = 400
 MOST_METRICS = 6
@@ -28,7 +28,7 @@ def explanation_text(explanation: Explanation, columns: int) -> str:
 
 def _head(explanation: Explanation) -> Iterator[str]:
     finding = explanation.finding
-    yield opened(label(finding.get("headline"), MOST_TEXT))
+    yield label(finding.get("headline"), MOST_TEXT)
     if finding.get("detail"):
         yield f"  {sentence(label(finding['detail'], MOST_TEXT))}"
     yield f"  id        {explanation.explained_id}, {explanation.severity}, {label(finding.get('kind'), 60)}"
@@ -66,7 +66,8 @@ def _chart(evidence: Evidence, columns: int) -> Iterator[str]:
 
 def _peak(evidence: Evidence) -> Iterator[str]:
     place = evidence.peak
-    yield f"At its peak, {evidence.times[place]:%Y-%m-%d %H:%M} UTC"
+    seconds = ":%S" if evidence.interval_seconds < MINUTE_SECONDS else ""
+    yield f"At its peak, {evidence.times[place]:%Y-%m-%d %H:%M{seconds}} UTC"
     carriers = [track for track in evidence.tracks if track.share >= LEAST_SHARE] or list(evidence.tracks[:1])
     for track in carriers[:MOST_METRICS]:
         yield f"  {label(track.metric, 40)}  {_seen(track, place, evidence.unit)}; it carries {track.share:.0%}"
