@@ -44,9 +44,11 @@ class Drift:
         # While the mean itself is learned, nothing is summed.
         beyond[: self.least_points // 2] = 0.0
         # What always comes and goes in waves must go further than its waves.
-        waves = own_thresholds(_summed(beyond).max(axis=1), EXCEEDED)
+        plain = _summed(beyond)
+        waves = own_thresholds(plain.max(axis=1), EXCEEDED)
         enough = np.where(np.isinf(waves), self.least_sum, np.maximum(waves, self.least_sum))
-        carried, threshold = _told(beyond, enough)
+        # What never reaches it needs no walk from point to point.
+        carried, threshold = _told(beyond, enough) if (plain.max(axis=1) >= enough).any() else (plain, enough)
         return judged(
             series,
             carried,

@@ -26,20 +26,40 @@ LEAST_SILENT_HOURS = 3
 TIMES_LONGER = 2.5
 MOST_NAMED = 3
 # What is inferred is no sign of life. Silence lasts until the next begin or end that was recorded.
+# All of it is worked out only for machines that once lost enough and then began nothing for long enough.
 DEATHS = """
-WITH signs AS (
+WITH losses AS (
+    SELECT machine_key, held_until AS happened_at
+    FROM silver_holdings
+    WHERE end_basis = 'recorded' AND status IN ('failed', 'node_fail')
+    GROUP BY ALL
+    HAVING count(*) >= {lost}
+),
+begins AS (
+    SELECT machine_key, held_from
+    FROM silver_holdings
+    WHERE start_basis IN ('recorded', 'metric') AND machine_key IN (SELECT machine_key FROM losses)
+),
+strange AS (
+    SELECT DISTINCT losses.machine_key
+    FROM losses
+    ASOF LEFT JOIN begins ON losses.machine_key = begins.machine_key AND losses.happened_at < begins.held_from
+    WHERE coalesce(begins.held_from > losses.happened_at + to_seconds({hours} * 3600), true)
+),
+holdings AS (SELECT * FROM silver_holdings WHERE machine_key IN (SELECT machine_key FROM strange)),
+signs AS (
     SELECT
         cluster_id,
         machine_key,
         held_until AS happened_at,
         count(*) FILTER (status IN ('failed', 'node_fail')) AS lost,
         count(*) FILTER (status NOT IN ('failed', 'node_fail')) AS others
-    FROM silver_holdings
+    FROM holdings
     WHERE end_basis = 'recorded'
     GROUP BY ALL
     UNION ALL
     SELECT cluster_id, machine_key, held_from, 0, 0
-    FROM silver_holdings
+    FROM holdings
     WHERE start_basis IN ('recorded', 'metric')
     GROUP BY ALL
 ),

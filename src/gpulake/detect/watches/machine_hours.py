@@ -16,7 +16,7 @@ from gpulake.detect.telling import flagged, moment
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 METRIC = "used_ratio"
-LEAST_HOURS = 12
+LEAST_HOURS = 24
 LEAST_FALL = 0.3
 # The share that was used of what was held and observed; hours in which little of the machine was are left out. Only
 # machines are read that both were well used and were not, over half a day.
@@ -82,6 +82,6 @@ class MachineHours:
             detail=f"over {int(is_flagged.sum())} hours in which a quarter of it or more was held and observed",
             value=used,
             unit="ratio",
-            severity="warning",
+            severity="info",
             remedy="see who holds it and whether its disks, network or CPUs keep the GPUs waiting",
         )
