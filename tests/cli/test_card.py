@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpulake.cli._card import ASK, card
-from gpulake.cli._screen import Screen, cells, cut, wrapped
+from gpulake.cli._screen import Screen, cut, wrapped
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Similar, Symptom
+from gpulake.core.words import cells
 
 FOUND = Diagnosis(
     verdict="failed",

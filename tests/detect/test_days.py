@@ -77,10 +77,10 @@ def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
     def day_of(kind: str, which: str) -> str:
         return str(truth[kind][which])[:10]
 
-    hot = [day for kind, day in days if kind == "unusual_day"]
+    hot = [day for kind, day in days if kind == "unusual_utilisation"]
     assert any(day_of("hot_weekend", "first_local") <= day <= day_of("hot_weekend", "last_local") for day in hot)
     assert ("failure_burst", day_of("failure_burst", "first_local")) in days
-    empty = [(finding.subject, finding.day) for finding in found if finding.kind == "empty_gpus"]
+    empty = [(finding.subject, finding.day) for finding in found if finding.kind == "runaway_user"]
     assert empty[0] == (truth["runaway_user"]["subject_ids"][0], day_of("runaway_user", "first_local"))
 
 

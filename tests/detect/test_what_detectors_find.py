@@ -6,6 +6,8 @@ import numpy as np
 
 from gpulake.detect.alarms import alarms_of
 from gpulake.detect.detectors.burst import Burst
+from gpulake.detect.detectors.drift import Drift
+from gpulake.detect.detectors.excess import Excess
 from gpulake.detect.detectors.flatline import Flatline
 from gpulake.detect.detectors.forest import PastForest
 from gpulake.detect.detectors.level_shift import LevelShift
@@ -151,3 +153,67 @@ def test_the_forest_finds_what_is_far_from_everything() -> None:
     values[700:703] += 30
     begin, _ = only(PastForest(), series(values))
     assert begin == 700
+
+
+def test_a_shift_too_small_for_any_point_alone_is_found_while_it_lasts() -> None:
+    values = noise(600, 1)
+    values[300:400] += 1.2
+    scores = Drift().score(series(values))
+    flagged = np.flatnonzero(scores.is_flagged)
+    assert 305 <= flagged[0] <= 340
+    assert 395 <= flagged[-1] <= 440
+    assert len(found(Drift(), series(values))) == 1
+    assert not Drift(side="low").score(series(values)).is_flagged[:400].any()
+
+
+def test_an_outlier_is_no_drift() -> None:
+    values = noise(600, 1)
+    values[300] += 1e6
+    assert not Drift().score(series(values)).is_flagged[:310].any()
+
+
+def counts(share: float, hours: int = 400, of: int = 12, seed: int = 0) -> Floats:
+    drawn = np.random.default_rng(seed).binomial(of, share, size=hours)
+    return np.column_stack([drawn, np.full(hours, of)]).astype(np.float64)
+
+
+def test_more_failures_than_usual_are_found_and_more_jobs_are_not() -> None:
+    values = counts(0.15)
+    values[300:304, 0] = 10
+    ((begin, metric),) = found(Excess(), series(values, 3_600_000))
+    assert metric == "a"
+    assert 300 <= begin <= 302
+    busy = counts(0.15)
+    busy[300:304] *= 20  # as many times more failures as jobs
+    assert found(Excess(), series(busy, 3_600_000)) == []
+
+
+def test_the_expected_count_is_the_past_share_of_what_there_was() -> None:
+    values = np.column_stack([np.full(100, 3.0), np.full(100, 12.0)])
+    expected = Excess(window_points=4).score(series(values, 3_600_000)).expected
+    # Before the last point and its window were 96 points: 288 of 1152, and one of two that were not there.
+    assert expected[-1, 0] == 12 * (288 + 1) / (1152 + 2)
+
+
+def test_a_few_weeks_of_days_are_enough_where_deviations_are_asked_for() -> None:
+    values = weeks(4).reshape(-1, 24).mean(axis=1, keepdims=True)
+    values[25] = 5.0
+    given = series(values, DAY_MS)
+    assert not Seasonal().score(given).is_flagged.any()
+    assert found(Seasonal(least_points=14, least_deviations=5.0), given) == [(25, "a")]
+
+
+def test_an_hour_more_or_less_in_spring_makes_no_other_weekday() -> None:
+    values = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 9.0, 9.0] * 12)[:, None]
+    given = series(values, DAY_MS)
+    hours = np.where(np.arange(len(values)) >= 40, -3_600_000, 0)
+    spring = Series(given.subject, given.metrics, given.times_ms + hours, values, DAY_MS)
+    np.testing.assert_array_equal(Seasonal().score(spring).expected, Seasonal().score(given).expected)
+
+
+def test_a_trend_through_a_single_point_is_none() -> None:
+    random = np.random.default_rng(0)
+    values = random.normal(size=(400, 3)) * 1e6 + 1e9
+    values[200:] += 1e12
+    values[random.random(values.shape) < 0.97] = np.nan
+    assert not Saturation(limits={"a": 1e15}).score(series(values)).is_flagged.any()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import unicodedata
 from dataclasses import dataclass
+
+from gpulake.core.words import cells
 
 ENDLESS = 10_000
 LEAST_COLUMNS = 40
@@ -25,13 +26,6 @@ def screen() -> Screen:
     size = shutil.get_terminal_size()
     # The prompt comes back below.
     return Screen(max(size.columns, LEAST_COLUMNS), size.lines - 1)
-
-
-def cells(text: str) -> int:
-    """Columns that it takes: Chinese characters two, accents none."""
-    if text.isascii():
-        return len(text)
-    return sum(_cells(character) for character in text)
 
 
 def cut(text: str, columns: int) -> str:
@@ -56,13 +50,7 @@ def wrapped(text: str, columns: int, most: int) -> list[str]:
 def _beginning(text: str, columns: int) -> str:
     used = 0
     for place, character in enumerate(text):
-        used += _cells(character)
+        used += cells(character)
         if used > columns:
             return text[:place]
     return text
-
-
-def _cells(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 BLOCKS = " ▏▎▍▌▋▊▉█"
 NO_NAME = "(unknown)"
 
@@ -71,3 +73,27 @@ def count(number: int, noun: str) -> str:
 def ordinal(number: int) -> str:
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A measured value with its unit; a share as percent."""
+    if value is None:
+        return "–"
+    if unit == "ratio":
+        return f"{value:.1%}"
+    size = abs(value)
+    number = f"{value:,.0f}" if size >= 1000 else f"{value:.3g}" if size else "0"
+    return f"{number} {label(unit, 20)}".strip()
+
+
+def cells(text: str) -> int:
+    """Columns that it takes on a terminal: Chinese characters two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells(character) for character in text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -27,11 +27,10 @@ SCORED = "gold_cluster_util_daily_scored"
 FINDINGS = "findings"
 # What rooms write beside the models, and the models that they read.
 WRITTEN = {
-    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily"),
+    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
     FINDINGS: (
         "gold_cluster_util_daily_reference",
         "gold_cluster_util_daily",
-        "gold_jobs_daily",
         "gold_user_gpu_usage_daily",
         "gold_ledger_buckets",
     ),
@@ -72,9 +71,19 @@ def build_order(select: Sequence[str], is_forced: bool, is_dbt: bool, model: Pat
         raise UsageError("--select and --dbt were both given", "dbt builds the whole project; leave one of them out")
     # Findings speak of the scores, so whoever asks for those gets these.
     written = tuple(name for name in WRITTEN if not select or name in select or FINDINGS in select)
-    needed = [table for name in written for table in WRITTEN[name]]
-    plan = shipped_plan().select([*(name for name in select if name not in WRITTEN), *needed] if select else ())
+    plan = shipped_plan()
+    if select:
+        needed = [table for name in written for table in WRITTEN[name]]
+        watched = _watched_tables() if FINDINGS in written else set()
+        needed.extend(model.name for model in plan.models if model.name in watched)
+        plan = plan.select([*(name for name in select if name not in WRITTEN), *needed])
     return BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, is_forced=is_forced, model=model)
+
+
+def _watched_tables() -> set[str]:
+    from gpulake.detect.watches import WATCHES
+
+    return {table for name in WATCHES for table in WATCHES.get(name)().tables}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ MOST_TEXT = 2_000
 DAY = timedelta(days=1)
 FINDINGS = "SELECT * FROM findings ORDER BY rank"
 CLUSTERS = "SELECT cluster_id, observed_until FROM silver_clusters"
+SAMPLED = "SELECT cluster_id, max(sampled_at) AS observed_until FROM silver_gpu_samples GROUP BY cluster_id"
 
 AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was looked at; of no cluster: all of them
 
@@ -23,7 +24,13 @@ def read_found(reader: Reader, now: datetime) -> tuple[list[Mapping[str, Any]], 
     built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
     rows = reader.query(FINDINGS).to_pylist() if "findings" in built else []
     clusters = reader.query(CLUSTERS).to_pylist() if "silver_clusters" in built else []
-    return rows, as_of({row["cluster_id"]: row["observed_until"] for row in clusters}, now)
+    sampled = reader.query(SAMPLED).to_pylist() if "silver_gpu_samples" in built else []
+    observed: dict[str, datetime | None] = {}
+    for row in sorted(
+        [*clusters, *sampled], key=lambda row: (row["observed_until"] is not None, row["observed_until"])
+    ):
+        observed[row["cluster_id"]] = row["observed_until"]  # the latest comes last
+    return rows, as_of(observed, now)
 
 
 def as_of(observed_until: Mapping[str, datetime | None], now: datetime) -> AsOf:
@@ -45,7 +52,7 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
             subject=str(row.get("subject") or ""),
             began_at=began,
             ended_at=max(began, ended),
-            severity=_severity(row, kind, settings),
+            severity=severity_of(row, kind, settings),
             headline=str(row.get("headline") or "")[:MOST_TEXT],
             detail=str(row.get("detail") or "")[:MOST_TEXT],
             remedy=str(row.get("remedy") or "")[:MOST_TEXT],
@@ -55,7 +62,8 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
         )
 
 
-def _severity(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
+def severity_of(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
+    """What a finding says itself; else by the settings of its kind."""
     told = row.get("severity")
     if told in SEVERITIES:
         return str(told)

@@ -13,6 +13,7 @@ from gpulake.detect.running import last_means
 from gpulake.detect.series import Floats, Scores, Series, silent
 
 LEAST_FIT = 0.8  # of the variance that a straight line must explain
+LEAST_ALONG = 0.1  # the variance of the places of two neighbours is a quarter
 RATIO = "_ratio"
 
 
@@ -60,10 +61,11 @@ def _trend(values: Floats, points: int) -> tuple[Floats, Floats]:
         return last_means(np.vstack([of, nothing]), points)[1:]
 
     at, level = mean(place), mean(moved)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        across = mean(place * moved) - at * level
-        along, spread = mean(place**2) - at**2, mean(moved**2) - level**2
-        slope = across / along
+    across = mean(place * moved) - at * level
+    along, spread = mean(place**2) - at**2, mean(moved**2) - level**2
+    # One point has no slope: what is left of its squares are the last digits of large numbers.
+    slope = np.divide(across, along, out=np.zeros_like(across), where=along > LEAST_ALONG)
+    with np.errstate(invalid="ignore"):
         is_straight = across**2 >= LEAST_FIT * along * spread
     is_full = np.arange(count)[:, None] >= points - 1
     is_rising = is_straight & is_full & (spread > 0)

@@ -1,0 +1,42 @@
+"""gpulake detect watches: what is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from gpulake.cli._options import json_option, lake_option, settings
+
+
+@click.command()
+@lake_option
+@json_option
+def command(lake: Path | None, as_json: bool) -> None:
+    """List the watches: what each reads, by which detector, how much history it needs, and whether there is data.
+
+    \b
+    Example:  gpulake detect watches
+    """
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.flow.detecting import read_watches
+    from gpulake.lake import Lake
+
+    found = read_watches(Lake(settings(lake=lake)).open())
+    if as_json:
+        print_json([{**asdict(one), "has_data": not one.empty} for one in found])
+        return
+    rows = [
+        (
+            one.name,
+            ", ".join(one.tables),
+            one.detector,
+            one.least_points,
+            "yes" if not one.empty else f"no rows in {', '.join(one.empty)}",
+            one.findings,
+            one.about,
+        )
+        for one in found
+    ]
+    print_table(("watch", "reads", "detector", "least points", "has data", "found", "what it sees"), rows)

@@ -1,0 +1,152 @@
+"""Machines that lost all they ran at one moment and then stood still, far longer than they use to.
+
+The series of a cluster has a metric for each such machine, a counter of hours of silence; machines that died in the
+same hour are one alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from gpulake.core.types import Finding
+from gpulake.detect.alarms import Alarm
+from gpulake.detect.detectors.burst import Burst
+from gpulake.detect.series import Detector, Scores, Series
+from gpulake.detect.tabled import HOUR_MS, grouped, numbers, whole
+from gpulake.detect.telling import at, moment
+from gpulake.detect.watches import WATCHES, Read, Watched
+
+LEAST_LOST = 3
+LEAST_SILENT_HOURS = 3
+TIMES_LONGER = 2.5
+MOST_NAMED = 3
+# What is inferred is no sign of life. Silence lasts until the next begin or end that was recorded.
+# All of it is worked out only for machines that once lost enough and then began nothing for long enough.
+DEATHS = """
+WITH losses AS (
+    SELECT machine_key, held_until AS happened_at
+    FROM silver_holdings
+    WHERE end_basis = 'recorded' AND status IN ('failed', 'node_fail')
+    GROUP BY ALL
+    HAVING count(*) >= {lost}
+),
+begins AS (
+    SELECT machine_key, held_from
+    FROM silver_holdings
+    WHERE start_basis IN ('recorded', 'metric') AND machine_key IN (SELECT machine_key FROM losses)
+),
+strange AS (
+    SELECT DISTINCT losses.machine_key
+    FROM losses
+    ASOF LEFT JOIN begins ON losses.machine_key = begins.machine_key AND losses.happened_at < begins.held_from
+    WHERE coalesce(begins.held_from > losses.happened_at + to_seconds({hours} * 3600), true)
+),
+holdings AS (SELECT * FROM silver_holdings WHERE machine_key IN (SELECT machine_key FROM strange)),
+signs AS (
+    SELECT
+        cluster_id,
+        machine_key,
+        held_until AS happened_at,
+        count(*) FILTER (status IN ('failed', 'node_fail')) AS lost,
+        count(*) FILTER (status NOT IN ('failed', 'node_fail')) AS others
+    FROM holdings
+    WHERE end_basis = 'recorded'
+    GROUP BY ALL
+    UNION ALL
+    SELECT cluster_id, machine_key, held_from, 0, 0
+    FROM holdings
+    WHERE start_basis IN ('recorded', 'metric')
+    GROUP BY ALL
+),
+moments AS (
+    SELECT cluster_id, machine_key, happened_at, sum(lost) AS lost, sum(others) AS others
+    FROM signs
+    GROUP BY ALL
+),
+silences AS (
+    SELECT
+        moments.*,
+        epoch(coalesce(
+            lead(moments.happened_at) OVER (PARTITION BY moments.machine_key ORDER BY moments.happened_at),
+            greatest(clusters.observed_until, moments.happened_at)
+        )) - epoch(moments.happened_at) AS seconds
+    FROM moments
+    INNER JOIN silver_clusters AS clusters ON moments.cluster_id = clusters.cluster_id
+),
+usual AS (SELECT machine_key, quantile_cont(seconds, 0.95) AS seconds FROM silences GROUP BY machine_key)
+SELECT
+    silences.cluster_id,
+    machines.machine_id,
+    epoch_ms(silences.happened_at) AS at_ms,
+    silences.seconds / 3600 AS hours
+FROM silences
+INNER JOIN usual ON silences.machine_key = usual.machine_key
+INNER JOIN silver_machines AS machines ON silences.machine_key = machines.machine_key
+WHERE
+    silences.lost >= {lost}
+    AND silences.others = 0
+    AND silences.seconds >= greatest({hours} * 3600, {times} * usual.seconds)
+ORDER BY silences.cluster_id, at_ms, machines.machine_id
+"""
+BEGINS = "SELECT cluster_id, epoch_ms(observed_from) AS at_ms FROM silver_clusters"
+SILENCE = Burst(window_points=1, least_points=24)
+
+
+@WATCHES.register("dead_machines")
+@dataclass(frozen=True)
+class DeadMachines:
+    tables: tuple[str, ...] = ("silver_holdings", "silver_machines", "silver_clusters")
+    detector: Detector = SILENCE
+
+    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+        query = DEATHS.format(lost=LEAST_LOST, hours=LEAST_SILENT_HOURS, times=TIMES_LONGER)
+        deaths = read(query)
+        begins = {row["cluster_id"]: row["at_ms"] for row in read(BEGINS).to_pylist()} if deaths.num_rows else {}
+        for (cluster,), rows in grouped(deaths, ["cluster_id"]):
+            if subject in (None, cluster):
+                yield Watched(_counters(cluster, begins[cluster], rows), "hours", cluster)
+
+    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
+        series = watched.series
+        first, last = np.searchsorted(series.times_ms, [alarm.begin_ms, alarm.end_ms]).tolist()
+        silent = np.where(
+            scores.shares[first : last + 1].any(axis=0), series.values[last] - series.values[first - 1], 0.0
+        )
+        dead = [series.metrics[place] for place in np.flatnonzero(silent > 0).tolist()]
+        hours = float(silent.max())
+        more = f" and {len(dead) - MOST_NAMED} more" if len(dead) > MOST_NAMED else ""
+        names = ", ".join(dead[:MOST_NAMED]) + more
+        who = f"machine {names}" if len(dead) == 1 else f"{len(dead)} machines ({names})"
+        return Finding(
+            kind="dead_machines",
+            subject=names,
+            headline=f"{who} lost all they ran at {moment(alarm.begin_ms)} and stood still for {hours:,.0f} hours",
+            detail="everything there failed at one moment, and the silence after it is far longer than their usual one",
+            value=hours,
+            unit="hours",
+            severity="critical",
+            remedy="look at the power, switch and cooling that they share; drain them until they are tested",
+            node=dead[0] if len(dead) == 1 else None,
+            ended_at=at(alarm.end_ms) + timedelta(hours=hours),
+        )
+
+
+def _counters(cluster: str, begin_ms: int, deaths: pa.Table) -> Series:
+    """A point an hour, at the moment of the death where there is one; a counter of silent hours for each machine."""
+    names = deaths["machine_id"].to_pylist()
+    machines = sorted(set(names))
+    moments = whole(deaths, "at_ms")
+    places = np.maximum((moments - begin_ms) // HOUR_MS, 0)
+    times = begin_ms + np.arange(int(places[-1]) + 1, dtype=np.int64) * HOUR_MS
+    hours = np.zeros((len(times), len(machines)))
+    for name, place, moment_ms, silent in zip(
+        names, places.tolist(), moments.tolist(), numbers(deaths, "hours").tolist(), strict=True
+    ):
+        hours[place, machines.index(name)] += silent
+        times[place] = max(int(times[place]), moment_ms)
+    return Series(cluster, tuple(machines), times, np.cumsum(hours, axis=0), HOUR_MS)

@@ -1,0 +1,103 @@
+"""Errors of a GPU that come far faster than they used to: memory, PCIe, NVLink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.core.types import Finding
+from gpulake.detect.alarms import Alarm
+from gpulake.detect.detectors.burst import Burst
+from gpulake.detect.series import Detector, Scores
+from gpulake.detect.tabled import grouped, series_of
+from gpulake.detect.telling import flagged, moment
+from gpulake.detect.watches import WATCHES, Read, Watched
+
+MINUTE_MS = 60_000
+LEAST_ERRORS = 10.0
+SERIOUS = "ecc_uncorrected_total"
+COUNTERS = ("ecc_corrected_total", SERIOUS, "pcie_replays_total", "nvlink_errors_total")
+WORDS = {
+    "ecc_corrected_total": "corrected memory errors",
+    SERIOUS: "memory errors that could not be corrected",
+    "pcie_replays_total": "PCIe packets sent again",
+    "nvlink_errors_total": "NVLink errors",
+}
+# Only GPUs with a counter that ever moved are read.
+MINUTES = """
+WITH moved AS (
+    SELECT cluster_id, node_id, gpu_id
+    FROM silver_gpu_samples
+    GROUP BY cluster_id, node_id, gpu_id
+    HAVING
+        max(ecc_corrected_total) > min(ecc_corrected_total)
+        OR max(ecc_uncorrected_total) > min(ecc_uncorrected_total)
+        OR max(pcie_replays_total) > min(pcie_replays_total)
+        OR max(nvlink_errors_total) > min(nvlink_errors_total)
+)
+SELECT
+    samples.cluster_id,
+    samples.node_id,
+    samples.node_id || ' ' || coalesce('GPU ' || any_value(samples.gpu_index), samples.gpu_id) AS subject,
+    samples.gpu_id,
+    epoch_ms(samples.sampled_at) // 60000 * 60000 AS at_ms,
+    arg_max(samples.ecc_corrected_total, samples.sampled_at) AS ecc_corrected_total,
+    arg_max(samples.ecc_uncorrected_total, samples.sampled_at) AS ecc_uncorrected_total,
+    arg_max(samples.pcie_replays_total, samples.sampled_at) AS pcie_replays_total,
+    arg_max(samples.nvlink_errors_total, samples.sampled_at) AS nvlink_errors_total
+FROM silver_gpu_samples AS samples
+INNER JOIN moved
+    ON
+        samples.cluster_id = moved.cluster_id
+        AND samples.node_id = moved.node_id
+        AND samples.gpu_id = moved.gpu_id
+GROUP BY samples.cluster_id, samples.node_id, samples.gpu_id, at_ms
+ORDER BY samples.cluster_id, samples.node_id, samples.gpu_id, at_ms
+"""
+FASTER = Burst()
+
+
+@WATCHES.register("gpu_errors")
+@dataclass(frozen=True)
+class GpuErrors:
+    tables: tuple[str, ...] = ("silver_gpu_samples",)
+    detector: Detector = FASTER
+
+    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+        for (cluster, node, _), rows in grouped(read(MINUTES), ["cluster_id", "node_id", "gpu_id"]):
+            name = rows["subject"][0].as_py()
+            if subject in (None, name):
+                yield Watched(series_of(name, rows, COUNTERS, MINUTE_MS), "errors", cluster, node)
+
+    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
+        series = watched.series
+        first, *_, last = np.flatnonzero(flagged(series, scores, alarm)).tolist() * 2
+        # The window of the detector reaches back before the first point that it flags.
+        window = series.values[max(0, first - FASTER.window_points) : last + 1]
+        grown = {name: _grown(window[:, place]) for place, name in enumerate(series.metrics) if name in alarm.carriers}
+        is_serious = grown.get(SERIOUS, 0.0) > 0
+        if not is_serious and sum(grown.values()) < LEAST_ERRORS:
+            return None
+        most = max(grown, key=lambda name: (name == SERIOUS and is_serious, grown[name]))
+        return Finding(
+            kind="gpu_errors",
+            subject=series.subject,
+            headline=(
+                f"{series.subject} had {grown[most]:,.0f} {WORDS[most]} from {moment(alarm.begin_ms)} "
+                f"to {moment(alarm.end_ms)}, far more than it used to"
+            ),
+            detail=", ".join(f"{WORDS[name]}: {count:,.0f}" for name, count in grown.items() if count > 0),
+            value=grown[most],
+            unit="errors",
+            severity="critical" if is_serious else "warning",
+            remedy="drain the node and reset the GPU; if errors come back, have the board replaced",
+        )
+
+
+def _grown(counter: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+    """A counter that fell began anew at nothing."""
+    known = counter[~np.isnan(counter)]
+    steps = np.diff(known)
+    return float(np.where(steps < 0, known[1:], steps).sum())

@@ -1,0 +1,87 @@
+"""A machine whose GPUs, while they are held, do far less for many hours than they used to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.core.types import Finding
+from gpulake.detect.alarms import Alarm
+from gpulake.detect.detectors.drift import Drift
+from gpulake.detect.series import Detector, Scores
+from gpulake.detect.tabled import HOUR_MS, grouped, series_of
+from gpulake.detect.telling import flagged, moment
+from gpulake.detect.watches import WATCHES, Read, Watched
+
+METRIC = "used_ratio"
+LEAST_HOURS = 24
+LEAST_FALL = 0.3
+# The share that was used of what was held and observed; hours in which little of the machine was are left out. Only
+# machines are read that both were well used and were not, over half a day.
+HOURS = """
+WITH hours AS (
+    SELECT
+        cluster_id,
+        machine_key,
+        started_at,
+        CASE
+            WHEN productive_gpu_hours + idle_gpu_hours + under_used_gpu_hours >= 0.25 * capacity_gpu_hours
+                THEN productive_gpu_hours / (productive_gpu_hours + idle_gpu_hours + under_used_gpu_hours)
+        END AS used_ratio
+    FROM gold_machine_hours
+    WHERE capacity_gpu_hours > 0
+),
+halves AS (
+    SELECT machine_key, epoch_ms(started_at) // 43200000 AS half, avg(used_ratio) AS used_ratio
+    FROM hours
+    WHERE used_ratio IS NOT NULL
+    GROUP BY ALL
+    HAVING count(*) >= 6
+),
+strange AS (
+    SELECT machine_key
+    FROM halves
+    GROUP BY machine_key
+    HAVING count(*) >= 8 AND median(used_ratio) - min(used_ratio) >= {fall}
+)
+SELECT hours.cluster_id, machines.machine_id, epoch_ms(hours.started_at) AS at_ms, hours.used_ratio
+FROM hours
+INNER JOIN strange ON hours.machine_key = strange.machine_key
+INNER JOIN silver_machines AS machines ON hours.machine_key = machines.machine_key
+ORDER BY hours.cluster_id, machines.machine_id, at_ms
+"""
+LESS = Drift(side="low", least_sum=20.0, least_points=7 * 24)
+
+
+@WATCHES.register("machine_hours")
+@dataclass(frozen=True)
+class MachineHours:
+    tables: tuple[str, ...] = ("gold_machine_hours", "silver_machines")
+    detector: Detector = LESS
+
+    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+        for (cluster, machine), rows in grouped(read(HOURS.format(fall=LEAST_FALL)), ["cluster_id", "machine_id"]):
+            if subject in (None, machine):
+                yield Watched(series_of(machine, rows, [METRIC], HOUR_MS), "ratio", cluster, machine)
+
+    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
+        series, is_flagged = watched.series, flagged(watched.series, scores, alarm)
+        used = float(np.nanmean(series.values[is_flagged, 0]))
+        usual = float(scores.expected[is_flagged, 0][0])
+        if usual - used < LEAST_FALL or int(is_flagged.sum()) < LEAST_HOURS:
+            return None
+        return Finding(
+            kind="under_used_machine",
+            subject=series.subject,
+            headline=(
+                f"machine {series.subject} has used {used:.0%} of its held GPUs since {moment(alarm.begin_ms)}, "
+                f"where {usual:.0%} was usual"
+            ),
+            detail=f"over {int(is_flagged.sum())} hours in which a quarter of it or more was held and observed",
+            value=used,
+            unit="ratio",
+            severity="info",
+            remedy="see who holds it and whether its disks, network or CPUs keep the GPUs waiting",
+        )

@@ -1,0 +1,87 @@
+"""GPUs of a job that count as busy while their memory stands still, far longer than ever: a hang that spins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulake.core.types import Finding
+from gpulake.detect.alarms import Alarm
+from gpulake.detect.detectors.flatline import Flatline
+from gpulake.detect.peers import pivoted
+from gpulake.detect.series import Detector, Scores
+from gpulake.detect.tabled import grouped
+from gpulake.detect.telling import flagged, moment
+from gpulake.detect.watches import WATCHES, Read, Watched
+
+STILL = 0.01
+LEAST_SECONDS = 300.0
+# Only those are read whose memory both worked and stood still while they counted as busy.
+POINTS = """
+WITH samples AS (
+    SELECT
+        cluster_id,
+        node_id,
+        CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN owner_id END AS job_id,
+        coalesce(CAST(gpu_index AS VARCHAR), gpu_id) AS gpu,
+        epoch_ms(sampled_at) // 10000 * 10000 AS at_ms,
+        coalesce(dram_active_ratio, memory_busy_ratio) AS moving
+    FROM silver_gpu_samples
+    WHERE parent_gpu_id IS NULL AND busy_ratio >= 0.9 AND coalesce(dram_active_ratio, memory_busy_ratio) IS NOT NULL
+),
+strange AS (
+    SELECT cluster_id, node_id, job_id
+    FROM samples
+    GROUP BY cluster_id, node_id, job_id
+    HAVING
+        count(DISTINCT at_ms) FILTER (moving <= {still}) * 10 >= {seconds}
+        AND count(DISTINCT at_ms) FILTER (moving > {still}) >= 20
+)
+SELECT samples.cluster_id, samples.node_id, samples.job_id, samples.at_ms, samples.gpu, avg(samples.moving) AS seen
+FROM samples
+INNER JOIN strange
+    ON
+        samples.cluster_id = strange.cluster_id
+        AND samples.node_id = strange.node_id
+        AND samples.job_id IS NOT DISTINCT FROM strange.job_id
+GROUP BY ALL
+ORDER BY samples.cluster_id, samples.node_id, samples.job_id, samples.at_ms, samples.gpu
+"""
+STEP_MS = 10_000
+STANDS = Flatline()
+
+
+@WATCHES.register("stuck_gpus")
+@dataclass(frozen=True)
+class StuckGpus:
+    tables: tuple[str, ...] = ("silver_gpu_samples",)
+    detector: Detector = STANDS
+
+    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+        rows = read(POINTS.format(still=STILL, seconds=LEAST_SECONDS))
+        for (cluster, node, job), here in grouped(rows, ["cluster_id", "node_id", "job_id"]):
+            name = node if job is None else f"{job} on {node}"
+            if subject in (None, name):
+                yield Watched(pivoted(name, here, STEP_MS), "ratio", cluster, node, job)
+
+    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
+        series, is_flagged = watched.series, flagged(watched.series, scores, alarm)
+        places = [series.metrics.index(name) for name in alarm.carriers]
+        level = float(np.nanmedian(series.values[is_flagged][:, places]))
+        if not level <= STILL or (alarm.end_ms - alarm.begin_ms) / 1000 < LEAST_SECONDS / 2:
+            return None
+        return Finding(
+            kind="stuck_gpus",
+            subject=series.subject,
+            headline=(
+                f"{len(places)} GPUs of {series.subject} count as busy and move no memory "
+                f"since before {moment(alarm.begin_ms)}: it looks like a hang"
+            ),
+            detail=f"memory traffic {level:.1%} while busy; it never stood still for a third as long before",
+            value=level,
+            unit="ratio",
+            severity="warning",
+            remedy="find the rank that does not come (gpulake diagnose), and end the job",
+        )

@@ -1,0 +1,176 @@
+"""What was detected as people meet it: listed, and explained by its series and by the jobs of that time."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from gpulake.act.incidents.found import severity_of
+from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.explanation import Explanation
+from gpulake.core.ids import the_one
+from gpulake.core.incidents import Incident, histories
+from gpulake.core.sightings import Sighting, rank
+from gpulake.detect.explaining import detector_name, evidence_of, id_of, ran
+from gpulake.detect.watches import WATCHES
+from gpulake.lake import Lake, Reader
+
+HOW = "gpulake detect list, gpulake incidents list"
+WITH_ROWS = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND estimated_size > 0"
+FINDINGS = "SELECT * FROM findings ORDER BY rank"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A finding that speaks of a time."""
+
+    finding_id: str
+    severity: str
+    at: datetime  # when it began, or the begin of its day
+    row: Row
+
+
+@dataclass(frozen=True)
+class WatchState:
+    name: str
+    about: str
+    tables: tuple[str, ...]
+    detector: str
+    least_points: int
+    empty: tuple[str, ...]  # tables of it that are not built or have no rows: it sees nothing
+    findings: int  # of the current build
+
+
+def read_findings(
+    lake: Lake,
+    kind: str | None = None,
+    severity: str | None = None,
+    watch: str | None = None,
+    since: datetime | None = None,
+) -> list[Listed]:
+    """Those that have a time, the most severe first and of those the newest."""
+    if watch is not None and watch not in set(WATCHES):
+        raise UsageError(f"no watch named {watch!r}", choice_hint(watch, WATCHES))
+    with _reading(lake) as reader:
+        listed = _listed(lake, _findings(reader))
+    kept = [
+        one
+        for one in listed
+        if kind in (None, one.row["kind"])
+        and severity in (None, one.severity)
+        and watch in (None, one.row.get("watch"))
+        and (since is None or (one.row.get("ended_at") or one.at) >= since)
+    ]
+    return sorted(kept, key=lambda one: (-rank(one.severity), -one.at.timestamp(), one.finding_id))
+
+
+def read_watches(lake: Lake) -> list[WatchState]:
+    with _reading(lake) as reader:
+        full = set(reader.query(WITH_ROWS)["table_name"].to_pylist())
+        found = Counter(str(row.get("watch") or "") for row in _findings(reader))
+    plugs = {name: WATCHES.get(name)() for name in WATCHES}
+    return [
+        WatchState(
+            name=name,
+            about=(sys.modules[type(plug).__module__].__doc__ or "").strip().partition("\n")[0],
+            tables=plug.tables,
+            detector=detector_name(plug.detector),
+            least_points=plug.detector.least_points,
+            empty=tuple(table for table in plug.tables if table not in full),
+            findings=found[name],
+        )
+        for name, plug in plugs.items()
+    ]
+
+
+def explain(lake: Lake, given: str) -> Explanation:
+    """By the id of a finding or of an incident, or the beginning of one."""
+    incidents = histories(lake.open().journal("incident_events"))
+    with _reading(lake) as reader:
+        findings = {id_of(row): row for row in _findings(reader)}
+        name = the_one(given, {*findings, *incidents}, "id", HOW)
+        is_found = name in findings
+        chosen, others = (findings[name], []) if is_found else _of_incident(incidents[name][-1], findings.values())
+        severity = _severity(lake, chosen)
+        told = tuple(str(row.get("headline") or "") for row in others)
+        evidence = evidence_of(reader.query, chosen)
+        return Explanation(name, chosen, severity, evidence, ran(reader, chosen, evidence), told)
+
+
+def write_plot(explanation: Explanation, path: Path) -> None:
+    from gpulake.show.explain_page import write_explanation
+
+    write_explanation(explanation, path)
+
+
+def _reading(lake: Lake) -> Any:
+    if lake.open().builds.current() is None:
+        raise UsageError(f"the lake at {lake.root} has no build yet", "run: gpulake build")
+    return lake.reading()
+
+
+def _findings(reader: Reader) -> list[Row]:
+    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    if "findings" not in built:
+        raise UsageError("the current build has no findings: it is a part of one", "run: gpulake build")
+    rows: list[Row] = reader.query(FINDINGS).to_pylist()
+    return rows
+
+
+def _listed(lake: Lake, rows: Iterable[Row]) -> list[Listed]:
+    found = []
+    for row in rows:
+        at = row.get("began_at") or _midnight(row.get("day"))
+        if at is not None:
+            found.append(Listed(id_of(row), _severity(lake, row), at, row))
+    return found
+
+
+def _severity(lake: Lake, row: Row) -> str:
+    """A fact that becomes no incident is there to be known."""
+    kind, settings = str(row.get("kind") or ""), lake.config.incidents
+    is_fact = not row.get("severity") and kind in settings.ignored_kinds
+    return "info" if is_fact else severity_of(row, kind, settings)
+
+
+def _midnight(day: object) -> datetime | None:
+    try:
+        return datetime.combine(date.fromisoformat(str(day)), time(), UTC)
+    except ValueError:
+        return None
+
+
+def _of_incident(incident: Incident, findings: Iterable[Row]) -> tuple[Row, list[Row]]:
+    """The finding of it that has the most to show, and the others; of what the build has no more, what it says."""
+    own = [row for row in findings if any(_is_member(row, member) for member in incident.members)]
+    if own:
+        chosen = max(own, key=lambda row: (bool(row.get("watch")), row.get("score") or 0.0, -row["rank"]))
+        return chosen, [row for row in own if row is not chosen]
+    said = {
+        "kind": incident.kind,
+        "subject": incident.subject,
+        "headline": incident.cause or incident.first_cause,
+        "detail": incident.first_cause,
+        "severity": incident.severity,
+        "remedy": incident.remedy,
+        "cluster_id": incident.cluster_id,
+        "node": incident.node,
+        "job_id": incident.job_id,
+        "began_at": incident.began_at,
+        "ended_at": incident.last_seen_at,
+    }
+    return said, []
+
+
+def _is_member(row: Mapping[str, Any], member: Sighting) -> bool:
+    if (row["kind"], row["subject"], row.get("cluster_id")) != (member.kind, member.subject, member.cluster_id):
+        return False
+    began = row.get("began_at")
+    # One that is about a day names it as its subject; one of a time may be found a little earlier or later.
+    return began is None or (began <= member.ended_at and member.began_at <= (row.get("ended_at") or member.ended_at))
