@@ -22,7 +22,8 @@ from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_TIMES = 1.4
 LEAST_RUNS = 5  # of a group, to know what is usual
-WINDOW_RUNS = 15
+WINDOW_RUNS = 20
+STRANGE_TIMES = 1.5  # over so many runs; fewer machines are read, since a drift reaches its sum only beyond it
 # Only machines are read that ever had some days of slow runs.
 RUNS = """
 WITH runs AS (
@@ -88,7 +89,7 @@ class SlowMachines:
 
     def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
         query = RUNS.format(
-            least_runs=LEAST_RUNS, window=WINDOW_RUNS - 1, least_points=LASTING.least_points, times=LEAST_TIMES
+            least_runs=LEAST_RUNS, window=WINDOW_RUNS - 1, least_points=LASTING.least_points, times=STRANGE_TIMES
         )
         for (cluster, machine), rows in grouped(read(query), ["cluster_id", "machine_id"]):
             if subject in (None, machine):
