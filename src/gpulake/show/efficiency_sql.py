@@ -17,7 +17,36 @@ NEEDED = {
 }
 
 CLUSTERS = "SELECT cluster_id FROM silver_clusters ORDER BY cluster_id"
-USERS_KNOWN = "SELECT DISTINCT user_id FROM silver_jobs WHERE user_id IS NOT NULL ORDER BY user_id"
+# Whose jobs: all, those of a user, those of a group, or those of a user in a group.
+OWN = """
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+"""
+IS_KNOWN = f"""
+SELECT
+    EXISTS (FROM silver_jobs WHERE {OWN}) OR EXISTS (FROM gold_job_efficiency_daily WHERE {OWN}) AS is_known
+"""
+# There may be thousands: the few that are most alike will do.
+ALIKE = {
+    kind: f"""
+SELECT {kind}_id AS name FROM silver_jobs WHERE {kind}_id IS NOT NULL GROUP BY {kind}_id
+ORDER BY jaro_winkler_similarity({kind}_id, getvariable('{kind}')) DESC, name LIMIT getvariable('most')
+"""
+    for kind in ("user", "group")
+}
+# Whose jobs: all, those of a user, those of a group, or those of a user in a group.
+OWN = """
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+"""
+IS_KNOWN = f"""
+SELECT
+    EXISTS (FROM silver_jobs WHERE {OWN}) OR EXISTS (FROM gold_job_efficiency_daily WHERE {OWN}) AS is_known
+"""
+NAMES = {
+    kind: f"SELECT DISTINCT {kind}_id AS name FROM silver_jobs WHERE {kind}_id IS NOT NULL ORDER BY name"
+    for kind in ("user", "group")
+}
 
 # The last days of each cluster: clusters need not have been observed at the same time.
 SPAN = """
@@ -31,6 +60,8 @@ span AS (
     WHERE
         days.dt <= ends.last_dt
         AND (getvariable('days') IS NULL OR days.dt > ends.last_dt - getvariable('days')::INTEGER)
+        AND (getvariable('from') IS NULL OR days.dt >= getvariable('from')::DATE)
+        AND (getvariable('to') IS NULL OR days.dt <= getvariable('to')::DATE)
         AND (getvariable('cluster') IS NULL OR days.cluster_id = getvariable('cluster'))
 ),
 bounds AS (
@@ -64,8 +95,8 @@ GROUP BY ledger.dt, ledger.gpu_type
 ORDER BY ledger.dt, ledger.gpu_type
 """
 
-# By day and GPU type: what one user held. Attempts without a sensor are as busy as the others of that day.
-USER_DAYS = """
+# By day and GPU type: what a user or a group held. Attempts without a sensor are as busy as the others of that day.
+HOLDER_DAYS = f"""
 , usual AS (
     SELECT
         cluster_id, dt, gpu_type,
@@ -84,7 +115,7 @@ SELECT
 FROM gold_job_efficiency_daily AS jobs
 SEMI JOIN span USING (cluster_id, dt)
 LEFT JOIN usual USING (cluster_id, dt, gpu_type)
-WHERE user_id = getvariable('user')
+WHERE {OWN}
 GROUP BY jobs.dt, jobs.gpu_type
 ORDER BY jobs.dt, jobs.gpu_type
 """
@@ -101,6 +132,7 @@ USERS = """
         sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
     FROM gold_job_efficiency_daily
     SEMI JOIN span USING (cluster_id, dt)
+    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
     GROUP BY user_id
 )
 SELECT
@@ -111,7 +143,7 @@ QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most')
 ORDER BY wasted DESC, user_id
 """
 
-JOBS = """
+JOBS = f"""
 SELECT
     any_value(job_id) AS job_id, any_value(user_id) AS user_id, cluster_id,
     CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
@@ -121,7 +153,7 @@ SELECT
     sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)
-WHERE getvariable('user') IS NULL OR user_id = getvariable('user')
+WHERE {OWN}
 GROUP BY cluster_id, job_key
 HAVING wasted > 0
 ORDER BY wasted DESC, job_id
@@ -129,7 +161,7 @@ LIMIT getvariable('most')
 """
 
 # From submission to the begin of the first instance. A clock that ran backwards tells no wait.
-WAITS = """
+WAITS = f"""
 SELECT
     count(*) AS tasks, quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, 0.5) AS p50,
     quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, 0.95) AS p95
@@ -139,7 +171,7 @@ INNER JOIN bounds ON tasks.cluster_id = bounds.cluster_id
 WHERE
     tasks.requested_gpus > 0 AND tasks.launch_wait_seconds >= 0 AND tasks.start_wait_seconds >= 0
     AND jobs.submitted_at >= bounds.from_at AND jobs.submitted_at < bounds.until_at
-    AND (getvariable('user') IS NULL OR jobs.user_id = getvariable('user'))
+    AND {OWN}
 """
 
 # What would have saved what, attempt by attempt. A GPU-hour is claimed by one advice at most: one that was held empty
@@ -169,7 +201,9 @@ owners AS (
             ELSE hash(job_key)
         END AS recurs_as
     FROM silver_jobs
-    WHERE getvariable('user') IS NULL OR user_id = getvariable('user')
+    WHERE
+        (getvariable('user') IS NULL OR user_id = getvariable('user'))
+        AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 ),
 -- Without the words of its job: there are many more attempts than jobs.
 held AS (
