@@ -17,35 +17,26 @@ NEEDED = {
 }
 
 CLUSTERS = "SELECT cluster_id FROM silver_clusters ORDER BY cluster_id"
-# Whose jobs: all, those of a user, those of a group, or those of a user in a group.
-OWN = """
-    (getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
-"""
-IS_KNOWN = f"""
-SELECT
-    EXISTS (FROM silver_jobs WHERE {OWN}) OR EXISTS (FROM gold_job_efficiency_daily WHERE {OWN}) AS is_known
+IS_KNOWN = """
+WITH names AS (
+    SELECT user_id, coalesce(group_id, user_id) AS group_id FROM silver_jobs
+    UNION ALL
+    SELECT user_id, group_id FROM gold_job_efficiency_daily
+)
+SELECT EXISTS (
+    FROM names WHERE user_id = getvariable('user') OR group_id = getvariable('group')
+) AS is_known
 """
 # There may be thousands: the few that are most alike will do.
 ALIKE = {
-    kind: f"""
-SELECT {kind}_id AS name FROM silver_jobs WHERE {kind}_id IS NOT NULL GROUP BY {kind}_id
-ORDER BY jaro_winkler_similarity({kind}_id, getvariable('{kind}')) DESC, name LIMIT getvariable('most')
-"""
-    for kind in ("user", "group")
-}
-# Whose jobs: all, those of a user, those of a group, or those of a user in a group.
-OWN = """
-    (getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
-"""
-IS_KNOWN = f"""
-SELECT
-    EXISTS (FROM silver_jobs WHERE {OWN}) OR EXISTS (FROM gold_job_efficiency_daily WHERE {OWN}) AS is_known
-"""
-NAMES = {
-    kind: f"SELECT DISTINCT {kind}_id AS name FROM silver_jobs WHERE {kind}_id IS NOT NULL ORDER BY name"
-    for kind in ("user", "group")
+    "user": """
+SELECT user_id AS name FROM silver_jobs WHERE user_id IS NOT NULL GROUP BY user_id
+ORDER BY jaro_winkler_similarity(user_id, getvariable('user')) DESC, name LIMIT getvariable('most')
+""",
+    "group": """
+SELECT group_id AS name FROM silver_jobs WHERE group_id IS NOT NULL GROUP BY group_id
+ORDER BY jaro_winkler_similarity(group_id, getvariable('group')) DESC, name LIMIT getvariable('most')
+""",
 }
 
 # The last days of each cluster: clusters need not have been observed at the same time.
@@ -96,7 +87,7 @@ ORDER BY ledger.dt, ledger.gpu_type
 """
 
 # By day and GPU type: what a user or a group held. Attempts without a sensor are as busy as the others of that day.
-HOLDER_DAYS = f"""
+HOLDER_DAYS = """
 , usual AS (
     SELECT
         cluster_id, dt, gpu_type,
@@ -115,7 +106,9 @@ SELECT
 FROM gold_job_efficiency_daily AS jobs
 SEMI JOIN span USING (cluster_id, dt)
 LEFT JOIN usual USING (cluster_id, dt, gpu_type)
-WHERE {OWN}
+WHERE
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 GROUP BY jobs.dt, jobs.gpu_type
 ORDER BY jobs.dt, jobs.gpu_type
 """
@@ -143,7 +136,7 @@ QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most')
 ORDER BY wasted DESC, user_id
 """
 
-JOBS = f"""
+JOBS = """
 SELECT
     any_value(job_id) AS job_id, any_value(user_id) AS user_id, cluster_id,
     CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
@@ -153,7 +146,9 @@ SELECT
     sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)
-WHERE {OWN}
+WHERE
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 GROUP BY cluster_id, job_key
 HAVING wasted > 0
 ORDER BY wasted DESC, job_id
@@ -161,7 +156,7 @@ LIMIT getvariable('most')
 """
 
 # From submission to the begin of the first instance. A clock that ran backwards tells no wait.
-WAITS = f"""
+WAITS = """
 SELECT
     count(*) AS tasks, quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, 0.5) AS p50,
     quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, 0.95) AS p95
@@ -171,7 +166,8 @@ INNER JOIN bounds ON tasks.cluster_id = bounds.cluster_id
 WHERE
     tasks.requested_gpus > 0 AND tasks.launch_wait_seconds >= 0 AND tasks.start_wait_seconds >= 0
     AND jobs.submitted_at >= bounds.from_at AND jobs.submitted_at < bounds.until_at
-    AND {OWN}
+    AND (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+    AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
 """
 
 # What would have saved what, attempt by attempt. A GPU-hour is claimed by one advice at most: one that was held empty
@@ -202,8 +198,8 @@ owners AS (
         END AS recurs_as
     FROM silver_jobs
     WHERE
-        (getvariable('user') IS NULL OR user_id = getvariable('user'))
-        AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+        (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+        AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
 ),
 -- Without the words of its job: there are many more attempts than jobs.
 held AS (
