@@ -108,21 +108,17 @@ class Card:
         return sum(self.buckets[bucket] for bucket in WASTED)
 
 
-def efficiency_card(reader: Reader, config: Config, scope: Scope, has_advice: bool = True) -> Card:
-    """The card of a user, of a group, or of the clusters. Advice takes the longest: who needs none may leave it out."""
+def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
+    """The card of a user, of a group, or of the clusters; a brief one has its numbers, and neither advice nor jobs."""
     rows = _asking(reader, scope)
     (span,) = rows(efficiency_sql.SPANNED)
     if not span["clusters"]:
         raise LakeError("no GPUs were held or offered yet", "land a trace that has jobs with GPUs, then: gpulake build")
     parts = rows(efficiency_sql.HOLDER_DAYS if scope.is_holder else efficiency_sql.CLUSTER_DAYS)
-    standings = rows(efficiency_sql.USERS, most=MOST_USERS)
-    own = (
-        next((_standing(row) for row in standings if row["user_id"] == scope.user), None)
-        if scope.user is not None
-        else None
-    )
+    standings = rows(efficiency_sql.USERS, most=0 if is_brief else MOST_USERS)
+    own = next((_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None)
     shown = HELD if scope.is_holder else BUCKETS
-    everyone = standings[0] if standings else {"users": 0, "all_jobs": 0, "all_failed_jobs": 0}
+    (counts,) = rows(efficiency_sql.JOBS_HELD)
     return Card(
         user_id=scope.user,
         clusters=tuple(span["clusters"]),
@@ -132,25 +128,28 @@ def efficiency_card(reader: Reader, config: Config, scope: Scope, has_advice: bo
         held=_total(parts, HELD),
         buckets={bucket: _total(parts, [bucket]) for bucket in shown},
         inferred=_total(parts, ["inferred"]),
-        jobs=int(everyone["all_jobs"]) if scope.user is None else own.jobs if own else 0,
-        failed_jobs=int(everyone["all_failed_jobs"]) if scope.user is None else own.failed_jobs if own else 0,
-        users=everyone["users"],
+        jobs=counts["jobs"],
+        failed_jobs=counts["failed_jobs"],
+        users=standings[0]["users"] if standings else counts["users"],
         standing=own,
         money=_money(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
         waits=_waits(rows(efficiency_sql.WAITS)[0]),
-        advice=advise(reader, config, scope) if has_advice else (),
+        advice=() if is_brief else advise(reader, config, scope),
         worst_users=tuple(_standing(row) for row in standings if row["wasted"] > 0) if scope.user is None else (),
-        worst_jobs=tuple(rows(efficiency_sql.JOBS, most=MOST_JOBS)),
+        worst_jobs=() if is_brief else tuple(rows(efficiency_sql.JOBS, most=MOST_JOBS)),
         days=tuple(_by_day(parts, shown)),
     )
 
 
 def advise(reader: Reader, config: Config, scope: Scope) -> tuple[advice.Advice, ...]:
     """What would have saved most of it."""
-    rows = _asking(reader, scope)
-    return advice.advise(rows(efficiency_sql.ADVICE, **advice.settings(config.gpu_types)))
+    query = efficiency_sql.ADVICE
+    if scope.is_holder:
+        # What one of many holds is little: it is looked for once. All of everyone's would not fit into memory.
+        query = query.replace("NOT MATERIALIZED", "MATERIALIZED")
+    return advice.advise(_asking(reader, scope)(query, **advice.settings(config.gpu_types)))
 
 
 def _asking(reader: Reader, scope: Scope) -> Callable[..., list[dict[str, Any]]]:

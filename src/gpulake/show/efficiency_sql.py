@@ -113,13 +113,11 @@ GROUP BY jobs.dt, jobs.gpu_type
 ORDER BY jobs.dt, jobs.gpu_type
 """
 
-# The users who waste most, and the one who is asked for, wherever they stand.
+# The users who waste most, and the one who is asked for, wherever they stand. Jobs are counted of those alone.
 USERS = """
 , users AS (
     SELECT
-        user_id, count(DISTINCT job_key) AS jobs,
-        count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs,
-        sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
+        user_id, sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
         sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost,
         sum(unobserved_gpu_hours) AS unobserved,
         sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
@@ -127,13 +125,38 @@ USERS = """
     SEMI JOIN span USING (cluster_id, dt)
     WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
     GROUP BY user_id
+),
+shown AS (
+    SELECT
+        *, rank() OVER (ORDER BY wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
+        count(*) OVER () AS users
+    FROM users
+    QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most') OR user_id = getvariable('user')
+),
+counted AS (
+    SELECT
+        user_id, count(DISTINCT job_key) AS jobs,
+        count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs
+    FROM gold_job_efficiency_daily
+    SEMI JOIN span USING (cluster_id, dt)
+    SEMI JOIN shown USING (user_id)
+    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
+    GROUP BY user_id
 )
-SELECT
-    *, rank() OVER (ORDER BY wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
-    count(*) OVER () AS users, sum(jobs) OVER () AS all_jobs, sum(failed_jobs) OVER () AS all_failed_jobs
-FROM users
-QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most') OR user_id = getvariable('user')
+FROM shown
+INNER JOIN counted USING (user_id)
 ORDER BY wasted DESC, user_id
+"""
+
+JOBS_HELD = """
+SELECT
+    count(DISTINCT job_key) AS jobs, count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs,
+    count(DISTINCT user_id) AS users
+FROM gold_job_efficiency_daily
+SEMI JOIN span USING (cluster_id, dt)
+WHERE
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 """
 
 JOBS = """
@@ -202,9 +225,15 @@ owners AS (
         AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
 ),
 -- Without the words of its job: there are many more attempts than jobs.
+owned AS NOT MATERIALIZED (
+    SELECT holdings.*, owners.recurs_as
+    FROM silver_holdings AS holdings
+    INNER JOIN owners ON holdings.job_key = owners.job_key
+    WHERE holdings.held_seconds > 0
+),
 held AS (
     SELECT
-        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, owners.recurs_as,
+        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, holdings.recurs_as,
         coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type, holdings.bucket, holdings.gpus,
         -- Not of nothing: the least of nothing and a number is that number.
         CASE WHEN holdings.used_gpus IS NOT NULL THEN least(holdings.used_gpus, holdings.gpus) END AS used_gpus,
@@ -212,14 +241,13 @@ held AS (
         (
             epoch(least(holdings.held_until, bounds.until_at)) - epoch(greatest(holdings.held_from, bounds.from_at))
         ) / 3600 AS hours
-    FROM silver_holdings AS holdings
+    FROM owned AS holdings
     INNER JOIN bounds
         ON
             holdings.cluster_id = bounds.cluster_id
             AND holdings.held_from < bounds.until_at AND holdings.held_until > bounds.from_at
-    INNER JOIN owners ON holdings.job_key = owners.job_key
     LEFT JOIN silver_capacity AS capacity ON holdings.machine_key = capacity.machine_key
-    WHERE holdings.held_seconds > 0 AND holdings.bucket != 'unobserved'
+    WHERE holdings.bucket != 'unobserved'
 ),
 failing AS (
     SELECT recurs_as FROM held WHERE bucket = 'lost' GROUP BY recurs_as
@@ -228,14 +256,12 @@ failing AS (
 -- A gang's attempts of one number are one try of its job.
 tries AS (
     SELECT
-        owners.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
+        holdings.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
         max(holdings.held_until) AS ended_at, bool_or(holdings.bucket = 'lost') AS is_lost,
         bool_and(holdings.status = 'succeeded') AS has_succeeded
-    FROM silver_holdings AS holdings
-    INNER JOIN owners ON holdings.job_key = owners.job_key
-    SEMI JOIN failing ON owners.recurs_as = failing.recurs_as
-    WHERE holdings.held_seconds > 0
-    GROUP BY owners.recurs_as, holdings.job_key, holdings.attempt
+    FROM owned AS holdings
+    SEMI JOIN failing ON holdings.recurs_as = failing.recurs_as
+    GROUP BY holdings.recurs_as, holdings.job_key, holdings.attempt
 ),
 -- A failure counts from its end on, until the next success ends.
 events AS (

@@ -104,9 +104,13 @@ class Answers:
             schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
             order = _order(asked, schema.names)
             page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
-            rows = reader.query(f"SELECT * FROM ({inner}) ORDER BY {order} {page}", **asked.given)
+            counted = ", count(*) OVER () AS answered_rows" if asked.question.is_dear else ""
+            rows = reader.query(f"SELECT *{counted} FROM ({inner}) ORDER BY {order} {page}", **asked.given)
             total = asked.offset + rows.num_rows
-            if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
+            if counted and rows.num_rows:
+                total = rows["answered_rows"][0].as_py()
+                rows = rows.drop_columns("answered_rows")
+            elif rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
                 (count,) = reader.query(f"SELECT count(*) AS n FROM ({inner})", **asked.given).to_pylist()
                 total = count["n"]
         columns = tuple((column.name, _kind(column.type)) for column in schema)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from fastapi import Query
 from pydantic import BeforeValidator, Field
@@ -91,6 +91,16 @@ def as_query(given: Mapping[str, Value], **more: object) -> str:
     """The same values as a URL has them."""
     values = {**given, **more}
     return urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
+
+
+def carried(target: str, given: Mapping[str, Value]) -> str:
+    """Where a click leads, with what was given that the target does not say itself. Its own {name} of it is filled."""
+    path, _, own = target.partition("?")
+    named = {part.partition("=")[0] for part in own.split("&")}
+    rest = as_query({name: value for name, value in given.items() if name not in named})
+    for name, value in given.items():
+        own = own.replace(f"{{{name}}}", quote_plus("" if value is None else str(value)))
+    return f"{path}?{'&'.join(part for part in (own, rest) if part)}" if own or rest else path
 
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="at most so many rows")]

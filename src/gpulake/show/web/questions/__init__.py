@@ -24,6 +24,11 @@ Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
+# The filters that were given, as the query of a link to another page has them.
+KEPT = """concat_ws(
+    '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'), 'cluster=' || url_encode(getvariable('cluster')),
+    'gpu_type=' || url_encode(getvariable('gpu_type'))
+)"""
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
@@ -60,6 +65,7 @@ class Question:
     options: tuple[Option, ...] = ()
     about: str = ""  # definitions and units, for people
     computed: Computed | None = None
+    is_dear: bool = False  # its rows are few and take long to find: they are counted as they are found
 
     @cached_property
     def filters(self) -> frozenset[str]:
