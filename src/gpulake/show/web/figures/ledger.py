@@ -36,7 +36,7 @@ def area(rows: Sequence[Row]) -> Figure:
     ]
     if any("capacity" in row for row in rows):
         traces.append(_capacity(rows, x, days))
-    figure = _figure(traces, "GPU-hours a " + ("hour" if is_hourly else "day"))
+    figure = _figure(traces, "GPU-hours " + ("an hour" if is_hourly else "a day"))
     figure["layout"]["hovermode"] = "x unified"
     figure["layout"]["xaxis"]["hoverformat"] = "%a %Y-%m-%d %H:%M" if is_hourly else "%a %Y-%m-%d"
     return figure
@@ -137,7 +137,7 @@ def _label(value: object) -> str:
 def _figure(traces: list[Figure], y_title: str) -> Figure:
     layout = {
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.12, "traceorder": "normal"},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "xaxis": {},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": GRID},
         **LAYOUT,

@@ -25,22 +25,28 @@ PAGE = Page(
             empty=f"No GPU-hours on these days. {BUILD}",
         ),
         Panel(
-            name="found",
-            title="What was found",
-            question="found",
-            show="list",
-            limit=12,
-            empty="Nothing was found on these days.",
-        ),
-        Panel(
             name="utilisation",
             title="Utilisation, and what was expected",
             question="utilisation_by_day",
             show="figure",
             draw=days.utilisation,
             limit=1000,
+            is_wide=True,
+            about=(
+                "Busy over observed GPU-hours. The band is what earlier days of that weekday make one expect; hollow days "
+                "were poorly covered, and are not judged. Hover over a day to see why it is flagged, or not."
+            ),
             leads_to="/jobs?from={x}&to={x}",
             empty=f"No utilisation is known of these days. {BUILD}",
+        ),
+        Panel(
+            name="found",
+            title="What was found",
+            question="found",
+            show="list",
+            limit=12,
+            is_wide=True,
+            empty="Nothing was found on these days.",
         ),
     ),
 )

@@ -26,8 +26,9 @@ FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
 # The filters that were given, as the query of a link to another page has them.
 KEPT = """concat_ws(
-    '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'), 'cluster=' || url_encode(getvariable('cluster')),
-    'gpu_type=' || url_encode(getvariable('gpu_type'))
+    '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'),
+    'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
+    'gpu_type=' || url_encode(getvariable('gpu_type')::VARCHAR)
 )"""
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)

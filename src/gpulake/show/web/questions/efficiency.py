@@ -119,8 +119,8 @@ HAVING held_cost IS NOT NULL
 """
 _TO_TYPE = f", '/efficiency?' || concat_ws('&', 'gpu_type=' || url_encode(gpu_type), {KEPT}) AS link"
 _TO_JOBS = f""", '/rows/efficiency_of_jobs?' || concat_ws(
-        '&', 'workload=' || url_encode(workload), 'user=' || url_encode(getvariable('user')),
-        'group=' || url_encode(getvariable('group')), {KEPT}
+        '&', 'workload=' || url_encode(workload), 'user=' || url_encode(getvariable('user')::VARCHAR),
+        'group=' || url_encode(getvariable('group')::VARCHAR), {KEPT}
     ) AS link"""
 
 
@@ -141,7 +141,7 @@ QUESTIONS = (
         sql=JOBS,
         order="wasted_gpu_hours DESC, cluster_id, job_id",
         options=(USER, GROUP, WORKLOAD, BIN, BY),
-        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what `by` says. {MEANING} As jobs claim them.",
+        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what is asked for. {MEANING} As jobs claim them.",
         is_dear=True,
     ),
     Question(

@@ -102,12 +102,12 @@ def _tiles(card: Card, query: str) -> Iterator[Tile]:
     yield _tile(
         "held", card.held, "gpu_hours", f"GPU-hours, {count(card.jobs, 'job')}{failed}", link=f"{JOBS}?{query}&by=held"
     )
-    yield _tile("wasted", _ratio(card.wasted, card.held), "ratio", _hours(card.wasted), "bad", f"{JOBS}?{query}")
+    yield _tile("wasted", _ratio(card.wasted, card.held), "share_ratio", _hours(card.wasted), "bad", f"{JOBS}?{query}")
     for bucket, (meaning, level) in BUCKETS.items():
         hours = card.buckets[bucket]
         note = f"{meaning}: {_hours(hours)}"
         target = f"{JOBS}?{query}&by={bucket}"
-        yield _tile(bucket.replace("_", "-"), _ratio(hours, card.held), "ratio", note, level, target)
+        yield _tile(bucket.replace("_", "-"), _ratio(hours, card.held), "share_ratio", note, level, target)
     yield _sum("cost", card.money, card.currency, "no price_per_hour is set", "price")
     yield _sum("energy", card.energy_kilowatt_hours, "kWh", "no power of these GPUs is known", "power")
     if card.standing:
@@ -118,7 +118,7 @@ def _tiles(card: Card, query: str) -> Iterator[Tile]:
         yield _tile("wait", card.waits.median_seconds, "wait_seconds", note)
     if card.inferred > 0:
         note = "of what was held rests on inferred times"
-        yield _tile("inferred", _ratio(card.inferred, card.held), "ratio", note, "soft")
+        yield _tile("inferred", _ratio(card.inferred, card.held), "share_ratio", note, "soft")
 
 
 def _ratio(part: float, whole: float) -> float | None:
@@ -173,12 +173,14 @@ causes AS (
     UNION ALL
     SELECT 'under_used', 'held, used in part', count(*), sum(under_used) FROM jobs WHERE under_used > 0
     UNION ALL
-    SELECT 'lost', 'lost by jobs that ended ' || status, count(*), sum(lost) FROM jobs WHERE lost > 0 GROUP BY status
+    SELECT 'lost', 'lost, job ' || status, count(*), sum(lost) FROM jobs WHERE lost > 0 GROUP BY status
 )
 SELECT
     reason, bucket, jobs, wasted_gpu_hours, wasted_gpu_hours / sum(wasted_gpu_hours) OVER () AS share_of_waste_ratio,
     '{JOBS}?' || concat_ws(
-        '&', 'by=' || bucket, 'user=' || url_encode(getvariable('user')), 'group=' || url_encode(getvariable('group')),
+        '&', 'by=' || bucket,
+        'user=' || url_encode(getvariable('user')::VARCHAR),
+        'group=' || url_encode(getvariable('group')::VARCHAR),
         {KEPT}
     ) AS link
 FROM causes WHERE wasted_gpu_hours > 0
@@ -219,6 +221,6 @@ QUESTIONS = (
         sql=CAUSES,
         order="wasted_gpu_hours DESC, reason",
         options=(USER, GROUP),
-        about="In GPU-hours. What was lost is told by how its job ended, and may have been an earlier try.",
+        about="In GPU-hours. What was lost is told by how its job stands now: an earlier try of it may be what was lost.",
     ),
 )
