@@ -33,8 +33,8 @@ PAGE = Page(
             limit=1000,
             is_wide=True,
             about=(
-                "Busy over observed GPU-hours. The band is what earlier days of that weekday make one expect; hollow days "
-                "were poorly covered, and are not judged. Hover over a day to see why it is flagged, or not."
+                "Busy over observed GPU-hours. The band is what earlier days of that weekday make one expect; hollow "
+                "days were poorly covered, and are not judged. Hover over a day to see why it is flagged, or not."
             ),
             leads_to="/jobs?from={x}&to={x}",
             empty=f"No utilisation is known of these days. {BUILD}",

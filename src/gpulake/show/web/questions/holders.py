@@ -221,6 +221,6 @@ QUESTIONS = (
         sql=CAUSES,
         order="wasted_gpu_hours DESC, reason",
         options=(USER, GROUP),
-        about="In GPU-hours. What was lost is told by how its job stands now: an earlier try of it may be what was lost.",
+        about="In GPU-hours. What was lost is told by how its job stands now: it may have been an earlier try.",
     ),
 )
