@@ -49,8 +49,10 @@ WHERE held_gpu_hours > 0
 _ROWS = f"""gold_job_efficiency_daily
     WHERE {OWN} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
         AND {{days}} AND {{cluster}} AND {{gpu_type}}"""
-_BIN = f"""least(floor({BINS} * sum(productive_gpu_hours) / nullif(sum(productive_gpu_hours + {WASTED}), 0) + 1e-9),
-        {BINS - 1})::INTEGER"""
+# The least of nothing and a number is that number: what no sensor saw has no bin.
+_BIN = f"""CASE WHEN sum(productive_gpu_hours + {WASTED}) > 0 THEN
+        least(floor({BINS} * sum(productive_gpu_hours) / sum(productive_gpu_hours + {WASTED}) + 1e-9), {BINS - 1})
+    END::INTEGER"""
 # Which jobs they are is told by numbers alone; there are too many to look at the words of all.
 JOBS = f"""
 WITH foremost AS (
@@ -76,7 +78,7 @@ SELECT
 FROM held
 """.replace(
     "{by}",
-    f"""CASE coalesce(getvariable('by'), 'wasted')
+    f"""CASE coalesce(getvariable('by')::VARCHAR, 'wasted')
         WHEN 'wasted' THEN {WASTED} WHEN 'held' THEN held_gpu_hours
         {" ".join(f"WHEN '{bucket}' THEN {bucket}_gpu_hours" for bucket in HELD)}
     END""",
