@@ -23,7 +23,13 @@ from gpulake.show.web.questions.ledger import BUCKETS
 
 PAGES = ("overview", "efficiency")
 SEVERITY = ("critical", "warning", "info")
-FILTERS = ({}, {"cluster": "pai"}, {"cluster": "tiger"}, {"gpu_type": "T4"}, {"cluster": "pai", "gpu_type": "P100"})
+FILTERS: tuple[dict[str, str], ...] = (
+    {},
+    {"cluster": "pai"},
+    {"cluster": "tiger"},
+    {"gpu_type": "T4"},
+    {"cluster": "pai", "gpu_type": "P100"},
+)
 
 
 @pytest.fixture(scope="module")

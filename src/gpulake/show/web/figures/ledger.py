@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from gpulake.core.words import label
 from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, GRID, LAYOUT, Figure, Row
 
 MOST_HOLDERS = 15
@@ -130,8 +131,7 @@ def _moment(row: Row, is_hourly: bool) -> str:
 
 def _label(value: object) -> str:
     """As Plotly may show it: it reads HTML in labels, and a long one would push the bars aside."""
-    text = "(none)" if value is None else str(value)
-    return html.escape(text if len(text) <= MOST_LABEL else text[: MOST_LABEL - 1] + "…")
+    return html.escape(label(value, MOST_LABEL))
 
 
 def _figure(traces: list[Figure], y_title: str) -> Figure:
