@@ -114,7 +114,7 @@ def buckets(days: Sequence[Row]) -> Figure:
     figure["layout"]["bargap"] = 0.15
     figure["layout"]["legend"]["traceorder"] = "normal"
     # A day or two are days, and not a time of day.
-    figure["layout"]["xaxis"] = {"type": "category" if len(days) < 8 else "date"}
+    figure["layout"]["xaxis"]["type"] = "category" if len(days) < 8 else "date"
     return figure
 
 
@@ -141,8 +141,9 @@ def _figure(traces: list[Figure], y_title: str, barmode: str = "group", tickform
     layout = {
         "barmode": barmode,
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.12},
-        "xaxis": {},
+        # It grows upwards, away from the plot.
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "xaxis": {"gridcolor": GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat, "gridcolor": GRID},
         **LAYOUT,
     }

@@ -21,6 +21,8 @@ from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.efficiency import HELD, Scope, efficiency_card
 from gpulake.show.web.given import carried
+from gpulake.show.web.pages import pages
+from gpulake.show.web.questions.efficiency import BINS
 from hand_made import Attempt, write_trace
 
 PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40)}
@@ -129,6 +131,12 @@ def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient) -> No
         assert all(step["from_ratio"] - 1e-6 <= row["efficiency_ratio"] <= step["to_ratio"] + 1e-6 for row in jobs)
     held = [row["held"] for row in ask(everything, "held_by_day", cluster="pai")]
     assert sum(step["held_gpu_hours"] for step in steps) == pytest.approx(sum(held))
+
+
+def test_the_picture_of_efficiencies_tells_of_what_no_sensor_saw(client: TestClient) -> None:
+    text = client.get("/panels/efficiency/spread").text
+    assert "and 10 GPU-hours of 1 job that no sensor saw" in text
+    assert pages()["efficiency"].panels[3].limit > BINS + 1
 
 
 def test_costs_are_those_of_the_types_that_have_a_price(client: TestClient, small: Config) -> None:

@@ -6,11 +6,13 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from gpulake.core.words import label
+from gpulake.core.words import count, label
 from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, GRID, LAYOUT, Figure, Row
 
 MOST_HOLDERS = 15
 MOST_LABEL = 28
+# What nobody held is most of the area: on a dark page it would outshine the rest.
+FILLS = {**BUCKET_COLOURS, "unallocated": "rgba(128,140,155,.22)"}
 
 
 def area(rows: Sequence[Row]) -> Figure:
@@ -28,9 +30,9 @@ def area(rows: Sequence[Row]) -> Figure:
             "x": x,
             "y": [row[bucket] for row in rows],
             "customdata": days,
-            "line": {"width": 0, "shape": "hv" if is_hourly else "linear"},
-            "fillcolor": BUCKET_COLOURS[bucket],
-            "marker": {"color": BUCKET_COLOURS[bucket]},
+            "line": {"width": 0, "color": FILLS[bucket], "shape": "hv" if is_hourly else "linear"},
+            "fillcolor": FILLS[bucket],
+            "marker": {"color": FILLS[bucket]},
             "hovertemplate": "%{y:,.0f}",
         }
         for bucket in shown
@@ -88,7 +90,7 @@ def spread(rows: Sequence[Row]) -> Figure:
         "y": [row["held_gpu_hours"] for row in known],
         "width": [width * 0.92 for _ in known],
         "customdata": [row["bin"] for row in known],
-        "text": [f"{row['jobs']:,} job{'' if row['jobs'] == 1 else 's'}" for row in known],
+        "text": [count(row["jobs"], "job") for row in known],
         "textposition": "none",
         "marker": {"color": BLUE},
         "hovertemplate": "around %{x:.1%}: %{text}, %{y:,.0f} GPU-hours held<extra></extra>",
@@ -100,7 +102,7 @@ def spread(rows: Sequence[Row]) -> Figure:
         hours, jobs = unknown[0]["held_gpu_hours"], unknown[0]["jobs"]
         figure["layout"]["annotations"] = [
             {
-                "text": f"and {hours:,.0f} GPU-hours of {jobs:,} jobs that no sensor saw",
+                "text": f"and {hours:,.0f} GPU-hours of {count(jobs, 'job')} that no sensor saw",
                 "xref": "paper",
                 "yref": "paper",
                 "x": 1,
@@ -138,7 +140,7 @@ def _figure(traces: list[Figure], y_title: str) -> Figure:
     layout = {
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-        "xaxis": {},
+        "xaxis": {"gridcolor": GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": GRID},
         **LAYOUT,
     }

@@ -21,6 +21,7 @@ SPREAD = Panel(
     show="figure",
     draw=ledger.spread,
     about="GPU-hours held by jobs of each efficiency: productive over held, without what no sensor saw.",
+    limit=100,
     leads_to="/rows/efficiency_of_jobs?by=held&bin={custom}",
     empty=NOTHING,
 )
