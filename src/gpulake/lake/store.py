@@ -344,6 +344,10 @@ class Reader:
         with self._asking(query, values):
             yield from self.connection.execute(query).to_arrow_reader(rows)
 
+    def offer(self, table: str, rows: pa.Table) -> None:
+        """Rows that its queries can read beside the lake's. Nobody else sees them, and they go with the reader."""
+        self.connection.register(table, rows)
+
     @contextmanager
     def _asking(self, query: str, values: dict[str, Value]) -> Iterator[None]:
         try:

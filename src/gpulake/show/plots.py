@@ -34,6 +34,7 @@ LAYOUT = {
 def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
     """Corrected utilisation by day, in the band that was expected. Poorly covered days are hollow; our flags are solid,
     the reference's are rings."""
+    reasons = {row["dt"]: row["why_they_differ"] for row in scored}
     line = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -46,7 +47,10 @@ def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
         },
         "line": {"color": BLUE},
         "customdata": _column(days, "coverage_ratio"),
-        "hovertemplate": "%{x|%a %Y-%m-%d}<br>%{y:.1%} of GPU-hours<br>%{customdata:.0%} observed<extra></extra>",
+        "text": [html.escape(reasons.get(day["dt"], "")) for day in days],
+        "hovertemplate": (
+            "%{x|%a %Y-%m-%d}<br>%{y:.1%} of GPU-hours<br>%{customdata:.0%} observed<br>%{text}<extra></extra>"
+        ),
     }
     own = {row["dt"]: row["why_they_differ"] for row in scored if row["own_flag"]}
     forest = {row["dt"]: row["why_they_differ"] for row in scored if row["anomaly_flag"]}
@@ -110,7 +114,7 @@ def buckets(days: Sequence[Row]) -> Figure:
     figure["layout"]["bargap"] = 0.15
     figure["layout"]["legend"]["traceorder"] = "normal"
     # A day or two are days, and not a time of day.
-    figure["layout"]["xaxis"] = {"type": "category" if len(days) < 8 else "date"}
+    figure["layout"]["xaxis"]["type"] = "category" if len(days) < 8 else "date"
     return figure
 
 
@@ -137,8 +141,9 @@ def _figure(traces: list[Figure], y_title: str, barmode: str = "group", tickform
     layout = {
         "barmode": barmode,
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.12},
-        "xaxis": {},
+        # It grows upwards, away from the plot.
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "xaxis": {"gridcolor": GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "tickformat": tickformat, "gridcolor": GRID},
         **LAYOUT,
     }

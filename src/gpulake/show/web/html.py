@@ -17,7 +17,7 @@ from gpulake import __version__
 from gpulake.show.web import cells
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import PREFIX, plain, viewer_of
-from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
+from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, carried, filters_of, signed
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
 from gpulake.show.web.viewers import Viewer
@@ -34,7 +34,13 @@ KINDS = ("tiles", "table", "figure", "list")
 def environment() -> Environment:
     found = Environment(loader=PackageLoader("gpulake.show.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     found.globals.update(
-        cell=cells.cell, heading=cells.heading, link=cells.link, as_query=as_query, version=__version__, asset=asset
+        cell=cells.cell,
+        heading=cells.heading,
+        link=cells.link,
+        as_query=as_query,
+        carried=carried,
+        version=__version__,
+        asset=asset,
     )
     found.filters["embedded"] = embedded
     return found
@@ -75,9 +81,11 @@ def router(answers: Answers) -> APIRouter:
 
 def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
     options = (*FILTERS, *page.options)
+    # A filter that no panel takes would be a button without a wire.
+    taken = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
 
     def shell(request: Request, given: dict[str, Value]) -> Response:
-        return _rendered(request, answers, "page.html", page=page, given=given, options=page.options)
+        return _rendered(request, answers, "page.html", page=page, given=given, options=page.options, taken=taken)
 
     routes.add_api_route(f"/{page.name}", signed(shell, options), response_class=HTMLResponse)
     for panel in page.panels:

@@ -5,20 +5,31 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from gpulake.core.config import Config
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import bronze_tables, written_tables
+from gpulake.lake import Reader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Value = str | int | float | None
 Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
+# The filters that were given, as the query of a link to another page has them.
+KEPT = """concat_ws(
+    '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'),
+    'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
+    'gpu_type=' || url_encode(getvariable('gpu_type')::VARCHAR)
+)"""
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
@@ -36,8 +47,21 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """What SQL alone cannot say: a table that a function makes, and that the question's SQL reads as `computed`."""
+
+    make: Callable[[Reader, Config, Mapping[str, Value]], pa.Table]
+    tables: frozenset[str]  # that it reads
+    filters: frozenset[str] = frozenset()  # that it heeds
+
+
+@dataclass(frozen=True)
 class Question:
-    """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}."""
+    """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
+
+    With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each. Where
+    there are a million rows, what a page does not show is then neither joined nor summed.
+    """
 
     name: str  # its place in the API, and in URLs
     title: str  # what its rows are
@@ -45,20 +69,35 @@ class Question:
     order: str  # the terms of its ORDER BY: the same question has the same answer
     options: tuple[Option, ...] = ()
     about: str = ""  # definitions and units, for people
+    computed: Computed | None = None
+    is_dear: bool = False  # its rows are few and take long to find: they are counted as they are found
+    details: str = ""
 
     @cached_property
     def filters(self) -> frozenset[str]:
-        return frozenset(found[1] for found in _FILTER.finditer(self.sql))
+        own = self.computed.filters if self.computed else frozenset()
+        return own | frozenset(found[1] for found in _FILTER.finditer(self.sql))
 
     @cached_property
     def tables(self) -> frozenset[str]:
         """Those of the lake that it reads."""
-        named = set(_TABLE.findall(self.sql))
+        named = set(_TABLE.findall(f"{self.sql} {self.details}"))
         ours = set(written_tables()) | set(bronze_tables())
-        return frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
+        own = self.computed.tables if self.computed else frozenset()
+        return own | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
     def query(self, given: Mapping[str, Value]) -> str:
         """Its SQL under the filters that were given. Their values are bound, never written."""
+        found = self.found(given)
+        return f"WITH page AS ({found}) {self.details}" if self.details else found
+
+    def page(self, given: Mapping[str, Value], order: str, rows: str) -> str:
+        """The same, of some rows alone, which are chosen before they are completed."""
+        chosen = f"SELECT * FROM ({self.found(given)}) ORDER BY {order} {rows}"
+        return f"WITH page AS MATERIALIZED ({chosen}) SELECT * FROM ({self.details}) ORDER BY {order}"
+
+    def found(self, given: Mapping[str, Value]) -> str:
+        """What tells which rows there are, and how many."""
 
         def condition(found: re.Match[str]) -> str:
             kind, column = found[1], found[2] or _COLUMN[found[1]]

@@ -1,0 +1,268 @@
+"""Efficiency: every way to cut what was held sums to the same, and a report card is that of the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from starlette.testclient import TestClient
+
+from conftest import rows_of
+from gpulake.core.config import Config, GpuType
+from gpulake.flow import Flow
+from gpulake.flow.serving import application
+from gpulake.lake import Lake
+from gpulake.show.efficiency import HELD, Scope, efficiency_card
+from gpulake.show.web.given import carried
+from gpulake.show.web.pages import pages
+from gpulake.show.web.questions.efficiency import BINS
+from hand_made import Attempt, write_trace
+
+PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40)}
+ATTEMPTS = [
+    # Held empty: 2 GPUs for 10 hours.
+    Attempt("empty", "ann", 1, 11, gpus=2, used=0, group="one", workload="bert"),
+    # Four GPUs, three of them unused.
+    Attempt("wide", "ann", 1, 11, gpus=4, used=1, peak_gib=100, group="two"),
+    # Lost after five hours, then done.
+    Attempt("long", "bob", 12, 17, gpus=4, status="failed", group="two"),
+    Attempt("long", "bob", 18, 19, gpus=4, used=4, group="two"),
+    # As good as it gets; and one that nobody saw, on the second day.
+    Attempt("good", "eve", 1, 23, gpus=1, used=1, machine="t"),
+    Attempt("unseen", "eve", 30, 40, gpus=1, machine="t"),
+]
+# Of each job: productive, under-used, idle, lost, unobserved; counted by hand.
+BY_HAND = {
+    "empty": (0.0, 0.0, 20.0, 0.0, 0.0),
+    "wide": (10.0, 30.0, 0.0, 0.0, 0.0),
+    "long": (4.0, 0.0, 0.0, 20.0, 0.0),
+    "good": (22.0, 0.0, 0.0, 0.0, 0.0),
+    "unseen": (0.0, 0.0, 0.0, 0.0, 10.0),
+}
+CUTS = ("user", "group", "gpu_type", "workload")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("efficiency")
+    config = Config(lake=folder / "lake", threads=1, gpu_types=PRICES)
+    Flow(config).refresh([write_trace(folder / "raw", ATTEMPTS)], None)
+    return config
+
+
+@pytest.fixture(scope="module")
+def client(small: Config) -> Iterator[TestClient]:
+    with TestClient(application(Lake(small))) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def everything(rich: Config) -> Iterator[TestClient]:
+    with TestClient(application(Lake(rich))) as found:
+        yield found
+
+
+def ask(client: TestClient, name: str, **given: object) -> list[dict[str, Any]]:
+    response = client.get(f"/api/v1/{name}", params={"limit": 1000, **{key: str(one) for key, one in given.items()}})
+    assert response.status_code == 200, response.text
+    rows: list[dict[str, Any]] = response.json()["rows"]
+    return rows
+
+
+def held_of(row: dict[str, Any]) -> tuple[float, ...]:
+    return tuple(row[f"{bucket}_gpu_hours"] for bucket in HELD)
+
+
+def sums(rows: list[dict[str, Any]]) -> list[float]:
+    return [sum(row[f"{bucket}_gpu_hours"] for row in rows) for bucket in HELD]
+
+
+def test_a_job_has_what_was_counted_by_hand(client: TestClient) -> None:
+    jobs = {row["job_id"]: row for row in ask(client, "efficiency_of_jobs", by="held")}
+    assert {job: held_of(row) for job, row in jobs.items()} == {
+        job: pytest.approx(parts) for job, parts in BY_HAND.items()
+    }
+    for job, (productive, *wasted, unobserved) in BY_HAND.items():
+        known = productive + sum(wasted)
+        assert jobs[job]["wasted_gpu_hours"] == pytest.approx(sum(wasted))
+        assert jobs[job]["held_gpu_hours"] == pytest.approx(known + unobserved)
+        assert jobs[job]["efficiency_ratio"] == (pytest.approx(productive / known) if known else None)
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs")] == ["wide", "empty", "long"]
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="lost")] == ["long"]
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="unobserved")] == ["unseen"]
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", workload="bert")] == ["empty"]
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", user="ann", group="two")] == ["wide"]
+
+
+@pytest.mark.parametrize("given", [{}, {"cluster": "pai"}, {"cluster": "tiger"}, {"gpu_type": "T4"}])
+def test_every_cut_sums_to_what_the_ledger_says_was_held(everything: TestClient, given: dict[str, str]) -> None:
+    days = ask(everything, "ledger_by_day", **given)
+    ledger = [sum(day[bucket] for day in days) for bucket in HELD]
+    assert sum(ledger) > 0
+    for cut in CUTS:
+        rows = ask(everything, f"efficiency_by_{cut}", **given)
+        assert sums(rows) == pytest.approx(ledger), cut
+        for row in rows:
+            assert sum(held_of(row)) == pytest.approx(row["held_gpu_hours"])
+        assert sum(row["share_of_waste_ratio"] for row in rows) == pytest.approx(1.0)
+
+
+def test_what_a_user_holds_sums_over_their_groups_and_what_a_group_holds_over_its_users(client: TestClient) -> None:
+    for cut, other in (("user", "group"), ("group", "user")):
+        for row in ask(client, f"efficiency_by_{cut}"):
+            parts = ask(client, f"efficiency_by_{other}", **{cut: row[f"{cut}_id"]})
+            assert sums(parts) == pytest.approx(held_of(row))
+
+
+def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient) -> None:
+    steps = ask(everything, "job_efficiencies", cluster="pai")
+    known = [step for step in steps if step["bin"] is not None]
+    for step in known:
+        jobs = ask(everything, "efficiency_of_jobs", cluster="pai", bin=step["bin"], by="held")
+        assert len(jobs) == step["jobs"]
+        assert sum(row["held_gpu_hours"] for row in jobs) == pytest.approx(step["held_gpu_hours"])
+        assert all(step["from_ratio"] - 1e-6 <= row["efficiency_ratio"] <= step["to_ratio"] + 1e-6 for row in jobs)
+    held = [row["held"] for row in ask(everything, "held_by_day", cluster="pai")]
+    assert sum(step["held_gpu_hours"] for step in steps) == pytest.approx(sum(held))
+
+
+def test_the_picture_of_efficiencies_tells_of_what_no_sensor_saw(client: TestClient) -> None:
+    text = client.get("/panels/efficiency/spread").text
+    assert "and 10 GPU-hours of 1 job that no sensor saw" in text
+    assert pages()["efficiency"].panels[3].limit > BINS + 1
+
+
+def test_costs_are_those_of_the_types_that_have_a_price(client: TestClient, small: Config) -> None:
+    rows = {row["user_id"]: row for row in ask(client, "cost_by_user")}
+    assert {user: (row["held_cost"], row["wasted_cost"], row["currency"]) for user, row in rows.items()} == {
+        # At 3 an hour: 20 + 40 held, 20 + 30 wasted; 24 held, 20 lost. A T4 has no price.
+        "ann": (pytest.approx(180.0), pytest.approx(150.0), "USD"),
+        "bob": (pytest.approx(72.0), pytest.approx(60.0), "USD"),
+    }
+    (whole,) = rows_of(Lake(small), "SELECT sum(held_cost) AS held, sum(wasted_cost) AS wasted FROM gold_energy_daily")
+    assert whole == pytest.approx({"held": 252.0, "wasted": 210.0})
+
+
+def test_without_prices_the_panel_says_how_to_set_one(everything: TestClient) -> None:
+    assert "price_per_hour" in everything.get("/panels/efficiency/costs").text
+
+
+SCOPES = [
+    Scope(user="ann"),
+    Scope(user="bob"),
+    Scope(user="eve", first_day=date(2026, 1, 2)),
+    Scope(user="eve", last_day=date(2026, 1, 1), cluster="pai"),
+    Scope(group="two"),
+    Scope(group="one"),
+    Scope(user="ann", group="two"),
+]
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
+def test_a_report_card_on_a_page_is_the_card(client: TestClient, small: Config, scope: Scope) -> None:
+    with Lake(small).open().reading() as reader:
+        card = efficiency_card(reader, small, scope)
+    given = {"user": scope.user, "group": scope.group, "cluster": scope.cluster}
+    given |= {"from": scope.first_day, "to": scope.last_day}  # type: ignore[dict-item]
+    given = {name: value for name, value in given.items() if value is not None}
+    tiles = {row["label"]: row["value"] for row in ask(client, "report_card", **given)}
+    assert tiles["held"] == pytest.approx(card.held)
+    shares = {bucket: tiles[bucket.replace("_", "-")] for bucket in HELD}
+    assert shares == pytest.approx({bucket: card.buckets[bucket] / card.held for bucket in HELD})
+    assert tiles["wasted"] == pytest.approx(card.wasted / card.held)
+    assert tiles["cost"] == (pytest.approx(card.money.amount) if card.money else None)
+    energy = card.energy_kilowatt_hours
+    assert tiles["energy"] == (pytest.approx(energy.amount) if energy else None)
+    assert tiles.get("rank by waste") == (card.standing.waste_rank if card.standing else None)
+    assert tiles.get("wait") == (card.waits.median_seconds if card.waits else None)
+    advice = ask(client, "advice", **given)
+    assert [(row["kind"], row["saved_gpu_hours"], row["saved_cost"]) for row in advice] == [
+        (one.kind, pytest.approx(one.saved_gpu_hours), pytest.approx(one.saved_cost)) for one in card.advice
+    ]
+    assert [[proof["job_id"] for proof in row["proofs"]] for row in advice] == [
+        [proof.job_id for proof in one.proofs] for one in card.advice
+    ]
+    days = ask(client, "held_by_day", **given)
+    assert [{bucket: day[bucket] for bucket in ("day", *HELD)} for day in days] == [
+        {"day": str(day["day"]), **{bucket: pytest.approx(day[bucket]) for bucket in HELD}} for day in card.days
+    ]
+    causes: dict[str, float] = defaultdict(float)
+    for row in ask(client, "waste_by_cause", **given):
+        causes[row["bucket"]] += row["wasted_gpu_hours"]
+    wasted = {bucket: card.buckets[bucket] for bucket in ("idle", "under_used", "lost") if card.buckets[bucket] > 0}
+    assert dict(causes) == pytest.approx(wasted)
+
+
+def test_the_card_of_a_group_has_what_its_jobs_held(small: Config) -> None:
+    with Lake(small).open().reading() as reader:
+        card = efficiency_card(reader, small, Scope(group="two"))
+    parts = [sum(values) for values in zip(BY_HAND["wide"], BY_HAND["long"], strict=True)]
+    assert [card.buckets[bucket] for bucket in HELD] == pytest.approx(parts)
+    assert (card.capacity, card.jobs, card.users, card.standing) == (None, 2, 2, None)
+    assert [user.user_id for user in card.worst_users] == ["ann", "bob"]
+
+
+def test_a_brief_card_has_the_numbers_of_the_whole(small: Config) -> None:
+    with Lake(small).open().reading() as reader:
+        for scope in (Scope(), *SCOPES):
+            whole = efficiency_card(reader, small, scope)
+            brief = efficiency_card(reader, small, scope, is_brief=True)
+            assert brief == replace(whole, advice=(), worst_jobs=(), worst_users=())
+
+
+def test_days_without_anything_have_no_card_and_no_error(client: TestClient) -> None:
+    for name in ("report_card", "advice", "held_by_day", "waste_by_cause", "job_efficiencies", "efficiency_of_jobs"):
+        assert ask(client, name, user="ann", **{"from": "2031-01-01"}) == []
+    assert "Nothing was held" in client.get("/panels/user/card?user=ann&from=2031-01-01").text
+
+
+def test_somebody_who_is_not_known_is_told_who_is_alike(client: TestClient) -> None:
+    for kind, name, alike in (("user", "anne", "ann"), ("group", "twoo", "two")):
+        response = client.get("/api/v1/report_card", params={kind: name})
+        assert response.status_code == 400
+        assert response.json()["error"] == f"no {kind} named '{name}'"
+        assert alike in response.json()["hint"]
+
+
+def test_a_computed_answer_is_sorted_paged_and_downloaded_like_any_other(client: TestClient) -> None:
+    every = ask(client, "report_card", user="ann")
+    assert ask(client, "report_card", user="ann", sort="-place") == every[::-1]
+    assert ask(client, "report_card", user="ann", limit=2, offset=3) == every[3:5]
+    assert client.get("/api/v1/report_card?user=ann&limit=2").json()["total"] == len(every)
+    lines = list(csv.DictReader(io.StringIO(client.get("/api/v1/report_card.csv?user=ann").text)))
+    assert [line["label"] for line in lines] == [row["label"] for row in every]
+    table = pq.read_table(io.BytesIO(client.get("/api/v1/advice.parquet?user=ann").content))
+    assert table["kind"].to_pylist() == [row["kind"] for row in ask(client, "advice", user="ann")]
+
+
+def test_a_dear_answer_knows_how_many_rows_it_has_on_every_page(client: TestClient) -> None:
+    for offset, count in ((0, 2), (2, 2), (4, 1), (6, 0)):
+        answer = client.get(f"/api/v1/efficiency_of_jobs?by=held&limit=2&offset={offset}").json()
+        assert (answer["total"], len(answer["rows"])) == (5, count)
+        assert "answered_rows" not in {column["name"] for column in answer["columns"]}
+
+
+def test_an_empty_field_of_the_form_is_no_value(client: TestClient) -> None:
+    assert client.get("/panels/efficiency/users?from=&to=&cluster=&gpu_type=").status_code == 200
+    assert client.get("/rows/efficiency_of_jobs?bin=&by=&user=&from=").status_code == 200
+    assert client.get("/rows/efficiency_of_jobs?bin=x").status_code == 422
+
+
+def test_a_click_carries_what_was_given_and_not_what_it_names_itself() -> None:
+    given = {"user": "a&b {x}", "from": "2026-01-01", "to": None, "cluster": "pai"}
+    assert carried("/jobs?from={x}&to={x}", given) == "/jobs?from={x}&to={x}&user=a%26b+%7Bx%7D&cluster=pai"
+    assert carried("/jobs?user={user}&to={x}", given) == "/jobs?user=a%26b+%7Bx%7D&to={x}&from=2026-01-01&cluster=pai"
+    assert carried("/jobs", {"cluster": None}) == "/jobs"
+
+
+def test_what_a_function_made_is_seen_by_its_own_question_alone(client: TestClient, small: Config) -> None:
+    assert ask(client, "report_card", user="ann") != ask(client, "report_card", user="bob")
+    with Lake(small).open().reading() as reader:
+        assert "computed" not in {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}

@@ -1,0 +1,219 @@
+"""Overview: numbers that sum to capacity, findings that lead to the thing, and days against what was expected."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from conftest import rows_of
+from gpulake.core.config import Config
+from gpulake.flow.incidents import read_incidents
+from gpulake.flow.serving import application
+from gpulake.lake import Lake
+from gpulake.show.web.figures import days, ledger
+from gpulake.show.web.pages import pages
+from gpulake.show.web.questions.ledger import BUCKETS
+
+PAGES = ("overview", "efficiency")
+SEVERITY = ("critical", "warning", "info")
+FILTERS: tuple[dict[str, str], ...] = (
+    {},
+    {"cluster": "pai"},
+    {"cluster": "tiger"},
+    {"gpu_type": "T4"},
+    {"cluster": "pai", "gpu_type": "P100"},
+)
+
+
+@pytest.fixture(scope="module")
+def client(rich: Config) -> Iterator[TestClient]:
+    with TestClient(application(Lake(rich))) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def traced(shared_lake: Config) -> Iterator[TestClient]:
+    """A trace alone, with the utilisation of its machines."""
+    with TestClient(application(Lake(shared_lake))) as found:
+        yield found
+
+
+def ask(client: TestClient, name: str, **given: object) -> list[dict[str, Any]]:
+    response = client.get(f"/api/v1/{name}", params={"limit": 1000, **{key: str(one) for key, one in given.items()}})
+    assert response.status_code == 200, response.text
+    rows: list[dict[str, Any]] = response.json()["rows"]
+    return rows
+
+
+def hours(rich: Config, **given: str) -> dict[str, float]:
+    """The sums of the machines' hours: a table below the ledger."""
+    sums: dict[str, float] = defaultdict(float)
+    for row in rows_of(Lake(rich), "FROM gold_machine_hours"):
+        if (
+            given.get("cluster", row["cluster_id"]) == row["cluster_id"]
+            and given.get("gpu_type", row["gpu_type"]) == row["gpu_type"]
+        ):
+            for bucket in (*BUCKETS, "capacity"):
+                sums[bucket] += float(str(row[f"{bucket}_gpu_hours"]))
+    return sums
+
+
+@pytest.mark.parametrize("given", FILTERS)
+def test_each_moment_of_the_ledger_sums_to_its_capacity_and_all_to_the_machines_hours(
+    client: TestClient, rich: Config, given: dict[str, str]
+) -> None:
+    rows = ask(client, "ledger", **given)
+    assert [sum(row[bucket] for bucket in BUCKETS) for row in rows] == pytest.approx([row["capacity"] for row in rows])
+    found = {bucket: sum(row[bucket] for row in rows) for bucket in (*BUCKETS, "capacity")} if rows else {}
+    assert found == pytest.approx(dict(hours(rich, **given)))
+
+
+def test_the_ledger_is_by_hour_for_a_week_and_by_day_for_more(client: TestClient) -> None:
+    every = ask(client, "ledger_by_day", cluster="pai")
+    first = every[10]["day"]
+    for last, lasted in ((every[16]["day"], "hour"), (every[17]["day"], "day")):
+        rows = ask(client, "ledger", cluster="pai", **{"from": first, "to": last})
+        assert {row["lasted"] for row in rows} == {lasted}
+        sums: dict[str, float] = defaultdict(float)
+        for row in rows:
+            # In the cluster's own zone: an hour is in the day that it begins on.
+            assert row["began_at"][:10] == row["day"]
+            sums[row["day"]] += row["capacity"]
+        assert dict(sums) == pytest.approx(
+            {row["day"]: row["capacity"] for row in every if first <= row["day"] <= last}
+        )
+
+
+@pytest.mark.parametrize("given", FILTERS)
+def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incidents(
+    client: TestClient, rich: Config, given: dict[str, str]
+) -> None:
+    rows = {row["label"]: row["value"] for row in ask(client, "key_numbers", **given)}
+    sums = hours(rich, **given)
+    held = sum(sums[bucket] for bucket in BUCKETS[:5])
+    ended = rows_of(Lake(rich), "SELECT cluster_id, status FROM silver_jobs WHERE ended_at IS NOT NULL")
+    own = [job["status"] for job in ended if given.get("cluster", job["cluster_id"]) == job["cluster_id"]]
+    incidents = [
+        one
+        for one in read_incidents(Lake(rich))
+        if one.state != "resolved" and one.cluster_id in (None, given.get("cluster", one.cluster_id))
+    ]
+    assert rows == pytest.approx(
+        {
+            "capacity": sums["capacity"],
+            "held": held / sums["capacity"],
+            "productive": sums["productive"] / held,
+            "under-used": sums["under_used"] / held,
+            "idle": sums["idle"] / held,
+            "lost": sums["lost"] / held,
+            "no sensor": sums["unobserved"] / held,
+            "jobs ended": len(own),
+            "failed": own.count("failed") / len(own),
+            "open incidents": len(incidents),
+        }
+    )
+
+
+def test_a_key_number_leads_to_its_rows_under_the_same_filters(client: TestClient) -> None:
+    given = {"cluster": "pai", "gpu_type": "T4", "from": "1970-02-01"}
+    for row in ask(client, "key_numbers", **given):
+        assert row["link"].endswith("from=1970-02-01&cluster=pai&gpu_type=T4")
+        if row["link"].startswith("/rows/"):
+            assert client.get(row["link"]).status_code == 200
+
+
+def test_findings_are_most_severe_and_newest_first_and_each_leads_to_its_thing(
+    traced: TestClient, shared_lake: Config
+) -> None:
+    rows = ask(traced, "found")
+    assert len(rows) == len(rows_of(Lake(shared_lake), "FROM findings"))
+    places = [(SEVERITY.index(row["level"]), row["at"] is None, row["at"] or "") for row in rows]
+    assert [place[:2] for place in places] == sorted(place[:2] for place in places)
+    for level in range(3):
+        dated = [at for rank, is_undated, at in places if rank == level and not is_undated]
+        assert dated == sorted(dated, reverse=True)
+    opened = {(one.kind, one.subject): one.incident_id for one in read_incidents(Lake(shared_lake))}
+    for row in rows:
+        if row["incident_id"]:
+            assert row["link"] == f"/incident?incident={row['incident_id']}"
+            assert opened[row["kind"], row["subject"]] == row["incident_id"]
+        elif row["kind"] in ("idle_gpus", "empty_gpus"):
+            assert row["link"].startswith("/user?user=")
+            assert traced.get(row["link"]).status_code == 200
+        elif row["kind"] == "flagged_day":
+            assert row["link"] == f"/jobs?from={row['at']}&to={row['at']}"
+    assert {row["kind"] for row in rows} >= {"ledger", "idle_gpus", "flagged_day"}
+
+
+def test_findings_of_other_days_are_left_out_and_those_of_no_day_stay(traced: TestClient) -> None:
+    every = ask(traced, "found")
+    day = next(row["at"] for row in every if row["at"])
+    own = ask(traced, "found", **{"from": day, "to": day})
+    assert own == [row for row in every if row["at"] in (day, None)]
+
+
+def test_utilisation_is_that_of_the_days_with_the_band_of_the_score(traced: TestClient, shared_lake: Config) -> None:
+    rows = ask(traced, "utilisation_by_day")
+    daily = rows_of(Lake(shared_lake), "FROM gold_cluster_util_daily ORDER BY dt")
+    scored = {str(row["dt"]): row for row in rows_of(Lake(shared_lake), "FROM gold_cluster_util_daily_scored")}
+    assert [row["dt"] for row in rows] == [str(day["dt"]) for day in daily] != []
+    for name in ("gpu_util_ratio", "coverage_ratio", "cpu_util_ratio", "is_poorly_covered"):
+        assert [row[name] for row in rows] == pytest.approx([day[name] for day in daily])
+    copied = ("own_low_ratio", "own_high_ratio", "own_expected_ratio", "own_flag", "own_score", "why_they_differ")
+    assert [[row[name] for name in copied] for row in rows] == [
+        [scored[row["dt"]][name] for name in copied] for row in rows
+    ]
+
+
+def test_the_area_is_stacked_up_to_capacity_and_knows_its_days(client: TestClient) -> None:
+    figure, panel = panel_figure(client, "/panels/overview/ledger?cluster=pai&gpu_type=T4")
+    stacked = [trace for trace in figure["data"] if trace.get("stackgroup")]
+    (capacity,) = (trace for trace in figure["data"] if trace["name"] == "capacity")
+    assert [sum(values) for values in zip(*(trace["y"] for trace in stacked), strict=True)] == pytest.approx(
+        capacity["y"]
+    )
+    assert all(trace["customdata"] == trace["x"] for trace in stacked)
+    assert 'data-leads-to="/jobs?from={custom}&amp;to={custom}&amp;cluster=pai&amp;gpu_type=T4"' in panel
+
+
+def test_hollow_days_are_poorly_covered_and_flagged_days_say_why(traced: TestClient) -> None:
+    rows = ask(traced, "utilisation_by_day")
+    figure, _ = panel_figure(traced, "/panels/overview/utilisation")
+    (line,) = (trace for trace in figure["data"] if trace.get("name") == "GPU utilisation")
+    hollow = [x for x, colour in zip(line["x"], line["marker"]["color"], strict=True) if colour == "white"]
+    assert hollow == [row["dt"] for row in rows if row["is_poorly_covered"]]
+    (forest,) = (trace for trace in figure["data"] if "forest" in trace.get("name", ""))
+    flagged = {row["dt"]: html.escape(row["why_they_differ"]) for row in rows if row["anomaly_flag"]}
+    assert dict(zip(forest["x"], forest["text"], strict=True)) == flagged != {}
+    assert line["text"] == [html.escape(row["why_they_differ"]) for row in rows]
+
+
+def test_figures_of_nothing_can_be_drawn() -> None:
+    assert ledger.area([])["data"] == []
+    assert all(trace["x"] == [] for trace in days.utilisation([])["data"])
+    assert all(trace["y"] == [] for trace in ledger.holders("user_id")([])["data"])
+    assert ledger.spread([])["data"][0]["x"] == []
+
+
+def test_every_panel_says_what_to_do_where_there_is_nothing(config: Config) -> None:
+    with TestClient(application(Lake(config).create())) as client:
+        for page in (*PAGES, "user", "group"):
+            for panel in pages()[page].panels:
+                response = client.get(f"/panels/{page}/{panel.name}", params={"user": "ann", "group": "ann"})
+                assert response.status_code == 200, panel.name
+                assert "gpulake refresh" in response.text
+
+
+def panel_figure(client: TestClient, path: str) -> tuple[dict[str, Any], str]:
+    text = client.get(path).text
+    found = re.search(r'<script type="application/json" class="figure">(.*?)</script>', text, re.DOTALL)
+    assert found, text
+    figure: dict[str, Any] = json.loads(found[1])
+    return figure, text
