@@ -51,6 +51,9 @@ LEFT JOIN (
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
 ) h USING (job_key)
 """
+# Of all jobs nothing need be looked up.
+NAMES = ("from", "to", "cluster", "gpu_type", *(option.name for option in OPTIONS))
+THEIRS = " ".join(f"[[{name} AND job_key IN (SELECT job_key FROM kept)]]" for name in NAMES)
 ABOUT = (
     "Days are those of the submission. Waited: from submission to launch; ran: from launch to end. GPU-hours are those "
     "held; efficiency is the productive share of those that sensors saw, and what was lost is not productive."
@@ -78,10 +81,7 @@ counted AS (
 spent AS (
     SELECT coalesce(sum(held_gpu_hours), 0) AS held, coalesce(sum(lost_gpu_hours), 0) AS lost
     FROM gold_job_efficiency_daily
-    WHERE (getvariable('search') IS NULL AND getvariable('status') IS NULL AND getvariable('user') IS NULL
-        AND getvariable('group') IS NULL AND getvariable('gpu_type') IS NULL AND getvariable('least_gpus') IS NULL
-        AND getvariable('from') IS NULL AND getvariable('to') IS NULL AND getvariable('cluster') IS NULL)
-    OR job_key IN (SELECT job_key FROM kept)
+    WHERE true {THEIRS}
 )
 SELECT 1 AS rank, 'jobs' AS label, jobs::DOUBLE AS value, 'jobs' AS unit, ended || ' ended' AS note, '' AS level
 FROM counted
