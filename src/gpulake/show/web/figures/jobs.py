@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED
@@ -59,7 +59,9 @@ def by_status(rows: Sequence[Row]) -> Figure:
     ]
     own = layout(barmode="stack", bargap=0.15)
     own["yaxis"]["title"] = {"text": "jobs submitted"}
-    own["xaxis"] = {"type": "category" if len(days) < 8 else "date"}
+    # Few days are days, and not a time of day; nor are clusters of several years drawn with the years between them.
+    span = (date.fromisoformat(days[-1]) - date.fromisoformat(days[0])).days
+    own["xaxis"] = {"type": "category" if len(days) < 8 or span > 3 * len(days) else "date"}
     return {"data": bars, "layout": own}
 
 

@@ -31,6 +31,7 @@ KEPT = """concat_ws(
     'gpu_type=' || url_encode(getvariable('gpu_type')::VARCHAR)
 )"""
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
+_CLAUSE = re.compile(r"\[\[(\w+)\s(.*?)\]\]", re.DOTALL)
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
 
@@ -58,6 +59,8 @@ class Computed:
 @dataclass(frozen=True)
 class Question:
     """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
+
+    What stands in [[name ...]] is there only where that value was given: what is not asked for costs nothing.
 
     With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each. Where
     there are a million rows, what a page does not show is then neither joined nor summed.
@@ -107,7 +110,8 @@ class Question:
             end = f"{column} < getvariable('to')::DATE + 1" if given.get("to") is not None else "true"
             return f"({begin} AND {end})"
 
-        return _FILTER.sub(condition, self.sql)
+        chosen = _CLAUSE.sub(lambda part: part[2] if given.get(part[1]) is not None else "", self.sql)
+        return _FILTER.sub(condition, chosen)
 
 
 @dataclass(frozen=True)

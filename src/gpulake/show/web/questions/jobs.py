@@ -15,28 +15,24 @@ OPTIONS = (
     Option("group", "jobs of this group"),
     Option("least_gpus", "jobs that asked for at least so many GPUs", "number"),
 )
-# A variable that is not set is folded away before the query is planned: what is not asked for costs nothing. What is
-# searched for is no pattern.
+# What is searched for is no pattern.
 KEPT = """
 SELECT j.* FROM silver_jobs j
-LEFT JOIN (
-    SELECT cluster_id, min(started_at) AS begins_at, max(ended_at) AS ends_at
-    FROM silver_days WHERE {days} GROUP BY cluster_id
-) d USING (cluster_id)
 WHERE {cluster:j.cluster_id}
-AND (getvariable('from') IS NULL OR j.submitted_at >= d.begins_at)
-AND (getvariable('to') IS NULL OR j.submitted_at < d.ends_at)
-AND (getvariable('status') IS NULL OR j.status = getvariable('status'))
-AND (getvariable('user') IS NULL OR j.user_id = getvariable('user'))
-AND (getvariable('group') IS NULL OR j.group_id = getvariable('group'))
-AND (getvariable('search') IS NULL OR starts_with(j.job_id, getvariable('search')::VARCHAR)
-    OR starts_with(j.user_id, getvariable('search')::VARCHAR) OR starts_with(j.group_id, getvariable('search')::VARCHAR)
-    OR starts_with(j.account_id, getvariable('search')::VARCHAR)
-    OR starts_with(j.workload, getvariable('search')::VARCHAR))
-AND (getvariable('gpu_type') IS NULL OR j.job_key IN (SELECT job_key FROM silver_tasks WHERE {gpu_type}))
-AND (getvariable('least_gpus') IS NULL OR j.job_key IN (
+[[from AND j.submitted_at >= (
+    SELECT min(d.started_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
+[[to AND j.submitted_at < (
+    SELECT max(d.ended_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
+[[status AND j.status = getvariable('status')]]
+[[user AND j.user_id = getvariable('user')]]
+[[group AND j.group_id = getvariable('group')]]
+[[search AND (starts_with(j.job_id, getvariable('search')) OR starts_with(j.user_id, getvariable('search'))
+    OR starts_with(j.group_id, getvariable('search')) OR starts_with(j.account_id, getvariable('search'))
+    OR starts_with(j.workload, getvariable('search')))]]
+[[gpu_type AND j.job_key IN (SELECT job_key FROM silver_tasks WHERE {gpu_type})]]
+[[least_gpus AND j.job_key IN (
     SELECT job_key FROM silver_tasks GROUP BY job_key
-    HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE))
+    HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE)]]
 """
 DETAILS = """
 SELECT
@@ -55,6 +51,9 @@ LEFT JOIN (
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
 ) h USING (job_key)
 """
+# Of all jobs nothing need be looked up.
+NAMES = ("from", "to", "cluster", "gpu_type", *(option.name for option in OPTIONS))
+THEIRS = " ".join(f"[[{name} AND job_key IN (SELECT job_key FROM kept)]]" for name in NAMES)
 ABOUT = (
     "Days are those of the submission. Waited: from submission to launch; ran: from launch to end. GPU-hours are those "
     "held; efficiency is the productive share of those that sensors saw, and what was lost is not productive."
@@ -82,10 +81,7 @@ counted AS (
 spent AS (
     SELECT coalesce(sum(held_gpu_hours), 0) AS held, coalesce(sum(lost_gpu_hours), 0) AS lost
     FROM gold_job_efficiency_daily
-    WHERE (getvariable('search') IS NULL AND getvariable('status') IS NULL AND getvariable('user') IS NULL
-        AND getvariable('group') IS NULL AND getvariable('gpu_type') IS NULL AND getvariable('least_gpus') IS NULL
-        AND getvariable('from') IS NULL AND getvariable('to') IS NULL AND getvariable('cluster') IS NULL)
-    OR job_key IN (SELECT job_key FROM kept)
+    WHERE true {THEIRS}
 )
 SELECT 1 AS rank, 'jobs' AS label, jobs::DOUBLE AS value, 'jobs' AS unit, ended || ' ended' AS note, '' AS level
 FROM counted
