@@ -10,6 +10,8 @@ from gpulake.lake import Lake
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+STOP_SECONDS = 5
+
 
 def application(lake: Lake) -> FastAPI:
     try:
@@ -23,4 +25,8 @@ def serve(lake: Lake, host: str, port: int) -> None:
     app = application(lake)
     import uvicorn
 
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    # Who listens for news would be waited for without an end.
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=STOP_SECONDS)
+    server = uvicorn.Server(config)
+    app.state.events.is_stopping = lambda: server.should_exit
+    server.run()

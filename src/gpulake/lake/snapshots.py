@@ -35,6 +35,7 @@ class Snapshots:
 
     lake: Lake
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _opening: threading.Lock = field(default_factory=threading.Lock)
     _opened: _Opened | None = None
 
     @contextmanager
@@ -58,11 +59,18 @@ class Snapshots:
         return opened.tables
 
     def version(self, tables: Collection[str]) -> str:
-        """Changes whenever rows of these tables do; those of a build never do."""
-        lasting = self._state()
+        """Changes whenever rows of these tables do, as readers see them; those of a build never do."""
+        opened = self._enter()
+        self._leave(opened)
         journals = sorted({_journal_of(table) for table in tables} - {None})  # type: ignore[type-var]
-        parts = [str(lasting), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
+        parts = [str(opened.state), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
         return "|".join(parts)
+
+    def refresh(self) -> tuple[str, str]:
+        """What readers see from now on is what there is now: its build, and the version of everything."""
+        opened = self._enter(is_patient=True)
+        self._leave(opened)
+        return str(opened.state), self.version(JOURNAL)
 
     def close(self) -> None:
         with self._lock:
@@ -70,16 +78,28 @@ class Snapshots:
                 self._retire(self._opened)
             self._opened = None
 
-    def _enter(self) -> _Opened:
+    def _enter(self, is_patient: bool = False) -> _Opened:
+        """Who comes first after a change opens the lake anew; others go on with what is open, but for patient ones."""
+        while True:
+            with self._lock:
+                state = self._state()
+                opened = self._opened
+                is_current = opened is not None and opened.state == state
+                if opened is not None and (is_current or (self._opening.locked() and not is_patient)):
+                    opened.users += 1
+                    return opened
+            with self._opening:
+                self._open_if_changed()
+
+    def _open_if_changed(self) -> None:
+        state = self._state()
+        if self._opened is not None and self._opened.state == state:
+            return
+        fresh = self._open(state)
         with self._lock:
-            state = self._state()
-            if self._opened is None or self._opened.state != state:
-                fresh = self._open(state)
-                if self._opened:
-                    self._retire(self._opened)
-                self._opened = fresh
-            self._opened.users += 1
-            return self._opened
+            if self._opened:
+                self._retire(self._opened)
+            self._opened = fresh
 
     def _leave(self, opened: _Opened) -> None:
         with self._lock:

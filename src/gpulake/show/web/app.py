@@ -16,9 +16,10 @@ from starlette.middleware.gzip import GZipMiddleware
 from gpulake import __version__
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.lake import Lake
-from gpulake.show.web import api, html
+from gpulake.show.web import api, events, html
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.viewers import LOCAL
+from gpulake.show.web.warming import Warming
 
 # Scripts and data come from here alone. Plotly sets styles on what it draws.
 POLICY = (
@@ -40,10 +41,12 @@ LEAST_ZIPPED_BYTES = 1_000
 
 def create_app(lake: Lake) -> FastAPI:
     answers = Answers(lake)
+    live = events.Events(answers.snapshots, has_new_build=Warming(answers).begin)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with live.watching():
+            yield
         answers.snapshots.close()
 
     app = FastAPI(
@@ -66,8 +69,10 @@ def create_app(lake: Lake) -> FastAPI:
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 
+    app.state.events = live
     _add_errors(app)
     _add_static(app)
+    app.include_router(events.router(live))
     app.include_router(api.router(answers))
     app.include_router(html.router(answers))
     return app

@@ -27,6 +27,7 @@ CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
 UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
 """
+_CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
 KINDS = ("tiles", "table", "figure", "list")
 
 
@@ -89,14 +90,19 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
     options = (*FILTERS, *page.options)
 
     def fragment(request: Request, given: dict[str, Value], limit: Limit = panel.limit, sort: Sort = "") -> Response:
-        own = asked_of(question, {**given, **panel.given})
-        answer = answers.ask(Asked(question, own, viewer_of(request), limit, 0, sort))
-        content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
-        if panel.draw and answer.rows:
-            content["figure"] = panel.draw(answer.rows)
-        name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
-        text = environment().get_template(name).render(**content, api=PREFIX, viewer=viewer_of(request))
-        return HTMLResponse(text)
+        own, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
+        asked = Asked(question, own, viewer, limit, 0, sort)
+
+        def rendered() -> str:
+            answer = answers.ask(asked)
+            content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
+            if panel.draw and answer.rows:
+                content["figure"] = panel.draw(answer.rows)
+            name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
+            return environment().get_template(name).render(**content, api=PREFIX, viewer=viewer)
+
+        key = (answers.version(question), asked.key, tuple(given.items()))
+        return answers.rendered.respond(request, key, viewer, "text/html; charset=utf-8", rendered)
 
     routes.add_api_route(f"/panels/{page.name}/{panel.name}", signed(fragment, options), response_class=HTMLResponse)
 
@@ -135,6 +141,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
             viewer=viewer_of(request),
             choices=_choices(answers),
             path=request.url.path,
+            token=request.app.state.events.token,
         )
     )
     return HTMLResponse(text)
@@ -142,8 +149,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
 
 def _choices(answers: Answers) -> dict[str, list[str]]:
     """What the filters offer."""
-    question = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
-    answer: Answer = answers.ask(Asked(question, {}, _NOBODY, 1_000))
+    answer: Answer = answers.ask(Asked(_CHOICES, {}, _NOBODY, 1_000))
     found: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
     for row in answer.rows:
         found[row["kind"]].append(str(row["name"]))

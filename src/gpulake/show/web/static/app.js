@@ -3,6 +3,7 @@
 
 const config = {responsive: true, displayModeBar: false};
 const seen = new Map();
+const tags = new Map();
 
 function themed(figure) {
   const ink = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
@@ -30,16 +31,31 @@ function draw(section) {
   });
 }
 
+// What somebody is typing into stays; it is filled when they leave it.
+function isInUse(section) {
+  const active = document.activeElement;
+  if (!section.contains(active) || !active.matches("input, textarea, select")) return false;
+  section.addEventListener("focusout", () => fill(section), {once: true});
+  return true;
+}
+
 async function fill(section) {
   const body = section.querySelector(".body");
+  const headers = {Accept: "text/html"};
+  if (tags.has(section.id)) headers["If-None-Match"] = tags.get(section.id);
   try {
-    const response = await fetch(section.dataset.source, {headers: {Accept: "text/html"}});
-    const text = await response.text();
-    if (seen.get(section.id) !== text) {
-      // The server escapes every label; scripts that come this way do not run.
-      body.innerHTML = text;
-      seen.set(section.id, text);
-      draw(section);
+    const response = await fetch(section.dataset.source, {headers, cache: "no-store"});
+    if (response.status !== 304) {
+      const text = await response.text();
+      if (seen.get(section.id) !== text && !isInUse(section)) {
+        // The server escapes every label; scripts that come this way do not run.
+        body.innerHTML = text;
+        seen.set(section.id, text);
+        draw(section);
+        const tag = response.ok && response.headers.get("ETag");
+        if (tag) tags.set(section.id, tag);
+        else tags.delete(section.id);
+      }
     }
   } catch {
     if (!seen.has(section.id)) body.innerHTML = '<p class="empty error" role="alert">The server does not answer. Is gpulake serve still running?</p>';
@@ -55,6 +71,60 @@ function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
 }
 
+// News: the server tells when rows have changed; panels whose rows have not answer so, and stay as they are.
+const SOON_MS = 200;
+const POLL_MS = 15000;
+const live = {source: null, token: "", poll: 0, soon: 0};
+
+function say(words, isLost) {
+  const place = document.getElementById("live");
+  if (!place || place.textContent === words) return;
+  place.textContent = words;
+  place.classList.toggle("lost", isLost);
+}
+
+function refill() {
+  clearTimeout(live.soon);
+  live.soon = setTimeout(fillAll, SOON_MS);
+}
+
+function poll(isOn) {
+  clearInterval(live.poll);
+  live.poll = isOn ? setInterval(fillAll, POLL_MS) : 0;
+}
+
+function listen() {
+  if (live.source || document.hidden) return;
+  const source = new EventSource("/api/v1/events");
+  live.source = source;
+  source.addEventListener("state", (event) => {
+    const {token} = JSON.parse(event.data);
+    say("live", false);
+    poll(false);
+    if (token !== live.token) refill();
+    live.token = token;
+  });
+  source.addEventListener("error", () => {
+    say("not live: trying again", true);
+    if (!live.poll) poll(true);
+    // A server that refused, or that is gone for long, is not asked again by the browser itself.
+    if (source.readyState === EventSource.CLOSED) {
+      live.source = null;
+      setTimeout(listen, POLL_MS);
+    }
+  });
+}
+
+function pause() {
+  live.source?.close();
+  live.source = null;
+  poll(false);
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? pause() : listen()));
+window.addEventListener("pagehide", pause);
+window.addEventListener("pageshow", (event) => event.persisted && listen());
+
 theme(localStorage.getItem("theme"));
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("theme")?.addEventListener("click", () => {
@@ -64,5 +134,7 @@ document.addEventListener("DOMContentLoaded", () => {
     theme(next);
     document.querySelectorAll("section[data-source]").forEach(draw);
   });
+  live.token = document.body.dataset.token;
   fillAll();
+  if (document.getElementById("live")) listen();
 });
