@@ -6,6 +6,7 @@ import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -16,7 +17,9 @@ from starlette.middleware.gzip import GZipMiddleware
 from gpulake import __version__
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.lake import Lake
+from gpulake.show.web import actions as acting
 from gpulake.show.web import api, events, html
+from gpulake.show.web.actions import Actions
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.viewers import LOCAL
 from gpulake.show.web.warming import Warming
@@ -39,7 +42,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 LEAST_ZIPPED_BYTES = 1_000
 
 
-def create_app(lake: Lake) -> FastAPI:
+def create_app(lake: Lake, actions: Actions | None = None) -> FastAPI:
     answers = Answers(lake)
     live = events.Events(answers.snapshots, has_new_build=Warming(answers).begin)
 
@@ -70,10 +73,12 @@ def create_app(lake: Lake) -> FastAPI:
         return response
 
     app.state.events = live
+    app.state.actions = actions
     _add_errors(app)
     _add_static(app)
     app.include_router(events.router(live))
     app.include_router(api.router(answers))
+    app.include_router(acting.router(answers, actions))
     app.include_router(html.router(answers))
     return app
 
@@ -108,7 +113,10 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         hint = "start at /" if error.status_code == 404 else ""
-        return told(request, error.status_code, str(error.detail), hint, error.headers)
+        message: Any = error.detail
+        if isinstance(message, dict):
+            message, hint = message["error"], message["hint"]
+        return told(request, error.status_code, str(message), hint, error.headers)
 
 
 def told(request: Request, status: int, message: str, hint: str, headers: Mapping[str, str] | None = None) -> Response:

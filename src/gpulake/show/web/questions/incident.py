@@ -20,7 +20,8 @@ QUESTIONS = (
         title="An incident as it stands",
         sql=f"""
 SELECT * EXCLUDE (began, ended, first_day, last_day, members, words), {SUBJECT_LINK} AS link,
-    '/jobs?from=' || first_day || '&to=' || last_day || coalesce('&cluster=' || url_encode(cluster_id), '') AS around_link
+    '/jobs?from=' || first_day || '&to=' || last_day || coalesce('&cluster=' || url_encode(cluster_id), '')
+        AS around_link
 FROM ({TOLD}) WHERE {_OWN}
 """,
         order="incident_id",
@@ -40,10 +41,11 @@ told AS (
 SELECT number, changed_at AS at, event || ' by ' || changed_by AS headline,
     concat_ws('; ', CASE WHEN note <> '' AND note IS DISTINCT FROM note_before THEN note END,
         CASE WHEN event IN ('opened', 'confirmed', 'corrected') THEN reason END,
-        CASE WHEN event = 'muted' THEN 'until ' || coalesce(strftime(muted_until, '%Y-%m-%d %H:%M UTC'), 'somebody unmutes it') END,
+        CASE WHEN event = 'muted'
+            THEN 'until ' || coalesce(strftime(muted_until, '%Y-%m-%d %H:%M UTC'), 'somebody unmutes it') END,
         CASE WHEN is_held AND event = 'acknowledged' THEN 'held open' END) AS detail,
-    CASE WHEN event = 'resolved' THEN 'good' WHEN event IN ('opened', 'reopened') THEN severity ELSE 'info' END AS level,
-    event, changed_by, state
+    CASE WHEN event = 'resolved' THEN 'good' WHEN event IN ('opened', 'reopened') THEN severity ELSE 'info' END
+        AS level, event, changed_by, state
 FROM told
 """,
         order="number",
@@ -66,8 +68,8 @@ FROM (SELECT unnest(from_json(members, '{_MEMBERS}')) AS seen FROM incidents WHE
         name="incident_diagnoses",
         title="Diagnoses of an incident, the last one first",
         sql=f"""
-SELECT diagnosed_at, diagnosis_id, verdict, category, reason, cause, remedy, action, action_why, confidence, method, rule,
-    log, run, runs, rank, node, cluster_id, job_id, began_at, ended_at, gpu_hours_lost, lines_read, lines_kept,
+SELECT diagnosed_at, diagnosis_id, verdict, category, reason, cause, remedy, action, action_why, confidence, method,
+    rule, log, run, runs, rank, node, cluster_id, job_id, began_at, ended_at, gpu_hours_lost, lines_read, lines_kept,
     from_json(evidence, '{_QUOTES}') AS evidence, from_json(symptoms, '{_QUOTES}') AS symptoms,
     from_json(telemetry, '["VARCHAR"]') AS telemetry
 FROM diagnoses WHERE {_OWN}
@@ -104,14 +106,15 @@ FROM shared WHERE score IS NOT NULL OR len(alike) > 0
 """,
         order="similarity DESC NULLS LAST, is_confirmed DESC, len(alike_by) DESC, opened_at DESC, incident_id",
         options=(INCIDENT,),
-        about="By the words of the diagnosis where it recalled any (0 to 1), then those that share its reason, subject, "
-        "machine or job. What a person confirmed comes first.",
+        about="First those that the diagnosis recalled by its words (similarity, 0 to 1), then those that share its "
+        "reason, subject, machine or job; what a person confirmed before the rest.",
     ),
     Question(
         name="incident_recoveries",
         title="What was tried to bring its job back",
         sql=f"""
-SELECT stepped_at, recovery_id, step, status, action, executor, attempt, cluster_id, job_id, node, detail::VARCHAR AS detail
+SELECT stepped_at, recovery_id, step, status, action, executor, attempt, cluster_id, job_id, node,
+    detail::VARCHAR AS detail
 FROM recoveries WHERE {_OWN}
 """,
         order="stepped_at DESC, recovery_id, step, status",

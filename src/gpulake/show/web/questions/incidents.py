@@ -45,7 +45,7 @@ WITH chosen AS (SELECT * FROM ({TOLD}) WHERE {{days:began,ended}} AND {{cluster}
 tiles AS (
     SELECT 1 AS place, 'open' AS label, count(*) FILTER (state = 'open') AS value, 'nobody looks after them' AS note,
         'state=open' AS filter, 'bad' AS wrong FROM chosen
-    UNION ALL SELECT 2, 'critical', count(*) FILTER (state = 'open' AND severity = 'critical'), 'of those that are open',
+    UNION ALL SELECT 2, 'critical', count(*) FILTER (state = 'open' AND severity = 'critical'), 'of the open ones',
         'state=open&severity=critical', 'bad' FROM chosen
     UNION ALL SELECT 3, 'acknowledged', count(*) FILTER (state = 'acknowledged'), 'somebody looks after them',
         'state=acknowledged', '' FROM chosen
@@ -68,7 +68,8 @@ SELECT incident_id, state, severity, kind, reason, subject, cause, cluster_id, n
 FROM ({CHOSEN})
 """,
         order="list_position(['open', 'acknowledged', 'muted', 'resolved'], state), "
-        "list_position(['critical', 'warning', 'info'], severity), last_seen_at DESC NULLS LAST, opened_at DESC, incident_id",
+        "list_position(['critical', 'warning', 'info'], severity), last_seen_at DESC NULLS LAST, opened_at DESC, "
+        "incident_id",
         options=(STATE, SEVERITY, KIND),
         about=f"As they stand now, those that need somebody first. {_SEEN}",
     ),
@@ -77,8 +78,8 @@ FROM ({CHOSEN})
         title="Incidents by day",
         sql=f"""
 WITH days AS (
-    SELECT severity, unnest(generate_series(
-        greatest(first_day, getvariable('from')::DATE), least(last_day, getvariable('to')::DATE), INTERVAL 1 DAY))::DATE AS day
+    SELECT severity, unnest(generate_series(greatest(first_day, getvariable('from')::DATE),
+        least(last_day, getvariable('to')::DATE), INTERVAL 1 DAY))::DATE AS day
     FROM ({CHOSEN})
 )
 SELECT day, count(*) FILTER (severity = 'critical') AS critical, count(*) FILTER (severity = 'warning') AS warning,
@@ -122,16 +123,17 @@ ended AS (
     SELECT dt, sum(ended_jobs)::BIGINT AS ended_jobs, sum(failed_jobs)::BIGINT AS failed_jobs
     FROM gold_jobs_daily WHERE {cluster} GROUP BY dt
 )
-SELECT scored.dt AS day, dayname(scored.dt) AS weekday, coalesce(own_flag, false) AS own_flag, own_score, gpu_util_ratio,
-    own_expected_ratio AS expected_ratio, own_low_ratio AS low_ratio, own_high_ratio AS high_ratio,
+SELECT scored.dt AS day, dayname(scored.dt) AS weekday, coalesce(own_flag, false) AS own_flag, own_score,
+    gpu_util_ratio, own_expected_ratio AS expected_ratio, own_low_ratio AS low_ratio, own_high_ratio AS high_ratio,
     anomaly_flag = 1 AS reference_flag, anomaly_score AS reference_score, coverage_ratio, is_poorly_covered,
     ended_jobs, failed_jobs, coalesce(why_they_differ, '') AS why_they_differ,
     '/jobs?from=' || scored.dt || '&to=' || scored.dt AS link
 FROM scored LEFT JOIN used USING (dt) LEFT JOIN ended USING (dt) WHERE {days:scored.dt}
 """,
         order="own_flag DESC, reference_flag DESC, own_score DESC NULLS LAST, reference_score NULLS LAST, day",
-        about="Our own score: how far the day's GPU utilisation is from what earlier days of that weekday make one expect, "
-        "0 to 1. The reference's forest flags a twentieth of all days, whatever they are; its lower scores are stranger.",
+        about="Our own score: how far the day's GPU utilisation is from what earlier days of that weekday make one "
+        "expect, 0 to 1. The reference's forest flags a twentieth of all days, whatever they are; its lower scores are "
+        "stranger. A day leads to its jobs.",
     ),
     Question(
         name="alerts",
@@ -148,8 +150,9 @@ FROM alerts WHERE {days:happened_at} AND {cluster}
         name="alerts_by_sink",
         title="Alerts by sink",
         sql="""
-SELECT sink, count(*) FILTER (state IN ('queued', 'sending', 'failed')) AS waiting, count(*) FILTER (state = 'failed') AS failed,
-    count(*) FILTER (state = 'sent') AS sent, count(*) FILTER (state = 'dropped') AS dropped,
+SELECT sink, count(*) FILTER (state IN ('queued', 'sending', 'failed')) AS waiting,
+    count(*) FILTER (state = 'failed') AS failed, count(*) FILTER (state = 'sent') AS sent,
+    count(*) FILTER (state = 'dropped') AS dropped,
     max(changed_at) FILTER (state = 'sent') AS last_sent_at, min(next_try_at) FILTER (state = 'failed') AS next_try_at
 FROM alerts GROUP BY sink
 """,
@@ -160,7 +163,8 @@ FROM alerts GROUP BY sink
         name="maintenance_windows",
         title="Maintenance windows",
         sql="""
-SELECT window_id, cluster, node AS nodes, kind, starts_at, ends_at, weekdays, hours, time_zone, note, changed_by AS added_by
+SELECT window_id, cluster, node AS nodes, kind, starts_at, ends_at, weekdays, hours, time_zone, note,
+    changed_by AS added_by
 FROM maintenance_windows WHERE NOT coalesce(is_removed, false)
 """,
         order="ends_at NULLS FIRST, starts_at NULLS FIRST, window_id",

@@ -24,20 +24,20 @@ live AS (
     FROM (SELECT DISTINCT ON ("table", file) * FROM landings WHERE is_live ORDER BY "table", file, landed_at)
 ),
 last_run AS (SELECT * FROM runs WHERE run_id = (SELECT arg_max(run_id, started_at) FROM runs)),
-steps AS (SELECT count(*) AS every, count(*) FILTER (status = 'failed') AS failed, sum(seconds) AS seconds FROM last_run),
+steps AS (SELECT count(*) AS every, count(*) FILTER (status = 'failed') AS failed FROM last_run),
 tiles AS (
-    SELECT 1 AS place, 'tests failed' AS label, failed::DOUBLE AS value, 'value' AS unit,
+    SELECT 1 AS place, 'tests failed' AS label, failed AS value,
         format('of {:,} of the last build', every) AS note, '/rows/test_results?status=fail' AS link,
         CASE WHEN failed > 0 THEN 'bad' WHEN every > 0 THEN 'good' ELSE '' END AS level FROM tests
-    UNION ALL SELECT 2, 'tests warned', warned, 'value', 'they stop no build', '/rows/test_results?status=warn',
+    UNION ALL SELECT 2, 'tests warned', warned, 'they stop no build', '/rows/test_results?status=warn',
         CASE WHEN warned > 0 THEN 'bad' ELSE '' END FROM tests
-    UNION ALL SELECT 3, 'rows that did not parse', quarantined, 'value', format('{:,} rows landed', landed),
+    UNION ALL SELECT 3, 'rows that did not parse', quarantined, format('{:,} rows landed', landed),
         '/rows/quarantine_by_reason', CASE WHEN quarantined > 0 THEN 'bad' ELSE 'good' END FROM live
-    UNION ALL SELECT 4, 'files landed', files, 'value',
-        coalesce('the last at ' || strftime(landed_at, '%Y-%m-%d %H:%M UTC'), 'none yet'), '/rows/landed_files', '' FROM live
-    UNION ALL SELECT 5, 'steps failed', failed, 'value', format('of the {:,} of the last command', every),
+    UNION ALL SELECT 4, 'files landed', files,
+        coalesce('the last at ' || strftime(landed_at, '%Y-%m-%d %H:%M UTC'), 'none yet'), '/rows/landed_files', ''
+        FROM live
+    UNION ALL SELECT 5, 'steps failed', failed, format('of the {:,} of the last command', every),
         '/rows/steps?status=failed', CASE WHEN failed > 0 THEN 'bad' WHEN every > 0 THEN 'good' ELSE '' END FROM steps
-    UNION ALL SELECT 6, 'the last command took', seconds, 'value_seconds', 'all of its steps', '/rows/steps', '' FROM steps
 )
 SELECT * FROM tiles
 """,
@@ -53,13 +53,14 @@ WITH covered AS (
         sum(observed_gpu_hours) / nullif(sum(capacity_gpu_hours), 0) AS coverage_ratio
     FROM gold_cluster_coverage_daily GROUP BY cluster_id
 )
-SELECT cluster_id, observed_until AS last_event_at, observed_from AS first_event_at, built_at, days, poorly_covered_days,
-    coverage_ratio, time_zone
+SELECT cluster_id, observed_until AS last_event_at, observed_from AS first_event_at, built_at, days,
+    poorly_covered_days, coverage_ratio, time_zone
 FROM silver_clusters LEFT JOIN covered USING (cluster_id) CROSS JOIN (SELECT built_at FROM build_info)
 WHERE {cluster}
 """,
         order="last_event_at, cluster_id",
-        about="The last event that the build knows of, and when it was built. In UTC. Coverage: observed GPU-hours over capacity.",
+        about="The last event that the build knows of, and when it was built. In UTC. Coverage: observed GPU-hours "
+        "over capacity.",
     ),
     Question(
         name="landed_tables",
@@ -67,8 +68,8 @@ WHERE {cluster}
         sql="""
 WITH live AS (SELECT DISTINCT ON ("table", file) * FROM landings WHERE is_live ORDER BY "table", file, landed_at),
 used AS (SELECT "table", file, true AS is_built FROM build_inputs)
-SELECT "table", count(*) AS files, count(*) FILTER (is_built IS NULL) AS files_not_built, sum(rows_landed)::BIGINT AS rows_landed,
-    sum(rows_quarantined)::BIGINT AS rows_quarantined,
+SELECT "table", count(*) AS files, count(*) FILTER (is_built IS NULL) AS files_not_built,
+    sum(rows_landed)::BIGINT AS rows_landed, sum(rows_quarantined)::BIGINT AS rows_quarantined,
     sum(rows_quarantined) / nullif(sum(rows_read), 0) AS quarantined_ratio, sum(size_bytes)::BIGINT AS size_bytes,
     max(landed_at) AS landed_at
 FROM live LEFT JOIN used USING ("table", file) GROUP BY "table"
@@ -113,12 +114,13 @@ FROM build_info
         name="coverage_by_day",
         title="Coverage by day",
         sql="""
-SELECT dt AS day, cluster_id, coverage_ratio, is_poorly_covered, observed_machines, observed_gpu_hours, capacity_gpu_hours
+SELECT dt AS day, cluster_id, coverage_ratio, is_poorly_covered, observed_machines, observed_gpu_hours,
+    capacity_gpu_hours
 FROM gold_cluster_coverage_daily WHERE {days} AND {cluster}
 """,
         order="cluster_id, day",
-        about="Share of the capacity's GPU-hours that a sensor saw. A day is poorly covered with less than half of what "
-        "the median day has: do not trust what it seems to say.",
+        about="Share of the capacity's GPU-hours that a sensor saw. A day that has far less than the median day is "
+        "poorly covered: do not trust what it seems to say.",
     ),
     Question(
         name="quarantine_by_reason",
@@ -151,7 +153,8 @@ WHERE (getvariable('status') IS NULL OR status = getvariable('status'))
 """,
         order="list_position(['fail', 'warn', 'pass'], status), failures DESC, name",
         options=(STATUS,),
-        about="Of the last build, published or not. Failures are rows that break the rule; an error stops a build, a warning does not.",
+        about="Of the last build, published or not. Failures are rows that break the rule; an error stops a build, a "
+        "warning does not.",
     ),
     Question(
         name="steps",
