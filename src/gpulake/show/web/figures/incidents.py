@@ -19,7 +19,10 @@ def incidents_by_day(days: Sequence[Row]) -> Figure:
     ]
     figure = _figure(bars, "incidents seen")
     figure["layout"]["yaxis"]["dtick"] = 1 if max(day["incidents"] for day in days) < MOST_DAYS_AS_NAMES else None
-    figure["layout"]["xaxis"]["type"] = "category" if len(days) < MOST_DAYS_AS_NAMES else "date"
+    is_short = len(days) < MOST_DAYS_AS_NAMES
+    figure["layout"]["bargap"] = 0.7 if is_short else 0.2
+    # A day or two are days, and not a time of day.
+    figure["layout"]["xaxis"]["type"] = "category" if is_short else "date"
     return figure
 
 
@@ -53,6 +56,14 @@ def anomalous_days(days: Sequence[Row]) -> Figure:
     ]
     figure = _figure([trace for trace in traces if trace["x"]], "share of observed time")
     figure["layout"]["yaxis"]["tickformat"] = ".0%"
+    if not any(row["gpu_util_ratio"] is not None for row in rows):
+        words = {
+            "text": "no utilisation was observed on these days",
+            "showarrow": False,
+            "xref": "paper",
+            "yref": "paper",
+        }
+        figure["layout"]["annotations"] = [{**words, "x": 0.5, "y": 0.5}]
     return figure
 
 
@@ -74,10 +85,9 @@ def _marks(name: str, rows: Sequence[Row], symbol: str, colour: str) -> Figure:
 def _figure(traces: list[Figure], y_title: str) -> Figure:
     layout = {
         "barmode": "stack",
-        "bargap": 0.3,
         "margin": {"l": 50, "r": 15, "t": 10, "b": 35},
         "legend": {"orientation": "h", "y": 1.14},
-        "xaxis": {},
+        "xaxis": {"gridcolor": plots.GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
         **plots.LAYOUT,
     }

@@ -58,7 +58,7 @@ def steps(rows: Sequence[Row]) -> Figure:
     figure = _figure(traces, "seconds")
     order = list(dict.fromkeys(commands.values()))
     figure["layout"]["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
-    figure["layout"]["bargap"] = 0.5 if len(order) < len(COLOURS) else 0.2
+    figure["layout"]["bargap"] = 0.7 if len(order) < len(COLOURS) else 0.2
     return figure
 
 
@@ -67,7 +67,7 @@ def _figure(traces: list[Figure], y_title: str) -> Figure:
         "barmode": "stack",
         "margin": {"l": 55, "r": 15, "t": 10, "b": 40},
         "legend": {"orientation": "h", "y": 1.14},
-        "xaxis": {},
+        "xaxis": {"gridcolor": plots.GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
         **plots.LAYOUT,
     }

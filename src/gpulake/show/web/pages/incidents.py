@@ -64,6 +64,7 @@ PAGES = (
                 "Alerts",
                 "alerts",
                 limit=10,
+                is_wide=True,
                 empty="Nobody was told of anything in these days. Name a sink in [alerts] of gpulake.toml.",
             ),
             Panel(

@@ -57,12 +57,24 @@ PAGE = Page(
         Panel(
             "steps", "Steps of gpulake itself", "steps", limit=12, empty="Nothing was run yet: gpulake refresh PATH..."
         ),
-        Panel("quarantine", "Rows that did not parse", "quarantine_by_reason", limit=12, empty="Every row parsed."),
-        Panel("quarantined", "The last of them", "quarantined_rows", limit=8, empty="Every row parsed."),
+        Panel(
+            "quarantine",
+            "Rows that did not parse",
+            "quarantine_by_reason",
+            is_wide=True,
+            limit=12,
+            empty="Every row parsed.",
+        ),
+        Panel("quarantined", "The last of them", "quarantined_rows", is_wide=True, limit=8, empty="Every row parsed."),
         Panel("build", "The build in use", "build", is_wide=True, empty="There is none yet: gpulake build"),
         Panel("tables", "When tables were built", "table_freshness", limit=12),
         Panel(
-            "files", "Files as they landed", "landed_files", limit=12, empty="Nothing landed yet: gpulake land PATH..."
+            "files",
+            "Files as they landed",
+            "landed_files",
+            is_wide=True,
+            limit=12,
+            empty="Nothing landed yet: gpulake land PATH...",
         ),
     ),
 )

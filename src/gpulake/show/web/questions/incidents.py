@@ -123,10 +123,10 @@ ended AS (
     SELECT dt, sum(ended_jobs)::BIGINT AS ended_jobs, sum(failed_jobs)::BIGINT AS failed_jobs
     FROM gold_jobs_daily WHERE {cluster} GROUP BY dt
 )
-SELECT scored.dt AS day, dayname(scored.dt) AS weekday, coalesce(own_flag, false) AS own_flag, own_score,
+SELECT scored.dt AS day, strftime(scored.dt, '%a') AS weekday, coalesce(own_flag, false) AS own_flag, own_score,
     gpu_util_ratio, own_expected_ratio AS expected_ratio, own_low_ratio AS low_ratio, own_high_ratio AS high_ratio,
-    anomaly_flag = 1 AS reference_flag, anomaly_score AS reference_score, coverage_ratio, is_poorly_covered,
-    ended_jobs, failed_jobs, coalesce(why_they_differ, '') AS why_they_differ,
+    anomaly_flag = 1 AS reference_flag, anomaly_score AS reference_score, coalesce(why_they_differ, '') AS why_they_differ,
+    coverage_ratio, is_poorly_covered, ended_jobs, failed_jobs,
     '/jobs?from=' || scored.dt || '&to=' || scored.dt AS link
 FROM scored LEFT JOIN used USING (dt) LEFT JOIN ended USING (dt) WHERE {days:scored.dt}
 """,

@@ -6,6 +6,8 @@ from gpulake.show.web.questions import Option, Question
 
 STATUS = Option("status", "of a test", choices=("pass", "warn", "fail"))
 STEP_STATUS = Option("status", "of a step", choices=("succeeded", "failed", "skipped"))
+# A reason quotes what did not parse: without it many rows have the same one.
+SHAPE = "regexp_replace(reason, '''.*''', '…')"
 TABLE = Option("table", "a bronze table")
 REASON = Option("reason", "why rows did not parse")
 
@@ -125,10 +127,12 @@ FROM gold_cluster_coverage_daily WHERE {days} AND {cluster}
     Question(
         name="quarantine_by_reason",
         title="Rows that did not parse, by table and reason",
-        sql="""
-SELECT table_name AS "table", reason, count(*) AS rows, count(DISTINCT source) AS files, max(quarantined_at) AS last_at,
-    '/rows/quarantined_rows?table=' || url_encode(table_name) || '&reason=' || url_encode(reason) AS link
-FROM quarantine GROUP BY table_name, reason
+        sql=f"""
+SELECT "table", reason, count(*) AS rows, count(DISTINCT source) AS files, min(example) AS example,
+    max(quarantined_at) AS last_at,
+    '/rows/quarantined_rows?table=' || url_encode("table") || '&reason=' || url_encode(reason) AS link
+FROM (SELECT table_name AS "table", {SHAPE} AS reason, reason AS example, source, quarantined_at FROM quarantine)
+GROUP BY "table", reason
 """,
         order='rows DESC, "table", reason',
         about="They are kept as they were, with file and line. Land a corrected file to replace them.",
@@ -136,10 +140,10 @@ FROM quarantine GROUP BY table_name, reason
     Question(
         name="quarantined_rows",
         title="Rows that did not parse, the newest first",
-        sql="""
+        sql=f"""
 SELECT quarantined_at, table_name AS "table", reason, source, line_number, row_text FROM quarantine
 WHERE (getvariable('table') IS NULL OR table_name = getvariable('table'))
-    AND (getvariable('reason') IS NULL OR reason = getvariable('reason'))
+    AND (getvariable('reason') IS NULL OR getvariable('reason') IN (reason, {SHAPE}))
 """,
         order="quarantined_at DESC, source, line_number",
         options=(TABLE, REASON),
