@@ -125,7 +125,8 @@ ended AS (
 )
 SELECT scored.dt AS day, strftime(scored.dt, '%a') AS weekday, coalesce(own_flag, false) AS own_flag, own_score,
     gpu_util_ratio, own_expected_ratio AS expected_ratio, own_low_ratio AS low_ratio, own_high_ratio AS high_ratio,
-    anomaly_flag = 1 AS reference_flag, anomaly_score AS reference_score, coalesce(why_they_differ, '') AS why_they_differ,
+    anomaly_flag = 1 AS reference_flag, anomaly_score AS reference_score,
+    coalesce(why_they_differ, '') AS why_they_differ,
     coverage_ratio, is_poorly_covered, ended_jobs, failed_jobs,
     '/jobs?from=' || scored.dt || '&to=' || scored.dt AS link
 FROM scored LEFT JOIN used USING (dt) LEFT JOIN ended USING (dt) WHERE {days:scored.dt}
