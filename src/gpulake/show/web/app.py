@@ -16,7 +16,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from gpulake import __version__
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.lake import Lake
-from gpulake.show.web import api, events, html
+from gpulake.show.web import api, events, html, metrics
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.viewers import LOCAL
 from gpulake.show.web.warming import Warming
@@ -72,7 +72,10 @@ def create_app(lake: Lake) -> FastAPI:
     app.state.events = live
     _add_errors(app)
     _add_static(app)
+    requests = metrics.Requests()
+    app.add_middleware(metrics.Measured, requests=requests)
     app.include_router(events.router(live))
+    app.include_router(metrics.router(answers, live, requests))
     app.include_router(api.router(answers))
     app.include_router(html.router(answers))
     return app
