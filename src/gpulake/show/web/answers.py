@@ -84,7 +84,7 @@ class Answers:
         missing = self._missing(asked.question)
         if missing:
             raise UsageError(f"no build has made {', '.join(missing)} yet", "run: gpulake build")
-        with self.snapshots.reading() as reader:
+        with self.snapshots.reading(asked.viewer.groups) as reader:
             query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked, None)}"
             schema = reader.query(f"SELECT * FROM ({query}) LIMIT 0", **asked.given).schema
             yield schema, reader.stream(query, BATCH_ROWS, **asked.given)
@@ -96,7 +96,7 @@ class Answers:
         missing = self._missing(asked.question)
         if missing:
             return Answer(asked.question, (), (), 0, "", missing)
-        with self._turns, self.snapshots.reading() as reader:
+        with self._turns, self.snapshots.reading(asked.viewer.groups) as reader:
             # Its parts are ours; what people give is bound, and a column to sort by is one of the answer's.
             inner = asked.question.query(asked.given)
             schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
