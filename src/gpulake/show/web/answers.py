@@ -107,7 +107,7 @@ class Answers:
             if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
                 (count,) = reader.query(f"SELECT count(*) AS n FROM ({inner})", **asked.given).to_pylist()
                 total = count["n"]
-        columns = tuple((column.name, _kind(column.type)) for column in schema)
+        columns = tuple((column.name, kind_of(column.type)) for column in schema)
         return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
 
     def _keep(self, key: tuple[object, ...], answer: Answer) -> None:
@@ -133,7 +133,7 @@ def _order(asked: Asked, columns: list[str] | None) -> str:
     return f"{quoted} {'DESC' if asked.sort.startswith('-') else 'ASC'} NULLS LAST, {asked.question.order}"
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_of(kind: pa.DataType) -> str:
     if pa.types.is_boolean(kind):
         return "flag"
     if pa.types.is_integer(kind):
