@@ -102,10 +102,16 @@ class Answers:
             schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
             order = _order(asked, schema.names)
             page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
-            rows = reader.query(f"SELECT * FROM ({inner}) ORDER BY {order} {page}", **asked.given)
+            query = f"SELECT * FROM ({inner}) ORDER BY {order} {page}"
+            found = asked.question.found(asked.given)
+            if asked.question.details:
+                known = reader.query(f"SELECT * FROM ({found}) LIMIT 0", **asked.given).schema.names
+                if not asked.sort or asked.sort.removeprefix("-") in known:
+                    query = asked.question.page(asked.given, order, page)
+            rows = reader.query(query, **asked.given)
             total = asked.offset + rows.num_rows
             if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
-                (count,) = reader.query(f"SELECT count(*) AS n FROM ({inner})", **asked.given).to_pylist()
+                (count,) = reader.query(f"SELECT count(*) AS n FROM ({found})", **asked.given).to_pylist()
                 total = count["n"]
         columns = tuple((column.name, kind_of(column.type)) for column in schema)
         return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
