@@ -20,7 +20,7 @@ from gpulake.show.web.api import PREFIX, plain, viewer_of
 from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
-from gpulake.show.web.viewers import Viewer
+from gpulake.show.web.viewers import SESSION, Viewer
 
 _NOBODY = Viewer("nobody")
 CHOICES = """
@@ -139,6 +139,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
             pages=pages(),
             api=PREFIX,
             viewer=viewer_of(request),
+            has_session=SESSION in request.cookies,
             choices=_choices(answers),
             path=request.url.path,
             token=request.app.state.events.token,

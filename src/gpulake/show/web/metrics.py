@@ -13,12 +13,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpulake import __version__
 from gpulake.core.exposition import TEXT, help_text, labels_text
 from gpulake.show.web.answers import MOST_ROWS, Answers, Asked
+from gpulake.show.web.api import viewer_of
 from gpulake.show.web.events import Events
 from gpulake.show.web.gauges import GAUGES, Gauge
 from gpulake.show.web.viewers import LOCAL
@@ -123,7 +125,9 @@ def router(answers: Answers, events: Events, requests: Requests) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/metrics")
-    def page() -> Response:
+    def page(request: Request) -> Response:
+        if viewer_of(request).is_limited:
+            raise HTTPException(403, "metrics are of everybody's jobs")
         lines = [*_lake(answers), *requests.families(), *_server(events)]
         return Response("\n".join([*lines, ""]), headers={"Content-Type": TEXT})
 
