@@ -89,11 +89,12 @@ class Snapshots:
         while True:
             with self._lock:
                 opened = self._opened
-                if opened is not None and not _is_full(opened, groups):
-                    if opened.state == self._state() or (self._opening.locked() and not is_patient):
-                        self._limit(opened, groups)
-                        opened.users += 1
-                        return opened
+                may_be_old = self._opening.locked() and not is_patient
+                is_fit = opened is not None and not _is_full(opened, groups)
+                if opened is not None and is_fit and (opened.state == self._state() or may_be_old):
+                    self._limit(opened, groups)
+                    opened.users += 1
+                    return opened
             with self._opening:
                 self._open_if_changed(groups)
 

@@ -13,7 +13,9 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from gpulake import __version__
 from gpulake.lake import Lake
+from gpulake.show.web import actions as acting
 from gpulake.show.web import api, events, html, login, metrics, sql
+from gpulake.show.web.actions import Actions
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.errors import add_errors
 from gpulake.show.web.guard import Guard, Guarded
@@ -24,7 +26,7 @@ FOR_EVER = "public, max-age=31536000, immutable"
 LEAST_ZIPPED_BYTES = 1_000
 
 
-def create_app(lake: Lake, guard: Guard | None = None) -> FastAPI:
+def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
     """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
     live = events.Events(answers.snapshots, has_new_build=Warming(answers).begin)
@@ -49,6 +51,7 @@ def create_app(lake: Lake, guard: Guard | None = None) -> FastAPI:
     requests = metrics.Requests()
     app.add_middleware(metrics.Measured, requests=requests)
     app.state.events = live
+    app.state.actions = actions
     add_errors(app)
     _add_static(app)
     app.include_router(login.router(guard))
@@ -56,6 +59,7 @@ def create_app(lake: Lake, guard: Guard | None = None) -> FastAPI:
     app.include_router(metrics.router(answers, live, requests))
     app.include_router(sql.router(lake))
     app.include_router(api.router(answers))
+    app.include_router(acting.router(answers, actions))
     app.include_router(html.router(answers))
     return app
 

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
 from gpulake.show.web import cells
+from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import PREFIX, plain, viewer_of
 from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
@@ -99,7 +100,11 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
             if panel.draw and answer.rows:
                 content["figure"] = panel.draw(answer.rows)
             name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
-            return environment().get_template(name).render(**content, api=PREFIX, viewer=viewer)
+            return (
+                environment()
+                .get_template(name)
+                .render(**content, api=PREFIX, viewer=viewer, may_act=may_act(request), allowed=ALLOWED)
+            )
 
         key = (answers.version(question), asked.key, tuple(given.items()))
         return answers.rendered.respond(request, key, viewer, "text/html; charset=utf-8", rendered)

@@ -125,6 +125,37 @@ document.addEventListener("visibilitychange", () => (document.hidden ? pause() :
 window.addEventListener("pagehide", pause);
 window.addEventListener("pageshow", (event) => event.persisted && listen());
 
+// Actions: a form is sent as JSON, which no other site can; then every panel shows what has become of it.
+async function act(form) {
+  const body = {};
+  for (const field of form.querySelectorAll("input[name]")) {
+    if (field.type === "checkbox") body[field.name] = field.checked;
+    else if (field.value) body[field.name] = field.type === "datetime-local" ? new Date(field.value).toISOString() : field.value;
+  }
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    const headers = {"Content-Type": "application/json", Accept: "application/json"};
+    const response = await fetch(form.dataset.action, {method: "POST", headers, body: JSON.stringify(body)});
+    if (!response.ok) {
+      const {error, hint} = await response.json();
+      form.querySelector("output").textContent = hint ? `${error}; ${hint}` : error;
+    } else {
+      document.activeElement?.blur();
+      await fillAll();
+    }
+  } catch {
+    form.querySelector("output").textContent = "The server does not answer.";
+  }
+  button.disabled = false;
+}
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form.act")) return;
+  event.preventDefault();
+  act(event.target);
+});
+
 theme(localStorage.getItem("theme"));
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("theme")?.addEventListener("click", () => {
