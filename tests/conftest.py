@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,21 @@ def built_lake(shared_lake: Config, config: Config) -> Config:
     """A copy of it, for tests that write."""
     shutil.copytree(shared_lake.lake, config.lake)
     return config
+
+
+@pytest.fixture(scope="session")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """A lake of everything that the dashboard shows, for tests that only read."""
+    from show.web.lakes import rich_lake
+
+    return rich_lake(tmp_path_factory.mktemp("rich"))
+
+
+@pytest.fixture
+def rich_copy(rich: Config, tmp_path: Path) -> Config:
+    """A copy of it, for tests that write."""
+    shutil.copytree(rich.lake, tmp_path / "rich" / "lake")
+    return replace(rich, lake=tmp_path / "rich" / "lake")
 
 
 @pytest.fixture
