@@ -150,7 +150,8 @@ class Answers:
 
 
 def _weight(answer: Answer) -> int:
-    return 1 + len(answer.rows) * len(answer.columns)
+    lists = sum(len(value) for row in answer.rows for value in row.values() if isinstance(value, list))
+    return 1 + len(answer.rows) * len(answer.columns) + lists
 
 
 def _order(asked: Asked, columns: list[str] | None) -> str:

@@ -18,7 +18,7 @@ from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import PREFIX, plain, viewer_of
-from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
+from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
 from gpulake.show.web.viewers import SESSION, Viewer
@@ -39,6 +39,7 @@ def environment() -> Environment:
         cell=cells.cell, heading=cells.heading, link=cells.link, as_query=as_query, version=__version__, asset=asset
     )
     found.filters["embedded"] = embedded
+    found.filters["under"] = under
     return found
 
 
