@@ -124,7 +124,7 @@ class Answers:
             schema = None
             if asked.sort or asked.question.details:
                 schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
-            order = _order(asked, schema.names if asked.sort else None)
+            order = _order(asked, None if schema is None else schema.names)
             page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
             query = f"SELECT * FROM ({inner}) ORDER BY {order} {page}"
             found = asked.question.found(asked.given)

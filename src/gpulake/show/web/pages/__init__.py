@@ -22,8 +22,9 @@ class Panel:
     """What one question looks like.
 
     tiles: each row a number, with columns `label`, `value` (already as text, or a number) and, if it has them, `unit`,
-    `note`, `level` (good, bad, soft) and `link`. table: rows and columns. figure: `draw` makes a Plotly figure of rows.
-    list: each row a sentence, with columns `headline` and, if it has them, `detail`, `level`, `link`, `at`.
+    `words` (in place of the value), `note`, `level` (good, bad, soft) and `link`. table: rows and columns.
+    figure: `draw` makes a Plotly figure of rows. list: each row a sentence, with columns `headline` and, if it has
+    them, `detail`, `level`, `link`, `at`.
     Or a template of its own, in templates/panels/, that gets `answer`, `panel` and `given`.
     """
 
