@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpulake.core.tables import bronze_tables, written_tables
+from gpulake.lake.engine import lake_errors
+from gpulake.lake.limits import limit
 from gpulake.lake.store import JOURNAL, Lake, Reader
 from gpulake.lake.views import LANDED
 
 SEARCH_PATH = f"lake.main,{LANDED}.main"
+MOST_CATALOGUES = 64
 NAMES = """
 SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal
 UNION SELECT view_name FROM duckdb_views() WHERE NOT internal
@@ -25,6 +28,7 @@ class _Opened:
     reader: Reader
     closing: ExitStack
     tables: frozenset[str]
+    catalogues: dict[frozenset[str], str] = field(default_factory=dict)  # of views, by the groups that they show
     users: int = 0
     is_stale: bool = False
 
@@ -39,12 +43,14 @@ class Snapshots:
     _opened: _Opened | None = None
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        opened = self._enter()
+    def reading(self, groups: frozenset[str] | None = None) -> Iterator[Reader]:
+        """All rows, or those that somebody of these groups may see."""
+        opened = self._enter(groups)
         try:
             cursor = opened.reader.connection.cursor()
-            # A cursor does not look where its connection does.
-            cursor.execute(f"SET search_path = '{SEARCH_PATH}'")
+            # A cursor does not look where its connection does. Who is limited finds nothing beside the limits.
+            path = SEARCH_PATH if groups is None else f"{opened.catalogues[groups]}.main"
+            cursor.execute(f"SET search_path = '{path}'")
             try:
                 yield Reader(cursor)
             finally:
@@ -78,22 +84,31 @@ class Snapshots:
                 self._retire(self._opened)
             self._opened = None
 
-    def _enter(self, is_patient: bool = False) -> _Opened:
+    def _enter(self, groups: frozenset[str] | None = None, is_patient: bool = False) -> _Opened:
         """Who comes first after a change opens the lake anew; others go on with what is open, but for patient ones."""
         while True:
             with self._lock:
-                state = self._state()
                 opened = self._opened
-                is_current = opened is not None and opened.state == state
-                if opened is not None and (is_current or (self._opening.locked() and not is_patient)):
+                may_be_old = self._opening.locked() and not is_patient
+                is_fit = opened is not None and not _is_full(opened, groups)
+                if opened is not None and is_fit and (opened.state == self._state() or may_be_old):
+                    self._limit(opened, groups)
                     opened.users += 1
                     return opened
             with self._opening:
-                self._open_if_changed()
+                self._open_if_changed(groups)
 
-    def _open_if_changed(self) -> None:
+    def _limit(self, opened: _Opened, groups: frozenset[str] | None) -> None:
+        if groups is None or groups in opened.catalogues:
+            return
+        catalogue = f"own_{len(opened.catalogues)}"
+        with lake_errors(f"opening the lake at {self.lake.root}"):
+            limit(opened.reader.connection, catalogue, groups)
+        opened.catalogues[groups] = catalogue
+
+    def _open_if_changed(self, groups: frozenset[str] | None) -> None:
         state = self._state()
-        if self._opened is not None and self._opened.state == state:
+        if self._opened is not None and self._opened.state == state and not _is_full(self._opened, groups):
             return
         fresh = self._open(state)
         with self._lock:
@@ -125,6 +140,11 @@ class Snapshots:
         landed = max((_changed(log) for log in (*logs, self.lake.quarantine.folder / "_delta_log")), default=0)
         journals = tuple(file for file in JOURNAL.values() if (self.lake.root / file).exists())
         return (current.name if current else None, landed, journals)
+
+
+def _is_full(opened: _Opened, groups: frozenset[str] | None) -> bool:
+    """Too many sets of groups were asked for: all are forgotten with their connection, and made anew when needed."""
+    return groups is not None and groups not in opened.catalogues and len(opened.catalogues) >= MOST_CATALOGUES
 
 
 def _journal_of(table: str) -> str | None:

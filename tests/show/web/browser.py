@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
 
 from gpulake.core.config import Config
 from gpulake.flow.serving import application
@@ -45,16 +45,19 @@ class Seen:
         if response.status >= 400:
             self.faults.append(f"{response.status} {response.url}")
 
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.faults.append(f"asked {request.url}")
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(message.text)
+
     def watch(self) -> Seen:
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.faults.append(said.text))
+        self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("response", self._answered)
-        self.page.on(
-            "request",
-            lambda asked: (
-                None if asked.url.startswith((self.url, "data:", "blob:")) else self.faults.append(f"asked {asked.url}")
-            ),
-        )
+        self.page.on("request", self._asked)
         return self
 
 
@@ -64,6 +67,7 @@ def serving(config: Config) -> Iterator[str]:
     app = application(Lake(config))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen(100)  # who comes before the server is ready waits
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=5))
         app.state.events.is_stopping = lambda: server.should_exit
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

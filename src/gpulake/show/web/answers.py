@@ -106,7 +106,7 @@ class Answers:
         missing = self._missing(asked.question)
         if missing:
             raise UsageError(f"no build has made {', '.join(missing)} yet", "run: gpulake build")
-        with self.snapshots.reading() as reader:
+        with self.snapshots.reading(asked.viewer.groups) as reader:
             query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked, None)}"
             schema = reader.query(f"SELECT * FROM ({query}) LIMIT 0", **asked.given).schema
             yield schema, reader.stream(query, BATCH_ROWS, **asked.given)
@@ -118,20 +118,26 @@ class Answers:
         missing = self._missing(asked.question)
         if missing:
             return Answer(asked.question, (), (), 0, "", missing)
-        with self._turns, self.snapshots.reading() as reader:
+        with self._turns, self.snapshots.reading(asked.viewer.groups) as reader:
             # Its parts are ours; what people give is bound, and a column to sort by is one of the answer's.
             inner = asked.question.query(asked.given)
-            names = None
-            if asked.sort:
-                names = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema.names
-            order = _order(asked, names)
+            schema = None
+            if asked.sort or asked.question.details:
+                schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
+            order = _order(asked, None if schema is None else schema.names)
             page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
-            rows = reader.query(f"SELECT * FROM ({inner}) ORDER BY {order} {page}", **asked.given)
+            query = f"SELECT * FROM ({inner}) ORDER BY {order} {page}"
+            found = asked.question.found(asked.given)
+            if asked.question.details:
+                known = reader.query(f"SELECT * FROM ({found}) LIMIT 0", **asked.given).schema.names
+                if not asked.sort or asked.sort.removeprefix("-") in known:
+                    query = asked.question.page(asked.given, order, page)
+            rows = reader.query(query, **asked.given)
             total = asked.offset + rows.num_rows
             if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
-                (count,) = reader.query(f"SELECT count(*) AS n FROM ({inner})", **asked.given).to_pylist()
+                (count,) = reader.query(f"SELECT count(*) AS n FROM ({found})", **asked.given).to_pylist()
                 total = count["n"]
-        columns = tuple((column.name, _kind(column.type)) for column in rows.schema)
+        columns = tuple((column.name, kind_of(column.type)) for column in (rows.schema if schema is None else schema))
         return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
 
     def _keep(self, key: tuple[object, ...], answer: Answer) -> None:
@@ -144,7 +150,8 @@ class Answers:
 
 
 def _weight(answer: Answer) -> int:
-    return 1 + len(answer.rows) * len(answer.columns)
+    lists = sum(len(value) for row in answer.rows for value in row.values() if isinstance(value, list))
+    return 1 + len(answer.rows) * len(answer.columns) + lists
 
 
 def _order(asked: Asked, columns: list[str] | None) -> str:
@@ -157,7 +164,7 @@ def _order(asked: Asked, columns: list[str] | None) -> str:
     return f"{quoted} {'DESC' if asked.sort.startswith('-') else 'ASC'} NULLS LAST, {asked.question.order}"
 
 
-def _kind(kind: pa.DataType) -> str:
+def kind_of(kind: pa.DataType) -> str:
     if pa.types.is_boolean(kind):
         return "flag"
     if pa.types.is_integer(kind):

@@ -18,10 +18,10 @@ from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import PREFIX, plain, viewer_of
-from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
+from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
-from gpulake.show.web.viewers import Viewer
+from gpulake.show.web.viewers import SESSION, Viewer
 
 _NOBODY = Viewer("nobody")
 CHOICES = """
@@ -39,6 +39,7 @@ def environment() -> Environment:
         cell=cells.cell, heading=cells.heading, link=cells.link, as_query=as_query, version=__version__, asset=asset
     )
     found.filters["embedded"] = embedded
+    found.filters["under"] = under
     return found
 
 
@@ -144,6 +145,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
             pages=pages(),
             api=PREFIX,
             viewer=viewer_of(request),
+            has_session=SESSION in request.cookies,
             choices=_choices(answers),
             path=request.url.path,
             token=request.app.state.events.token,

@@ -100,7 +100,7 @@ PAGES = (
                 "diagnosis",
                 "Diagnosis",
                 "incident_diagnoses",
-                show="evidence.html",
+                show="diagnoses.html",
                 is_wide=True,
                 limit=3,
                 empty="No log of it was diagnosed: gpulake diagnose LOG --job JOB",

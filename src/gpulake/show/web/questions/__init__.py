@@ -40,6 +40,9 @@ class Question:
     """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
 
     {days:began,ended}: what lasted from one time to another and was there on at least one of the days.
+
+    With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each. Where
+    there are a million rows, what a page does not show is then neither joined nor summed.
     """
 
     name: str  # its place in the API, and in URLs
@@ -48,6 +51,7 @@ class Question:
     order: str  # the terms of its ORDER BY: the same question has the same answer
     options: tuple[Option, ...] = ()
     about: str = ""  # definitions and units, for people
+    details: str = ""
 
     @cached_property
     def filters(self) -> frozenset[str]:
@@ -56,12 +60,22 @@ class Question:
     @cached_property
     def tables(self) -> frozenset[str]:
         """Those of the lake that it reads."""
-        named = set(_TABLE.findall(self.sql))
+        named = set(_TABLE.findall(f"{self.sql} {self.details}"))
         ours = set(written_tables()) | set(bronze_tables())
         return frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
     def query(self, given: Mapping[str, Value]) -> str:
         """Its SQL under the filters that were given. Their values are bound, never written."""
+        found = self.found(given)
+        return f"WITH page AS ({found}) {self.details}" if self.details else found
+
+    def page(self, given: Mapping[str, Value], order: str, rows: str) -> str:
+        """The same, of some rows alone, which are chosen before they are completed."""
+        chosen = f"SELECT * FROM ({self.found(given)}) ORDER BY {order} {rows}"
+        return f"WITH page AS MATERIALIZED ({chosen}) SELECT * FROM ({self.details}) ORDER BY {order}"
+
+    def found(self, given: Mapping[str, Value]) -> str:
+        """What tells which rows there are, and how many."""
 
         def condition(found: re.Match[str]) -> str:
             kind, column = found[1], found[2] or _COLUMN[found[1]]

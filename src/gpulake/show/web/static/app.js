@@ -25,9 +25,7 @@ function draw(section) {
   if (!leadsTo) return;
   place.classList.add("leads");
   place.on("plotly_click", (event) => {
-    const point = event.points[0];
-    const values = {x: point.x, y: point.y, name: point.data.name, custom: point.customdata};
-    location.href = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
+    location.href = target(leadsTo, event.points[0]);
   });
 }
 
@@ -37,6 +35,21 @@ function isInUse(section) {
   if (!section.contains(active) || !active.matches("input, textarea, select")) return false;
   section.addEventListener("focusout", () => fill(section), {once: true});
   return true;
+}
+
+// Where a point leads, under the filters of this page. {custom} is what the point carries, or its row of a heat map;
+// of a list, {custom0} is the first. {day} is the day of its x.
+function target(leadsTo, point) {
+  const custom = point.customdata ?? point.data.meta?.rows?.[point.pointNumber?.[0]];
+  const values = {x: point.x, y: point.y, name: point.data.name, custom, day: String(point.x).slice(0, 10)};
+  if (Array.isArray(custom)) custom.forEach((value, at) => { values[`custom${at}`] = value; });
+  const path = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
+  const url = new URL(path, location.origin);
+  const here = new URLSearchParams(location.search);
+  for (const name of ["from", "to", "cluster", "gpu_type"]) {
+    if (here.get(name) && !url.searchParams.has(name)) url.searchParams.set(name, here.get(name));
+  }
+  return url.pathname + url.search;
 }
 
 async function fill(section) {
