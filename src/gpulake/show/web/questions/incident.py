@@ -69,7 +69,8 @@ FROM (SELECT unnest(from_json(members, '{_MEMBERS}')) AS seen FROM incidents WHE
         title="Diagnoses of an incident, the last one first",
         sql=f"""
 SELECT diagnosed_at, diagnosis_id, verdict, category, reason, cause, remedy, action, action_why,
-    confidence AS confidence_ratio, method, rule, log, run, runs, rank, node, cluster_id, job_id, began_at, ended_at, gpu_hours_lost, lines_read, lines_kept,
+    confidence AS confidence_ratio, method, rule,
+    log, run, runs, rank, node, cluster_id, job_id, began_at, ended_at, gpu_hours_lost, lines_read, lines_kept,
     from_json(evidence, '{_QUOTES}') AS evidence, from_json(symptoms, '{_QUOTES}') AS symptoms,
     from_json(telemetry, '["VARCHAR"]') AS telemetry
 FROM diagnoses WHERE {_OWN}
