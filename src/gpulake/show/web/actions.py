@@ -145,7 +145,7 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         if _state(answers, viewer, incident_id) is None:
             raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
         said: dict[str, Any] = body.model_dump()
-        # What no journal keeps, such as half a character, is replaced.
+        # What steers a terminal is replaced: a note is printed, too.
         change = Change(incident_id, viewer.name, **{**said, "note": label(said["note"])})
         do: Do = getattr(actions, verb)
         try:
