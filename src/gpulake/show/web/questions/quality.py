@@ -7,7 +7,8 @@ from gpulake.show.web.questions import Option, Question
 STATUS = Option("status", "of a test", choices=("pass", "warn", "fail"))
 STEP_STATUS = Option("status", "of a step", choices=("succeeded", "failed", "skipped"))
 # A reason quotes what did not parse: without it many rows have the same one.
-SHAPE = """regexp_replace(regexp_replace(reason, '(?s)string ".*" to', 'string … to'), '(?s)is ''.*''', 'is …')"""
+SHAPE = """regexp_replace(
+    regexp_replace(reason, '(?s)string ".*" to', 'string … to'), '(?s) is .*, which is not', ' is …, which is not')"""
 TABLE = Option("table", "a bronze table")
 REASON = Option("reason", "why rows did not parse")
 
