@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from gpulake.core.incidents import Incident, acknowledged, confirmed, muted, resolved
@@ -52,7 +52,8 @@ def _history(chance: random.Random, number: int) -> list[Incident]:
         members=(seen,),
     )
     history = [first]
-    for change in chance.sample([acknowledged, muted, resolved, confirmed], chance.randrange(4)):
+    changes: list[Callable[..., Incident]] = [acknowledged, muted, resolved, confirmed]
+    for change in chance.sample(changes, chance.randrange(4)):
         if history[-1].state == "resolved":
             break
         if change is acknowledged and history[-1].state == "acknowledged":

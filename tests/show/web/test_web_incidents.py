@@ -26,7 +26,7 @@ from gpulake.show.web.pages import pages
 from show.web.journals import FIRST, FORMULA, HOSTILE, chosen, days_of, scatter
 from show.web.lakes import NOW
 
-FILTERS = (
+FILTERS: tuple[dict[str, str], ...] = (
     {},
     {"from": "2026-03-03", "to": "2026-03-05"},
     {"to": "2026-03-02"},
@@ -67,7 +67,7 @@ def test_tiles_count_incidents_as_they_stand(
 ) -> None:
     client, incidents = scattered
     here = list(chosen(incidents, **given))
-    states = Counter(one.state for one in here)
+    states = Counter(str(one.state) for one in here)
     critical = sum(one.state == "open" and one.severity == "critical" for one in here)
     expected = {
         **{state: states[state] for state in ("open", "acknowledged", "muted", "resolved")},
