@@ -123,7 +123,7 @@ PAGES = (
             Panel(
                 "similar", "Similar cases", "incident_similar", is_wide=True, limit=10, empty="None like it is known."
             ),
-            Panel("alerts", "Who was told", "incident_alerts", empty="Nobody was."),
+            Panel("alerts", "Who was told", "incident_alerts", is_wide=True, empty="Nobody was."),
         ),
     ),
 )
