@@ -12,9 +12,18 @@ from gpulake.cli._options import lake_option, settings
 @click.command()
 @lake_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="Port to listen on.")
-def command(lake: Path | None, host: str, port: int) -> None:
+@click.option(
+    "--port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes one that is free.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
+def command(lake: Path | None, host: str, port: int, is_opened: bool) -> None:
     """Open the dashboard of a lake for browsers.
+
+    On an address that others can reach it starts with logins alone: tokens in GPULAKE_SERVE_TOKENS, or a reverse proxy.
 
     \b
     Example:  gpulake serve --lake demo/lake
@@ -22,4 +31,12 @@ def command(lake: Path | None, host: str, port: int) -> None:
     from gpulake.flow import Flow
     from gpulake.flow.serving import serve
 
-    serve(Flow(settings(lake=lake)).lake, host, port)
+    def started(url: str) -> None:
+        click.echo(url)
+        click.echo("stop it with Ctrl-C", err=True)
+        if is_opened:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    serve(Flow(settings(lake=lake)).lake, host, port, started)

@@ -18,6 +18,7 @@ from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.judging import KEY_VARIABLE, Judge
 from gpulake.core.placeholders import check_command
 from gpulake.core.recovering import Recoveries
+from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
@@ -26,7 +27,10 @@ LAKE_MARKER = "gpulake.json"  # the file that makes a folder a lake
 ENVIRONMENT_PREFIX = "GPULAKE_"
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
-OTHER_VARIABLES = {"GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE", KEY_VARIABLE}
+OTHER_VARIABLES = {
+    *("GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"),
+    *(KEY_VARIABLE, TOKENS_VARIABLE, PROXY_VARIABLE),
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Config:
     judge: Judge = field(default_factory=Judge)
     incidents: Incidents = field(default_factory=Incidents)
     alerts: Alerts = field(default_factory=Alerts)
+    serve: Serve = field(default_factory=Serve)
 
     @property
     def has_lake(self) -> bool:

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpulake.core.tables import bronze_tables, written_tables
+from gpulake.lake.engine import lake_errors
+from gpulake.lake.limits import limit
 from gpulake.lake.store import JOURNAL, Lake, Reader
 from gpulake.lake.views import LANDED
 
 SEARCH_PATH = f"lake.main,{LANDED}.main"
+MOST_CATALOGUES = 64
 NAMES = """
 SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal
 UNION SELECT view_name FROM duckdb_views() WHERE NOT internal
@@ -25,6 +28,7 @@ class _Opened:
     reader: Reader
     closing: ExitStack
     tables: frozenset[str]
+    catalogues: dict[frozenset[str], str] = field(default_factory=dict)  # of views, by the groups that they show
     users: int = 0
     is_stale: bool = False
 
@@ -35,15 +39,18 @@ class Snapshots:
 
     lake: Lake
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _opening: threading.Lock = field(default_factory=threading.Lock)
     _opened: _Opened | None = None
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        opened = self._enter()
+    def reading(self, groups: frozenset[str] | None = None) -> Iterator[Reader]:
+        """All rows, or those that somebody of these groups may see."""
+        opened = self._enter(groups)
         try:
             cursor = opened.reader.connection.cursor()
-            # A cursor does not look where its connection does.
-            cursor.execute(f"SET search_path = '{SEARCH_PATH}'")
+            # A cursor does not look where its connection does. Who is limited finds nothing beside the limits.
+            path = SEARCH_PATH if groups is None else f"{opened.catalogues[groups]}.main"
+            cursor.execute(f"SET search_path = '{path}'")
             try:
                 yield Reader(cursor)
             finally:
@@ -58,11 +65,18 @@ class Snapshots:
         return opened.tables
 
     def version(self, tables: Collection[str]) -> str:
-        """Changes whenever rows of these tables do; those of a build never do."""
-        lasting = self._state()
+        """Changes whenever rows of these tables do, as readers see them; those of a build never do."""
+        opened = self._enter()
+        self._leave(opened)
         journals = sorted({_journal_of(table) for table in tables} - {None})  # type: ignore[type-var]
-        parts = [str(lasting), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
+        parts = [str(opened.state), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
         return "|".join(parts)
+
+    def refresh(self) -> tuple[str, str]:
+        """What readers see from now on is what there is now: its build, and the version of everything."""
+        opened = self._enter(is_patient=True)
+        self._leave(opened)
+        return str(opened.state), self.version(JOURNAL)
 
     def close(self) -> None:
         with self._lock:
@@ -70,16 +84,37 @@ class Snapshots:
                 self._retire(self._opened)
             self._opened = None
 
-    def _enter(self) -> _Opened:
+    def _enter(self, groups: frozenset[str] | None = None, is_patient: bool = False) -> _Opened:
+        """Who comes first after a change opens the lake anew; others go on with what is open, but for patient ones."""
+        while True:
+            with self._lock:
+                opened = self._opened
+                may_be_old = self._opening.locked() and not is_patient
+                is_fit = opened is not None and not _is_full(opened, groups)
+                if opened is not None and is_fit and (opened.state == self._state() or may_be_old):
+                    self._limit(opened, groups)
+                    opened.users += 1
+                    return opened
+            with self._opening:
+                self._open_if_changed(groups)
+
+    def _limit(self, opened: _Opened, groups: frozenset[str] | None) -> None:
+        if groups is None or groups in opened.catalogues:
+            return
+        catalogue = f"own_{len(opened.catalogues)}"
+        with lake_errors(f"opening the lake at {self.lake.root}"):
+            limit(opened.reader.connection, catalogue, groups)
+        opened.catalogues[groups] = catalogue
+
+    def _open_if_changed(self, groups: frozenset[str] | None) -> None:
+        state = self._state()
+        if self._opened is not None and self._opened.state == state and not _is_full(self._opened, groups):
+            return
+        fresh = self._open(state)
         with self._lock:
-            state = self._state()
-            if self._opened is None or self._opened.state != state:
-                fresh = self._open(state)
-                if self._opened:
-                    self._retire(self._opened)
-                self._opened = fresh
-            self._opened.users += 1
-            return self._opened
+            if self._opened:
+                self._retire(self._opened)
+            self._opened = fresh
 
     def _leave(self, opened: _Opened) -> None:
         with self._lock:
@@ -105,6 +140,11 @@ class Snapshots:
         landed = max((_changed(log) for log in (*logs, self.lake.quarantine.folder / "_delta_log")), default=0)
         journals = tuple(file for file in JOURNAL.values() if (self.lake.root / file).exists())
         return (current.name if current else None, landed, journals)
+
+
+def _is_full(opened: _Opened, groups: frozenset[str] | None) -> bool:
+    """Too many sets of groups were asked for: all are forgotten with their connection, and made anew when needed."""
+    return groups is not None and groups not in opened.catalogues and len(opened.catalogues) >= MOST_CATALOGUES
 
 
 def _journal_of(table: str) -> str | None:

@@ -226,11 +226,13 @@ class Lake:
     # Reading
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def reading(self, may_spill: bool = True) -> Iterator[Reader]:
         """The last complete build, bronze and the journal, read-only."""
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging.
         with self.connect(Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}") as connection:
             with lake_errors(f"opening the lake at {self.root}"):
+                if not may_spill:
+                    connection.execute("SET temp_directory = ''")
                 files = self.attach_landed(connection)
                 self._attach_build(connection)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.
@@ -348,6 +350,15 @@ class Reader:
         """Rows that its queries can read beside the lake's. Nobody else sees them, and they go with the reader."""
         self.connection.register(table, rows)
 
+    def first(self, query: str, rows: int) -> pa.Table:
+        """So many of its rows: the rest is not worked out."""
+        with self._asking(query, {}):
+            found, batches, count = self.connection.execute(query).to_arrow_reader(2_000), [], 0
+            while count < rows and (batch := next(found, None)) is not None:
+                batches.append(batch)
+                count += batch.num_rows
+            return pa.Table.from_batches(batches, found.schema).slice(0, rows)
+
     @contextmanager
     def _asking(self, query: str, values: dict[str, Value]) -> Iterator[None]:
         try:
@@ -360,5 +371,5 @@ class Reader:
             if statements[0].type != duckdb.StatementType.SELECT:
                 raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
             yield
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException) as error:
             raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error

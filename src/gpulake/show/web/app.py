@@ -1,49 +1,40 @@
-"""The application: what answers requests, and what it says when it cannot."""
+"""The application: what answers requests."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from gpulake import __version__
-from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.lake import Lake
-from gpulake.show.web import api, html
+from gpulake.show.web import actions as acting
+from gpulake.show.web import api, events, html, login, metrics, sql
+from gpulake.show.web.actions import Actions
 from gpulake.show.web.answers import Answers
-from gpulake.show.web.viewers import LOCAL
+from gpulake.show.web.errors import add_errors
+from gpulake.show.web.guard import Guard, Guarded
+from gpulake.show.web.warming import Warming
 
-# Scripts and data come from here alone. Plotly sets styles on what it draws.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 STATIC = {"app.css": "text/css", "app.js": "text/javascript", "plotly.js": "text/javascript"}
 FOR_EVER = "public, max-age=31536000, immutable"
 LEAST_ZIPPED_BYTES = 1_000
 
 
-def create_app(lake: Lake) -> FastAPI:
-    answers = Answers(lake)
+def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
+    """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
+    answers, guard = Answers(lake), guard or Guard(lake.config.serve)
+    live = events.Events(answers.snapshots, has_new_build=Warming(answers).begin)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with live.watching():
+            yield
         answers.snapshots.close()
 
     app = FastAPI(
@@ -56,19 +47,19 @@ def create_app(lake: Lake) -> FastAPI:
         lifespan=lifespan,
     )
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_ZIPPED_BYTES)
-
-    @app.middleware("http")
-    async def guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        request.state.viewer = LOCAL
-        response = await call_next(request)
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
-
-    _add_errors(app)
+    app.add_middleware(Guarded, guard=guard)
+    requests = metrics.Requests()
+    app.add_middleware(metrics.Measured, requests=requests)
+    app.state.events = live
+    app.state.actions = actions
+    add_errors(app)
     _add_static(app)
+    app.include_router(login.router(guard))
+    app.include_router(events.router(live))
+    app.include_router(metrics.router(answers, live, requests))
+    app.include_router(sql.router(lake))
     app.include_router(api.router(answers))
+    app.include_router(acting.router(answers, actions))
     app.include_router(html.router(answers))
     return app
 
@@ -88,29 +79,3 @@ def _add_static(app: FastAPI) -> None:
 @cache
 def _zipped(name: str) -> bytes:
     return gzip.compress(html.static_file(name), 6)
-
-
-def _add_errors(app: FastAPI) -> None:
-    @app.exception_handler(GpulakeError)
-    async def ours(request: Request, error: GpulakeError) -> Response:
-        return told(request, 400 if isinstance(error, UsageError) else 503, error.message, error.hint)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        words = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
-        return told(request, 422, words, f"see {api.PREFIX}/openapi.json")
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
-        hint = "start at /" if error.status_code == 404 else ""
-        return told(request, error.status_code, str(error.detail), hint, error.headers)
-
-
-def told(request: Request, status: int, message: str, hint: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as the asker reads: JSON for machines, a page or a piece of one for people."""
-    path = request.url.path
-    if path.startswith("/api/"):
-        return JSONResponse({"error": message, "hint": hint}, status, headers)
-    template = "panels/error.html" if path.startswith("/panels/") else "error.html"
-    text = html.environment().get_template(template).render(message=message, hint=hint, status=status)
-    return HTMLResponse(text, status, headers)

@@ -103,6 +103,11 @@ def carried(target: str, given: Mapping[str, Value]) -> str:
     return f"{path}?{'&'.join(part for part in (own, rest) if part)}" if own or rest else path
 
 
+def under(link: str, given: Mapping[str, Value]) -> str:
+    """A link of ours, under the filters of a page where it does not name them itself."""
+    return carried(link, {option.name: given.get(option.name) for option in FILTERS})
+
+
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="at most so many rows")]
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="without so many of the first rows")]
 Sort = Annotated[

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-Role = Literal["viewer", "operator"]
+from gpulake.core.serving import Role, Serve
+
+SESSION = "gpulake_session"  # the cookie of who logged in
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,16 @@ class Viewer:
     def is_operator(self) -> bool:
         return self.role == "operator"
 
+    @property
+    def is_limited(self) -> bool:
+        return self.groups is not None
+
 
 # Who sits at the machine itself and set up no logins.
 LOCAL = Viewer("local", "operator")
+
+
+def viewer_named(name: str, settings: Serve, told: frozenset[str] | None = None) -> Viewer:
+    """Somebody by their name. Their table says whose rows they see; without one, what the proxy told does."""
+    groups = settings.groups_of(name) if name in settings.users else told
+    return Viewer(name, settings.role_of(name), groups)

@@ -35,9 +35,10 @@ class Panel:
     about: str = ""  # what the numbers are, with their units
     draw: Draw | None = None
     given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
-    limit: int = 20
+    limit: int = 20  # of a panel may be more than a URL can ask for
     is_wide: bool = False
-    # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted.
+    # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted,
+    # {custom0} the first of a list, {day} the day of x. The page's filters go along, where it does not name them.
     leads_to: str = ""
     empty: str = "Nothing here for these filters."  # and what to do about it
 

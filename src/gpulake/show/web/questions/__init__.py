@@ -30,7 +30,7 @@ KEPT = """concat_ws(
     'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
     'gpu_type=' || url_encode(getvariable('gpu_type')::VARCHAR)
 )"""
-_FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
+_FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+)(?:,([\w.\"]+))?)?\}")
 _CLAUSE = re.compile(r"\[\[(\w+)\s(.*?)\]\]", re.DOTALL)
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
@@ -59,6 +59,8 @@ class Computed:
 @dataclass(frozen=True)
 class Question:
     """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
+
+    {days:began,ended}: what lasted from one time to another and was there on at least one of the days.
 
     What stands in [[name ...]] is there only where that value was given: what is not asked for costs nothing.
 
@@ -107,6 +109,8 @@ class Question:
             if kind != "days":
                 return f"{column} = getvariable('{kind}')" if given.get(kind) is not None else "true"
             begin = f"{column} >= getvariable('from')::DATE" if given.get("from") is not None else "true"
+            if found[3] and begin != "true":
+                begin = f"({begin} OR {found[3]} > getvariable('from')::DATE)"
             end = f"{column} < getvariable('to')::DATE + 1" if given.get("to") is not None else "true"
             return f"({begin} AND {end})"
 

@@ -1,0 +1,67 @@
+"""What the dashboard says when it cannot answer, and the headers that every answer has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.exceptions import HTTPException
+
+from gpulake.core.errors import GpulakeError, UsageError
+from gpulake.show.web import html
+from gpulake.show.web.api import PREFIX
+
+# Scripts and data come from here alone. Plotly sets styles on what it draws.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+_LOG = logging.getLogger(__name__)
+
+
+def add_errors(app: FastAPI) -> None:
+    @app.exception_handler(GpulakeError)
+    async def ours(request: Request, error: GpulakeError) -> Response:
+        return told(request, 400 if isinstance(error, UsageError) else 503, error.message, error.hint)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        words = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
+        return told(request, 422, words, f"see {PREFIX}/openapi.json")
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        hint = "start at /" if error.status_code == 404 else ""
+        message: Any = error.detail
+        if isinstance(message, dict):
+            message, hint = message["error"], message["hint"]
+        return told(request, error.status_code, str(message), hint, error.headers)
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        # What went wrong inside is for the log alone: it may speak of others, or of this machine.
+        _LOG.error("unforeseen error path=%r", request.url.path, exc_info=error)
+        return told(request, 500, "the dashboard failed", "the server's log says how; please report it")
+
+
+def told(request: Request, status: int, message: str, hint: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An error as the asker reads: JSON for machines, a page or a piece of one for people."""
+    path, every = request.url.path, {**HEADERS, "Cache-Control": "no-store", **(headers or {})}
+    if path.startswith("/api/"):
+        return JSONResponse({"error": message, "hint": hint}, status, every)
+    template = "panels/error.html" if path.startswith("/panels/") else "error.html"
+    text = html.environment().get_template(template).render(message=message, hint=hint, status=status)
+    return HTMLResponse(text, status, every)

@@ -1,0 +1,166 @@
+"""The guard: which requests are answered at all, and to whom."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpulake.core.serving import Serve
+from gpulake.show.web.errors import HEADERS, told
+from gpulake.show.web.sessions import Sessions, Tries, user_of
+from gpulake.show.web.viewers import LOCAL, SESSION, Viewer, viewer_named
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - what it is called, not what is listened on
+LOGIN = "/login"
+OPEN_PATHS = (LOGIN, "/static/")  # what nobody needs to log in for
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+MOST_NAME = 200  # characters of a user's or a group's name
+
+
+@dataclass
+class Guard:
+    """Who may ask, and under which names of this host. Without tokens and proxy everybody who gets here is local."""
+
+    settings: Serve = field(default_factory=Serve)
+    tokens: Mapping[str, str] = field(default_factory=dict)  # users by their token
+    proxy_secret: str = ""
+    hosts: frozenset[str] | None = None  # None: any, for who puts a check of their own before it
+    any_address: bool = False  # it is reached by every address of the machine
+    now: Callable[[], float] = time.monotonic
+    tries: Tries = field(default_factory=Tries)
+    sessions: Sessions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.settings.session_hours * 3600)
+
+    @property
+    def has_logins(self) -> bool:
+        return bool(self.tokens)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.tokens and not self.settings.proxy_header
+
+    def is_host(self, header: str) -> bool:
+        """Whether a browser means us: a name that somebody else pointed at our address is not ours."""
+        if self.hosts is None:
+            return True
+        try:
+            host = (urlsplit(f"//{header}").hostname or "").rstrip(".").lower()
+        except ValueError:
+            return False
+        return host in self.hosts or (self.any_address and _is_address(host))
+
+    def viewer(self, request: Request) -> Viewer | None:
+        if self.is_open:
+            return LOCAL
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and token:
+            user = user_of(token.strip(), self.tokens)
+            return viewer_named(user, self.settings) if user is not None else None
+        session = request.cookies.get(SESSION)
+        user = self.sessions.user(session, self.now()) if session else None
+        return viewer_named(user, self.settings) if user is not None else self._proxied(request)
+
+    def _proxied(self, request: Request) -> Viewer | None:
+        """Whom the reverse proxy let in. A header that came twice may be the client's own: nobody is believed then."""
+        settings = self.settings
+        if not settings.proxy_header or not self.is_from_proxy(request):
+            return None
+        name = _only(request.headers, settings.proxy_header)
+        if not name:
+            return None
+        if not settings.groups_header:
+            return viewer_named(name, settings)
+        groups = (_only(request.headers, settings.groups_header) or "").split(",")
+        return viewer_named(name, settings, frozenset(filter(None, map(str.strip, groups))))
+
+    def is_from_proxy(self, request: Request) -> bool:
+        address = request.client.host if request.client else ""
+        if not self.settings.trusts(address):
+            return False
+        given = request.headers.get("x-proxy-secret", "")
+        return not self.proxy_secret or secrets.compare_digest(given.encode(), self.proxy_secret.encode())
+
+    def is_https(self, request: Request) -> bool:
+        if self.settings.proxy_header and self.is_from_proxy(request):
+            return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
+        return request.url.scheme == "https"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The application behind the guard. Every answer has the headers that tell browsers to be careful."""
+
+    app: ASGIApp
+    guard: Guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in {**HEADERS, "Cache-Control": "no-store"}.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        request = Request(scope, receive)
+        refusal = self._refusal(request)
+        await (refusal or self.app)(scope, receive, sending)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host, path = request.headers.get("host", ""), request.url.path
+        if not self.guard.is_host(host):
+            hint = "add it to allowed_hosts in [serve] of gpulake.toml"
+            return told(request, 421, f"this dashboard is not called {host!r}", hint)
+        if request.method not in SAFE and not _is_own(request, host):
+            return told(request, 403, "another site sent this request", "send it from the dashboard's own pages")
+        viewer = self.guard.viewer(request)
+        if viewer is None and not path.startswith(OPEN_PATHS):
+            return self._stranger(request)
+        request.state.viewer = viewer or Viewer("nobody", groups=frozenset())
+        return None
+
+    def _stranger(self, request: Request) -> Response:
+        path, query = request.url.path, request.url.query
+        is_page = request.method == "GET" and not path.startswith(("/api/", "/panels/"))
+        if is_page and self.guard.has_logins and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"{LOGIN}?{urlencode({'next': f'{path}?{query}' if query else path})}", 303)
+        hint = "send a token as Authorization: Bearer, or log in at /login"
+        if not self.guard.has_logins:
+            hint = "come through the proxy that logs people in"
+        return told(request, 401, "nobody is logged in", hint, {"WWW-Authenticate": 'Bearer realm="gpulake"'})
+
+
+def _is_own(request: Request, host: str) -> bool:
+    """Browsers say from which site a form or a script sends; programs say nothing."""
+    origin = request.headers.get("origin")
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+
+
+def _only(headers: Headers, name: str) -> str | None:
+    values = headers.getlist(name)
+    value = values[0].strip() if len(values) == 1 else ""
+    return value if value and value.isprintable() and len(value) <= MOST_NAME * 50 else None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False

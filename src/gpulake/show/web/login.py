@@ -1,0 +1,99 @@
+"""Logging in with a token, and out."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from gpulake.show.web.errors import told
+from gpulake.show.web.guard import LOGIN, Guard
+from gpulake.show.web.html import environment
+from gpulake.show.web.sessions import user_of
+from gpulake.show.web.viewers import SESSION
+
+MOST_FORM = 10_000  # bytes
+
+
+def router(guard: Guard) -> APIRouter:
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get(LOGIN)
+    def form(goes_on: Annotated[str, Query(alias="next", max_length=2_000)] = "/") -> Response:
+        _check(guard)
+        return _page(local(goes_on))
+
+    @routes.post(LOGIN)
+    async def login(request: Request) -> Response:
+        _check(guard)
+        values = await _form(request)
+        address = _address(request, guard)
+        wait = guard.tries.wait_seconds(address, guard.now())
+        if wait:
+            seconds = math.ceil(wait)
+            headers = {"Retry-After": str(seconds)}
+            return told(request, 429, "too many tokens were wrong", f"try again in {seconds} seconds", headers)
+        goes_on = local(values.get("next", "/"))
+        user = user_of(values.get("token", "").strip(), guard.tokens)
+        if user is None:
+            guard.tries.fail(address, guard.now())
+            return _page(goes_on, "This token is not known.", 401)
+        response = RedirectResponse(goes_on, 303)
+        session = guard.sessions.begin(user, guard.now())
+        seconds = int(guard.sessions.seconds)
+        response.set_cookie(
+            SESSION, session, max_age=seconds, httponly=True, samesite="strict", secure=guard.is_https(request)
+        )
+        return response
+
+    @routes.post("/logout")
+    def logout(request: Request) -> Response:
+        guard.sessions.end(request.cookies.get(SESSION, ""))
+        response = RedirectResponse(LOGIN if guard.has_logins else "/", 303)
+        response.delete_cookie(SESSION, httponly=True, samesite="strict", secure=guard.is_https(request))
+        return response
+
+    return routes
+
+
+def local(path: str) -> str:
+    """A place on this site: where else a link wants to lead after the login is not gone to."""
+    if not path.startswith("/") or "\\" in path or not path.isprintable():
+        return "/"
+    parts = urlsplit(path)
+    return path if not parts.scheme and not parts.netloc and not path.startswith("//") else "/"
+
+
+def _check(guard: Guard) -> None:
+    if not guard.has_logins:
+        raise HTTPException(404, "nobody needs to log in here")
+
+
+def _page(goes_on: str, message: str = "", status: int = 200) -> Response:
+    text = environment().get_template("login.html").render(goes_on=goes_on, message=message)
+    return HTMLResponse(text, status)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a small form, without the package that reads large ones."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_FORM:
+            raise HTTPException(413, "this form is too large")
+    try:
+        fields = parse_qs(body.decode(), max_num_fields=10)
+    except ValueError:
+        raise HTTPException(400, "this is no form") from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _address(request: Request, guard: Guard) -> str:
+    """Of who tries. A proxy adds whom it speaks for at the end; what stands before it may be made up."""
+    forwarded = request.headers.get("x-forwarded-for", "")
+    if guard.settings.proxy_header and forwarded and guard.is_from_proxy(request):
+        return forwarded.rsplit(",", 1)[-1].strip()
+    return request.client.host if request.client else ""
