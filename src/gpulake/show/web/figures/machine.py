@@ -9,6 +9,7 @@ from typing import Any
 
 from gpulake.show.plots import BUCKET_COLOURS, GREY, ORANGE, Figure, Row
 from gpulake.show.web.cells import duration
+from gpulake.show.web.figures.machines import LEAST_DATES
 from gpulake.show.web.figures.queue import COLOURS, figure
 
 SERIES = (
@@ -17,7 +18,7 @@ SERIES = (
     ("temperature_celsius", "°C", "", 1),
     ("power_watts", "W", "", 1),
 )
-LEAST_STEPS = 2  # an area needs two points
+LEAST_LANES = 6  # so that few attempts are no wall
 
 
 def ledger(rows: Sequence[Row]) -> Figure:
@@ -25,15 +26,13 @@ def ledger(rows: Sequence[Row]) -> Figure:
     traces: list[Figure] = []
     for bucket, colour in BUCKET_COLOURS.items():
         values = [round(row[bucket], 3) for row in rows]
-        name = bucket.replace("_", "-")
-        if len(rows) < LEAST_STEPS:
-            traces.append({"type": "bar", "name": name, "x": begins, "y": values, "marker": {"color": colour}})
-            continue
-        area = {"type": "scatter", "mode": "lines", "stackgroup": "ledger", "line": {"width": 0, "shape": "hv"}}
-        traces.append({**area, "name": name, "x": begins, "y": values, "fillcolor": colour})
-    x = {"type": "category" if len(rows) < LEAST_STEPS else "date"}
+        marker = {"color": colour, "line": {"width": 0}}
+        traces.append({"type": "bar", "name": bucket.replace("_", "-"), "x": begins, "y": values, "marker": marker})
+    x = {"type": "category" if len(rows) < LEAST_DATES else "date"}
     y = {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}
-    return figure(traces, x, y, barmode="stack", hovermode="x unified")
+    found = figure(traces, x, y, barmode="stack", bargap=0, hovermode="x unified")
+    found["layout"]["legend"]["traceorder"] = "normal"
+    return found
 
 
 def use(rows: Sequence[Row]) -> Figure:
@@ -77,7 +76,7 @@ def gpus(rows: Sequence[Row]) -> Figure:
                 }
             )
     first = axes.pop("yaxis", {})
-    last = "y" if len(shown) < LEAST_STEPS else f"y{len(shown)}"
+    last = f"y{len(shown)}" if len(shown) > 1 else "y"
     return figure(traces, {"type": "date", "anchor": last}, first, hovermode="x", **axes)
 
 
@@ -108,7 +107,8 @@ def timeline(rows: Sequence[Row]) -> Figure:
                 "marker": {"color": BUCKET_COLOURS.get(bucket, ORANGE), "line": {"width": 0}},
             }
         )
-    lanes_axis = {"autorange": "reversed", "showticklabels": False, "showgrid": False, "zeroline": False}
+    deep = max(max(lanes, default=0) + 1, LEAST_LANES)
+    lanes_axis = {"range": [deep - 0.5, -0.5], "showticklabels": False, "showgrid": False, "zeroline": False}
     return figure(traces, {"type": "date"}, lanes_axis, barmode="overlay", hovermode="closest")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from gpulake.show.web.questions.machines import DOWN, UNOBSERVED
 # Neither is on the way from blue over grey to yellow, for colour-blind readers either.
 STATES = {DOWN: ("down for half of it and more", "#a3123f"), UNOBSERVED: ("held, and no sensor", "#cfc4e0")}
 MOST_NAMES = 40  # of machines beside the map; beyond that their types alone
+ENOUGH, LEAST_BRIGHTEST = 0.99, 0.1
 LEAST_DATES = 4  # fewer columns are names, and not a line of time
 
 
@@ -34,7 +36,7 @@ def heat(rows: Sequence[Row]) -> Figure:
     # The rows that a click leads to, once for all of the map's layers.
     meta = {"rows": [[str(row["machine_id"]), str(row["cluster_id"])] for row in rows]}
     common = {"type": "heatmap", "x": begins, "y": names, "hoverongaps": False, "meta": meta}
-    scale = {"colorscale": colour_scale(), "zmin": 0, "zmax": 1, "colorbar": bar}
+    scale = {"colorscale": colour_scale(), "zmin": 0, "zmax": _brightest(shares), "colorbar": bar}
     shown = {"name": "share of capacity", "z": shares, "hovertemplate": "%{y}<br>%{x}: %{z:.1%}<extra></extra>"}
     traces: list[Figure] = [{**common, **shown, **scale}]
     for state, (words, colour) in STATES.items():
@@ -46,6 +48,13 @@ def heat(rows: Sequence[Row]) -> Figure:
     x = {"type": "date" if len(begins) >= LEAST_DATES else "category", "showgrid": False}
     y = {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True, **_ticks(rows, names)}
     return figure(traces, x, y, shapes=_edges(rows))
+
+
+def _brightest(shares: list[list[Any]]) -> float:
+    """Where the colours end: nearly all shares are below, else a cluster that is little used would be a dark wall."""
+    known = sorted(share for line in shares for share in line if share is not None)
+    high = known[int(ENOUGH * (len(known) - 1))] if known else 1
+    return min(max(math.ceil(high * 20) / 20, LEAST_BRIGHTEST), 1.0)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

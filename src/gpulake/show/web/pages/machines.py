@@ -21,7 +21,7 @@ MACHINES = Page(
         Panel(
             name="heat",
             title="Every machine over time",
-            about="Share of a machine's capacity, by the hour up to three days, else by the day. A click leads to it.",
+            about="Share of a machine's capacity, by the hour up to three days, else by the day; a click leads to it. Nearly all lie below the brightest colour.",
             question="machine_heat",
             show="figure",
             draw=machines.heat,
@@ -108,6 +108,7 @@ MACHINE_PAGE = Page(
             show="figure",
             draw=machine.use,
             limit=1_000,
+            is_wide=True,
             empty="The trace has no metrics of it in these days.",
         ),
         Panel(
@@ -117,6 +118,7 @@ MACHINE_PAGE = Page(
             show="figure",
             draw=machine.gpus,
             limit=MOST_MACHINES,
+            is_wide=True,
             empty=f"There is no telemetry of it in these days. {_NO_TELEMETRY}",
         ),
         Panel("jobs", "Its jobs", "machine_jobs", limit=15, is_wide=True, empty="None is known to have run here."),
