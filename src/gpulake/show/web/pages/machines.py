@@ -21,7 +21,10 @@ MACHINES = Page(
         Panel(
             name="heat",
             title="Every machine over time",
-            about="Share of a machine's capacity, by the hour up to three days, else by the day; a click leads to it. Nearly all lie below the brightest colour.",
+            about=(
+                "Share of a machine's capacity, by the hour up to three days, else by the day; a click leads to it. "
+                "Nearly all lie below the brightest colour."
+            ),
             question="machine_heat",
             show="figure",
             draw=machines.heat,
