@@ -165,6 +165,16 @@ def test_its_attempts_are_those_that_touch_the_days(
 LIMITS = (("from", "1900-01-01"), ("to", "2100-01-01"))
 
 
+def test_every_attempt_is_a_bar_of_its_length(of_trace: TestClient, traced: Row) -> None:
+    told = rows_told(of_trace, "machine_attempts", machine=traced["machine_id"])
+    bars = [
+        (custom[0], length / 1000)
+        for trace in figure_told(of_trace, "machine", "timeline", machine=traced["machine_id"])["data"]
+        for custom, length in zip(trace["customdata"], trace["x"], strict=True)
+    ]
+    assert sorted(bars) == sorted((row["job_id"], round(row["held_seconds"], 3)) for row in told)
+
+
 def test_its_jobs_can_be_clicked(client: TestClient) -> None:
     figure = figure_told(client, "machine", "timeline", machine="gpu03")
     assert [HOSTILE_JOB, "tiger"] in [one for trace in figure["data"] for one in trace["customdata"]]
@@ -211,6 +221,22 @@ def test_incidents_and_findings_about_it_are_told(rich_copy: Config) -> None:
     assert "&lt;b&gt;hot&lt;/b&gt;" in client.get("/panels/machine/incidents?machine=gpu01").text
     assert "&lt;i&gt;slow&lt;/i&gt;" in client.get("/panels/machine/findings?machine=gpu01").text
     assert rows_told(client, "machine_findings", machine="gpu02") == []
+
+
+def test_a_line_has_a_gap_where_nobody_observed() -> None:
+    rows = [
+        {"began_at": BEGAN_AT + timedelta(hours=hour), "busy_gpus": float(hour), "cpu_util_ratio": None}
+        for hour in (0, 1, 3, 7)
+    ]
+    busy, _ = machine.use(rows)["data"]
+    assert list(zip(busy["x"], busy["y"], strict=True)) == [
+        ("2026-03-01 00:00:00", 0),
+        ("2026-03-01 01:00:00", 1),
+        ("2026-03-01 03:00:00", 3),
+        ("2026-03-01 04:00:00", None),
+        ("2026-03-01 07:00:00", 7),
+    ]
+    assert machine.use([])["data"][0]["x"] == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=40))

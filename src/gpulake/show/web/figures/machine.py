@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
-from gpulake.show.plots import BUCKET_COLOURS, GREY, ORANGE, Figure, Row
+from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, ORANGE, RED, Figure, Row
 from gpulake.show.web.cells import duration
 from gpulake.show.web.figures.machines import LEAST_DATES
 from gpulake.show.web.figures.queue import COLOURS, figure
@@ -18,6 +19,9 @@ SERIES = (
     ("temperature_celsius", "°C", "", 1),
     ("power_watts", "W", "", 1),
 )
+# What an attempt counts as, in the order of the legend.
+HELD_COLOURS = {"used": BLUE, "idle": ORANGE, "lost": RED, "unobserved": BUCKET_COLOURS["unobserved"]}
+MOST_STEPS = 3  # from one point to the next of a line
 LEAST_LANES = 6  # so that few attempts are no wall
 
 
@@ -36,6 +40,7 @@ def ledger(rows: Sequence[Row]) -> Figure:
 
 
 def use(rows: Sequence[Row]) -> Figure:
+    rows = _with_gaps(rows)
     times = [_time(row["began_at"]) for row in rows]
     gpus = {"type": "scatter", "mode": "lines", "name": "GPUs in use", "x": times, "line": {"color": COLOURS[0]}}
     cpu = {"type": "scatter", "mode": "lines", "name": "CPU in use", "x": times, "yaxis": "y2", "line": {"color": GREY}}
@@ -46,6 +51,18 @@ def use(rows: Sequence[Row]) -> Figure:
     right = {"overlaying": "y", "side": "right", "tickformat": ".0%", "rangemode": "tozero", "showgrid": False}
     left = {"title": {"text": "GPUs"}, "rangemode": "tozero"}
     return figure(traces, {"type": "date"}, left, yaxis2=right, margin={"l": 60, "r": 50, "t": 10, "b": 40})
+
+
+def _with_gaps(rows: Sequence[Row]) -> list[Row]:
+    """Spans that nobody observed are no line: an empty point stands after what came before them."""
+    pairs = list(pairwise(rows))
+    step = min((after["began_at"] - before["began_at"] for before, after in pairs), default=timedelta())
+    found: list[Row] = list(rows[:1])
+    for before, after in pairs:
+        if after["began_at"] - before["began_at"] > MOST_STEPS * step:
+            found.append({"began_at": before["began_at"] + step, "busy_gpus": None, "cpu_util_ratio": None})
+        found.append(after)
+    return found
 
 
 def gpus(rows: Sequence[Row]) -> Figure:
@@ -85,18 +102,18 @@ def timeline(rows: Sequence[Row]) -> Figure:
     ordered = sorted(rows, key=lambda row: (row["held_from"], row["held_until"], str(row["job_id"])))
     lanes = packed([(row["held_from"], row["held_until"]) for row in ordered])
     traces: list[Figure] = []
-    for bucket in sorted({str(row["bucket"]) for row in ordered}):
-        own = [(row, lane) for row, lane in zip(ordered, lanes, strict=True) if str(row["bucket"]) == bucket]
+    for bucket, colour in HELD_COLOURS.items():
+        own = [(row, lane) for row, lane in zip(ordered, lanes, strict=True) if row["bucket"] == bucket]
         texts = [
             f"job {html.escape(str(row['job_id']))}, {html.escape(str(row['status']))}<br>{row['gpus']:g} GPUs for "
-            f"{duration(row['held_seconds'])}<br>{html.escape(bucket.replace('_', '-'))}"
+            f"{duration(row['held_seconds'])}<br>{bucket}"
             for row, _ in own
         ]
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": html.escape(bucket.replace("_", "-")),
+                "name": bucket,
                 "base": [_time(row["held_from"]) for row, _ in own],
                 "x": [round(row["held_seconds"] * 1000) for row, _ in own],
                 "y": [lane for _, lane in own],
@@ -104,7 +121,7 @@ def timeline(rows: Sequence[Row]) -> Figure:
                 "customdata": [[str(row["job_id"]), str(row["cluster_id"])] for row, _ in own],
                 "hovertext": texts,
                 "hoverinfo": "text",
-                "marker": {"color": BUCKET_COLOURS.get(bucket, ORANGE), "line": {"width": 0}},
+                "marker": {"color": colour, "line": {"width": 0}},
             }
         )
     deep = max(max(lanes, default=0) + 1, LEAST_LANES)
