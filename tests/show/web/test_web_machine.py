@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import cast
 
 import duckdb
@@ -22,6 +22,7 @@ from gpulake.show.web.questions.machine import MOST_POINTS
 from show.web.asking import Row, client_of, figure_told, rows_told
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE
 
+MOST_ATTEMPTS = 1_000  # of the timeline: the last
 BEGAN_AT = datetime(2026, 3, 1, tzinfo=UTC)
 BUSIEST = """
 SELECT machine_id, machine_key FROM silver_machines INNER JOIN silver_machine_stretches USING (machine_key)
@@ -165,8 +166,24 @@ def test_its_attempts_are_those_that_touch_the_days(
 LIMITS = (("from", "1900-01-01"), ("to", "2100-01-01"))
 
 
+def test_an_attempt_that_began_before_the_days_is_told(of_trace: TestClient, shared_lake: Config) -> None:
+    query = """
+SELECT machine_id, job_id, held_from, held_until FROM silver_holdings INNER JOIN silver_machines USING (machine_key)
+INNER JOIN silver_jobs USING (job_key) ORDER BY held_seconds DESC, job_id LIMIT 1"""
+    (longest,) = cast("list[Row]", rows_of(Lake(shared_lake), query))
+    zone = timezone(timedelta(hours=8))
+    first, last = (longest[edge].astimezone(zone).date() for edge in ("held_from", "held_until"))
+    assert first < last
+    for day in (first, last):
+        span = {"from": str(day), "to": str(day), "machine": longest["machine_id"]}
+        for question in ("machine_attempts", "machine_jobs"):
+            assert longest["job_id"] in {row["job_id"] for row in rows_told(of_trace, question, **span)}
+    before = {"to": str(first - timedelta(days=1)), "machine": longest["machine_id"]}
+    assert longest["job_id"] not in {row["job_id"] for row in rows_told(of_trace, "machine_jobs", **before)}
+
+
 def test_every_attempt_is_a_bar_of_its_length(of_trace: TestClient, traced: Row) -> None:
-    told = rows_told(of_trace, "machine_attempts", machine=traced["machine_id"])
+    told = rows_told(of_trace, "machine_attempts", machine=traced["machine_id"])[:MOST_ATTEMPTS]
     bars = [
         (custom[0], length / 1000)
         for trace in figure_told(of_trace, "machine", "timeline", machine=traced["machine_id"])["data"]
