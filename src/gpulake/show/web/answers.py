@@ -137,9 +137,11 @@ class Answers:
                     query = asked.question.page(asked.given, order, page)
             rows = reader.query(query, **asked.given)
             total = asked.offset + rows.num_rows
-            if "answered_rows" in rows.column_names and rows.num_rows:
-                total = rows["answered_rows"][0].as_py()
-                rows = rows.drop_columns("answered_rows")
+            is_counted = "answered_rows" in rows.column_names
+            if is_counted:
+                rows, counts = rows.drop_columns("answered_rows"), rows["answered_rows"]
+            if is_counted and rows.num_rows:
+                total = counts[0].as_py()
             elif rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
                 (count,) = reader.query(f"SELECT count(*) AS n FROM ({found})", **asked.given).to_pylist()
                 total = count["n"]
