@@ -19,6 +19,7 @@ from gpulake.show.web.guard import Guard
 from gpulake.show.web.login import local
 from gpulake.show.web.sessions import MOST_SESSIONS, MOST_TRIES, TRIES_SECONDS, Sessions
 from gpulake.show.web.viewers import SESSION, Viewer
+from show.web.asking import all_routes
 
 ANN, BOB = "ann-has-this-token", "bob-has-that-token"
 TOKENS = {ANN: "ann", BOB: "bob"}
@@ -82,8 +83,9 @@ def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
 
 def test_nothing_of_the_lake_is_told_to_nobody(guarded: TestClient) -> None:
     app: Any = guarded.app
-    paths = {getattr(route, "path", "") for route in app.routes}
-    for path in sorted(paths - {"/login", "/static/{digest}/{name}", ""}):
+    paths = {"/api/v1/openapi.json", "/nowhere", *(route.path for route in all_routes(app.routes))}
+    assert {"/overview", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths
+    for path in sorted(paths - {"/login", "/static/{digest}/{name}"}):
         for method in ("GET", "POST", "HEAD"):
             status = guarded.request(method, path, headers=PAGE if method == "GET" else {}).status_code
             assert status in (401, 303), (method, path)
