@@ -334,26 +334,72 @@ def test_secrets_are_masked_whole_and_in_pieces() -> None:
 ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 
 
-@pytest.mark.skipif(ALERTMANAGER is None, reason="no Alertmanager on this machine")
-def test_a_real_alertmanager_takes_it(tmp_path: Path) -> None:
-    assert ALERTMANAGER is not None
+@pytest.fixture
+def alertmanager(tmp_path: Path) -> Iterator[int]:
+    """A real one on loopback, without peers; its port."""
+    if ALERTMANAGER is None:
+        pytest.skip("no Alertmanager on this machine: apt-get install prometheus-alertmanager")
     (tmp_path / "am.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port = int(probe.getsockname()[1])
     flags = [f"--config.file={tmp_path / 'am.yml'}", f"--storage.path={tmp_path}", "--cluster.listen-address="]
     with subprocess.Popen([ALERTMANAGER, *flags, f"--web.listen-address=127.0.0.1:{port}"]) as process:
         try:
-            now = datetime.now(UTC)
-            settings = SinkSettings(kind="alertmanager", url=f"http://127.0.0.1:{port}")
-            own = SINKS.get("alertmanager")(Setup("ops", settings, {}, FrozenClock(now)))
-            alert = replace(ALERT, happened_at=now, began_at=now)
-            _patiently(lambda: own.send(alert))
-            own.send(alert)
-            assert len(_alerts_of(port)) == 1
-            own.send(replace(alert, event="resolved", happened_at=now + timedelta(seconds=1)))
+            yield port
         finally:
             process.terminate()
+
+
+def test_a_real_alertmanager_has_one_alert_until_it_is_resolved(alertmanager: int) -> None:
+    now = datetime.now(UTC)
+    own = _alertmanager_sink(alertmanager)
+    alert = replace(ALERT, severity="warning", happened_at=now, began_at=now - timedelta(hours=1), link="http://h/i-1")
+    _patiently(lambda: own.send(alert))
+    own.send(alert)
+    (told,) = _alerts_of(alertmanager)
+    assert told["labels"] == {
+        "alertname": "gpulake_gpu_hot",
+        "source": "gpulake",
+        "severity": "warning",
+        "incident_id": "i-1",
+        "cluster": "c",
+        "node": "n1",
+    }
+    assert told["annotations"] == {"summary": alert.title, "description": alert.body}
+    assert datetime.fromisoformat(told["startsAt"]) == (now - timedelta(hours=1)).replace(
+        microsecond=now.microsecond // 1000 * 1000
+    )
+    assert (told["status"]["state"], told["generatorURL"]) == ("active", "http://h/i-1")
+    own.send(replace(alert, event="worsened", severity="critical", happened_at=datetime.now(UTC)))
+    _patiently(lambda: _expect(alertmanager, ["critical"]))
+    own.send(replace(alert, event="resolved", severity="critical", happened_at=datetime.now(UTC)))
+    _patiently(lambda: _expect(alertmanager, []))
+    own.send(replace(alert, event="reopened", happened_at=datetime.now(UTC)))
+    _patiently(lambda: _expect(alertmanager, ["warning"]))
+
+
+def test_a_real_alertmanager_takes_hostile_words(alertmanager: int) -> None:
+    now = datetime.now(UTC)
+    hostile = replace(ALERT, title=HOSTILE, body=f"{HOSTILE}\n{HOSTILE}", node=HOSTILE, kind=HOSTILE)
+    hostile = replace(hostile, happened_at=now, began_at=now, link=f"http://h/{HOSTILE}")
+    own = _alertmanager_sink(alertmanager)
+    _patiently(lambda: own.send(hostile))
+    (told,) = _alerts_of(alertmanager)
+    assert told["annotations"] == {"summary": HOSTILE, "description": hostile.body}
+    assert told["labels"]["node"] == HOSTILE.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\N{REPLACEMENT CHARACTER}")
+
+
+def _alertmanager_sink(port: int) -> Sink:
+    settings = SinkSettings(kind="alertmanager", url=f"http://127.0.0.1:{port}")
+    return SINKS.get("alertmanager")(Setup("ops", settings, {}, FrozenClock(datetime.now(UTC))))
+
+
+def _expect(port: int, severities: list[str]) -> None:
+    """An alert ends a moment after it was told to: by its own clock, in milliseconds."""
+    found = [alert["labels"]["severity"] for alert in _alerts_of(port)]
+    if found != severities:
+        raise SinkError(f"Alertmanager has {found}, not {severities}")
 
 
 def _patiently(act: Callable[[], None]) -> None:

@@ -203,7 +203,9 @@ def check_waits(lake: Lake, world: World) -> None:
             if first is not None and first >= task.launch:
                 starts[kind].append(first - task.launch)
             until = first if first is not None else min(task.end or world.observed[1], world.observed[1])
-            for hour, hours in world.pieces(task.launch, until):
+            # Of what runs, and nobody noted since when, nobody knows how long it waited.
+            is_told = first is not None or task.end is not None or job.status == "Waiting"
+            for hour, hours in world.pieces(task.launch, until) if is_told else ():
                 waiting[hour] += hours * task.gpus * task.planned
             submitted[task.launch // 3600 * 3600] += task.gpus * task.planned
     for row in rows_of(lake, "FROM gold_queue_waits"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import LakeError
 from gpulake.flow import Flow
 from gpulake.lake import Lake
+from gpulake.show.plots import utilisation
 from gpulake.show.report import write_report
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -48,3 +50,32 @@ def test_a_place_that_cannot_be_written_is_an_error(shared_lake: Config, tmp_pat
     (tmp_path / "file").write_text("")
     with Lake(shared_lake).reading() as reader, pytest.raises(LakeError, match="cannot write the report"):
         write_report(reader, tmp_path / "file" / "report.html")
+
+
+def test_the_plot_has_the_expected_band_our_flags_solid_and_the_forests_hollow() -> None:
+    first = date(2026, 1, 5)
+    dates = [first + timedelta(days=place) for place in range(4)]
+    days = [
+        {"dt": dt, "gpu_util_ratio": ratio, "cpu_util_ratio": 0.1, "coverage_ratio": 0.4, "is_poorly_covered": is_poor}
+        for dt, ratio, is_poor in zip(dates, (0.2, 0.3, 0.6, 0.0), (True, False, False, False), strict=True)
+    ]
+    scored = [
+        {
+            "dt": dt,
+            "own_flag": place == 2,
+            "anomaly_flag": int(place in (0, 2)),
+            "own_low_ratio": None if place < 2 else 0.2,
+            "own_high_ratio": None if place < 2 else 0.4,
+            "why_they_differ": "a < b",
+        }
+        for place, dt in enumerate(dates)
+    ]
+    low, high, _, line, own, forest = utilisation(days, scored)["data"]
+    assert (low["x"], low["y"]) == (["2026-01-07", "2026-01-08"], [0.2, 0.2])
+    assert (high["y"], high["fill"]) == ([0.4, 0.4], "tonexty")
+    assert line["marker"]["color"][0] == "white"
+    assert (own["x"], own["y"], own["marker"]["symbol"]) == (["2026-01-07"], [0.6], "circle")
+    assert (forest["x"], forest["marker"]["symbol"]) == (["2026-01-05", "2026-01-07"], "circle-open")
+    assert own["text"] == ["a &lt; b"]
+    named = [trace["name"] for trace in (high, line, own, forest)]
+    assert len(set(named)) == 4

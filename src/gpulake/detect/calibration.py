@@ -97,14 +97,24 @@ def judged(
 
 
 def judged_by_deviations(
-    series: Series, carried: Floats, *, expected: Floats, spread: Floats, exceeded: float, least_points: int
+    series: Series,
+    carried: Floats,
+    *,
+    expected: Floats,
+    spread: Floats,
+    exceeded: float,
+    least_points: int,
+    least_deviations: float | None = None,
 ) -> Scores:
     """Scores of how many of its usual deviations each metric is off, against the tail of the series' own past."""
     statistic = carried.max(axis=1)
+    threshold = own_thresholds(statistic, exceeded)
+    if least_deviations is not None:
+        threshold = np.where(np.isinf(threshold), least_deviations, np.maximum(threshold, least_deviations))
     return judged(
         series,
         carried,
-        wearied(series, statistic, own_thresholds(statistic, exceeded), least_points),
+        wearied(series, statistic, threshold, least_points),
         half=HALF_DEVIATIONS,
         least_points=least_points,
         expected=expected,

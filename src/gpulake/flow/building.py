@@ -27,7 +27,7 @@ SCORED = "gold_cluster_util_daily_scored"
 FINDINGS = "findings"
 # What rooms write beside the models, and the models that they read.
 WRITTEN = {
-    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily"),
+    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
     FINDINGS: (
         "gold_cluster_util_daily_reference",
         "gold_cluster_util_daily",

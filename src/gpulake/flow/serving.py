@@ -10,26 +10,44 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from gpulake.core.alerting import is_loopback
+from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, tokens
+from gpulake.flow import incidents
 from gpulake.lake import Lake
 from gpulake.lake.sandbox import bound_memory
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from gpulake.show.web.actions import Actions
     from gpulake.show.web.guard import Guard
 
 GRACE_SECONDS = 3  # for answers that are on their way when it stops
 
 
-def application(lake: Lake, guard: Guard | None = None) -> FastAPI:
+def application(lake: Lake, guard: Guard | None = None, clock: Clock | None = None) -> FastAPI:
     """Without a guard everybody who reaches it is let in: for who puts a check of their own before it."""
     try:
         from gpulake.show.web.app import create_app
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", "pip install 'gpulake[serve]'") from error
-    return create_app(lake.open(), guard)
+    place = lake.open()
+    # A lake that is mounted read-only, or that is somebody else's, is looked at and no more.
+    can_write = os.access(place.root, os.W_OK)
+    return create_app(place, guard, actions(place, clock or SystemClock()) if can_write else None)
+
+
+def actions(lake: Lake, clock: Clock) -> Actions:
+    """What the dashboard's people do, as the commands do it."""
+    from gpulake.show.web.actions import Actions
+
+    return Actions(
+        acknowledge=lambda one: incidents.acknowledge(lake, clock, [one.incident_id], one.by, one.note, one.is_held)[0],
+        mute=lambda one: incidents.mute(lake, clock, [one.incident_id], one.by, one.note, one.until)[0],
+        unmute=lambda one: incidents.unmute(lake, clock, [one.incident_id], one.by, one.note)[0],
+        resolve=lambda one: incidents.resolve(lake, clock, [one.incident_id], one.by, one.note)[0],
+    )
 
 
 def serve(
@@ -52,6 +70,8 @@ def serve(
         app, log_level="warning", proxy_headers=False, server_header=False, timeout_graceful_shutdown=GRACE_SECONDS
     )
     server = uvicorn.Server(config)
+    # Who listens for news would be waited for.
+    app.state.events.is_stopping = lambda: server.should_exit
 
     def stop(*_: object) -> None:
         server.should_exit = True

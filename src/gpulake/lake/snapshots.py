@@ -39,6 +39,7 @@ class Snapshots:
 
     lake: Lake
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _opening: threading.Lock = field(default_factory=threading.Lock)
     _opened: _Opened | None = None
 
     @contextmanager
@@ -64,11 +65,18 @@ class Snapshots:
         return opened.tables
 
     def version(self, tables: Collection[str]) -> str:
-        """Changes whenever rows of these tables do; those of a build never do."""
-        lasting = self._state()
+        """Changes whenever rows of these tables do, as readers see them; those of a build never do."""
+        opened = self._enter()
+        self._leave(opened)
         journals = sorted({_journal_of(table) for table in tables} - {None})  # type: ignore[type-var]
-        parts = [str(lasting), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
+        parts = [str(opened.state), *(f"{file}:{_size(self.lake.root / str(file))}" for file in journals)]
         return "|".join(parts)
+
+    def refresh(self) -> tuple[str, str]:
+        """What readers see from now on is what there is now: its build, and the version of everything."""
+        opened = self._enter(is_patient=True)
+        self._leave(opened)
+        return str(opened.state), self.version(JOURNAL)
 
     def close(self) -> None:
         with self._lock:
@@ -76,21 +84,37 @@ class Snapshots:
                 self._retire(self._opened)
             self._opened = None
 
-    def _enter(self, groups: frozenset[str] | None = None) -> _Opened:
+    def _enter(self, groups: frozenset[str] | None = None, is_patient: bool = False) -> _Opened:
+        """Who comes first after a change opens the lake anew; others go on with what is open, but for patient ones."""
+        while True:
+            with self._lock:
+                opened = self._opened
+                may_be_old = self._opening.locked() and not is_patient
+                is_fit = opened is not None and not _is_full(opened, groups)
+                if opened is not None and is_fit and (opened.state == self._state() or may_be_old):
+                    self._limit(opened, groups)
+                    opened.users += 1
+                    return opened
+            with self._opening:
+                self._open_if_changed(groups)
+
+    def _limit(self, opened: _Opened, groups: frozenset[str] | None) -> None:
+        if groups is None or groups in opened.catalogues:
+            return
+        catalogue = f"own_{len(opened.catalogues)}"
+        with lake_errors(f"opening the lake at {self.lake.root}"):
+            limit(opened.reader.connection, catalogue, groups)
+        opened.catalogues[groups] = catalogue
+
+    def _open_if_changed(self, groups: frozenset[str] | None) -> None:
+        state = self._state()
+        if self._opened is not None and self._opened.state == state and not _is_full(self._opened, groups):
+            return
+        fresh = self._open(state)
         with self._lock:
-            state = self._state()
-            if self._opened is None or self._opened.state != state or _is_full(self._opened, groups):
-                fresh = self._open(state)
-                if self._opened:
-                    self._retire(self._opened)
-                self._opened = fresh
-            if groups is not None and groups not in self._opened.catalogues:
-                catalogue = f"own_{len(self._opened.catalogues)}"
-                with lake_errors(f"opening the lake at {self.lake.root}"):
-                    limit(self._opened.reader.connection, catalogue, groups)
-                self._opened.catalogues[groups] = catalogue
-            self._opened.users += 1
-            return self._opened
+            if self._opened:
+                self._retire(self._opened)
+            self._opened = fresh
 
     def _leave(self, opened: _Opened) -> None:
         with self._lock:

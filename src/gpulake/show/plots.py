@@ -11,6 +11,7 @@ Row = dict[str, Any]
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
 GRID = "rgba(128,128,128,.2)"
+BAND = "rgba(0,114,178,.15)"
 MOST_USERS = 15
 # The ledger's buckets, in the order in which they are stacked.
 BUCKET_COLOURS = {
@@ -31,9 +32,8 @@ LAYOUT = {
 
 
 def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
-    """Corrected utilisation by day; poorly covered days are hollow, flagged days are marked."""
-    flagged = {row["dt"] for row in scored if row["anomaly_flag"]}
-    marked = [day for day in days if day["dt"] in flagged]
+    """Corrected utilisation by day, in the band that was expected. Poorly covered days are hollow; our flags are solid,
+    the reference's are rings."""
     line = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -48,17 +48,40 @@ def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
         "customdata": _column(days, "coverage_ratio"),
         "hovertemplate": "%{x|%a %Y-%m-%d}<br>%{y:.1%} of GPU-hours<br>%{customdata:.0%} observed<extra></extra>",
     }
-    marks = {
+    own = {row["dt"]: row["why_they_differ"] for row in scored if row["own_flag"]}
+    forest = {row["dt"]: row["why_they_differ"] for row in scored if row["anomaly_flag"]}
+    solid = {"symbol": "circle", "size": 11, "color": RED}
+    ring = {"symbol": "circle-open", "size": 18, "color": RED, "line": {"width": 2}}
+    marks = [
+        _marks("flagged by gpulake: outside of what was expected", days, own, solid),
+        _marks("flagged by the reference's forest", days, forest, ring),
+    ]
+    cpu = _line("CPU utilisation", _dates(days), _column(days, "cpu_util_ratio"), GREY)
+    known = [row for row in scored if row["own_low_ratio"] is not None]
+    low, high = _column(known, "own_low_ratio"), _column(known, "own_high_ratio")
+    traces = [*band("expected of GPU utilisation", _dates(known), low, high), cpu, line, *marks]
+    return _figure(traces, "share of observed time", tickformat=".0%")
+
+
+def band(name: str, x: list[Any], low: list[Any], high: list[Any]) -> list[Figure]:
+    """What was expected, as an area behind everything else."""
+    edge = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "hoverinfo": "skip"}
+    fill = {"fill": "tonexty", "fillcolor": BAND, "name": name, "legendgroup": name}
+    return [{**edge, "y": low, "showlegend": False, "legendgroup": name}, {**edge, **fill, "y": high}]
+
+
+def _marks(name: str, days: Sequence[Row], why: dict[Any, str], marker: Figure) -> Figure:
+    marked = [day for day in days if day["dt"] in why]
+    return {
         "type": "scatter",
         "mode": "markers",
-        "name": "flagged by the reference's forest",
+        "name": name,
         "x": _dates(marked),
         "y": _column(marked, "gpu_util_ratio"),
-        "marker": {"symbol": "circle-open", "size": 15, "color": RED, "line": {"width": 2}},
-        "hoverinfo": "skip",
+        "marker": marker,
+        "text": [html.escape(why[day["dt"]]) for day in marked],
+        "hovertemplate": "%{text}<extra></extra>",
     }
-    cpu = _line("CPU utilisation", _dates(days), _column(days, "cpu_util_ratio"), GREY)
-    return _figure([cpu, line, marks], "share of observed time", tickformat=".0%")
 
 
 def holders(users: Sequence[Row]) -> Figure:

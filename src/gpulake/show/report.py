@@ -58,7 +58,12 @@ def _figures(reader: Reader) -> dict[str, plots.Figure]:
 
 def _content(reader: Reader) -> dict[str, Any]:
     figures = [
-        ("Utilisation", "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days.", "utilisation"),
+        (
+            "Utilisation",
+            "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days, which are not judged. "
+            "Why a flag of ours and one of the forest differ is told in gold_cluster_util_daily_scored.",
+            "utilisation",
+        ),
         (
             "Where the GPU-hours went",
             "Each GPU-hour of capacity is in one bucket: what it means is told in gold_ledger_buckets.",

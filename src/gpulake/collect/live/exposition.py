@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from gpulake.collect.live.metrics import Family
-from gpulake.collect.live.names import Labels
+from gpulake.core.exposition import NOT_IN_NAMES, TEXT, Labels, help_text, labels_text
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
+__all__ = ["OPENMETRICS", "TEXT", "exposition", "negotiate", "prometheus_name"]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 SUFFIXES = {"By": "bytes", "s": "seconds", "W": "watts", "J": "joules", "Cel": "celsius", "Hz": "hertz"}
-NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
-SURROGATE = re.compile("[\ud800-\udfff]")  # what stands for bytes that were no UTF-8
 
 
 def exposition(families: Iterable[Family], *, is_openmetrics: bool = False) -> str:
@@ -25,7 +22,7 @@ def exposition(families: Iterable[Family], *, is_openmetrics: bool = False) -> s
         for point in family.points:
             text = rendered.get(point.labels)
             if text is None:
-                text = rendered[point.labels] = _labels(point.labels)
+                text = rendered[point.labels] = labels_text(point.labels)
             lines.append(f"{name}{text} {point.value!r}")
     if is_openmetrics:
         lines.append("# EOF")
@@ -68,21 +65,10 @@ def _quality(text: str) -> float:
 
 def _head(name: str, family: Family, *, is_openmetrics: bool) -> tuple[str, str]:
     kind = "counter" if family.kind == "counter" else "gauge"
-    text = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    text = help_text(family.help)
     if is_openmetrics:
         text = text.replace('"', r"\"")
         if kind == "counter":
             # DCGM's counters do not end in _total, and keep their names: OpenMetrics then calls their type unknown.
             kind, name = ("counter", name.removesuffix("_total")) if name.endswith("_total") else ("unknown", name)
     return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{NOT_IN_NAMES.sub("_", name)}="{escaped(value)}"' for name, value in labels) + "}"
-
-
-def escaped(value: str) -> str:
-    text = SURROGATE.sub("\ufffd", value)
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -10,11 +10,10 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.exposition import Labels
 
 STYLES = ("dcgm", "otel")
 KINDS = ("gauge", "counter", "updown")
-
-Labels = tuple[tuple[str, str], ...]
 
 
 class Name(NamedTuple):

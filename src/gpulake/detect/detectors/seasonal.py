@@ -32,6 +32,8 @@ class Seasonal:
     alarms_a_day: float = 0.2
     least_coverage_ratio: float = 0.5
     least_points: int = 21  # as days; finer series need three days as well
+    # Fewer are nothing to tell of. While the past is too short for a tail of its own, this many are the threshold.
+    least_deviations: float | None = None
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
@@ -50,6 +52,7 @@ class Seasonal:
             spread=spread,
             exceeded=exceeded_share(series, self.alarms_a_day),
             least_points=self.least_points,
+            least_deviations=self.least_deviations,
         )
 
     def _is_covered(self, series: Series, slot_ms: int) -> Bools:
@@ -62,7 +65,9 @@ class Seasonal:
     def _expected(self, series: Series, slot_ms: int) -> Floats:
         values = series.values
         a_day = max(1, DAY_MS // slot_ms)
-        starts, kinds = slots(series.times_ms, slot_ms, 7 * a_day)
+        # Days are counted from the first: by the clock of a place, one may begin an hour sooner or later than others.
+        origin = int(series.times_ms[0]) - slot_ms // 2 if slot_ms >= DAY_MS else 0
+        starts, kinds = slots(series.times_ms - origin, slot_ms, 7 * a_day)
         weekly = np.full((7 * a_day, WEEKS, values.shape[1]), np.nan)
         daily = np.full((a_day, DAYS, values.shape[1]), np.nan)
         offsets = np.full((7 * a_day, values.shape[1]), np.nan)

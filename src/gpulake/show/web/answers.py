@@ -14,11 +14,12 @@ import pyarrow as pa
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.lake import Lake
 from gpulake.lake.snapshots import Snapshots
+from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import Question, Value
 from gpulake.show.web.viewers import Viewer
 
 MOST_ROWS = 1_000  # of one answer; a download has them all
-MOST_KEPT_CELLS = 2_000_000
+MOST_KEPT_CELLS = 500_000
 AT_ONCE = 4  # questions: more would share the same cores, and hold memory meanwhile
 BATCH_ROWS = 20_000
 Row = dict[str, Any]
@@ -56,7 +57,9 @@ class Answer:
 class Answers:
     lake: Lake
     snapshots: Snapshots = field(init=False)
+    rendered: Kept = field(default_factory=Kept)
     _kept: OrderedDict[tuple[object, ...], Answer] = field(default_factory=OrderedDict)
+    _asking: dict[tuple[object, ...], threading.Event] = field(default_factory=dict)
     _cells: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(AT_ONCE))
@@ -65,15 +68,34 @@ class Answers:
         self.snapshots = Snapshots(self.lake)
 
     def ask(self, asked: Asked) -> Answer:
+        """Who asks what somebody else is asking already waits for their answer."""
         version = self.snapshots.version(asked.question.tables)
         key = (version, *asked.key)
+        while True:
+            with self._lock:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    return self._kept[key]
+                asking = self._asking.get(key)
+                if asking is None:
+                    asking = self._asking[key] = threading.Event()
+                    break
+            asking.wait()
+        try:
+            answer = replace(self._ask(asked), version=version)
+            self._keep(key, answer)
+            return answer
+        finally:
+            with self._lock:
+                del self._asking[key]
+            asking.set()
+
+    def forget(self) -> None:
+        """Of a build that is no more nobody asks again."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        answer = replace(self._ask(asked), version=version)
-        self._keep(key, answer)
-        return answer
+            self._kept.clear()
+            self._cells = 0
+        self.rendered.forget()
 
     def version(self, question: Question) -> str:
         return self.snapshots.version(question.tables)
@@ -99,8 +121,10 @@ class Answers:
         with self._turns, self.snapshots.reading(asked.viewer.groups) as reader:
             # Its parts are ours; what people give is bound, and a column to sort by is one of the answer's.
             inner = asked.question.query(asked.given)
-            schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
-            order = _order(asked, schema.names)
+            schema = None
+            if asked.sort or asked.question.details:
+                schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
+            order = _order(asked, None if schema is None else schema.names)
             page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
             query = f"SELECT * FROM ({inner}) ORDER BY {order} {page}"
             found = asked.question.found(asked.given)
@@ -113,7 +137,7 @@ class Answers:
             if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
                 (count,) = reader.query(f"SELECT count(*) AS n FROM ({found})", **asked.given).to_pylist()
                 total = count["n"]
-        columns = tuple((column.name, kind_of(column.type)) for column in schema)
+        columns = tuple((column.name, kind_of(column.type)) for column in (rows.schema if schema is None else schema))
         return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
 
     def _keep(self, key: tuple[object, ...], answer: Answer) -> None:
@@ -126,7 +150,8 @@ class Answers:
 
 
 def _weight(answer: Answer) -> int:
-    return 1 + len(answer.rows) * len(answer.columns)
+    lists = sum(len(value) for row in answer.rows for value in row.values() if isinstance(value, list))
+    return 1 + len(answer.rows) * len(answer.columns) + lists
 
 
 def _order(asked: Asked, columns: list[str] | None) -> str:

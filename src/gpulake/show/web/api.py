@@ -100,8 +100,12 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
         request: Request, given: dict[str, Value], limit: Limit = 100, offset: Offset = 0, sort: Sort = ""
     ) -> Response:
         asked = Asked(question, given, viewer_of(request), limit, offset, sort)
-        answer = answers.ask(asked)
-        return Response(as_model(answer, offset).model_dump_json(), media_type="application/json")
+
+        def rendered() -> str:
+            return as_model(answers.ask(asked), offset).model_dump_json()
+
+        key = (answers.version(question), asked.key)
+        return answers.rendered.respond(request, key, asked.viewer, "application/json", rendered)
 
     def as_csv(request: Request, given: dict[str, Value]) -> Response:
         return download(answers, Asked(question, given, viewer_of(request)), "csv")

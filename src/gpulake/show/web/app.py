@@ -13,23 +13,28 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from gpulake import __version__
 from gpulake.lake import Lake
-from gpulake.show.web import api, html, login, sql
+from gpulake.show.web import actions as acting
+from gpulake.show.web import api, events, html, login, metrics, sql
+from gpulake.show.web.actions import Actions
 from gpulake.show.web.answers import Answers
 from gpulake.show.web.errors import add_errors
 from gpulake.show.web.guard import Guard, Guarded
+from gpulake.show.web.warming import Warming
 
 STATIC = {"app.css": "text/css", "app.js": "text/javascript", "plotly.js": "text/javascript"}
 FOR_EVER = "public, max-age=31536000, immutable"
 LEAST_ZIPPED_BYTES = 1_000
 
 
-def create_app(lake: Lake, guard: Guard | None = None) -> FastAPI:
+def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
     """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
+    live = events.Events(answers.snapshots, has_new_build=Warming(answers).begin)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with live.watching():
+            yield
         answers.snapshots.close()
 
     app = FastAPI(
@@ -43,11 +48,18 @@ def create_app(lake: Lake, guard: Guard | None = None) -> FastAPI:
     )
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_ZIPPED_BYTES)
     app.add_middleware(Guarded, guard=guard)
+    requests = metrics.Requests()
+    app.add_middleware(metrics.Measured, requests=requests)
+    app.state.events = live
+    app.state.actions = actions
     add_errors(app)
     _add_static(app)
     app.include_router(login.router(guard))
+    app.include_router(events.router(live))
+    app.include_router(metrics.router(answers, live, requests))
     app.include_router(sql.router(lake))
     app.include_router(api.router(answers))
+    app.include_router(acting.router(answers, actions))
     app.include_router(html.router(answers))
     return app
 

@@ -60,8 +60,8 @@ def number(column: str, value: float) -> str:
         return duration(value)
     if column.endswith("_bytes"):
         return size(value)
-    if isinstance(value, int):
-        return f"{value:,}"
+    if isinstance(value, int) or column == "count":
+        return f"{value:,.0f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}" if abs(value) < 1 else f"{value:,.1f}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -44,7 +45,10 @@ def add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         hint = "start at /" if error.status_code == 404 else ""
-        return told(request, error.status_code, str(error.detail), hint, error.headers)
+        message: Any = error.detail
+        if isinstance(message, dict):
+            message, hint = message["error"], message["hint"]
+        return told(request, error.status_code, str(message), hint, error.headers)
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Query
 
@@ -85,6 +85,13 @@ def as_query(given: Mapping[str, Value], **more: object) -> str:
     """The same values as a URL has them."""
     values = {**given, **more}
     return urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
+
+
+def under(link: str, given: Mapping[str, Value]) -> str:
+    """A link of ours, under the filters of a page where it does not name them itself."""
+    named = {name for name, _ in parse_qsl(urlsplit(link).query)}
+    more = as_query({option.name: given.get(option.name) for option in FILTERS if option.name not in named})
+    return f"{link}{'&' if '?' in link else '?'}{more}" if more else link
 
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="at most so many rows")]

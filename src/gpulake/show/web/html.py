@@ -15,9 +15,10 @@ from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
 from gpulake.show.web import cells
+from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import PREFIX, plain, viewer_of
-from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed
+from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
 from gpulake.show.web.viewers import SESSION, Viewer
@@ -27,6 +28,7 @@ CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
 UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
 """
+_CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
 KINDS = ("tiles", "table", "figure", "list")
 
 
@@ -37,6 +39,7 @@ def environment() -> Environment:
         cell=cells.cell, heading=cells.heading, link=cells.link, as_query=as_query, version=__version__, asset=asset
     )
     found.filters["embedded"] = embedded
+    found.filters["under"] = under
     return found
 
 
@@ -89,14 +92,23 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
     options = (*FILTERS, *page.options)
 
     def fragment(request: Request, given: dict[str, Value], limit: Limit = panel.limit, sort: Sort = "") -> Response:
-        own = asked_of(question, {**given, **panel.given})
-        answer = answers.ask(Asked(question, own, viewer_of(request), limit, 0, sort))
-        content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
-        if panel.draw and answer.rows:
-            content["figure"] = panel.draw(answer.rows)
-        name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
-        text = environment().get_template(name).render(**content, api=PREFIX, viewer=viewer_of(request))
-        return HTMLResponse(text)
+        own, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
+        asked = Asked(question, own, viewer, limit, 0, sort)
+
+        def rendered() -> str:
+            answer = answers.ask(asked)
+            content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
+            if panel.draw and answer.rows:
+                content["figure"] = panel.draw(answer.rows)
+            name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
+            return (
+                environment()
+                .get_template(name)
+                .render(**content, api=PREFIX, viewer=viewer, may_act=may_act(request), allowed=ALLOWED)
+            )
+
+        key = (answers.version(question), asked.key, tuple(given.items()))
+        return answers.rendered.respond(request, key, viewer, "text/html; charset=utf-8", rendered)
 
     routes.add_api_route(f"/panels/{page.name}/{panel.name}", signed(fragment, options), response_class=HTMLResponse)
 
@@ -136,6 +148,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
             has_session=SESSION in request.cookies,
             choices=_choices(answers),
             path=request.url.path,
+            token=request.app.state.events.token,
         )
     )
     return HTMLResponse(text)
@@ -143,8 +156,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
 
 def _choices(answers: Answers) -> dict[str, list[str]]:
     """What the filters offer."""
-    question = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
-    answer: Answer = answers.ask(Asked(question, {}, _NOBODY, 1_000))
+    answer: Answer = answers.ask(Asked(_CHOICES, {}, _NOBODY, 1_000))
     found: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
     for row in answer.rows:
         found[row["kind"]].append(str(row["name"]))

@@ -22,8 +22,9 @@ class Panel:
     """What one question looks like.
 
     tiles: each row a number, with columns `label`, `value` (already as text, or a number) and, if it has them, `unit`,
-    `note`, `level` (good, bad, soft) and `link`. table: rows and columns. figure: `draw` makes a Plotly figure of rows.
-    list: each row a sentence, with columns `headline` and, if it has them, `detail`, `level`, `link`, `at`.
+    `words` (in place of the value), `note`, `level` (good, bad, soft) and `link`. table: rows and columns.
+    figure: `draw` makes a Plotly figure of rows. list: each row a sentence, with columns `headline` and, if it has
+    them, `detail`, `level`, `link`, `at`.
     Or a template of its own, in templates/panels/, that gets `answer`, `panel` and `given`.
     """
 
@@ -34,9 +35,10 @@ class Panel:
     about: str = ""  # what the numbers are, with their units
     draw: Draw | None = None
     given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
-    limit: int = 20
+    limit: int = 20  # of a panel may be more than a URL can ask for
     is_wide: bool = False
-    # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted.
+    # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted,
+    # {custom0} the first of a list, {day} the day of x. The page's filters go along, where it does not name them.
     leads_to: str = ""
     empty: str = "Nothing here for these filters."  # and what to do about it
 

@@ -19,7 +19,7 @@ Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
-_FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+))?\}")
+_FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+)(?:,([\w.\"]+))?)?\}")
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
 
@@ -38,6 +38,8 @@ class Option:
 @dataclass(frozen=True)
 class Question:
     """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
+
+    {days:began,ended}: what lasted from one time to another and was there on at least one of the days.
 
     With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each. Where
     there are a million rows, what a page does not show is then neither joined nor summed.
@@ -80,6 +82,8 @@ class Question:
             if kind != "days":
                 return f"{column} = getvariable('{kind}')" if given.get(kind) is not None else "true"
             begin = f"{column} >= getvariable('from')::DATE" if given.get("from") is not None else "true"
+            if found[3] and begin != "true":
+                begin = f"({begin} OR {found[3]} > getvariable('from')::DATE)"
             end = f"{column} < getvariable('to')::DATE + 1" if given.get("to") is not None else "true"
             return f"({begin} AND {end})"
 

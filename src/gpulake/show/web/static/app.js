@@ -3,6 +3,7 @@
 
 const config = {responsive: true, displayModeBar: false};
 const seen = new Map();
+const tags = new Map();
 
 function themed(figure) {
   const ink = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
@@ -24,22 +25,50 @@ function draw(section) {
   if (!leadsTo) return;
   place.classList.add("leads");
   place.on("plotly_click", (event) => {
-    const point = event.points[0];
-    const values = {x: point.x, y: point.y, name: point.data.name, custom: point.customdata};
-    location.href = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
+    location.href = target(leadsTo, event.points[0]);
   });
+}
+
+// What somebody is typing into stays; it is filled when they leave it.
+function isInUse(section) {
+  const active = document.activeElement;
+  if (!section.contains(active) || !active.matches("input, textarea, select")) return false;
+  section.addEventListener("focusout", () => fill(section), {once: true});
+  return true;
+}
+
+// Where a point leads, under the filters of this page. {custom} is what the point carries, or its row of a heat map;
+// of a list, {custom0} is the first. {day} is the day of its x.
+function target(leadsTo, point) {
+  const custom = point.customdata ?? point.data.meta?.rows?.[point.pointNumber?.[0]];
+  const values = {x: point.x, y: point.y, name: point.data.name, custom, day: String(point.x).slice(0, 10)};
+  if (Array.isArray(custom)) custom.forEach((value, at) => { values[`custom${at}`] = value; });
+  const path = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
+  const url = new URL(path, location.origin);
+  const here = new URLSearchParams(location.search);
+  for (const name of ["from", "to", "cluster", "gpu_type"]) {
+    if (here.get(name) && !url.searchParams.has(name)) url.searchParams.set(name, here.get(name));
+  }
+  return url.pathname + url.search;
 }
 
 async function fill(section) {
   const body = section.querySelector(".body");
+  const headers = {Accept: "text/html"};
+  if (tags.has(section.id)) headers["If-None-Match"] = tags.get(section.id);
   try {
-    const response = await fetch(section.dataset.source, {headers: {Accept: "text/html"}});
-    const text = await response.text();
-    if (seen.get(section.id) !== text) {
-      // The server escapes every label; scripts that come this way do not run.
-      body.innerHTML = text;
-      seen.set(section.id, text);
-      draw(section);
+    const response = await fetch(section.dataset.source, {headers, cache: "no-store"});
+    if (response.status !== 304) {
+      const text = await response.text();
+      if (seen.get(section.id) !== text && !isInUse(section)) {
+        // The server escapes every label; scripts that come this way do not run.
+        body.innerHTML = text;
+        seen.set(section.id, text);
+        draw(section);
+        const tag = response.ok && response.headers.get("ETag");
+        if (tag) tags.set(section.id, tag);
+        else tags.delete(section.id);
+      }
     }
   } catch {
     if (!seen.has(section.id)) body.innerHTML = '<p class="empty error" role="alert">The server does not answer. Is gpulake serve still running?</p>';
@@ -55,6 +84,91 @@ function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
 }
 
+// News: the server tells when rows have changed; panels whose rows have not answer so, and stay as they are.
+const SOON_MS = 200;
+const POLL_MS = 15000;
+const live = {source: null, token: "", poll: 0, soon: 0};
+
+function say(words, isLost) {
+  const place = document.getElementById("live");
+  if (!place || place.textContent === words) return;
+  place.textContent = words;
+  place.classList.toggle("lost", isLost);
+}
+
+function refill() {
+  clearTimeout(live.soon);
+  live.soon = setTimeout(fillAll, SOON_MS);
+}
+
+function poll(isOn) {
+  clearInterval(live.poll);
+  live.poll = isOn ? setInterval(fillAll, POLL_MS) : 0;
+}
+
+function listen() {
+  if (live.source || document.hidden) return;
+  const source = new EventSource("/api/v1/events");
+  live.source = source;
+  source.addEventListener("state", (event) => {
+    const {token} = JSON.parse(event.data);
+    say("live", false);
+    poll(false);
+    if (token !== live.token) refill();
+    live.token = token;
+  });
+  source.addEventListener("error", () => {
+    say("not live: trying again", true);
+    if (!live.poll) poll(true);
+    // A server that refused, or that is gone for long, is not asked again by the browser itself.
+    if (source.readyState === EventSource.CLOSED) {
+      live.source = null;
+      setTimeout(listen, POLL_MS);
+    }
+  });
+}
+
+function pause() {
+  live.source?.close();
+  live.source = null;
+  poll(false);
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? pause() : listen()));
+window.addEventListener("pagehide", pause);
+window.addEventListener("pageshow", (event) => event.persisted && listen());
+
+// Actions: a form is sent as JSON, which no other site can; then every panel shows what has become of it.
+async function act(form) {
+  const body = {};
+  for (const field of form.querySelectorAll("input[name]")) {
+    if (field.type === "checkbox") body[field.name] = field.checked;
+    else if (field.value) body[field.name] = field.type === "datetime-local" ? new Date(field.value).toISOString() : field.value;
+  }
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    const headers = {"Content-Type": "application/json", Accept: "application/json"};
+    const response = await fetch(form.dataset.action, {method: "POST", headers, body: JSON.stringify(body)});
+    if (!response.ok) {
+      const {error, hint} = await response.json();
+      form.querySelector("output").textContent = hint ? `${error}; ${hint}` : error;
+    } else {
+      document.activeElement?.blur();
+      await fillAll();
+    }
+  } catch {
+    form.querySelector("output").textContent = "The server does not answer.";
+  }
+  button.disabled = false;
+}
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form.act")) return;
+  event.preventDefault();
+  act(event.target);
+});
+
 theme(localStorage.getItem("theme"));
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("theme")?.addEventListener("click", () => {
@@ -64,5 +178,7 @@ document.addEventListener("DOMContentLoaded", () => {
     theme(next);
     document.querySelectorAll("section[data-source]").forEach(draw);
   });
+  live.token = document.body.dataset.token;
   fillAll();
+  if (document.getElementById("live")) listen();
 });

@@ -1,0 +1,48 @@
+"""What watches say alike: the numbers of an alarm, and times as people read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from gpulake.detect.alarms import Alarm
+from gpulake.detect.series import Bools, Scores, Series
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Peak:
+    """An alarm at its strongest point, in the metric that carries the most of it."""
+
+    metric: str
+    value: float
+    expected: float
+    flagged: int  # points of the alarm that were flagged
+
+    @property
+    def side(self) -> str:
+        return "above" if self.value > self.expected else "below"
+
+
+def peak(series: Series, scores: Scores, alarm: Alarm) -> Peak:
+    here = int(np.searchsorted(series.times_ms, alarm.peak_ms))
+    place = int(np.argmax(scores.shares[here]))
+    value, expected = float(series.values[here, place]), float(scores.expected[here, place])
+    return Peak(series.metrics[place], value, expected, int(flagged(series, scores, alarm).sum()))
+
+
+def flagged(series: Series, scores: Scores, alarm: Alarm) -> Bools:
+    """The points of an alarm that were flagged."""
+    is_within = (series.times_ms >= alarm.begin_ms) & (series.times_ms <= alarm.end_ms)
+    return np.asarray(scores.is_flagged & is_within)
+
+
+def at(moment_ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=moment_ms)
+
+
+def moment(moment_ms: int) -> str:
+    return f"{at(moment_ms):%Y-%m-%d %H:%M} UTC"

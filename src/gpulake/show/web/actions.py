@@ -1,0 +1,176 @@
+"""What people do to incidents from the dashboard: who may, from where, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Path, Request
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from gpulake.core.errors import UsageError
+from gpulake.core.incidents import COMES_FROM, Incident
+from gpulake.core.words import label
+from gpulake.show.web.answers import Answers, Asked
+from gpulake.show.web.api import ERRORS, PREFIX, ErrorModel, viewer_of
+from gpulake.show.web.questions import MOST_TEXT, catalogue
+from gpulake.show.web.viewers import Viewer
+
+MOST_NOTE = 2_000
+
+
+@dataclass(frozen=True)
+class Change:
+    """What somebody says of an incident."""
+
+    incident_id: str
+    by: str
+    note: str = ""
+    is_held: bool = False  # of an acknowledgement: nobody but a person resolves it
+    until: datetime | None = None  # of a mute
+
+
+Do = Callable[[Change], Incident]
+
+
+@dataclass(frozen=True)
+class Actions:
+    """Each is carried out by a room that this one does not know."""
+
+    acknowledge: Do
+    mute: Do
+    unmute: Do
+    resolve: Do
+
+
+# From which states each may be taken.
+ALLOWED = {
+    "acknowledge": COMES_FROM["acknowledged"],
+    "mute": COMES_FROM["muted"],
+    "unmute": ("muted",),
+    "resolve": COMES_FROM["resolved"],
+}
+SUMMARIES = {
+    "acknowledge": "Say that you look after an incident",
+    "mute": "Tell nobody of an incident for a while",
+    "unmute": "Let people be told of an incident again",
+    "resolve": "Say that an incident is over",
+}
+
+
+class NoteModel(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    note: str = Field("", max_length=MOST_NOTE, description="what others should know")
+
+
+class AcknowledgeModel(NoteModel):
+    is_held: bool = Field(False, description="it stays until a person resolves it")
+
+
+class MuteModel(NoteModel):
+    until: AwareDatetime | None = Field(None, description="with its zone; without it, until somebody unmutes it")
+
+
+class IncidentModel(BaseModel):
+    """An incident after the change."""
+
+    incident_id: str
+    state: str
+    event: str
+    changed_by: str
+    changed_at: datetime
+    severity: str
+    kind: str
+    reason: str
+    subject: str
+    cause: str
+    note: str
+    cluster_id: str | None
+    node: str | None
+    job_id: str | None
+    muted_until: datetime | None
+    is_held: bool
+
+
+_BODIES: dict[str, type[NoteModel]] = {"acknowledge": AcknowledgeModel, "mute": MuteModel}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    **ERRORS,
+    **{
+        code: {"model": ErrorModel, "description": words}
+        for code, words in {
+            404: "no such incident",
+            409: "the incident stands otherwise",
+            415: "the body is not JSON",
+        }.items()
+    },
+}
+
+
+def router(answers: Answers, actions: Actions | None) -> APIRouter:
+    """Without actions, as of a lake that cannot be written, each is refused."""
+    routes = APIRouter(prefix=f"{PREFIX}/incidents", tags=["actions"], dependencies=[Depends(permitted)])
+    for verb in ALLOWED:
+        _add(routes, answers, actions, verb)
+    return routes
+
+
+def permitted(request: Request) -> None:
+    """A form of another site cannot be JSON, and what its scripts send the guard refuses."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise refused(415, f"an action is JSON, and not {label(kind, 80)!r}", "send Content-Type: application/json")
+    viewer = viewer_of(request)
+    if not viewer.is_operator:
+        raise refused(403, f"{label(viewer.name, 80)} may look, and not act", "ask an operator")
+
+
+def refused(status: int, message: str, hint: str) -> HTTPException:
+    return HTTPException(status, {"error": message, "hint": hint})
+
+
+def may_act(request: Request) -> bool:
+    """Whether buttons are shown."""
+    return viewer_of(request).is_operator and getattr(request.app.state, "actions", None) is not None
+
+
+def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str) -> None:
+    body_model = _BODIES.get(verb, NoteModel)
+
+    def act(request: Request, incident_id: str, body: NoteModel) -> IncidentModel:
+        if actions is None:
+            raise refused(403, "the lake is read-only here", "act where gpulake may write to it")
+        viewer = viewer_of(request)
+        if _state(answers, viewer, incident_id) is None:
+            raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
+        said: dict[str, Any] = body.model_dump()
+        # What no journal keeps, such as half a character, is replaced.
+        change = Change(incident_id, viewer.name, **{**said, "note": label(said["note"])})
+        do: Do = getattr(actions, verb)
+        try:
+            incident = do(change)
+        except UsageError as error:
+            stands_otherwise = _state(answers, viewer, incident_id) not in ALLOWED[verb]
+            raise refused(409 if stands_otherwise else 400, error.message, error.hint) from error
+        return IncidentModel(**{name: getattr(incident, name) for name in IncidentModel.model_fields})
+
+    act.__annotations__.update(
+        incident_id=Annotated[str, Path(max_length=MOST_TEXT, description="the incident's id")], body=body_model
+    )
+    act.__name__ = verb
+    routes.add_api_route(
+        f"/{{incident_id}}/{verb}",
+        act,
+        methods=["POST"],
+        summary=SUMMARIES[verb],
+        operation_id=f"{verb}_incident",
+        response_model=IncidentModel,
+        responses=_ERRORS,
+    )
+
+
+def _state(answers: Answers, viewer: Viewer, incident_id: str) -> str | None:
+    """How it stands; nothing where there is none, or none that the viewer may see."""
+    answer = answers.ask(Asked(catalogue().get("incident"), {"incident": incident_id}, viewer, 1))
+    return str(answer.rows[0]["state"]) if answer.rows else None

@@ -1,0 +1,117 @@
+"""Live: one watcher looks at the lake for all who have a page open, and tells them when there is something new."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
+
+from gpulake.core.errors import GpulakeError
+from gpulake.lake.snapshots import Snapshots
+from gpulake.show.web.api import ERRORS, PREFIX
+
+LOOK_SECONDS = 1.0
+HEARTBEAT_SECONDS = 15.0
+LONGEST_SECONDS = 3600.0  # then a browser comes again, and is asked again who it is
+MOST_CLIENTS = 200
+# What stands between must neither keep nor pack what should arrive at once.
+HEADERS = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
+
+
+@dataclass
+class Events:
+    snapshots: Snapshots
+    has_new_build: Callable[[], None] = lambda: None  # called beside the watcher, in a thread
+    is_stopping: Callable[[], bool] = lambda: False
+    token: str = ""  # of everything that readers see; no two states of a lake share one
+    clients: int = 0
+    _state: str = ""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_over: bool = False
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        watcher = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            self._end()
+            watcher.cancel()
+            with suppress(asyncio.CancelledError):
+                await watcher
+
+    async def stream(self) -> AsyncIterator[str]:
+        """What one client is told: the state that there is, and each that follows. A slow one misses those between."""
+        self.clients += 1
+        end = asyncio.get_running_loop().time() + LONGEST_SECONDS
+        told = ""
+        try:
+            while not self._is_over and asyncio.get_running_loop().time() < end:
+                news = self._news
+                if self.token != told:
+                    told = self.token
+                    yield f"event: state\ndata: {json.dumps({'token': told})}\n\n"
+                    continue
+                try:
+                    await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    yield ": still here\n\n"
+        finally:
+            self.clients -= 1
+
+    async def _watch(self) -> None:
+        while not self.is_stopping():
+            try:
+                state, everything = await asyncio.to_thread(self.snapshots.refresh)
+            except GpulakeError:  # it cannot be read now: whoever asks is told why
+                pass
+            else:
+                self._tell(state, everything)
+            await asyncio.sleep(LOOK_SECONDS)
+        self._end()
+
+    def _tell(self, state: str, everything: str) -> None:
+        token = hashlib.sha256(everything.encode()).hexdigest()[:16]
+        if token != self.token:
+            self.token = token
+            self._wake()
+        if state != self._state:
+            self._state = state
+            threading.Thread(target=self.has_new_build, name="new-build", daemon=True).start()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        before, self._news = self._news, asyncio.Event()
+        before.set()
+
+
+def router(events: Events) -> APIRouter:
+    routes = APIRouter(prefix=PREFIX)
+    described = {
+        200: {"content": {"text/event-stream": {}}, "description": "an event `state` whenever rows have changed"},
+        **ERRORS,
+    }
+
+    @routes.get(
+        "/events",
+        summary="Tells when there is something new",
+        tags=["about"],
+        response_class=Response,
+        responses=described,
+    )
+    async def changes() -> Response:
+        if events.clients >= MOST_CLIENTS:
+            return Response("too many listen already", 503, {"Retry-After": "60"}, media_type="text/plain")
+        return StreamingResponse(events.stream(), media_type="text/event-stream", headers=HEADERS)
+
+    return routes

@@ -1,0 +1,94 @@
+"""Incidents by day, and the days that stand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpulake.show import plots
+from gpulake.show.plots import Figure, Row
+
+SEVERITY_COLOURS = {"critical": plots.RED, "warning": plots.ORANGE, "info": "#56B4E9"}
+MOST_DAYS_AS_NAMES = 8
+
+
+def incidents_by_day(days: Sequence[Row]) -> Figure:
+    dates = [str(day["day"]) for day in days]
+    bars = [
+        {"type": "bar", "name": severity, "x": dates, "y": [day[severity] for day in days], "marker": {"color": colour}}
+        for severity, colour in SEVERITY_COLOURS.items()
+    ]
+    figure = _figure(bars, "incidents seen")
+    figure["layout"]["yaxis"]["dtick"] = 1 if max(day["incidents"] for day in days) < MOST_DAYS_AS_NAMES else None
+    is_short = len(days) < MOST_DAYS_AS_NAMES
+    figure["layout"]["bargap"] = 0.7 if is_short else 0.2
+    # A day or two are days, and not a time of day.
+    figure["layout"]["xaxis"]["type"] = "category" if is_short else "date"
+    return figure
+
+
+def anomalous_days(days: Sequence[Row]) -> Figure:
+    """Each day's utilisation within the band that was expected of it."""
+    rows = sorted(days, key=lambda day: str(day["day"]))
+    banded = [row for row in rows if row["low_ratio"] is not None and row["high_ratio"] is not None]
+    band = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    traces: list[Figure] = [
+        {**band, **_points(banded, "high_ratio"), "showlegend": False},
+        {
+            **band,
+            **_points(banded, "low_ratio"),
+            "name": "expected",
+            "fill": "tonexty",
+            "fillcolor": "rgba(0,114,178,.15)",
+        },
+        {
+            **_points(rows, "gpu_util_ratio"),
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "GPU utilisation",
+            "line": {"color": plots.BLUE, "width": 1.5},
+            "marker": {"size": 5},
+            "hovertemplate": "%{x|%a %Y-%m-%d}<br>%{y:.1%} of observed GPU-hours<extra></extra>",
+        },
+        _marks("outside of what is expected", [row for row in rows if row["own_flag"]], "circle", plots.RED),
+        _marks(
+            "flagged by the reference's forest", [row for row in rows if row["reference_flag"]], "diamond", plots.ORANGE
+        ),
+    ]
+    figure = _figure([trace for trace in traces if trace["x"]], "share of observed time")
+    figure["layout"]["yaxis"]["tickformat"] = ".0%"
+    if not any(row["gpu_util_ratio"] is not None for row in rows):
+        words = {
+            "text": "no utilisation was observed on these days",
+            "showarrow": False,
+            "xref": "paper",
+            "yref": "paper",
+        }
+        figure["layout"]["annotations"] = [{**words, "x": 0.5, "y": 0.5}]
+    return figure
+
+
+def _points(rows: Sequence[Row], column: str) -> Figure:
+    return {"x": [str(row["day"]) for row in rows], "y": [row[column] for row in rows]}
+
+
+def _marks(name: str, rows: Sequence[Row], symbol: str, colour: str) -> Figure:
+    return {
+        **_points(rows, "gpu_util_ratio"),
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "marker": {"symbol": f"{symbol}-open", "size": 14, "color": colour, "line": {"width": 2}},
+        "hovertemplate": f"%{{x|%a %Y-%m-%d}}<br>{name}<extra></extra>",
+    }
+
+
+def _figure(traces: list[Figure], y_title: str) -> Figure:
+    layout = {
+        "barmode": "stack",
+        "margin": {"l": 50, "r": 15, "t": 10, "b": 35},
+        "legend": {"orientation": "h", "y": 1.14},
+        "xaxis": {"gridcolor": plots.GRID},
+        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
+        **plots.LAYOUT,
+    }
+    return {"data": traces, "layout": layout}

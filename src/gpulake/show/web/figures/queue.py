@@ -1,0 +1,160 @@
+"""Figures of the queue: percentiles, distributions, demand against capacity, the hours of a week."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED, Figure, Row
+from gpulake.show.web.cells import duration
+
+# Told apart by colour-blind readers, and by their order.
+COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#B8A200", GREY)
+SIZE_LABELS = ("< 0.25", "0.25 – 0.5", "0.5 – 1", "1", "1 – 8", "8 – 63", "≥ 64")
+PERCENTILE_COLOURS = {"p50": "#9ecae1", "p90": "#56B4E9", "p95": BLUE, "p99": RED}
+CIVIDIS = (
+    "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
+)  # fmt: skip
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# Durations as people read them, on a logarithmic axis.
+TICKS = {
+    1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h", 86400: "1 d", 7 * 86400: "7 d",
+    30 * 86400: "30 d",
+}  # fmt: skip
+LEAST_SECONDS = 1.0  # a bar of a logarithmic axis has to begin somewhere
+
+
+def colour_scale(colours: Sequence[str] = CIVIDIS) -> list[list[Any]]:
+    return [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)]
+
+
+def figure(traces: list[Figure], x: Figure, y: Figure, **layout: Any) -> Figure:
+    margin = {"l": 60, "r": 15, "t": 10, "b": 40}
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    axes = {"xaxis": {"gridcolor": GRID, **x}, "yaxis": {"gridcolor": GRID, **y}}
+    return {"data": traces, "layout": {"margin": margin, "legend": legend, **axes, **LAYOUT, **layout}}
+
+
+def log_seconds(title: str = "") -> Figure:
+    ticks = {"tickvals": list(TICKS), "ticktext": list(TICKS.values())}
+    return {"type": "log", "zeroline": False, "title": {"text": title}, **ticks}
+
+
+def waits_by_type(rows: Sequence[Row]) -> Figure:
+    return _percentiles(rows, [str(row["gpu_type"]) for row in rows], [row["gpu_type"] for row in rows])
+
+
+def waits_by_size(rows: Sequence[Row]) -> Figure:
+    return _percentiles(rows, [SIZE_LABELS[row["size"] - 1] for row in rows], [row["size"] for row in rows])
+
+
+def _percentiles(rows: Sequence[Row], names: list[str], custom: list[Any]) -> Figure:
+    labels = [html.escape(name) for name in names]
+    traces = []
+    for name, colour in PERCENTILE_COLOURS.items():
+        values = [row[f"{name}_wait_seconds"] for row in rows]
+        texts = [
+            f"{label}: {name} {'–' if value is None else duration(value)}, {row['waits']:,} tasks that began"
+            for label, value, row in zip(labels, values, rows, strict=True)
+        ]
+        shown = [None if value is None else max(value, LEAST_SECONDS) for value in values]
+        bar = {"type": "bar", "name": name, "x": labels, "y": shown, "marker": {"color": colour}}
+        traces.append({**bar, "customdata": custom, "hovertext": texts, "hoverinfo": "text"})
+    return figure(
+        traces, {"type": "category", "automargin": True}, log_seconds(), barmode="group", bargap=0.25, bargroupgap=0.05
+    )
+
+
+def distribution(rows: Sequence[Row]) -> Figure:
+    """How many take at most so long, by GPU type; the line of each ends at 100 %."""
+    kinds = sorted({str(row["gpu_type"]) for row in rows})
+    traces = []
+    for at, kind in enumerate(kinds):
+        own = [row for row in rows if str(row["gpu_type"]) == kind]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": html.escape(kind),
+                "x": [round(row["at_most_seconds"], 3) for row in own],
+                "y": [round(row["tasks_so_far_ratio"], 5) for row in own],
+                "customdata": [[kind, row["at_most_seconds"]] for row in own],
+                "text": [duration(row["at_most_seconds"]) for row in own],
+                "line": {"color": COLOURS[at % len(COLOURS)], "width": 1.8},
+                "hovertemplate": "%{y:.1%} take at most %{text}<extra>%{fullData.name}</extra>",
+            }
+        )
+    share = {"tickformat": ".0%", "range": [0, 1.02], "title": {"text": "share of tasks"}}
+    return figure(traces, log_seconds(), share, hovermode="closest")
+
+
+def demand(rows: Sequence[Row]) -> Figure:
+    """What is held, and on top of it what waits, against what there is."""
+    begins = [row["begin"] for row in rows]
+    parts = (("held", "held_gpu_hours", BLUE), ("waiting", "waiting_gpu_hours", ORANGE))
+    traces: list[Figure] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "stackgroup": "demand",
+            "name": name,
+            "x": begins,
+            "y": _rounded(rows, column),
+            "line": {"color": colour, "width": 0},
+            "fillcolor": colour,
+        }
+        for name, column, colour in parts
+    ]
+    line = {"color": RED, "width": 2, "dash": "dot"}
+    available = {"type": "scatter", "mode": "lines", "name": "available", "x": begins, "line": line}
+    traces.append({**available, "y": _rounded(rows, "available_gpu_hours")})
+    line = {"color": GREY, "width": 1}
+    requested = {"type": "scatter", "mode": "lines", "name": "GPUs newly asked for", "x": begins, "line": line}
+    traces.append({**requested, "y": _rounded(rows, "requested_gpus"), "visible": "legendonly"})
+    return figure(
+        traces, {"type": "date"}, {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}, hovermode="x unified"
+    )
+
+
+def week(rows: Sequence[Row]) -> Figure:
+    """Demand by weekday and hour, Monday on top."""
+    found = {(row["weekday"], row["hour"]): row for row in rows}
+    days, hours = range(1, 8), range(24)
+    values = [[_share(found.get((day, hour))) for hour in hours] for day in days]
+    texts = [[_hour_text(found.get((day, hour))) for hour in hours] for day in days]
+    heat = {
+        "type": "heatmap",
+        "x": [f"{hour:02d}:00" for hour in hours],
+        "y": list(WEEKDAYS),
+        "z": values,
+        "customdata": [[[day, hour] for hour in hours] for day in days],
+        "text": texts,
+        "hovertemplate": "%{y} %{x}<br>%{text}<extra></extra>",
+        "colorscale": colour_scale(),
+        "colorbar": {"tickformat": ".0%", "thickness": 12, "outlinewidth": 0},
+        "hoverongaps": False,
+        "xgap": 1,
+        "ygap": 1,
+    }
+    grid = {"showgrid": False}
+    return figure([heat], {"type": "category", **grid}, {"autorange": "reversed", "type": "category", **grid})
+
+
+def _share(row: Row | None) -> float | None:
+    return None if row is None or row["demanded_ratio"] is None else round(row["demanded_ratio"], 4)
+
+
+def _hour_text(row: Row | None) -> str:
+    if row is None:
+        return "no such hour here"
+    demanded = "–" if row["demanded_ratio"] is None else f"{row['demanded_ratio']:.1%}"
+    return (
+        f"demanded {demanded} of what is available<br>{row['held_gpu_hours']:,.1f} GPU-h held, "
+        f"{row['waiting_gpu_hours']:,.1f} waiting<br>{row['submitted_tasks']:,.1f} tasks launched<br>"
+        f"mean of {row['hours']} hours"
+    )
+
+
+def _rounded(rows: Sequence[Row], column: str) -> list[float]:
+    return [round(float(row[column]), 2) for row in rows]

@@ -1,0 +1,74 @@
+"""What was rendered once for a version of its rows is not rendered again; and not sent again to who has it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fastapi import Request, Response
+
+from gpulake import __version__
+from gpulake.show.web.viewers import Viewer
+
+MOST_KEPT_BYTES = 48 << 20
+LEAST_ZIPPED_BYTES = 1_000
+ZIP_LEVEL = 5
+
+
+@dataclass(frozen=True)
+class _Body:
+    plain: bytes
+    zipped: bytes | None
+
+    @property
+    def weight(self) -> int:
+        return 200 + len(self.plain) + len(self.zipped or b"")
+
+
+@dataclass
+class Kept:
+    _bodies: OrderedDict[tuple[object, ...], _Body] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def respond(
+        self, request: Request, key: tuple[object, ...], viewer: Viewer, kind: str, render: Callable[[], str]
+    ) -> Response:
+        """The key has the version of the rows, so that it tells all that the content depends on, but for the viewer."""
+        whole = (request.url.path, key, viewer)
+        headers = {"ETag": _tag(whole), "Vary": "Accept-Encoding"}
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        body = self._body(whole, render)
+        if body.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(body.zipped, media_type=kind, headers={**headers, "Content-Encoding": "gzip"})
+        return Response(body.plain, media_type=kind, headers=headers)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._bodies.clear()
+            self._bytes = 0
+
+    def _body(self, key: tuple[object, ...], render: Callable[[], str]) -> _Body:
+        with self._lock:
+            if key in self._bodies:
+                self._bodies.move_to_end(key)
+                return self._bodies[key]
+        plain = render().encode()
+        body = _Body(plain, gzip.compress(plain, ZIP_LEVEL) if len(plain) >= LEAST_ZIPPED_BYTES else None)
+        with self._lock:
+            if key not in self._bodies:
+                self._bodies[key] = body
+                self._bytes += body.weight
+            while self._bytes > MOST_KEPT_BYTES:
+                self._bytes -= self._bodies.popitem(last=False)[1].weight
+        return body
+
+
+def _tag(key: tuple[object, ...]) -> str:
+    # Weak: packed or not, it is the same content.
+    return f'W/"{hashlib.sha256(repr((__version__, key)).encode()).hexdigest()[:24]}"'

@@ -1,0 +1,129 @@
+"""Incidents: what stands, what stood out, who was told; and one incident with all that is known of it."""
+
+from __future__ import annotations
+
+from gpulake.show.web.figures import incidents as figures
+from gpulake.show.web.pages import Page, Panel
+from gpulake.show.web.questions.incident import INCIDENT
+from gpulake.show.web.questions.incidents import KIND, SEVERITY, STATE
+
+_FROM_FINDINGS = "None for these filters. Builds open them from findings, and so does: gpulake diagnose LOG"
+
+PAGES = (
+    Page(
+        name="incidents",
+        title="Incidents",
+        lead="What is abnormal or broke, and who looks after it. Times and days are in UTC.",
+        place=60,
+        options=(STATE, SEVERITY, KIND),
+        panels=(
+            Panel("counts", "How they stand", "incident_counts", show="tiles", is_wide=True),
+            Panel(
+                "incidents",
+                "What needs somebody",
+                "incidents",
+                show="incidents.html",
+                is_wide=True,
+                limit=25,
+                empty=_FROM_FINDINGS,
+            ),
+            Panel(
+                "by_day",
+                "By day",
+                "incidents_by_day",
+                show="figure",
+                draw=figures.incidents_by_day,
+                limit=1000,
+                leads_to="/incidents?from={x}&to={x}",
+                empty=_FROM_FINDINGS,
+            ),
+            Panel("by_reason", "By kind and reason", "incidents_by_reason", limit=10, empty=_FROM_FINDINGS),
+            Panel(
+                "days",
+                "Days that stand out",
+                "anomalous_days",
+                show="figure",
+                draw=figures.anomalous_days,
+                limit=1000,
+                is_wide=True,
+                leads_to="/jobs?from={x}&to={x}",
+                about="GPU utilisation by day within the band that earlier days make one expect. A click leads to the "
+                "jobs of the day.",
+                empty="No day was scored. Land a trace with utilisation, then: gpulake build",
+            ),
+            Panel(
+                "anomalous_days",
+                "The strangest days",
+                "anomalous_days",
+                is_wide=True,
+                limit=10,
+                empty="No day was scored. Land a trace with utilisation, then: gpulake build",
+            ),
+            Panel(
+                "alerts",
+                "Alerts",
+                "alerts",
+                limit=10,
+                is_wide=True,
+                empty="Nobody was told of anything in these days. Name a sink in [alerts] of gpulake.toml.",
+            ),
+            Panel(
+                "sinks",
+                "Who is told",
+                "alerts_by_sink",
+                empty="No alert was ever queued: no sink is named in [alerts].",
+            ),
+            Panel(
+                "windows",
+                "Maintenance windows",
+                "maintenance_windows",
+                empty="None. Nobody is disturbed during one: gpulake incidents windows add --help",
+            ),
+        ),
+    ),
+    Page(
+        name="incident",
+        title="Incident",
+        options=(INCIDENT,),
+        is_listed=False,
+        parent="incidents",
+        panels=(
+            Panel(
+                "facts",
+                "What it is",
+                "incident",
+                show="incident.html",
+                is_wide=True,
+                empty="There is no incident of this id, or none that you may see. They are listed under Incidents.",
+            ),
+            Panel(
+                "diagnosis",
+                "Diagnosis",
+                "incident_diagnoses",
+                show="diagnoses.html",
+                is_wide=True,
+                limit=3,
+                empty="No log of it was diagnosed: gpulake diagnose LOG --job JOB",
+            ),
+            Panel(
+                "sightings",
+                "What was seen",
+                "incident_sightings",
+                is_wide=True,
+                limit=20,
+                empty="It was made of no findings: a diagnosis opened it.",
+            ),
+            Panel("history", "What became of it", "incident_history", show="list", limit=200),
+            Panel(
+                "recoveries",
+                "Recoveries tried",
+                "incident_recoveries",
+                empty="None. To see what would be done: gpulake recover --help",
+            ),
+            Panel(
+                "similar", "Similar cases", "incident_similar", is_wide=True, limit=10, empty="None like it is known."
+            ),
+            Panel("alerts", "Who was told", "incident_alerts", empty="Nobody was."),
+        ),
+    ),
+)

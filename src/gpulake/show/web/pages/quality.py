@@ -1,0 +1,80 @@
+"""Data quality: how fresh, how complete and how right the lake is."""
+
+from __future__ import annotations
+
+from gpulake.show.web.figures import quality as figures
+from gpulake.show.web.pages import Page, Panel
+
+PAGE = Page(
+    name="quality",
+    title="Data quality",
+    lead="How fresh, how complete and how right the lake is, and how our own steps fare.",
+    place=80,
+    panels=(
+        Panel("counts", "Can it be trusted?", "quality_counts", show="tiles", is_wide=True),
+        Panel(
+            "clusters",
+            "Freshness by cluster",
+            "cluster_freshness",
+            is_wide=True,
+            empty="The build knows no cluster yet. Land a trace, then: gpulake build",
+        ),
+        Panel(
+            "coverage",
+            "Coverage by day",
+            "coverage_by_day",
+            show="figure",
+            draw=figures.coverage,
+            limit=1000,
+            leads_to="/rows/coverage_by_day?from={x}&to={x}",
+            empty="No day was observed within these filters.",
+        ),
+        Panel(
+            "steps_by_command",
+            "How long commands took",
+            "steps_by_command",
+            show="figure",
+            draw=figures.steps,
+            limit=1000,
+            leads_to="/rows/steps",
+            empty="Nothing was run yet: gpulake refresh PATH...",
+        ),
+        Panel(
+            "landed",
+            "What landed",
+            "landed_tables",
+            is_wide=True,
+            limit=30,
+            empty="Nothing landed yet: gpulake land PATH...",
+        ),
+        Panel(
+            "tests",
+            "Tests of the last build",
+            "test_results",
+            limit=12,
+            empty="No build was tested yet: gpulake build",
+        ),
+        Panel(
+            "steps", "Steps of gpulake itself", "steps", limit=12, empty="Nothing was run yet: gpulake refresh PATH..."
+        ),
+        Panel(
+            "quarantine",
+            "Rows that did not parse",
+            "quarantine_by_reason",
+            is_wide=True,
+            limit=12,
+            empty="Every row parsed.",
+        ),
+        Panel("quarantined", "The last of them", "quarantined_rows", is_wide=True, limit=8, empty="Every row parsed."),
+        Panel("build", "The build in use", "build", is_wide=True, empty="There is none yet: gpulake build"),
+        Panel("tables", "When tables were built", "table_freshness", limit=12),
+        Panel(
+            "files",
+            "Files as they landed",
+            "landed_files",
+            is_wide=True,
+            limit=12,
+            empty="Nothing landed yet: gpulake land PATH...",
+        ),
+    ),
+)

@@ -1,0 +1,174 @@
+"""Incidents: how they stand, when they were seen, who was told; and the days that stand out."""
+
+from __future__ import annotations
+
+from gpulake.core.incidents import STATES
+from gpulake.core.sightings import SEVERITIES
+from gpulake.show.web.questions import Option, Question
+
+STATE = Option("state", "how it stands", choices=STATES)
+SEVERITY = Option("severity", "how bad it is", choices=SEVERITIES)
+KIND = Option("kind", "a kind of finding, `failure`, or the reason of a failure")
+
+# By the data, in UTC. A diagnosis may know no time of its own: then it was seen when it was opened.
+TOLD = """
+SELECT *, coalesce(began_at, opened_at, changed_at) AS began, greatest(last_seen_at, began) AS ended,
+    began::DATE AS first_day, greatest((ended - INTERVAL 1 MICROSECOND)::DATE, first_day) AS last_day
+FROM incidents
+"""
+CHOSEN = f"""
+SELECT * FROM ({TOLD}) WHERE {{days:began,ended}} AND {{cluster}}
+    AND (getvariable('state') IS NULL OR state = getvariable('state'))
+    AND (getvariable('severity') IS NULL OR severity = getvariable('severity'))
+    AND (getvariable('kind') IS NULL OR getvariable('kind') IN (kind, reason))
+"""
+# The page of what it is about. The subject of a finding without a machine or a job is a day, or else a user.
+_IN_CLUSTER = "coalesce('&cluster=' || url_encode(cluster_id), '')"
+SUBJECT_LINK = f"""CASE
+    WHEN job_id <> '' THEN '/job?job=' || url_encode(job_id) || {_IN_CLUSTER}
+    WHEN node <> '' THEN '/machine?machine=' || url_encode(node) || {_IN_CLUSTER}
+    WHEN regexp_full_match(subject, '\\d{{4}}-\\d\\d-\\d\\d') THEN '/jobs?from=' || subject || '&to=' || subject
+    WHEN kind IN ('empty_gpus', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
+END"""
+_FILTERED = """
+    || coalesce('&from=' || getvariable('from'), '') || coalesce('&to=' || getvariable('to'), '')
+    || coalesce('&cluster=' || url_encode(getvariable('cluster')::VARCHAR), '')
+"""
+_SEEN = "An incident counts on every day on which it was seen, by the data and in UTC."
+
+QUESTIONS = (
+    Question(
+        name="incident_counts",
+        title="Incidents by how they stand",
+        sql=f"""
+WITH chosen AS (SELECT * FROM ({TOLD}) WHERE {{days:began,ended}} AND {{cluster}}),
+tiles AS (
+    SELECT 1 AS place, 'open' AS label, count(*) FILTER (state = 'open') AS value, 'nobody looks after them' AS note,
+        'state=open' AS filter, 'bad' AS wrong FROM chosen
+    UNION ALL SELECT 2, 'critical', count(*) FILTER (state = 'open' AND severity = 'critical'), 'of the open ones',
+        'state=open&severity=critical', 'bad' FROM chosen
+    UNION ALL SELECT 3, 'acknowledged', count(*) FILTER (state = 'acknowledged'), 'somebody looks after them',
+        'state=acknowledged', '' FROM chosen
+    UNION ALL SELECT 4, 'muted', count(*) FILTER (state = 'muted'), 'nobody is told', 'state=muted', '' FROM chosen
+    UNION ALL SELECT 5, 'resolved', count(*) FILTER (state = 'resolved'), 'over', 'state=resolved', '' FROM chosen
+)
+SELECT place, label, value, note, CASE WHEN value > 0 THEN wrong ELSE '' END AS level,
+    '/incidents?' || filter {_FILTERED} AS link
+FROM tiles
+""",
+        order="place",
+        about=f"{_SEEN} As they stand now.",
+    ),
+    Question(
+        name="incidents",
+        title="Incidents",
+        sql=f"""
+SELECT incident_id, state, severity, kind, reason, subject, cause, cluster_id, node, job_id, began AS began_at,
+    last_seen_at, opened_at, times_seen, is_confirmed, is_held, muted_until, gpu_hours_lost, {SUBJECT_LINK} AS link
+FROM ({CHOSEN})
+""",
+        order="list_position(['open', 'acknowledged', 'muted', 'resolved'], state), "
+        "list_position(['critical', 'warning', 'info'], severity), last_seen_at DESC NULLS LAST, opened_at DESC, "
+        "incident_id",
+        options=(STATE, SEVERITY, KIND),
+        about=f"As they stand now, those that need somebody first. {_SEEN}",
+    ),
+    Question(
+        name="incidents_by_day",
+        title="Incidents by day",
+        sql=f"""
+WITH days AS (
+    SELECT severity, unnest(generate_series(greatest(first_day, getvariable('from')::DATE),
+        least(last_day, getvariable('to')::DATE), INTERVAL 1 DAY))::DATE AS day
+    FROM ({CHOSEN})
+)
+SELECT day, count(*) FILTER (severity = 'critical') AS critical, count(*) FILTER (severity = 'warning') AS warning,
+    count(*) FILTER (severity NOT IN ('critical', 'warning')) AS info, count(*) AS incidents,
+    '/incidents?from=' || day || '&to=' || day AS link
+FROM days GROUP BY day
+""",
+        order="day",
+        options=(STATE, SEVERITY, KIND),
+        about=_SEEN,
+    ),
+    Question(
+        name="incidents_by_reason",
+        title="Incidents by kind and reason",
+        sql=f"""
+SELECT reason, kind, count(*) AS incidents, count(*) FILTER (state <> 'resolved') AS standing,
+    count(*) FILTER (severity = 'critical') AS critical, count(*) FILTER (is_confirmed) AS confirmed,
+    sum(gpu_hours_lost) AS lost_gpu_hours, max(ended) AS last_seen_at,
+    '/incidents?kind=' || url_encode(reason) {_FILTERED} AS link
+FROM ({CHOSEN}) GROUP BY reason, kind
+""",
+        order="incidents DESC, reason, kind",
+        options=(STATE, SEVERITY, KIND),
+        about="Standing: not resolved. GPU-hours lost are those that diagnoses could tell.",
+    ),
+    Question(
+        name="anomalous_days",
+        title="Days that stand out, the strangest first",
+        sql="""
+WITH scored AS (
+    -- A build of an earlier version has no score of our own.
+    SELECT * FROM gold_cluster_util_daily_scored UNION ALL BY NAME
+    SELECT NULL::DOUBLE AS own_score, false AS own_flag, NULL::DOUBLE AS own_expected_ratio,
+        NULL::DOUBLE AS own_low_ratio, NULL::DOUBLE AS own_high_ratio, '' AS why_they_differ WHERE false
+),
+used AS (
+    SELECT dt, sum(busy_gpu_hours) / nullif(sum(observed_gpu_hours), 0) AS gpu_util_ratio
+    FROM gold_cluster_util_daily WHERE {cluster} GROUP BY dt
+),
+ended AS (
+    SELECT dt, sum(ended_jobs)::BIGINT AS ended_jobs, sum(failed_jobs)::BIGINT AS failed_jobs
+    FROM gold_jobs_daily WHERE {cluster} GROUP BY dt
+)
+SELECT scored.dt AS day, strftime(scored.dt, '%a') AS weekday, coalesce(own_flag, false) AS own_flag, own_score,
+    gpu_util_ratio, own_expected_ratio AS expected_ratio, own_low_ratio AS low_ratio, own_high_ratio AS high_ratio,
+    anomaly_flag = 1 AS reference_flag, anomaly_score AS reference_score,
+    coalesce(why_they_differ, '') AS why_they_differ,
+    coverage_ratio, is_poorly_covered, ended_jobs, failed_jobs,
+    '/jobs?from=' || scored.dt || '&to=' || scored.dt AS link
+FROM scored LEFT JOIN used USING (dt) LEFT JOIN ended USING (dt) WHERE {days:scored.dt}
+""",
+        order="own_flag DESC, reference_flag DESC, own_score DESC NULLS LAST, reference_score NULLS LAST, day",
+        about="Our own score: how far the day's GPU utilisation is from what earlier days of that weekday make one "
+        "expect, 0 to 1. The reference's forest flags a twentieth of all days, whatever they are; its lower scores are "
+        "stranger. A day leads to its jobs.",
+    ),
+    Question(
+        name="alerts",
+        title="Alerts, those that wait first",
+        sql="""
+SELECT alert_id, state, sink, event, severity, title, incident_id, cluster_id, node, happened_at, changed_at, tries,
+    next_try_at, reason
+FROM alerts WHERE {days:happened_at} AND {cluster}
+""",
+        order="state IN ('sent', 'dropped'), changed_at DESC, alert_id",
+        about="Queued, sending and failed ones wait; dropped ones are not tried again. By the clock, in UTC.",
+    ),
+    Question(
+        name="alerts_by_sink",
+        title="Alerts by sink",
+        sql="""
+SELECT sink, count(*) FILTER (state IN ('queued', 'sending', 'failed')) AS waiting,
+    count(*) FILTER (state = 'failed') AS failed, count(*) FILTER (state = 'sent') AS sent,
+    count(*) FILTER (state = 'dropped') AS dropped,
+    max(changed_at) FILTER (state = 'sent') AS last_sent_at, min(next_try_at) FILTER (state = 'failed') AS next_try_at
+FROM alerts GROUP BY sink
+""",
+        order="waiting DESC, sink",
+        about="Of all days. Waiting: queued, being sent, or to be tried again.",
+    ),
+    Question(
+        name="maintenance_windows",
+        title="Maintenance windows",
+        sql="""
+SELECT window_id, cluster, node AS nodes, kind, starts_at, ends_at, weekdays, hours, time_zone, note,
+    changed_by AS added_by
+FROM maintenance_windows WHERE NOT coalesce(is_removed, false)
+""",
+        order="ends_at NULLS FIRST, starts_at NULLS FIRST, window_id",
+        about="Incidents within one are recorded, and nobody is told. Names may be patterns with * and ?.",
+    ),
+)

@@ -1,0 +1,173 @@
+"""One job: its attempts, what it asked for and used, what its GPUs saw, and who else was there."""
+
+from __future__ import annotations
+
+from gpulake.show.web.questions import Option, Question
+
+JOB = Option("job", "the job's id", is_needed=True)
+MOST_POINTS = 500  # of a figure of telemetry, all its GPUs together
+OWN = "SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}"
+TIMES = f"""
+WITH own AS MATERIALIZED ({OWN}),
+tried AS MATERIALIZED (
+    SELECT i.job_key, i.machine_key, min(coalesce(i.started_at, o.started_at)) AS begins_at,
+        max(coalesce(i.ended_at, o.ended_at, c.observed_until)) AS ends_at
+    FROM silver_instances i JOIN own o USING (job_key) JOIN silver_clusters c ON c.cluster_id = o.cluster_id
+    WHERE i.machine_key IS NOT NULL GROUP BY i.job_key, i.machine_key
+)
+"""
+
+QUESTIONS = (
+    Question(
+        name="job_summary",
+        title="A job in numbers",
+        sql=f"""
+WITH own AS MATERIALIZED ({OWN}),
+asked AS (
+    SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, min(gpu_type) AS gpu_type
+    FROM silver_tasks WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
+),
+spent AS (
+    SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(productive_gpu_hours) AS productive,
+        sum(held_gpu_hours - unobserved_gpu_hours) AS seen, sum(inferred_gpu_hours) AS inferred
+    FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
+),
+job AS (SELECT * FROM own LEFT JOIN asked USING (job_key) LEFT JOIN spent USING (job_key))
+SELECT 1 AS rank, cluster_id, 'status' AS label, NULL::DOUBLE AS value, '' AS unit, status AS words,
+    'submitted ' || strftime(submitted_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') || ' UTC' AS note,
+    CASE WHEN status = 'succeeded' THEN 'good' WHEN status IN ('running', 'waiting', 'cancelled') THEN '' ELSE 'bad' END
+    AS level, '' AS link FROM job
+UNION ALL SELECT 2, cluster_id, 'user', NULL, '', user_id, coalesce(workload, ''), '',
+    '/user?user=' || url_encode(user_id) || '&cluster=' || url_encode(cluster_id) FROM job
+UNION ALL SELECT 3, cluster_id, 'group', NULL, '', group_id, coalesce(account_id, ''), '',
+    '/group?group=' || url_encode(group_id) || '&cluster=' || url_encode(cluster_id) FROM job
+UNION ALL SELECT 4, cluster_id, 'GPUs', gpus, 'gpus', '', coalesce(gpu_type, ''), '', '' FROM job
+UNION ALL SELECT 5, cluster_id, 'waited', launch_wait_seconds, 'wait_seconds', '', 'from submission to launch', '', ''
+FROM job
+UNION ALL SELECT 6, cluster_id, 'ran', epoch(ended_at - started_at), 'run_seconds', '', 'from launch to end', '', ''
+FROM job
+UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferred > 0
+    THEN format('{{:.1f}} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
+UNION ALL SELECT 8, cluster_id, 'efficiency', productive / nullif(seen, 0), 'efficiency_ratio', '',
+    'productive, of what sensors saw', '', '' FROM job
+UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', '', 'GPU-hours of failed attempts',
+    CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
+""",
+        order="cluster_id, rank",
+        options=(JOB,),
+        about="Numbers of a tile are in the unit that it names.",
+    ),
+    Question(
+        name="job_attempts",
+        title="Attempts of a job",
+        sql=f"""
+WITH own AS MATERIALIZED ({OWN}),
+tried AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM own)),
+held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM own)),
+used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM tried))
+SELECT t.cluster_id, t.task_name, t.attempt, t.status, m.machine_id, t.started_at, t.ended_at,
+    t.run_seconds AS ran_seconds, h.held_from, h.held_until, h.is_inferred, t.gpus, t.gpu_type, u.used_gpus,
+    h.gpus * h.held_seconds / 3600 AS held_gpu_hours, h.bucket, u.peak_memory_bytes,
+    t.instance_key::VARCHAR AS instance_id
+FROM tried t
+LEFT JOIN held h ON t.instance_key = h.instance_key AND t.attempt = h.attempt
+LEFT JOIN used u ON u.worker_key = t.worker_key
+LEFT JOIN silver_machines m ON m.machine_key = t.machine_key
+""",
+        order="coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id",
+        options=(JOB,),
+        about="One run of one instance on one machine. Where the source lacks a begin or an end, held is inferred.",
+    ),
+    Question(
+        name="job_resources",
+        title="Requested and used by a job",
+        sql=f"""
+WITH own AS MATERIALIZED ({OWN}),
+tried AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM own)),
+used AS (
+    SELECT i.task_key, count(*) AS measured_instances, avg(u.used_gpus) AS used_gpus, avg(u.used_cores) AS used_cores,
+        avg(u.mean_memory_bytes) AS mean_memory_bytes, max(u.peak_memory_bytes) AS peak_memory_bytes,
+        max(u.peak_gpu_memory_bytes) AS peak_gpu_memory_bytes
+    FROM tried i JOIN silver_instance_usage u USING (worker_key)
+    WHERE u.worker_key IN (SELECT worker_key FROM tried) GROUP BY i.task_key
+)
+SELECT t.task_name, t.status, t.gpu_type, t.planned_instances, used.measured_instances, t.requested_gpus,
+    used.used_gpus, t.requested_cores, used.used_cores, t.requested_memory_bytes, used.mean_memory_bytes,
+    used.peak_memory_bytes, used.peak_gpu_memory_bytes, t.launch_wait_seconds, t.start_wait_seconds, t.cluster_id
+FROM silver_tasks t LEFT JOIN used USING (task_key) WHERE t.job_key IN (SELECT job_key FROM own)
+""",
+        order="requested_gpus DESC NULLS LAST, task_name, cluster_id",
+        options=(JOB,),
+        about="Per instance: what was requested, and the mean of what was used; peaks are the highest of any instance.",
+    ),
+    Question(
+        name="job_diagnoses",
+        title="Diagnoses of a job's logs",
+        sql="""
+SELECT diagnosed_at, verdict, reason, category, cause, remedy, confidence AS confidence_ratio, method, rule, action,
+    action_why, node, rank, log, lines_read,
+    from_json(evidence, '[{"line": "BIGINT", "text": "VARCHAR", "file": "VARCHAR"}]') AS evidence,
+    gpu_hours_lost AS lost_gpu_hours, incident_id, cluster_id, diagnosis_id
+FROM diagnoses WHERE job_id = getvariable('job') AND {cluster}
+""",
+        order="diagnosed_at DESC, diagnosis_id",
+        options=(JOB,),
+        about="What the rules, or a model where one is configured, found in its logs; the newest first.",
+    ),
+    Question(
+        name="job_incidents",
+        title="Incidents of a job",
+        sql="""
+SELECT opened_at, incident_id, kind, state, severity, reason, cause, times_seen, changed_by, note, cluster_id
+FROM incidents WHERE job_id = getvariable('job') AND {cluster}
+""",
+        order="opened_at DESC, incident_id",
+        options=(JOB,),
+    ),
+    Question(
+        name="job_telemetry",
+        title="GPUs of a job's machines in its time",
+        sql=f"""
+{TIMES},
+seen AS (
+    SELECT g.node_id, g.gpu_index, g.gpu_id, g.sampled_at, g.busy_ratio, g.temperature_celsius, g.power_watts,
+        g.memory_used_bytes, g.covers_seconds
+    FROM silver_gpu_samples g JOIN tried t USING (machine_key)
+    WHERE g.sampled_at >= t.begins_at AND g.sampled_at <= t.ends_at
+),
+shape AS (
+    SELECT min(sampled_at) AS begins_at,
+        greatest(epoch(max(sampled_at) - min(sampled_at)), 1) / greatest({MOST_POINTS} // count(DISTINCT gpu_id) - 1, 1)
+        AS width FROM seen
+)
+SELECT node_id AS node, gpu_index, gpu_id,
+    begins_at + to_seconds(width * floor(epoch(sampled_at - begins_at) / width)) AS sampled_from,
+    avg(busy_ratio) AS busy_ratio, max(temperature_celsius) AS temperature_celsius, avg(power_watts) AS power_watts,
+    max(memory_used_bytes) AS memory_used_bytes, count(*) AS samples
+FROM seen CROSS JOIN shape GROUP BY ALL
+""",
+        order="node, gpu_index, gpu_id, sampled_from",
+        options=(JOB,),
+        about="Mean busy share and power, highest temperature and memory, of each stretch of time.",
+    ),
+    Question(
+        name="job_neighbours",
+        title="Other jobs on the same machines then",
+        sql=f"""
+{TIMES},
+others AS (
+    SELECT i.job_key, i.machine_key, min(i.started_at) AS started_at, max(i.ended_at) AS ended_at,
+        sum(i.gpus) AS gpus, max(i.status) AS status
+    FROM silver_instances i JOIN tried t ON i.machine_key = t.machine_key
+    WHERE i.job_key NOT IN (SELECT job_key FROM own) AND i.started_at < t.ends_at
+    AND coalesce(i.ended_at, t.ends_at) > t.begins_at
+    GROUP BY i.job_key, i.machine_key
+)
+SELECT j.job_id, j.cluster_id, j.user_id, j.status, m.machine_id, o.gpus, o.started_at, o.ended_at
+FROM others o JOIN silver_jobs j USING (job_key) LEFT JOIN silver_machines m ON m.machine_key = o.machine_key
+""",
+        order="started_at, job_id, machine_id",
+        options=(JOB,),
+        about="Attempts that ran on one of its machines while it did.",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Jobs: searched, filtered, counted."""
+
+from __future__ import annotations
+
+from gpulake.show.web.questions import Option, Question
+
+STATUSES = (
+    *("succeeded", "failed", "cancelled", "timeout", "node_fail", "interrupted", "running", "waiting", "unknown"),
+)
+ENDED_BADLY = "('failed', 'timeout', 'node_fail', 'interrupted')"
+OPTIONS = (
+    Option("search", "what the job's id, its user, group, account or workload begins with"),
+    Option("status", "jobs that ended like this", choices=STATUSES),
+    Option("user", "jobs of this user"),
+    Option("group", "jobs of this group"),
+    Option("least_gpus", "jobs that asked for at least so many GPUs", "number"),
+)
+# A variable that is not set is folded away before the query is planned: what is not asked for costs nothing. What is
+# searched for is no pattern.
+KEPT = """
+SELECT j.* FROM silver_jobs j
+LEFT JOIN (
+    SELECT cluster_id, min(started_at) AS begins_at, max(ended_at) AS ends_at
+    FROM silver_days WHERE {days} GROUP BY cluster_id
+) d USING (cluster_id)
+WHERE {cluster:j.cluster_id}
+AND (getvariable('from') IS NULL OR j.submitted_at >= d.begins_at)
+AND (getvariable('to') IS NULL OR j.submitted_at < d.ends_at)
+AND (getvariable('status') IS NULL OR j.status = getvariable('status'))
+AND (getvariable('user') IS NULL OR j.user_id = getvariable('user'))
+AND (getvariable('group') IS NULL OR j.group_id = getvariable('group'))
+AND (getvariable('search') IS NULL OR starts_with(j.job_id, getvariable('search'))
+    OR starts_with(j.user_id, getvariable('search')) OR starts_with(j.group_id, getvariable('search'))
+    OR starts_with(j.account_id, getvariable('search')) OR starts_with(j.workload, getvariable('search')))
+AND (getvariable('gpu_type') IS NULL OR j.job_key IN (SELECT job_key FROM silver_tasks WHERE {gpu_type}))
+AND (getvariable('least_gpus') IS NULL OR j.job_key IN (
+    SELECT job_key FROM silver_tasks GROUP BY job_key
+    HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE))
+"""
+DETAILS = """
+SELECT
+    p.job_id, p.cluster_id, p.user_id, j.group_id, j.workload, p.status, t.gpus, t.gpu_type, p.submitted_at,
+    j.launch_wait_seconds AS waited_seconds, epoch(j.ended_at - j.started_at) AS ran_seconds,
+    h.held_gpu_hours, h.lost_gpu_hours, h.productive_gpu_hours / nullif(h.seen_gpu_hours, 0) AS efficiency_ratio
+FROM page p JOIN silver_jobs j USING (job_key)
+LEFT JOIN (
+    SELECT job_key, sum(requested_gpus * planned_instances) AS gpus,
+        CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE min(gpu_type) || ' and others' END AS gpu_type
+    FROM silver_tasks WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
+) t USING (job_key)
+LEFT JOIN (
+    SELECT job_key, sum(held_gpu_hours) AS held_gpu_hours, sum(lost_gpu_hours) AS lost_gpu_hours,
+        sum(productive_gpu_hours) AS productive_gpu_hours, sum(held_gpu_hours - unobserved_gpu_hours) AS seen_gpu_hours
+    FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
+) h USING (job_key)
+"""
+ABOUT = (
+    "Days are those of the submission. Waited: from submission to launch; ran: from launch to end. GPU-hours are those "
+    "held; efficiency is the productive share of those that sensors saw, and what was lost is not productive."
+)
+
+QUESTIONS = (
+    Question(
+        name="jobs",
+        title="Jobs",
+        sql=f"SELECT job_key, cluster_id, job_id, user_id, status, submitted_at FROM ({KEPT})",
+        details=DETAILS,
+        order="submitted_at DESC NULLS LAST, job_id, cluster_id",
+        options=OPTIONS,
+        about=ABOUT,
+    ),
+    Question(
+        name="jobs_summary",
+        title="Jobs in numbers",
+        sql=f"""
+WITH kept AS ({KEPT}),
+counted AS (
+    SELECT count(*) AS jobs, count(*) FILTER (status IN {ENDED_BADLY}) AS failed,
+        count(*) FILTER (status NOT IN ('running', 'waiting')) AS ended FROM kept
+),
+spent AS (
+    SELECT coalesce(sum(held_gpu_hours), 0) AS held, coalesce(sum(lost_gpu_hours), 0) AS lost
+    FROM gold_job_efficiency_daily
+    WHERE (getvariable('search') IS NULL AND getvariable('status') IS NULL AND getvariable('user') IS NULL
+        AND getvariable('group') IS NULL AND getvariable('gpu_type') IS NULL AND getvariable('least_gpus') IS NULL
+        AND getvariable('from') IS NULL AND getvariable('to') IS NULL AND getvariable('cluster') IS NULL)
+    OR job_key IN (SELECT job_key FROM kept)
+)
+SELECT 1 AS rank, 'jobs' AS label, jobs::DOUBLE AS value, 'jobs' AS unit, ended || ' ended' AS note, '' AS level
+FROM counted
+UNION ALL
+SELECT 2, 'failed', failed / nullif(ended, 0), 'failed_ratio', failed || ' of those that ended',
+    CASE WHEN failed > 0.25 * ended THEN 'bad' ELSE '' END FROM counted
+UNION ALL
+SELECT 3, 'GPU-hours', held, 'held', 'held by their attempts', '' FROM spent
+UNION ALL
+SELECT 4, 'lost', lost, 'lost', coalesce(round(100 * lost / nullif(held, 0), 1) || ' % of those held', ''),
+    CASE WHEN lost > 0.1 * held THEN 'bad' ELSE '' END FROM spent
+""",
+        order="rank",
+        options=OPTIONS,
+        about="Failed: ended by itself, its node, its time limit or an interruption. GPU-hours of jobs, whenever held.",
+    ),
+    Question(
+        name="jobs_by_status",
+        title="Jobs by day of submission and status",
+        sql=f"""
+WITH kept AS ({KEPT}),
+-- Few sums of quarters of an hour are put into days, and not a million jobs: no zone is off by less.
+quarters AS (
+    SELECT cluster_id, status, make_timestamptz((epoch_ms(submitted_at) // 900000) * 900000000) AS begins_at,
+        count(*) AS jobs
+    FROM kept WHERE submitted_at IS NOT NULL GROUP BY ALL
+)
+SELECT d.dt AS day, q.status, sum(q.jobs)::BIGINT AS jobs
+FROM quarters q JOIN silver_days d
+ON q.cluster_id = d.cluster_id AND q.begins_at >= d.started_at AND q.begins_at < d.ended_at
+GROUP BY d.dt, q.status
+""",
+        order="day, status",
+        options=OPTIONS,
+        about="Days are those of each cluster's own clocks.",
+    ),
+)

@@ -1,0 +1,106 @@
+"""A browser and a server for it: the dashboard as people see it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+
+from gpulake.core.config import Config
+from gpulake.flow.serving import application
+from gpulake.lake import Lake
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
+MOST_MS = 15_000
+FILLED = "() => !document.querySelector('section[aria-busy=true]')"
+
+
+@dataclass
+class Seen:
+    """A tab, and what went wrong in it."""
+
+    page: Page
+    url: str
+    faults: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        self.filled()
+        return self.page
+
+    def filled(self) -> None:
+        self.page.wait_for_function(FILLED)
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400:
+            self.faults.append(f"{response.status} {response.url}")
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.faults.append(f"asked {request.url}")
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(message.text)
+
+    def watch(self) -> Seen:
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("response", self._answered)
+        self.page.on("request", self._asked)
+        return self
+
+
+@contextmanager
+def serving(config: Config) -> Iterator[str]:
+    """A server of this lake on a free port, in a thread; it stops with the block."""
+    app = application(Lake(config))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(100)  # who comes before the server is ready waits
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=5))
+        app.state.events.is_stopping = lambda: server.should_exit
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+@contextmanager
+def a_browser() -> Iterator[Browser]:
+    if PROGRAM is None:
+        pytest.skip("no chromium or google-chrome on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=PROGRAM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def a_tab(browser: Browser, url: str, width: int = 1400, height: int = 1200, **options: Any) -> Iterator[Seen]:
+    """A tab of its own: nothing that another left behind is seen in it."""
+    with browser.new_context(viewport={"width": width, "height": height}, **options) as context:
+        context.set_default_timeout(MOST_MS)
+        yield Seen(context.new_page(), url).watch()
+
+
+def shot(page: Page, folder: Path | None, name: str) -> None:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=folder / f"{name}.png", full_page=True)
