@@ -78,9 +78,11 @@ def router(answers: Answers) -> APIRouter:
 
 def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
     options = (*FILTERS, *page.options)
+    # A filter that no panel takes would be a button without a wire.
+    taken = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
 
     def shell(request: Request, given: dict[str, Value]) -> Response:
-        return _rendered(request, answers, "page.html", page=page, given=given, options=page.options)
+        return _rendered(request, answers, "page.html", page=page, given=given, options=page.options, taken=taken)
 
     routes.add_api_route(f"/{page.name}", signed(shell, options), response_class=HTMLResponse)
     for panel in page.panels:

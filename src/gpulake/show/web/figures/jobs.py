@@ -33,7 +33,7 @@ RESOURCES = (
 def layout(**changes: Any) -> Figure:
     return {
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.12},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         "xaxis": {},
         "yaxis": {"gridcolor": GRID, "rangemode": "tozero"},
         **LAYOUT,

@@ -54,7 +54,7 @@ def lines(rows: Sequence[Row], subject: Callable[[Row], str], axes: Sequence[Axi
             "title": {"text": title},
             "tickformat": ticks,
             "gridcolor": GRID,
-            "rangemode": "tozero",
+            "rangemode": "normal" if value.endswith("_celsius") else "tozero",
         }
         for number, name in enumerate(subjects):
             points = [row for row in rows if subject(row) == name and row[value] is not None]

@@ -19,7 +19,7 @@ JOBS = Page(
             name="results",
             title="Jobs, the newest first",
             question="jobs",
-            limit=25,
+            limit=20,
             is_wide=True,
             empty="No job is like that. Take a filter away, or search for less.",
         ),

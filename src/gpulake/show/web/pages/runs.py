@@ -79,10 +79,13 @@ RUN_PAGE = Page(
             show="figure",
             draw=series.links,
             limit=1000,
+            is_wide=True,
             leads_to="/machine?machine={custom}",
             empty=AGAIN,
         ),
-        Panel(name="processes", title="Processes, by CPU", question="run_processes", limit=12, empty=AGAIN),
+        Panel(
+            name="processes", title="Processes, by CPU", question="run_processes", limit=12, is_wide=True, empty=AGAIN
+        ),
     ),
 )
 PAGES = (RUNS, RUN_PAGE)

@@ -37,10 +37,8 @@ SELECT 1 AS rank, cluster_id, 'status' AS label, NULL::DOUBLE AS value, '' AS un
     'submitted ' || strftime(submitted_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') || ' UTC' AS note,
     CASE WHEN status = 'succeeded' THEN 'good' WHEN status IN ('running', 'waiting', 'cancelled') THEN '' ELSE 'bad' END
     AS level, '' AS link FROM job
-UNION ALL SELECT 2, cluster_id, 'user', NULL, '', user_id, coalesce(workload, ''), '',
+UNION ALL SELECT 2, cluster_id, 'user', NULL, '', user_id, concat_ws(' · ', group_id, account_id, workload), '',
     '/user?user=' || url_encode(user_id) || '&cluster=' || url_encode(cluster_id) FROM job
-UNION ALL SELECT 3, cluster_id, 'group', NULL, '', group_id, coalesce(account_id, ''), '',
-    '/group?group=' || url_encode(group_id) || '&cluster=' || url_encode(cluster_id) FROM job
 UNION ALL SELECT 4, cluster_id, 'GPUs', gpus, 'gpus', '', coalesce(gpu_type, ''), '', '' FROM job
 UNION ALL SELECT 5, cluster_id, 'waited', launch_wait_seconds, 'wait_seconds', '', 'from submission to launch', '', ''
 FROM job
@@ -55,7 +53,6 @@ UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', '', 'GPU-hours of failed a
 """,
         order="cluster_id, rank",
         options=(JOB,),
-        about="Numbers of a tile are in the unit that it names.",
     ),
     Question(
         name="job_attempts",

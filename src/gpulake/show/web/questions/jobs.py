@@ -29,9 +29,10 @@ AND (getvariable('to') IS NULL OR j.submitted_at < d.ends_at)
 AND (getvariable('status') IS NULL OR j.status = getvariable('status'))
 AND (getvariable('user') IS NULL OR j.user_id = getvariable('user'))
 AND (getvariable('group') IS NULL OR j.group_id = getvariable('group'))
-AND (getvariable('search') IS NULL OR starts_with(j.job_id, getvariable('search'))
-    OR starts_with(j.user_id, getvariable('search')) OR starts_with(j.group_id, getvariable('search'))
-    OR starts_with(j.account_id, getvariable('search')) OR starts_with(j.workload, getvariable('search')))
+AND (getvariable('search') IS NULL OR starts_with(j.job_id, getvariable('search')::VARCHAR)
+    OR starts_with(j.user_id, getvariable('search')::VARCHAR) OR starts_with(j.group_id, getvariable('search')::VARCHAR)
+    OR starts_with(j.account_id, getvariable('search')::VARCHAR)
+    OR starts_with(j.workload, getvariable('search')::VARCHAR))
 AND (getvariable('gpu_type') IS NULL OR j.job_key IN (SELECT job_key FROM silver_tasks WHERE {gpu_type}))
 AND (getvariable('least_gpus') IS NULL OR j.job_key IN (
     SELECT job_key FROM silver_tasks GROUP BY job_key

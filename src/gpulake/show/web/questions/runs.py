@@ -187,9 +187,9 @@ WITH spans AS (
     FROM silver_invocations WHERE node_id IN ({NODES}) AND {{days:ended_at}}
 )
 SELECT trace AS trace_id, min(begins_at) AS at, coalesce(nullif(trace, ''), 'without a name') AS headline,
-    format('{{:.3g}} s, {{}} spans on {{}} nodes', epoch(max(ended_at) - min(begins_at)), count(*),
+    format('{{:.3g}} s, spans: {{}}, nodes: {{}}', epoch(max(ended_at) - min(begins_at)), count(*),
         count(DISTINCT node_id)) || CASE WHEN count(*) FILTER (is_failed) > 0
-        THEN format(', {{}} failed', count(*) FILTER (is_failed)) ELSE '' END AS detail,
+        THEN format(', failed: {{}}', count(*) FILTER (is_failed)) ELSE '' END AS detail,
     epoch(max(ended_at) - min(begins_at)) AS response_seconds, count(*) AS spans,
     CASE WHEN count(*) FILTER (is_failed) > 0 THEN 'critical' ELSE '' END AS level,
     '/run?run=' || url_encode(getvariable('run')) || '&trace=' || url_encode(trace) || '#waterfall' AS link
