@@ -12,7 +12,7 @@ from gpulake.show.web.html import asked_of
 from gpulake.show.web.pages import Page, pages
 from gpulake.show.web.questions import catalogue
 from hostile import Page as Parsed
-from show.web.asking import Dashboard
+from show.web.boards import Dashboard
 
 BOARDS = ("full", "hollow", "bare")
 

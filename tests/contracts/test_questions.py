@@ -21,7 +21,7 @@ from gpulake.show.web.downloads import FORMULA
 from gpulake.show.web.given import filters_of
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.questions import Question, catalogue
-from show.web.asking import Dashboard, dashboard
+from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_USER, ODD_USER
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")

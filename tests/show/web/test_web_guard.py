@@ -19,7 +19,7 @@ from gpulake.show.web.guard import Guard
 from gpulake.show.web.login import local
 from gpulake.show.web.sessions import MOST_SESSIONS, MOST_TRIES, TRIES_SECONDS, Sessions
 from gpulake.show.web.viewers import SESSION, Viewer
-from show.web.asking import all_routes
+from show.web.boards import all_routes
 
 ANN, BOB = "ann-has-this-token", "bob-has-that-token"
 TOKENS = {ANN: "ann", BOB: "bob"}

@@ -17,7 +17,7 @@ from gpulake.show.web.guard import Guard
 from gpulake.show.web.html import embedded
 from gpulake.show.web.questions import catalogue
 from hostile import HOSTILE, Page
-from show.web.asking import Dashboard, dashboard
+from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE, HOSTILE_USER
 
 TEXTS = list(HOSTILE.values())

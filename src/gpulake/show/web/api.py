@@ -150,7 +150,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        # Most of a long list is nothing or text: the rows of a map would be gone through for a second time.
+        return [one if one is None or type(one) is str else plain(one) for one in value]
     if isinstance(value, dict):
         return {name: plain(one) for name, one in value.items()}
     return value if value is None else str(value)

@@ -38,7 +38,7 @@ class Panel:
     limit: int = 20  # of a panel may be more than a URL can ask for
     is_wide: bool = False
     # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted,
-    # {custom0} the first of a list, {day} the day of x. The page's filters go along, where it does not name them.
+    # {custom0} the first of a list, {day} the day of x; {job} is the page's own. Its filters go along, unless named.
     leads_to: str = ""
     empty: str = "Nothing here for these filters."  # and what to do about it
 

@@ -61,7 +61,8 @@ SELECT
     cluster_id, dt AS day, strftime(local_at, '%Y-%m-%d %H:%M') AS begin, gpu_type, submitted_tasks, requested_gpus,
     waiting_gpu_hours, held_gpu_hours, available_gpu_hours
 FROM demand
-WHERE coalesce(isodow(local_at) = getvariable('weekday'), true) AND coalesce(hour(local_at) = getvariable('hour'), true)
+WHERE coalesce(isodow(local_at) = getvariable('weekday')::BIGINT, true)
+    AND coalesce(hour(local_at) = getvariable('hour')::BIGINT, true)
 """,
         order="begin, cluster_id, gpu_type",
         options=(

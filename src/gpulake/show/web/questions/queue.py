@@ -157,9 +157,9 @@ SELECT size, {SIZE_NAMES}[size] AS requested_gpus, tasks, waits, {_NAMED}, never
         sql=f"""
 {TASKS}
 SELECT {_COLUMNS} FROM tasks
-WHERE coalesce(state = getvariable('state'), true) AND coalesce(size = getvariable('size'), true)
-    AND coalesce(wait_seconds > getvariable('longer'), getvariable('longer') IS NULL)
-    AND coalesce(run_seconds > getvariable('ran_longer'), getvariable('ran_longer') IS NULL)
+WHERE coalesce(state = getvariable('state')::VARCHAR, true) AND coalesce(size = getvariable('size')::BIGINT, true)
+    AND coalesce(wait_seconds > getvariable('longer')::DOUBLE, getvariable('longer') IS NULL)
+    AND coalesce(run_seconds > getvariable('ran_longer')::DOUBLE, getvariable('ran_longer') IS NULL)
 """,
         order="wait_seconds DESC NULLS LAST, launched_at, job_id, task_name",
         options=(

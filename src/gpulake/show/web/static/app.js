@@ -38,14 +38,14 @@ function isInUse(section) {
 }
 
 // Where a point leads, under the filters of this page. {custom} is what the point carries, or its row of a heat map;
-// of a list, {custom0} is the first. {day} is the day of its x.
+// of a list, {custom0} is the first. {day} is the day of its x. Other names are those of this page's address.
 function target(leadsTo, point) {
   const custom = point.customdata ?? point.data.meta?.rows?.[point.pointNumber?.[0]];
-  const values = {x: point.x, y: point.y, name: point.data.name, custom, day: String(point.x).slice(0, 10)};
+  const here = new URLSearchParams(location.search);
+  const values = {...Object.fromEntries(here), x: point.x, y: point.y, name: point.data.name, custom, day: String(point.x).slice(0, 10)};
   if (Array.isArray(custom)) custom.forEach((value, at) => { values[`custom${at}`] = value; });
   const path = leadsTo.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(values[name] ?? "")));
   const url = new URL(path, location.origin);
-  const here = new URLSearchParams(location.search);
   for (const name of ["from", "to", "cluster", "gpu_type"]) {
     if (here.get(name) && !url.searchParams.has(name)) url.searchParams.set(name, here.get(name));
   }

@@ -1,0 +1,132 @@
+"""Figures of the machines: every one by hour or day, those that fail more than their peers, and energy."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from gpulake.show.plots import BLUE, ORANGE, RED, Figure, Row
+from gpulake.show.web.figures.queue import colour_scale, figure
+from gpulake.show.web.questions.machines import DOWN, UNOBSERVED
+
+# Neither is on the way from blue over grey to yellow, for colour-blind readers either.
+STATES = {DOWN: ("down for half of it and more", "#a3123f"), UNOBSERVED: ("held, and no sensor", "#cfc4e0")}
+MOST_NAMES = 40  # of machines beside the map; beyond that their types alone
+ENOUGH, LEAST_BRIGHTEST = 0.99, 0.1
+LEAST_DATES = 4  # fewer columns are names, and not a line of time
+
+
+def heat(rows: Sequence[Row]) -> Figure:
+    """A row a machine, grouped by GPU type. What is no share has a colour of its own."""
+    begins = sorted({begin for row in rows for begin in row["begins"]})
+    places = {begin: place for place, begin in enumerate(begins)}
+    grid: list[list[Any]] = []
+    for row in rows:
+        line: list[Any] = [None] * len(begins)
+        for begin, share in zip(row["begins"], row["shares"], strict=True):
+            line[places[begin]] = int(share) if share == int(share) else round(share, 3)
+        grid.append(line)
+    names = _names(rows)
+    seen = {share for line in grid for share in line if share is not None and share < 0}
+    shares = [[None if share is None or share < 0 else share for share in line] for line in grid]
+    bar = {"tickformat": ".0%", "thickness": 12, "outlinewidth": 0, "len": 0.6, "y": 1, "yanchor": "top"}
+    # The rows that a click leads to, once for all of the map's layers.
+    meta = {"rows": [[str(row["machine_id"]), str(row["cluster_id"])] for row in rows]}
+    common = {"type": "heatmap", "x": begins, "y": names, "hoverongaps": False, "meta": meta}
+    scale = {"colorscale": colour_scale(), "zmin": 0, "zmax": _brightest(shares), "colorbar": bar}
+    shown = {"name": "share of capacity", "z": shares, "hovertemplate": "%{y}<br>%{x}: %{z:.1%}<extra></extra>"}
+    traces: list[Figure] = [{**common, **shown, **scale}]
+    for state, (words, colour) in STATES.items():
+        if state in seen:
+            marks = [[1 if share == state else None for share in line] for line in grid]
+            flat = {"colorscale": [[0, colour], [1, colour]], "showscale": False, "showlegend": True}
+            hover = f"%{{y}}<br>%{{x}}: {words}<extra></extra>"
+            traces.append({**common, **flat, "name": words, "z": marks, "hovertemplate": hover})
+    x = {"type": "date" if len(begins) >= LEAST_DATES else "category", "showgrid": False}
+    y = {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True, **_ticks(rows, names)}
+    return figure(traces, x, y, shapes=_edges(rows))
+
+
+def _brightest(shares: list[list[Any]]) -> float:
+    """Where the colours end: nearly all shares are below, else a cluster that is little used would be a dark wall."""
+    known = sorted(share for line in shares for share in line if share is not None)
+    high = known[int(ENOUGH * (len(known) - 1))] if known else 1
+    return min(max(math.ceil(high * 20) / 20, LEAST_BRIGHTEST), 1.0)
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """As labels; where two clusters have the same name, with the cluster."""
+    times = Counter(str(row["machine_id"]) for row in rows)
+    return [
+        html.escape(
+            f"{row['cluster_id']} {row['machine_id']}" if times[str(row["machine_id"])] > 1 else row["machine_id"]
+        )
+        for row in rows
+    ]
+
+
+def _groups(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
+    """GPU types with their first row and the one after their last."""
+    found: list[tuple[str, int, int]] = []
+    for at, row in enumerate(rows):
+        if found and found[-1][0] == str(row["gpu_type"]):
+            found[-1] = (found[-1][0], found[-1][1], at + 1)
+        else:
+            found.append((str(row["gpu_type"]), at, at + 1))
+    return found
+
+
+def _ticks(rows: Sequence[Row], names: list[str]) -> Figure:
+    if len(rows) <= MOST_NAMES:
+        return {"tickfont": {"size": 10}}
+    groups = _groups(rows)
+    values = [names[(first + end) // 2] for _, first, end in groups]
+    texts = [f"{html.escape(kind)} ({end - first:,})" for kind, first, end in groups]
+    return {"tickmode": "array", "tickvals": values, "ticktext": texts}
+
+
+def _edges(rows: Sequence[Row]) -> list[Figure]:
+    line = {"color": "rgba(128,128,128,.9)", "width": 1}
+    edges = [first - 0.5 for _, first, _ in _groups(rows)[1:]]
+    return [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line} for y in edges]
+
+
+def lemons(rows: Sequence[Row]) -> Figure:
+    """Failed jobs against those expected: on the line a machine fails like its peers."""
+    most = max((max(row["failed_jobs"], row["expected_failed_jobs"]) for row in rows), default=1) or 1
+    traces: list[Figure] = []
+    for is_lemon, name, colour in ((False, "like their peers", BLUE), (True, "lemons", RED)):
+        own = [row for row in rows if bool(row["is_lemon"]) == is_lemon]
+        texts = [
+            f"{html.escape(str(row['machine_id']))} ({html.escape(str(row['gpu_type']))})<br>{row['failed_jobs']:,} of "
+            f"{row['jobs']:,} jobs failed, {row['expected_failed_jobs']:,.1f} expected"
+            for row in own
+        ]
+        marker = {"color": colour, "size": 8 if is_lemon else 5, "opacity": 0.9 if is_lemon else 0.55}
+        points = {"type": "scatter", "mode": "markers", "name": name, "marker": marker}
+        place = {
+            "x": [round(row["expected_failed_jobs"], 2) for row in own],
+            "y": [row["failed_jobs"] for row in own],
+            "customdata": [[str(row["machine_id"]), str(row["cluster_id"])] for row in own],
+        }
+        traces.append({**points, **place, "hovertext": texts, "hoverinfo": "text"})
+    dash = {"color": "rgba(128,128,128,.8)", "dash": "dot"}
+    even = {"type": "line", "x0": 0, "y0": 0, "x1": most, "y1": most, "line": dash}
+    expected = {"title": {"text": "failed jobs expected"}, "rangemode": "tozero"}
+    return figure(traces, expected, {"title": {"text": "failed jobs"}, "rangemode": "tozero"}, shapes=[even])
+
+
+def energy(rows: Sequence[Row]) -> Figure:
+    days = [str(row["day"]) for row in rows]
+    wasted = [row["wasted_energy_kwh"] or 0 for row in rows]
+    rest = [row["energy_kwh"] - lost for row, lost in zip(rows, wasted, strict=True)]
+    parts = (("in use, or free", rest, BLUE), ("held and not in use", wasted, ORANGE))
+    traces = [
+        {"type": "bar", "name": name, "x": days, "y": [round(one, 2) for one in values], "marker": {"color": colour}}
+        for name, values, colour in parts
+    ]
+    x = {"type": "category" if len(days) < LEAST_DATES else "date"}
+    return figure(traces, x, {"title": {"text": "kWh"}}, barmode="stack", bargap=0.15)

@@ -1,0 +1,139 @@
+"""Machines: every one over time, those that fail more than their peers, and what their GPUs say."""
+
+from __future__ import annotations
+
+from gpulake.show.web.figures import machine, machines
+from gpulake.show.web.pages import Page, Panel
+from gpulake.show.web.questions.machine import MACHINE
+from gpulake.show.web.questions.machines import METRIC
+
+MOST_MACHINES = 20_000
+_NO_TELEMETRY = "Collect telemetry with: gpulake collect; or land what dcgm-exporter or nvidia-smi wrote."
+
+MACHINES = Page(
+    name="machines",
+    title="Machines",
+    lead="Every machine over time, those that fail more than their peers, and GPUs that are hot, idle or broken.",
+    place=40,
+    options=(METRIC,),
+    panels=(
+        Panel("facts", "The machines in numbers", "fleet_facts", "tiles", is_wide=True),
+        Panel(
+            name="heat",
+            title="Every machine over time",
+            about=(
+                "Share of a machine's capacity, by the hour up to three days, else by the day; a click leads to it. "
+                "Nearly all lie below the brightest colour."
+            ),
+            question="machine_heat",
+            show="figure",
+            draw=machines.heat,
+            limit=MOST_MACHINES,
+            is_wide=True,
+            leads_to="/machine?machine={custom0}&cluster={custom1}&from={day}&to={day}",
+            empty="No machine has a ledger in these days. Land an inventory of machines, then: gpulake build",
+        ),
+        Panel(
+            name="lemons",
+            title="Failures against those of their peers",
+            about="Over all time: jobs that failed on a machine, against what its peers had in as many jobs.",
+            question="lemon_machines",
+            show="figure",
+            draw=machines.lemons,
+            limit=MOST_MACHINES,
+            leads_to="/machine?machine={custom0}&cluster={custom1}",
+            empty="No job that is known to have run on a machine has ended.",
+        ),
+        Panel(
+            name="energy",
+            title="Energy by day",
+            question="energy_by_day",
+            show="figure",
+            draw=machines.energy,
+            limit=5_000,
+            leads_to="/rows/energy_by_day?from={x}&to={x}",
+            empty="The watts of these GPUs are not known: name them under [gpu_types] in gpulake.toml.",
+        ),
+        Panel("ranking", "Lemons first", "lemon_machines", limit=10, is_wide=True),
+        Panel("least_used", "Least used machines", "machine_ledgers", limit=10, is_wide=True),
+        Panel("hot", "Hot GPUs", "hot_gpus", limit=10, empty=f"No GPU was above its threshold. {_NO_TELEMETRY}"),
+        Panel("throttled", "GPUs held back", "throttled_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
+        Panel("idle", "GPUs held and idle", "idle_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
+        Panel("errors", "Errors of GPUs", "gpu_errors", limit=10, empty=f"There were none. {_NO_TELEMETRY}"),
+    ),
+)
+MACHINE_PAGE = Page(
+    name="machine",
+    title="Machine",
+    options=(MACHINE,),
+    is_listed=False,
+    parent="machines",
+    panels=(
+        Panel(
+            name="facts",
+            title="The machine in numbers",
+            question="machine_facts",
+            show="tiles",
+            is_wide=True,
+            empty="No inventory and no telemetry knows this machine. Look for it among the machines.",
+        ),
+        Panel(
+            "findings", "Findings about it", "machine_findings", "list", empty="The last build found nothing about it."
+        ),
+        Panel("incidents", "Its incidents", "machine_incidents", "list", empty="It has none."),
+        Panel(
+            name="ledger",
+            title="What became of its GPU-hours",
+            question="machine_ledger",
+            show="figure",
+            draw=machine.ledger,
+            limit=5_000,
+            is_wide=True,
+            leads_to="/rows/machine_attempts?machine={machine}&from={day}&to={day}",
+            empty="It has no capacity of its own in the ledger in these days.",
+        ),
+        Panel(
+            name="timeline",
+            title="What ran on it",
+            about="The last 1,000 attempts, each in the first lane that is free, in UTC. A click leads to the job.",
+            question="machine_attempts",
+            show="figure",
+            draw=machine.timeline,
+            limit=1_000,
+            is_wide=True,
+            leads_to="/job?job={custom0}&cluster={custom1}",
+            empty="No job is known to have held GPUs here in these days.",
+        ),
+        Panel(
+            name="use",
+            title="GPUs and CPU in use",
+            question="machine_use",
+            show="figure",
+            draw=machine.use,
+            limit=1_000,
+            is_wide=True,
+            empty="The trace has no metrics of it in these days.",
+        ),
+        Panel(
+            name="gpus",
+            title="Its GPUs",
+            question="machine_gpus",
+            show="figure",
+            draw=machine.gpus,
+            limit=MOST_MACHINES,
+            is_wide=True,
+            empty=f"There is no telemetry of it in these days. {_NO_TELEMETRY}",
+        ),
+        Panel("jobs", "Its jobs", "machine_jobs", limit=15, is_wide=True, empty="None is known to have run here."),
+        Panel("outages", "When it was down", "machine_outages", empty="It was not, as far as anyone knows."),
+        Panel("gpu_errors", "Errors of its GPUs", "machine_gpu_errors", empty="None were seen."),
+        Panel(
+            "events",
+            "What its kernel and its drivers said",
+            "machine_events",
+            is_wide=True,
+            empty="Nothing that landed.",
+        ),
+    ),
+)
+PAGES = (MACHINES, MACHINE_PAGE)
