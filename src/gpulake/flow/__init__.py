@@ -156,12 +156,12 @@ class Flow:
     ) -> Card:
         """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
         from gpulake.show.card_page import write_card
-        from gpulake.show.efficiency import efficiency_card
+        from gpulake.show.efficiency import Scope, efficiency_card
 
         self.lake.open()
         with self._step("report", is_reader=True) as detail:
             with self.lake.reading() as reader:
-                card = efficiency_card(reader, self.config, user, cluster, days)
+                card = efficiency_card(reader, self.config, Scope(user, cluster=cluster, days=days))
             if path:
                 write_card(card, path)
                 detail["path"] = str(path)

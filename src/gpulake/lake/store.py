@@ -355,6 +355,10 @@ class Reader:
                 count += batch.num_rows
             return pa.Table.from_batches(batches, found.schema).slice(0, rows)
 
+    def offer(self, table: str, rows: pa.Table) -> None:
+        """Rows that its queries can read beside the lake's. Nobody else sees them, and they go with the reader."""
+        self.connection.register(table, rows)
+
     @contextmanager
     def _asking(self, query: str, values: dict[str, Value]) -> Iterator[None]:
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -59,6 +58,23 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class Scope:
+    """Whose GPU-hours are asked for, and of which days. None: all of them."""
+
+    user: str | None = None
+    group: str | None = None
+    cluster: str | None = None
+    days: int | None = None  # the last so many of each cluster
+    first_day: date | None = None
+    last_day: date | None = None
+
+    @property
+    def is_holder(self) -> bool:
+        """A user or a group holds GPUs, and has no capacity that it could leave unheld."""
+        return self.user is not None or self.group is not None
+
+
+@dataclass(frozen=True)
 class Card:
     """All amounts are GPU-hours, unless they say otherwise."""
 
@@ -92,61 +108,79 @@ class Card:
         return sum(self.buckets[bucket] for bucket in WASTED)
 
 
-def efficiency_card(
-    reader: Reader, config: Config, user: str | None = None, cluster: str | None = None, days: int | None = None
-) -> Card:
-    """A user's card, or that of the clusters; of the last so many days of each, or of all."""
-    need(reader, efficiency_sql.NEEDED)
-    _check(reader, user, cluster)
-    asked: dict[str, str | int | float | None] = {"user": user, "cluster": cluster, "days": days}
-
-    def rows(query: str, **values: str | int | float) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = reader.query(efficiency_sql.SPAN + query, **asked, **values).to_pylist()
-        return found
-
+def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
+    """The card of a user, of a group, or of the clusters; a brief one has its numbers, and neither advice nor jobs."""
+    rows = _asking(reader, scope)
     (span,) = rows(efficiency_sql.SPANNED)
     if not span["clusters"]:
         raise LakeError("no GPUs were held or offered yet", "land a trace that has jobs with GPUs, then: gpulake build")
-    parts = rows(efficiency_sql.CLUSTER_DAYS if user is None else efficiency_sql.USER_DAYS)
-    standings = rows(efficiency_sql.USERS, most=MOST_USERS)
-    own = next((_standing(row) for row in standings if row["user_id"] == user), None) if user is not None else None
-    shown = BUCKETS if user is None else HELD
-    everyone = standings[0] if standings else {"users": 0, "all_jobs": 0, "all_failed_jobs": 0}
+    parts = rows(efficiency_sql.HOLDER_DAYS if scope.is_holder else efficiency_sql.CLUSTER_DAYS)
+    standings = rows(efficiency_sql.USERS, most=0 if is_brief else MOST_USERS)
+    own = next((_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None)
+    shown = HELD if scope.is_holder else BUCKETS
+    (counts,) = rows(efficiency_sql.JOBS_HELD)
     return Card(
-        user_id=user,
+        user_id=scope.user,
         clusters=tuple(span["clusters"]),
         first_day=span["first_dt"],
         last_day=span["last_dt"],
-        capacity=_total(parts, ["capacity"]) if user is None else None,
+        capacity=None if scope.is_holder else _total(parts, ["capacity"]),
         held=_total(parts, HELD),
         buckets={bucket: _total(parts, [bucket]) for bucket in shown},
         inferred=_total(parts, ["inferred"]),
-        jobs=int(everyone["all_jobs"]) if user is None else own.jobs if own else 0,
-        failed_jobs=int(everyone["all_failed_jobs"]) if user is None else own.failed_jobs if own else 0,
-        users=everyone["users"],
+        jobs=counts["jobs"],
+        failed_jobs=counts["failed_jobs"],
+        users=standings[0]["users"] if standings else counts["users"],
         standing=own,
         money=_money(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
         waits=_waits(rows(efficiency_sql.WAITS)[0]),
-        advice=advice.advise(rows(efficiency_sql.ADVICE, **advice.settings(config.gpu_types))),
-        worst_users=tuple(_standing(row) for row in standings if row["wasted"] > 0) if user is None else (),
-        worst_jobs=tuple(rows(efficiency_sql.JOBS, most=MOST_JOBS)),
+        advice=() if is_brief else advise(reader, config, scope),
+        worst_users=tuple(_standing(row) for row in standings if row["wasted"] > 0) if scope.user is None else (),
+        worst_jobs=() if is_brief else tuple(rows(efficiency_sql.JOBS, most=MOST_JOBS)),
         days=tuple(_by_day(parts, shown)),
     )
 
 
-def _check(reader: Reader, user: str | None, cluster: str | None) -> None:
-    if cluster is not None:
+def advise(reader: Reader, config: Config, scope: Scope) -> tuple[advice.Advice, ...]:
+    """What would have saved most of it."""
+    query = efficiency_sql.ADVICE
+    if scope.is_holder:
+        # What one of many holds is little: it is looked for once. All of everyone's would not fit into memory.
+        query = query.replace("NOT MATERIALIZED", "MATERIALIZED")
+    return advice.advise(_asking(reader, scope)(query, **advice.settings(config.gpu_types)))
+
+
+def _asking(reader: Reader, scope: Scope) -> Callable[..., list[dict[str, Any]]]:
+    need(reader, efficiency_sql.NEEDED)
+    asked: dict[str, str | int | float | None] = {
+        "user": scope.user,
+        "group": scope.group,
+        "cluster": scope.cluster,
+        "days": scope.days,
+        "from": str(scope.first_day) if scope.first_day else None,
+        "to": str(scope.last_day) if scope.last_day else None,
+    }
+
+    def rows(query: str, **values: str | int | float) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = reader.query(efficiency_sql.SPAN + query, **asked, **values).to_pylist()
+        return found
+
+    _check(reader, scope)
+    return rows
+
+
+def _check(reader: Reader, scope: Scope) -> None:
+    if scope.cluster is not None:
         clusters = [row["cluster_id"] for row in reader.query(efficiency_sql.CLUSTERS).to_pylist()]
-        if cluster not in clusters:
-            raise UsageError(f"no cluster named {cluster!r}", choice_hint(cluster, clusters))
-    if user is not None:
-        users = [row["user_id"] for row in reader.query(efficiency_sql.USERS_KNOWN).to_pylist()]
-        if user not in users:
-            # There may be thousands: the nearest few will do.
-            near = difflib.get_close_matches(user, users, n=MOST_NAMES, cutoff=0.0)
-            raise UsageError(f"no user named {user!r}", choice_hint(user, near))
+        if scope.cluster not in clusters:
+            raise UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
+    for kind, name in (("user", scope.user), ("group", scope.group)):
+        asked = {"user": None, "group": None, kind: name}
+        if name is not None and not reader.query(efficiency_sql.IS_KNOWN, **asked).to_pylist()[0]["is_known"]:
+            alike = reader.query(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked).to_pylist()
+            raise UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))
 
 
 def _total(rows: Iterable[Row], columns: Sequence[str]) -> float:

@@ -17,7 +17,27 @@ NEEDED = {
 }
 
 CLUSTERS = "SELECT cluster_id FROM silver_clusters ORDER BY cluster_id"
-USERS_KNOWN = "SELECT DISTINCT user_id FROM silver_jobs WHERE user_id IS NOT NULL ORDER BY user_id"
+IS_KNOWN = """
+WITH names AS (
+    SELECT user_id, coalesce(group_id, user_id) AS group_id FROM silver_jobs
+    UNION ALL
+    SELECT user_id, group_id FROM gold_job_efficiency_daily
+)
+SELECT EXISTS (
+    FROM names WHERE user_id = getvariable('user') OR group_id = getvariable('group')
+) AS is_known
+"""
+# There may be thousands: the few that are most alike will do.
+ALIKE = {
+    "user": """
+SELECT user_id AS name FROM silver_jobs WHERE user_id IS NOT NULL GROUP BY user_id
+ORDER BY jaro_winkler_similarity(user_id, getvariable('user')) DESC, name LIMIT getvariable('most')
+""",
+    "group": """
+SELECT group_id AS name FROM silver_jobs WHERE group_id IS NOT NULL GROUP BY group_id
+ORDER BY jaro_winkler_similarity(group_id, getvariable('group')) DESC, name LIMIT getvariable('most')
+""",
+}
 
 # The last days of each cluster: clusters need not have been observed at the same time.
 SPAN = """
@@ -31,6 +51,8 @@ span AS (
     WHERE
         days.dt <= ends.last_dt
         AND (getvariable('days') IS NULL OR days.dt > ends.last_dt - getvariable('days')::INTEGER)
+        AND (getvariable('from') IS NULL OR days.dt >= getvariable('from')::DATE)
+        AND (getvariable('to') IS NULL OR days.dt <= getvariable('to')::DATE)
         AND (getvariable('cluster') IS NULL OR days.cluster_id = getvariable('cluster'))
 ),
 bounds AS (
@@ -64,8 +86,8 @@ GROUP BY ledger.dt, ledger.gpu_type
 ORDER BY ledger.dt, ledger.gpu_type
 """
 
-# By day and GPU type: what one user held. Attempts without a sensor are as busy as the others of that day.
-USER_DAYS = """
+# By day and GPU type: what a user or a group held. Attempts without a sensor are as busy as the others of that day.
+HOLDER_DAYS = """
 , usual AS (
     SELECT
         cluster_id, dt, gpu_type,
@@ -84,31 +106,57 @@ SELECT
 FROM gold_job_efficiency_daily AS jobs
 SEMI JOIN span USING (cluster_id, dt)
 LEFT JOIN usual USING (cluster_id, dt, gpu_type)
-WHERE user_id = getvariable('user')
+WHERE
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 GROUP BY jobs.dt, jobs.gpu_type
 ORDER BY jobs.dt, jobs.gpu_type
 """
 
-# The users who waste most, and the one who is asked for, wherever they stand.
+# The users who waste most, and the one who is asked for, wherever they stand. Jobs are counted of those alone.
 USERS = """
 , users AS (
     SELECT
-        user_id, count(DISTINCT job_key) AS jobs,
-        count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs,
-        sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
+        user_id, sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
         sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost,
         sum(unobserved_gpu_hours) AS unobserved,
         sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
     FROM gold_job_efficiency_daily
     SEMI JOIN span USING (cluster_id, dt)
+    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
+    GROUP BY user_id
+),
+shown AS (
+    SELECT
+        *, rank() OVER (ORDER BY wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
+        count(*) OVER () AS users
+    FROM users
+    QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most') OR user_id = getvariable('user')
+),
+counted AS (
+    SELECT
+        user_id, count(DISTINCT job_key) AS jobs,
+        count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs
+    FROM gold_job_efficiency_daily
+    SEMI JOIN span USING (cluster_id, dt)
+    SEMI JOIN shown USING (user_id)
+    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
     GROUP BY user_id
 )
-SELECT
-    *, rank() OVER (ORDER BY wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
-    count(*) OVER () AS users, sum(jobs) OVER () AS all_jobs, sum(failed_jobs) OVER () AS all_failed_jobs
-FROM users
-QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most') OR user_id = getvariable('user')
+FROM shown
+INNER JOIN counted USING (user_id)
 ORDER BY wasted DESC, user_id
+"""
+
+JOBS_HELD = """
+SELECT
+    count(DISTINCT job_key) AS jobs, count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs,
+    count(DISTINCT user_id) AS users
+FROM gold_job_efficiency_daily
+SEMI JOIN span USING (cluster_id, dt)
+WHERE
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 """
 
 JOBS = """
@@ -121,7 +169,9 @@ SELECT
     sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)
-WHERE getvariable('user') IS NULL OR user_id = getvariable('user')
+WHERE
+    (getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
 GROUP BY cluster_id, job_key
 HAVING wasted > 0
 ORDER BY wasted DESC, job_id
@@ -139,7 +189,8 @@ INNER JOIN bounds ON tasks.cluster_id = bounds.cluster_id
 WHERE
     tasks.requested_gpus > 0 AND tasks.launch_wait_seconds >= 0 AND tasks.start_wait_seconds >= 0
     AND jobs.submitted_at >= bounds.from_at AND jobs.submitted_at < bounds.until_at
-    AND (getvariable('user') IS NULL OR jobs.user_id = getvariable('user'))
+    AND (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+    AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
 """
 
 # What would have saved what, attempt by attempt. A GPU-hour is claimed by one advice at most: one that was held empty
@@ -169,12 +220,20 @@ owners AS (
             ELSE hash(job_key)
         END AS recurs_as
     FROM silver_jobs
-    WHERE getvariable('user') IS NULL OR user_id = getvariable('user')
+    WHERE
+        (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+        AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
 ),
 -- Without the words of its job: there are many more attempts than jobs.
+owned AS NOT MATERIALIZED (
+    SELECT holdings.*, owners.recurs_as
+    FROM silver_holdings AS holdings
+    INNER JOIN owners ON holdings.job_key = owners.job_key
+    WHERE holdings.held_seconds > 0
+),
 held AS (
     SELECT
-        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, owners.recurs_as,
+        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, holdings.recurs_as,
         coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type, holdings.bucket, holdings.gpus,
         -- Not of nothing: the least of nothing and a number is that number.
         CASE WHEN holdings.used_gpus IS NOT NULL THEN least(holdings.used_gpus, holdings.gpus) END AS used_gpus,
@@ -182,14 +241,13 @@ held AS (
         (
             epoch(least(holdings.held_until, bounds.until_at)) - epoch(greatest(holdings.held_from, bounds.from_at))
         ) / 3600 AS hours
-    FROM silver_holdings AS holdings
+    FROM owned AS holdings
     INNER JOIN bounds
         ON
             holdings.cluster_id = bounds.cluster_id
             AND holdings.held_from < bounds.until_at AND holdings.held_until > bounds.from_at
-    INNER JOIN owners ON holdings.job_key = owners.job_key
     LEFT JOIN silver_capacity AS capacity ON holdings.machine_key = capacity.machine_key
-    WHERE holdings.held_seconds > 0 AND holdings.bucket != 'unobserved'
+    WHERE holdings.bucket != 'unobserved'
 ),
 failing AS (
     SELECT recurs_as FROM held WHERE bucket = 'lost' GROUP BY recurs_as
@@ -198,14 +256,12 @@ failing AS (
 -- A gang's attempts of one number are one try of its job.
 tries AS (
     SELECT
-        owners.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
+        holdings.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
         max(holdings.held_until) AS ended_at, bool_or(holdings.bucket = 'lost') AS is_lost,
         bool_and(holdings.status = 'succeeded') AS has_succeeded
-    FROM silver_holdings AS holdings
-    INNER JOIN owners ON holdings.job_key = owners.job_key
-    SEMI JOIN failing ON owners.recurs_as = failing.recurs_as
-    WHERE holdings.held_seconds > 0
-    GROUP BY owners.recurs_as, holdings.job_key, holdings.attempt
+    FROM owned AS holdings
+    SEMI JOIN failing ON holdings.recurs_as = failing.recurs_as
+    GROUP BY holdings.recurs_as, holdings.job_key, holdings.attempt
 ),
 -- A failure counts from its end on, until the next success ends.
 events AS (

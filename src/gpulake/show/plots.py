@@ -34,6 +34,7 @@ LAYOUT = {
 def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
     """Corrected utilisation by day, in the band that was expected. Poorly covered days are hollow; our flags are solid,
     the reference's are rings."""
+    reasons = {row["dt"]: row["why_they_differ"] for row in scored}
     line = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -46,7 +47,10 @@ def utilisation(days: Sequence[Row], scored: Sequence[Row]) -> Figure:
         },
         "line": {"color": BLUE},
         "customdata": _column(days, "coverage_ratio"),
-        "hovertemplate": "%{x|%a %Y-%m-%d}<br>%{y:.1%} of GPU-hours<br>%{customdata:.0%} observed<extra></extra>",
+        "text": [html.escape(reasons.get(day["dt"], "")) for day in days],
+        "hovertemplate": (
+            "%{x|%a %Y-%m-%d}<br>%{y:.1%} of GPU-hours<br>%{customdata:.0%} observed<br>%{text}<extra></extra>"
+        ),
     }
     own = {row["dt"]: row["why_they_differ"] for row in scored if row["own_flag"]}
     forest = {row["dt"]: row["why_they_differ"] for row in scored if row["anomaly_flag"]}

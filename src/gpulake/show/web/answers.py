@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.lake import Lake
+from gpulake.lake import Lake, Reader
 from gpulake.lake.snapshots import Snapshots
 from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import Question, Value
@@ -107,6 +107,7 @@ class Answers:
         if missing:
             raise UsageError(f"no build has made {', '.join(missing)} yet", "run: gpulake build")
         with self.snapshots.reading(asked.viewer.groups) as reader:
+            self._compute(asked, reader)
             query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked, None)}"
             schema = reader.query(f"SELECT * FROM ({query}) LIMIT 0", **asked.given).schema
             yield schema, reader.stream(query, BATCH_ROWS, **asked.given)
@@ -119,6 +120,7 @@ class Answers:
         if missing:
             return Answer(asked.question, (), (), 0, "", missing)
         with self._turns, self.snapshots.reading(asked.viewer.groups) as reader:
+            self._compute(asked, reader)
             # Its parts are ours; what people give is bound, and a column to sort by is one of the answer's.
             inner = asked.question.query(asked.given)
             schema = None
@@ -126,7 +128,8 @@ class Answers:
                 schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
             order = _order(asked, None if schema is None else schema.names)
             page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
-            query = f"SELECT * FROM ({inner}) ORDER BY {order} {page}"
+            counted = ", count(*) OVER () AS answered_rows" if asked.question.is_dear else ""
+            query = f"SELECT *{counted} FROM ({inner}) ORDER BY {order} {page}"
             found = asked.question.found(asked.given)
             if asked.question.details:
                 known = reader.query(f"SELECT * FROM ({found}) LIMIT 0", **asked.given).schema.names
@@ -134,11 +137,18 @@ class Answers:
                     query = asked.question.page(asked.given, order, page)
             rows = reader.query(query, **asked.given)
             total = asked.offset + rows.num_rows
-            if rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
+            if "answered_rows" in rows.column_names and rows.num_rows:
+                total = rows["answered_rows"][0].as_py()
+                rows = rows.drop_columns("answered_rows")
+            elif rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
                 (count,) = reader.query(f"SELECT count(*) AS n FROM ({found})", **asked.given).to_pylist()
                 total = count["n"]
         columns = tuple((column.name, kind_of(column.type)) for column in (rows.schema if schema is None else schema))
         return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
+
+    def _compute(self, asked: Asked, reader: Reader) -> None:
+        if asked.question.computed:
+            reader.offer("computed", asked.question.computed.make(reader, self.lake.config, asked.given))
 
     def _keep(self, key: tuple[object, ...], answer: Answer) -> None:
         with self._lock:

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from fastapi import Query
+from pydantic import BeforeValidator, Field
 
 from gpulake.core.errors import UsageError
 from gpulake.show.web.answers import MOST_ROWS
@@ -62,17 +63,22 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
         checks = {"allow_inf_nan": False}
     if option.choices:
         checks["pattern"] = f"^({'|'.join(option.choices)})$"
-    kind = kind if option.is_needed else kind | None
-    annotation = Annotated[kind, Query(alias=option.name, description=option.about, **checks)]
+    kind = Annotated[kind, Field(**checks)]
+    # An empty field of a form is no value, whatever its type.
+    kind = kind if option.is_needed else Annotated[kind | None, BeforeValidator(_given)]
+    annotation = Annotated[kind, Query(alias=option.name, description=option.about)]
     default = inspect.Parameter.empty if option.is_needed else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _plain(value: Any) -> Value:
-    """A day as text; an empty field of a form is no value."""
-    if isinstance(value, date):
-        return value.isoformat()
+def _given(value: Any) -> Any:
     return None if value == "" else value
+
+
+def _plain(value: Any) -> Value:
+    """A day as text."""
+    plain: Value = value.isoformat() if isinstance(value, date) else value
+    return plain
 
 
 def check_days(given: Mapping[str, Value]) -> None:
@@ -92,6 +98,16 @@ def under(link: str, given: Mapping[str, Value]) -> str:
     named = {name for name, _ in parse_qsl(urlsplit(link).query)}
     more = as_query({option.name: given.get(option.name) for option in FILTERS if option.name not in named})
     return f"{link}{'&' if '?' in link else '?'}{more}" if more else link
+
+
+def carried(target: str, given: Mapping[str, Value]) -> str:
+    """Where a click leads, with what was given that the target does not say itself. Its own {name} of it is filled."""
+    path, _, own = target.partition("?")
+    named = {part.partition("=")[0] for part in own.split("&")}
+    rest = as_query({name: value for name, value in given.items() if name not in named})
+    for name, value in given.items():
+        own = own.replace(f"{{{name}}}", quote_plus("" if value is None else str(value)))
+    return f"{path}?{'&'.join(part for part in (own, rest) if part)}" if own or rest else path
 
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="at most so many rows")]

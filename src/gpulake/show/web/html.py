@@ -18,7 +18,7 @@ from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import PREFIX, plain, viewer_of
-from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, filters_of, signed, under
+from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, carried, filters_of, signed, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
 from gpulake.show.web.viewers import SESSION, Viewer
@@ -36,7 +36,13 @@ KINDS = ("tiles", "table", "figure", "list")
 def environment() -> Environment:
     found = Environment(loader=PackageLoader("gpulake.show.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     found.globals.update(
-        cell=cells.cell, heading=cells.heading, link=cells.link, as_query=as_query, version=__version__, asset=asset
+        cell=cells.cell,
+        heading=cells.heading,
+        link=cells.link,
+        as_query=as_query,
+        carried=carried,
+        version=__version__,
+        asset=asset,
     )
     found.filters["embedded"] = embedded
     found.filters["under"] = under

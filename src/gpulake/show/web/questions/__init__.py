@@ -5,20 +5,31 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from gpulake.core.config import Config
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import bronze_tables, written_tables
+from gpulake.lake import Reader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Value = str | int | float | None
 Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
+# The filters that were given, as the query of a link to another page has them.
+KEPT = """concat_ws(
+    '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'),
+    'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
+    'gpu_type=' || url_encode(getvariable('gpu_type')::VARCHAR)
+)"""
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+)(?:,([\w.\"]+))?)?\}")
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
@@ -33,6 +44,15 @@ class Option:
     kind: Kind = "text"
     is_needed: bool = False
     choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What SQL alone cannot say: a table that a function makes, and that the question's SQL reads as `computed`."""
+
+    make: Callable[[Reader, Config, Mapping[str, Value]], pa.Table]
+    tables: frozenset[str]  # that it reads
+    filters: frozenset[str] = frozenset()  # that it heeds
 
 
 @dataclass(frozen=True)
@@ -51,18 +71,22 @@ class Question:
     order: str  # the terms of its ORDER BY: the same question has the same answer
     options: tuple[Option, ...] = ()
     about: str = ""  # definitions and units, for people
+    computed: Computed | None = None
+    is_dear: bool = False  # its rows are few and take long to find: they are counted as they are found
     details: str = ""
 
     @cached_property
     def filters(self) -> frozenset[str]:
-        return frozenset(found[1] for found in _FILTER.finditer(self.sql))
+        own = self.computed.filters if self.computed else frozenset()
+        return own | frozenset(found[1] for found in _FILTER.finditer(self.sql))
 
     @cached_property
     def tables(self) -> frozenset[str]:
         """Those of the lake that it reads."""
         named = set(_TABLE.findall(f"{self.sql} {self.details}"))
         ours = set(written_tables()) | set(bronze_tables())
-        return frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
+        own = self.computed.tables if self.computed else frozenset()
+        return own | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
     def query(self, given: Mapping[str, Value]) -> str:
         """Its SQL under the filters that were given. Their values are bound, never written."""

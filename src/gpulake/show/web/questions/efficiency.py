@@ -1,0 +1,162 @@
+"""What became of the GPU-hours that were held: by user, group, type of GPU and workload, and job by job."""
+
+from __future__ import annotations
+
+from gpulake.show.web.questions import KEPT, Option, Question
+
+HELD = ("productive", "under_used", "idle", "lost", "unobserved")
+BINS = 20
+MOST_JOBS = 1_000
+MEANING = (
+    "In GPU-hours. Held = productive + under-used + idle + lost + unobserved (no sensor saw them). Wasted is idle, "
+    "under-used or lost. Efficiency is productive over held, without what no sensor saw."
+)
+USER = Option("user", "jobs of this user alone")
+GROUP = Option("group", "jobs of this group alone")
+WORKLOAD = Option("workload", "jobs of this workload alone")
+BIN = Option("bin", f"jobs in this one of {BINS} steps of efficiency alone, 0 is the lowest", "integer")
+BY = Option("by", "the jobs with most of these GPU-hours; if not given, wasted ones", choices=("wasted", "held", *HELD))
+OWN = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
+SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}_gpu_hours" for bucket in HELD)
+TOTAL = " + ".join(f"{bucket}_gpu_hours" for bucket in HELD)
+WASTED = "under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours"
+RATIO = f"productive_gpu_hours / nullif(productive_gpu_hours + {WASTED}, 0)"
+
+
+def _shares(column: str, link: str) -> str:
+    """Of the ledger, which counts no GPU-hour twice: the row of no user is what nobody held."""
+    return f"""
+WITH held AS (
+    SELECT {column}, {SUMS}
+    FROM gold_ledger_daily
+    WHERE user_id IS NOT NULL AND {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
+    GROUP BY ALL
+),
+everyone AS (
+    SELECT sum({WASTED}) AS wasted FROM gold_ledger_daily
+    WHERE user_id IS NOT NULL AND {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
+)
+SELECT
+    {column}, {TOTAL} AS held_gpu_hours, {", ".join(f"{bucket}_gpu_hours" for bucket in HELD)},
+    {WASTED} AS wasted_gpu_hours, wasted_gpu_hours / nullif((SELECT wasted FROM everyone), 0) AS share_of_waste_ratio,
+    {RATIO} AS efficiency_ratio{link}
+FROM held
+WHERE held_gpu_hours > 0
+"""
+
+
+_ROWS = f"""gold_job_efficiency_daily
+    WHERE {OWN} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
+        AND {{days}} AND {{cluster}} AND {{gpu_type}}"""
+_BIN = f"""least(floor({BINS} * sum(productive_gpu_hours) / nullif(sum(productive_gpu_hours + {WASTED}), 0) + 1e-9),
+        {BINS - 1})::INTEGER"""
+# Which jobs they are is told by numbers alone; there are too many to look at the words of all.
+JOBS = f"""
+WITH foremost AS (
+    SELECT job_key FROM {_ROWS}
+    GROUP BY job_key
+    HAVING sum({{by}}) > 0 AND (getvariable('bin') IS NULL OR {_BIN} = getvariable('bin'))
+    ORDER BY sum({{by}}) DESC, job_key
+    LIMIT {MOST_JOBS}
+),
+held AS (
+    SELECT
+        any_value(cluster_id) AS cluster_id, any_value(job_id) AS job_id, any_value(user_id) AS user_id,
+        any_value(group_id) AS group_id, any_value(workload) AS workload,
+        CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
+        any_value(status) AS status, min(dt) AS first_day, {SUMS}
+    FROM {_ROWS} AND job_key IN (FROM foremost)
+    GROUP BY job_key
+)
+SELECT
+    job_id, user_id, {WASTED} AS wasted_gpu_hours, {TOTAL} AS held_gpu_hours,
+    {", ".join(f"{bucket}_gpu_hours" for bucket in HELD)}, {RATIO} AS efficiency_ratio, status, first_day, gpu_type,
+    workload, group_id, cluster_id
+FROM held
+""".replace(
+    "{by}",
+    f"""CASE coalesce(getvariable('by'), 'wasted')
+        WHEN 'wasted' THEN {WASTED} WHEN 'held' THEN held_gpu_hours
+        {" ".join(f"WHEN '{bucket}' THEN {bucket}_gpu_hours" for bucket in HELD)}
+    END""",
+)
+
+SPREAD = f"""
+WITH jobs AS (
+    SELECT {_BIN} AS bin, sum(held_gpu_hours) AS held
+    FROM gold_job_efficiency_daily
+    WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
+    GROUP BY job_key
+)
+SELECT
+    bin, bin / {BINS} AS from_ratio, (bin + 1) / {BINS} AS to_ratio, count(*) AS jobs, sum(held) AS held_gpu_hours
+FROM jobs WHERE held > 0 GROUP BY bin
+"""
+
+COSTS = """
+WITH prices AS (
+    SELECT gpu_type, max(capacity_cost / nullif(capacity_gpu_hours, 0)) AS price, any_value(currency) AS currency
+    FROM gold_energy_daily GROUP BY gpu_type
+),
+held AS (
+    SELECT
+        user_id, gpu_type,
+        sum(productive_gpu_hours + under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours + unobserved_gpu_hours)
+            AS held,
+        sum(under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours) AS wasted
+    FROM gold_ledger_daily
+    WHERE user_id IS NOT NULL AND {days} AND {cluster} AND {gpu_type}
+    GROUP BY user_id, gpu_type
+)
+SELECT
+    user_id, sum(held * price) AS held_cost, sum(wasted * price) AS wasted_cost, any_value(currency) AS currency,
+    sum(held) AS held_gpu_hours, coalesce(sum(held) FILTER (price IS NULL), 0) AS unpriced_gpu_hours
+FROM held
+LEFT JOIN prices USING (gpu_type)
+GROUP BY user_id
+HAVING held_cost IS NOT NULL
+"""
+_TO_TYPE = f", '/efficiency?' || concat_ws('&', 'gpu_type=' || url_encode(gpu_type), {KEPT}) AS link"
+_TO_JOBS = f""", '/rows/efficiency_of_jobs?' || concat_ws(
+        '&', 'workload=' || url_encode(workload), 'user=' || url_encode(getvariable('user')::VARCHAR),
+        'group=' || url_encode(getvariable('group')::VARCHAR), {KEPT}
+    ) AS link"""
+
+
+def _by(thing: str, column: str, title: str, link: str = "") -> Question:
+    options = tuple(option for option in (USER, GROUP) if option.name != thing)
+    sql = _shares(column, link)
+    return Question(f"efficiency_by_{thing}", title, sql, f"held_gpu_hours DESC, {column}", options, MEANING)
+
+
+QUESTIONS = (
+    _by("user", "user_id", "Efficiency by user"),
+    _by("group", "group_id", "Efficiency by group"),
+    _by("gpu_type", "gpu_type", "Efficiency by type of GPU", _TO_TYPE),
+    _by("workload", "workload", "Efficiency by workload", _TO_JOBS),
+    Question(
+        name="efficiency_of_jobs",
+        title="Efficiency of jobs",
+        sql=JOBS,
+        order="wasted_gpu_hours DESC, cluster_id, job_id",
+        options=(USER, GROUP, WORKLOAD, BIN, BY),
+        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what is asked. {MEANING} As jobs claim them.",
+        is_dear=True,
+    ),
+    Question(
+        name="job_efficiencies",
+        title="How efficient jobs are",
+        sql=SPREAD,
+        order="bin NULLS LAST",
+        options=(USER, GROUP),
+        about="Jobs and what they held, in steps of efficiency. A bin of none: no sensor saw any of it.",
+    ),
+    Question(
+        name="cost_by_user",
+        title="Cost by user",
+        sql=COSTS,
+        order="wasted_cost DESC, user_id",
+        about="Held and wasted GPU-hours at the price of their type; unpriced are those of a type without a price.",
+    ),
+)

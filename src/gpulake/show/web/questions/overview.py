@@ -1,0 +1,162 @@
+"""The first look: key numbers, what was found, and utilisation against what was expected."""
+
+from __future__ import annotations
+
+from gpulake.show.web.questions import KEPT, Question
+
+# A number a row, in the order in which they are read.
+KEY_NUMBERS = f"""
+WITH ledger AS (
+    SELECT
+        sum(capacity_gpu_hours) AS capacity, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
+        sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
+        productive + idle + under_used + lost + unobserved AS held, count(DISTINCT dt) AS days
+    FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
+),
+ended AS (
+    SELECT coalesce(sum(ended_jobs), 0)::DOUBLE AS jobs, sum(failed_jobs)::DOUBLE AS failed
+    FROM gold_jobs_daily WHERE {{days}} AND {{cluster}}
+),
+opened AS (
+    SELECT count(*) AS incidents, count(*) FILTER (severity = 'critical') AS critical
+    FROM incidents WHERE state != 'resolved' AND (cluster_id IS NULL OR {{cluster}})
+),
+tiles AS (
+    SELECT
+        1 AS place, 'capacity' AS label, capacity AS value, 'gpu_hours' AS unit,
+        format('GPU-hours in {{:d}} day{{}}', days, CASE WHEN days = 1 THEN '' ELSE 's' END) AS note, '' AS level,
+        '/rows/ledger_by_day' AS target, '' AS more
+    FROM ledger
+    UNION ALL
+    SELECT 2, 'held', held / nullif(capacity, 0), 'held_ratio', format('of capacity: {{:,.0f}} GPU-hours', held), '',
+        '/rows/ledger_by_day', ''
+    FROM ledger
+    UNION ALL
+    SELECT 3, 'productive', productive / nullif(held, 0), 'productive_ratio',
+        format('of what was held: {{:,.0f}} GPU-hours', productive), 'good', '/rows/efficiency_by_user',
+        'sort=-productive_gpu_hours'
+    FROM ledger
+    UNION ALL
+    SELECT 4, 'under-used', under_used / nullif(held, 0), 'under_used_ratio',
+        format('of what was held: {{:,.0f}} GPU-hours', under_used),
+        CASE WHEN under_used > 0 AND under_used = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
+        '/rows/efficiency_of_jobs', 'by=under_used'
+    FROM ledger
+    UNION ALL
+    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', format('of what was held: {{:,.0f}} GPU-hours', idle),
+        CASE WHEN idle > 0 AND idle = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
+        '/rows/efficiency_of_jobs', 'by=idle'
+    FROM ledger
+    UNION ALL
+    SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio', format('of what was held: {{:,.0f}} GPU-hours', lost),
+        CASE WHEN lost > 0 AND lost = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
+        '/rows/efficiency_of_jobs', 'by=lost'
+    FROM ledger
+    UNION ALL
+    SELECT 7, 'no sensor', unobserved / nullif(held, 0), 'unobserved_ratio',
+        format('of what was held: {{:,.0f}} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
+        'by=unobserved'
+    FROM ledger
+    UNION ALL
+    SELECT 8, 'jobs ended', jobs, 'count',
+        CASE WHEN getvariable('gpu_type') IS NULL THEN 'of any outcome' ELSE 'on any type of GPU' END, '', '/jobs', ''
+    FROM ended
+    UNION ALL
+    SELECT 9, 'failed', failed / nullif(jobs, 0), 'failed_ratio', format('of those: {{:,.0f}} jobs', failed), '',
+        '/jobs', 'status=failed'
+    FROM ended
+    UNION ALL
+    SELECT 10, 'open incidents', incidents, 'count', format('{{:d}} of them critical', critical),
+        CASE WHEN incidents > 0 THEN 'bad' ELSE 'good' END, '/incidents', ''
+    FROM opened
+)
+SELECT
+    place, label, value, unit, note, level, target || '?' || concat_ws('&', nullif(more, ''), {KEPT}) AS link
+FROM tiles
+"""
+
+# Where a finding leads: to what was made of it, or to the thing that it is about.
+FINDINGS = """
+WITH dated AS (
+    SELECT *, try_cast(nullif(day, '') AS DATE) AS found_on FROM findings
+),
+opened AS (
+    SELECT kind, subject, arg_max(incident_id, changed_at) AS incident_id, arg_max(state, changed_at) AS incident_state
+    FROM incidents WHERE coalesce(merged_into, '') = '' GROUP BY kind, subject
+)
+SELECT
+    headline, detail, coalesce(nullif(severity, ''), CASE WHEN kind IN ('ledger', 'flagged_day') THEN 'info'
+        ELSE 'warning' END) AS level,
+    found_on AS "at", kind, subject, value, unit, rank, cluster_id, node, job_id, incident_id, incident_state,
+    CASE
+        WHEN incident_id IS NOT NULL THEN '/incident?incident=' || url_encode(incident_id)
+        WHEN job_id IS NOT NULL THEN '/job?' || concat_ws(
+            '&', 'job=' || url_encode(job_id), 'cluster=' || url_encode(cluster_id)
+        )
+        WHEN node IS NOT NULL THEN '/machine?' || concat_ws(
+            '&', 'machine=' || url_encode(node), 'cluster=' || url_encode(cluster_id)
+        )
+        WHEN kind IN ('empty_gpus', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
+        WHEN kind = 'ledger' THEN '/efficiency?cluster=' || url_encode(subject)
+        WHEN found_on IS NOT NULL THEN '/jobs?' || concat_ws(
+            '&', 'from=' || found_on, 'to=' || found_on, 'cluster=' || url_encode(cluster_id)
+        )
+    END AS link
+FROM dated
+LEFT JOIN opened USING (kind, subject)
+WHERE (found_on IS NULL OR {days:found_on}) AND (cluster_id IS NULL OR {cluster})
+"""
+
+# The score of a day is of no one cluster: where several have the day, its band would be that of another line.
+UTILISATION = """
+WITH alone AS (
+    SELECT dt FROM gold_cluster_util_daily GROUP BY dt HAVING count(*) = 1
+),
+days AS (
+    SELECT
+        dt, sum(busy_gpu_hours) / nullif(sum(observed_gpu_hours), 0) AS gpu_util_ratio,
+        sum(cpu_util_ratio * observed_gpu_hours) / nullif(sum(observed_gpu_hours), 0) AS cpu_util_ratio,
+        sum(observed_gpu_hours) / nullif(sum(capacity_gpu_hours), 0) AS coverage_ratio,
+        bool_and(is_poorly_covered) AS is_poorly_covered
+    FROM gold_cluster_util_daily WHERE {days} AND {cluster} GROUP BY dt
+)
+SELECT
+    days.dt, days.gpu_util_ratio,
+    CASE WHEN alone.dt IS NOT NULL THEN scored.own_expected_ratio END AS own_expected_ratio,
+    CASE WHEN alone.dt IS NOT NULL THEN scored.own_low_ratio END AS own_low_ratio,
+    CASE WHEN alone.dt IS NOT NULL THEN scored.own_high_ratio END AS own_high_ratio,
+    coalesce(scored.own_flag, false) AS own_flag, scored.own_score,
+    coalesce(scored.anomaly_flag, 0) = 1 AS anomaly_flag, scored.anomaly_score,
+    coalesce(scored.why_they_differ, 'no score is known of this day') AS why_they_differ, days.coverage_ratio,
+    days.is_poorly_covered, days.cpu_util_ratio
+FROM days
+LEFT JOIN alone ON days.dt = alone.dt
+LEFT JOIN gold_cluster_util_daily_scored AS scored ON days.dt = scored.dt
+"""
+
+QUESTIONS = (
+    Question(
+        name="key_numbers",
+        title="Key numbers",
+        sql=KEY_NUMBERS,
+        order="place",
+        about="Shares are of what was held, where they do not say otherwise. Red: the largest part of the waste.",
+    ),
+    Question(
+        name="found",
+        title="What was found",
+        sql=FINDINGS,
+        order="list_position(['critical', 'warning', 'info'], level) NULLS LAST, \"at\" DESC NULLS LAST, rank",
+        about="Findings of the last build: the most severe first, of those the newest.",
+    ),
+    Question(
+        name="utilisation_by_day",
+        title="Utilisation by day",
+        sql=UTILISATION,
+        order="dt",
+        about=(
+            "GPU utilisation is busy over observed GPU-hours. The band is expected from earlier days of that weekday; "
+            "coverage is the share of capacity that sensors saw. Poorly covered days are not judged."
+        ),
+    ),
+)
