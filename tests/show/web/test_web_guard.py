@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -35,8 +36,31 @@ class Clock:
         return self.seconds
 
 
-def client_of(lake: Lake, guard: Guard, **more: Any) -> TestClient:
-    return TestClient(application(lake, guard), follow_redirects=False, **more)
+SHARED = Guard()
+APPS: list[FastAPI] = []
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return Lake(Config(lake=tmp_path_factory.mktemp("guarded") / "lake", threads=1)).create()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def app(lake: Lake) -> FastAPI:
+    """One for all: it takes a while to make."""
+    found = application(lake, SHARED)
+
+    @found.get("/broken")
+    def broken() -> None:
+        raise RuntimeError("what nobody outside needs to know")
+
+    APPS.append(found)
+    return found
+
+
+def client_of(guard: Guard, **more: Any) -> TestClient:
+    vars(SHARED).update(vars(guard))
+    return TestClient(APPS[-1], follow_redirects=False, **more)
 
 
 @pytest.fixture
@@ -45,8 +69,8 @@ def ticking() -> Clock:
 
 
 @pytest.fixture
-def guarded(lake: Lake, ticking: Clock) -> TestClient:
-    return client_of(lake, Guard(Serve(users=USERS, session_hours=1), TOKENS, now=ticking))
+def guarded(ticking: Clock) -> TestClient:
+    return client_of(Guard(Serve(users=USERS, session_hours=1), TOKENS, now=ticking))
 
 
 def seen(guard: Guard, client: str = "127.0.0.1", **headers: str) -> Viewer | None:
@@ -81,8 +105,7 @@ def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
     }
 
 
-def test_nothing_of_the_lake_is_told_to_nobody(guarded: TestClient) -> None:
-    app: Any = guarded.app
+def test_nothing_of_the_lake_is_told_to_nobody(guarded: TestClient, app: FastAPI) -> None:
     paths = {"/api/v1/openapi.json", "/nowhere", *(route.path for route in all_routes(app.routes))}
     assert {"/overview", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths
     for path in sorted(paths - {"/login", "/static/{digest}/{name}"}):
@@ -114,10 +137,10 @@ def test_the_cookie_is_no_token_and_out_of_reach_of_scripts_and_other_sites(guar
     assert parts == {"httponly": "", "max-age": "3600", "path": "/", "samesite": "strict"}
 
 
-def test_over_https_the_cookie_stays_there(lake: Lake) -> None:
-    secure = client_of(lake, Guard(Serve(), TOKENS), base_url="https://testserver")
+def test_over_https_the_cookie_stays_there() -> None:
+    secure = client_of(Guard(Serve(), TOKENS), base_url="https://testserver")
     assert "; Secure" in secure.post("/login", data={"token": ANN}).headers["set-cookie"]
-    behind = client_of(lake, Guard(PROXY, TOKENS), client=("10.1.1.1", 5))
+    behind = client_of(Guard(PROXY, TOKENS), client=("10.1.1.1", 5))
     asked = behind.post("/login", data={"token": ANN}, headers={"X-Forwarded-Proto": "https"})
     assert "; Secure" in asked.headers["set-cookie"]
 
@@ -180,8 +203,8 @@ def test_a_login_leads_nowhere_else(path: str) -> None:
     assert not set(found) & {"\\", "\t", "\n", "\r"}
 
 
-def test_who_needs_no_login_finds_none(lake: Lake) -> None:
-    client = client_of(lake, Guard())
+def test_who_needs_no_login_finds_none() -> None:
+    client = client_of(Guard())
     assert client.get("/login").status_code == 404
     assert client.post("/login", data={"token": "x"}).status_code == 404
 
@@ -212,15 +235,15 @@ def test_nobody_else_is_believed_to_be_the_proxy() -> None:
     assert seen(secret, "10.1.1.1", x_forwarded_user="ann", x_proxy_secret="between the two of us") is not None
 
 
-def test_a_header_that_comes_twice_is_believed_of_nobody(lake: Lake) -> None:
-    client = client_of(lake, Guard(PROXY), client=("10.1.1.1", 5))
+def test_a_header_that_comes_twice_is_believed_of_nobody() -> None:
+    client = client_of(Guard(PROXY), client=("10.1.1.1", 5))
     assert client.get("/api/v1", headers=[("X-Forwarded-User", "eve")]).status_code == 200
     twice = [("X-Forwarded-User", "eve"), ("X-Forwarded-User", "ann")]
     assert client.get("/api/v1", headers=twice).status_code == 401
 
 
-def test_behind_a_proxy_those_who_try_are_told_apart(lake: Lake) -> None:
-    client = client_of(lake, Guard(PROXY, TOKENS), client=("10.1.1.1", 5))
+def test_behind_a_proxy_those_who_try_are_told_apart() -> None:
+    client = client_of(Guard(PROXY, TOKENS), client=("10.1.1.1", 5))
     for _ in range(MOST_TRIES):
         client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": "1.2.3.4, 66.6.6.6"})
     assert client.post("/login", data={"token": ANN}, headers={"X-Forwarded-For": "66.6.6.6"}).status_code == 429
@@ -230,7 +253,7 @@ def test_behind_a_proxy_those_who_try_are_told_apart(lake: Lake) -> None:
 
 
 def test_a_name_that_others_pointed_at_us_is_not_ours(lake: Lake) -> None:
-    client = client_of(lake, guard_of(lake, "127.0.0.1", "127.0.0.1", {}))
+    client = client_of(guard_of(lake, "127.0.0.1", "127.0.0.1", {}))
     for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080", "localhost."):
         assert client.get("/api/v1", headers={"Host": host}).status_code == 200, host
     for host in ("evil.example", "localhost.evil.example", "evil.example:8080", "10.0.0.1", "a@localhost@b", "[", ""):
@@ -258,14 +281,8 @@ def test_another_site_cannot_send_in_our_name(guarded: TestClient) -> None:
     )
 
 
-def test_every_answer_tells_browsers_to_be_careful(lake: Lake) -> None:
-    client = client_of(lake, Guard(Serve(users=USERS), TOKENS), raise_server_exceptions=False)
-    app: Any = client.app
-
-    @app.get("/broken")
-    def broken() -> None:
-        raise RuntimeError("what nobody outside needs to know")
-
+def test_every_answer_tells_browsers_to_be_careful() -> None:
+    client = client_of(Guard(Serve(users=USERS), TOKENS), raise_server_exceptions=False)
     own = {"Authorization": f"Bearer {ANN}"}
     from gpulake.show.web.html import asset
 

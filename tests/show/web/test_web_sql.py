@@ -27,7 +27,7 @@ def client_of(config: Config, serve: Serve, tokens: dict[str, str] | None = None
     return TestClient(application(lake, Guard(serve, tokens or {})), raise_server_exceptions=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def allowed(shared_lake: Config) -> TestClient:
     return client_of(shared_lake, ALLOWED)
 
