@@ -41,7 +41,15 @@ HOSTILE = {
     "blank": " ",
 }
 # What must never stand in a page as it was sent.
-RAW = ("<script>alert", "<img src=x", "<svg/onload", "onerror=alert('x')>", *(f"<b>{word}" for word in ("train", "shard", "looking", "yesterday")), "</textarea></style>", "\x00")
+RAW = (
+    "<script>alert",
+    "<img src=x",
+    "<svg/onload",
+    "onerror=alert('x')>",
+    *(f"<b>{word}" for word in ("train", "shard", "looking", "yesterday")),
+    "</textarea></style>",
+    "\x00",
+)
 TEMPLATES = [path.read_text() for path in sorted(Path(str(files("gpulake.show.web"))).rglob("templates/**/*.html"))]
 # Elements and attributes that templates of ours have. What else stands in a page was put there by a text.
 ELEMENTS = frozenset(name for text in TEMPLATES for name in re.findall(r"<([a-z][a-z0-9]*)", text))

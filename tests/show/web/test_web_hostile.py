@@ -102,7 +102,7 @@ def test_a_path_and_headers_take_hostile_text(board: Dashboard, name: str) -> No
     raw = text.encode("utf-8", "replace")
     if not set(raw) & {0, 10, 13}:
         for header in ("Authorization", "Cookie", "Host", "X-Forwarded-User", "Accept", "Origin"):
-            check("/overview", {}, board.client.get("/overview", headers={header: raw}))
+            check("/overview", {}, board.client.get("/overview", headers={header.encode(): raw}))
 
 
 def test_every_question_shows_hostile_names_of_the_lake_as_text(board: Dashboard) -> None:
