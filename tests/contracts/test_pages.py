@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,6 +15,7 @@ from gpulake.show.web.questions import catalogue
 from hostile import Page as Parsed
 from show.web.boards import Dashboard
 
+NOBODY = re.compile("no (user|group|cluster) named")
 BOARDS = ("full", "hollow", "bare")
 
 
@@ -30,7 +32,9 @@ def board(request: pytest.FixtureRequest) -> Dashboard:
 
 def checked(board: Dashboard, path: str, given: dict[str, str]) -> str:
     response = board.client.get(path, params=given)
-    assert response.status_code == 200, (path, given, response.text)
+    # Of somebody who is not there a card is refused, with a word.
+    is_nobody = response.status_code == 400 and bool(NOBODY.search(response.text)) and "x" in given.values()
+    assert response.status_code == 200 or is_nobody, (path, given, response.text)
     parsed = Parsed(response.text)
     assert parsed.wrong == [], path
     known = {"/api/v1/openapi.json", *(route.path for route in board.routes())}

@@ -27,6 +27,7 @@ from show.web.lakes import HOSTILE_USER, ODD_USER
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 LONG_ID = re.compile(r"[0-9a-f]{12,}")
 MOST_PAGES = 5
+WITHOUT_CLUSTER = {"anomalous_days"}  # its scores are of all clusters at once
 
 
 @pytest.fixture(params=list(catalogue().questions))
@@ -150,6 +151,8 @@ def test_filters_narrow(full: Dashboard, question: Question) -> None:
         if option.name in nothing and option.name not in full.needed(question.options):
             few = full.ask(question, limit=MOST_ROWS, **{option.name: nothing[option.name]})
             assert few["total"] <= every["total"]
+            if option.name == "from" or question.name in WITHOUT_CLUSTER:
+                continue  # what stands at every time, such as how many machines there are, is told of any day
             values = [value for row in few["rows"] for name, value in row.items() if is_number(name, few)]
             assert not any(values), (option.name, few["rows"][:3])
 

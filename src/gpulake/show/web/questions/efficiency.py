@@ -76,7 +76,7 @@ SELECT
 FROM held
 """.replace(
     "{by}",
-    f"""CASE coalesce(getvariable('by'), 'wasted')
+    f"""CASE coalesce(getvariable('by')::VARCHAR, 'wasted')
         WHEN 'wasted' THEN {WASTED} WHEN 'held' THEN held_gpu_hours
         {" ".join(f"WHEN '{bucket}' THEN {bucket}_gpu_hours" for bucket in HELD)}
     END""",
