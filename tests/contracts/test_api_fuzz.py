@@ -46,8 +46,10 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
     asked = 0
     for operation in (found.ok() for found in api.get_all_operations()):
-        if mode is GenerationMode.NEGATIVE and operation.path == PREFIX:
-            continue  # it takes nothing that could be wrong
+        raw = api.raw_schema["paths"][operation.path][operation.method.lower()]
+        takes_nothing = not raw.get("parameters") and "requestBody" not in raw
+        if operation.path == f"{PREFIX}/events" or (mode is GenerationMode.NEGATIVE and takes_nothing):
+            continue  # news have no end, and nothing cannot be wrong
 
         @settings(
             max_examples=EXAMPLES,
