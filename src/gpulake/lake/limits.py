@@ -36,7 +36,7 @@ OWNERS = frozenset({"owner_id", "idle_owner_id"})
 NAMING = frozenset(
     {
         *("user", "user_id", "group", "group_id", "account", "account_id", "command", "pid", "parent_pid", "path"),
-        *("job", "job_id", "job_key", "job_name", "jobid", "run", "run_id", "run_name", "log", "source", "file"),
+        *("job", "job_id", "job_key", "job_name", "jobid", "run", "run_id", "run_name", "log"),
         *("owner", *OWNERS, "worker_name", "row_text", "detail", "message", "subject", "headline", "title"),
     }
 )
