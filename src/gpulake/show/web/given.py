@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Query
+from pydantic import BeforeValidator, Field
 
 from gpulake.core.errors import UsageError
 from gpulake.show.web.answers import MOST_ROWS
@@ -62,17 +63,22 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
         checks = {"allow_inf_nan": False}
     if option.choices:
         checks["pattern"] = f"^({'|'.join(option.choices)})$"
-    kind = kind if option.is_needed else kind | None
-    annotation = Annotated[kind, Query(alias=option.name, description=option.about, **checks)]
+    kind = Annotated[kind, Field(**checks)]
+    # An empty field of a form is no value, whatever its type.
+    kind = kind if option.is_needed else Annotated[kind | None, BeforeValidator(_given)]
+    annotation = Annotated[kind, Query(alias=option.name, description=option.about)]
     default = inspect.Parameter.empty if option.is_needed else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _plain(value: Any) -> Value:
-    """A day as text; an empty field of a form is no value."""
-    if isinstance(value, date):
-        return value.isoformat()
+def _given(value: Any) -> Any:
     return None if value == "" else value
+
+
+def _plain(value: Any) -> Value:
+    """A day as text."""
+    plain: Value = value.isoformat() if isinstance(value, date) else value
+    return plain
 
 
 def check_days(given: Mapping[str, Value]) -> None:
