@@ -7,7 +7,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from http.client import HTTPConnection
@@ -75,12 +75,28 @@ def questions(url: str) -> list[str]:
 
 
 def varied(path: str, draw: random.Random, days: Sequence[str], kinds: Sequence[str]) -> str:
-    """The same under filters of its own, so that hardly anybody asked just that before."""
-    begin, end = sorted(draw.sample(range(len(days)), 2))
-    given: Mapping[str, str] = {"from": days[begin], "to": days[end]}
-    if draw.random() < 0.3:
-        given = {**given, "gpu_type": draw.choice(kinds)}
-    return f"{path}{'&' if '?' in path else '?'}{urlencode(given)}"
+    """The same under filters as people choose them: the last days, a week of the past, one type of GPU."""
+    given: dict[str, str] = {}
+    last = draw.choice((0, 1, 7, 30, -7))
+    if last > 0:
+        given["from"] = days[-last]
+    elif last < 0:
+        begin = draw.randrange(len(days) + last)
+        given |= {"from": days[begin], "to": days[begin - last - 1]}
+    if draw.random() < 0.2:
+        given["gpu_type"] = draw.choice(kinds)
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(given)}" if given else path
+
+
+def one_by_one(url: str, paths: Sequence[str]) -> Asked:
+    asked = Asked()
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
+    for path in paths:
+        sent = time.perf_counter()
+        status, _ = get(connection, path)
+        asked.note(path.partition("?")[0], time.perf_counter() - sent, status)
+    connection.close()
+    return asked
 
 
 def read(url: str, views: Callable[[random.Random], Iterator[str]], seconds: float, pause: float) -> Asked:

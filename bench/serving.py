@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 from bench import readers_at_once as readers
 from bench import sides
@@ -24,7 +25,7 @@ from bench.measure import PROGRAMS, BenchError, environment, run
 ROOT = Path(__file__).parent.parent
 BUILT_SCALE = 0.1  # of what is built meanwhile, again and again
 READ_SECONDS = 40.0
-VIEW_SECONDS = 5.0  # a reader looks at a page every so often
+VIEW_SECONDS = 10.0  # a reader looks at a page every so often
 MOST_PAINT, MOST_MEDIAN, MOST_P99, MOST_MEBIBYTES = 1.0, 0.3, 1.0, 1024
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 SQL = """SELECT dt, sum(productive_gpu_hours), sum(idle_gpu_hours), sum(capacity_gpu_hours)
@@ -52,7 +53,7 @@ def _reading(url: str) -> Iterator[Line]:
     kinds = [part.partition("<")[0] for part in types.split("<option>")[1:]] or ["V100"]
     pages, asked = readers.panels(url), readers.questions(url)
 
-    def cold(draw: random.Random) -> Iterator[str]:
+    def mixed(draw: random.Random) -> Iterator[str]:
         if draw.random() < 0.7:
             name = draw.choice(list(pages))
             yield from (readers.varied(path, draw, days, kinds) for path in [f"/{name}", *pages[name]])
@@ -63,8 +64,13 @@ def _reading(url: str) -> Iterator[Line]:
         name = draw.choice(list(pages))
         yield from (f"/{name}", *pages[name])
 
+    day = days[len(days) // 2]
+    alone = readers.one_by_one(url, [f"{path}?{urlencode({'from': day})}" for path in asked])
+    _tell("one reader, first asked", alone)
+    yield Line("dashboard: one reader, first asked, median", 1000 * readers.quantile(alone.every, 0.5), "ms", 300)
+    yield Line("dashboard: one reader, first asked, 99 of 100", 1000 * readers.quantile(alone.every, 0.99), "ms", 1000)
     for words, views, pause in (
-        ("first asked", cold, VIEW_SECONDS),
+        ("under filters of their own", mixed, VIEW_SECONDS),
         ("asked before", warm, VIEW_SECONDS),
         ("asked before, without a pause", warm, 0.0),
     ):
@@ -77,10 +83,16 @@ def _reading(url: str) -> Iterator[Line]:
         yield Line(f"{what}, median", 1000 * middle, "ms", 1000 * MOST_MEDIAN if pause else None)
         yield Line(f"{what}, 99 of 100", 1000 * high, "ms", 1000 * MOST_P99 if pause else None)
         yield Line(f"{what}, answers a second", len(every) / (READ_SECONDS if pause else READ_SECONDS / 4), "")
-        slowest = sorted(found.seconds.items(), key=lambda item: -statistics.median(item[1]))[:5]
-        for path, taken in slowest:
-            words = f"{path}: median {1000 * statistics.median(taken):.0f} ms of {len(taken)}"
-            print(f"  slowest of {what}: {words}", file=sys.stderr)
+        _tell(what, found)
+        if pause:
+            yield Line(f"{what}, median of its bar", middle / MOST_MEDIAN, "", 1.0)
+            yield Line(f"{what}, 99 of 100 of its bar", high / MOST_P99, "", 1.0)
+
+
+def _tell(what: str, found: readers.Asked) -> None:
+    for path, taken in sorted(found.seconds.items(), key=lambda item: -statistics.median(item[1]))[:5]:
+        words = f"{path}: median {1000 * statistics.median(taken):.0f} ms of {len(taken)}"
+        print(f"  slowest of {what}: {words}", file=sys.stderr)
 
 
 def _painting(url: str) -> Iterator[Line]:
@@ -115,7 +127,7 @@ def _painting(url: str) -> Iterator[Line]:
 def _peer(url: str, lake: Path, folder: Path) -> Iterator[Line]:
     """The same rows, by a process that is started for the question and by the server that is there."""
     fresh = statistics.median(
-        run([PROGRAMS / "gpulake", "sql", SQL, "--lake", lake, "--json"], folder, SETTINGS).seconds for _ in range(5)
+        run([PROGRAMS / "gpulake", "sql", SQL, "--lake", lake], folder, SETTINGS).seconds for _ in range(5)
     )
     days = [row["day"] for row in readers.plain(url, "/api/v1/ledger_by_day?limit=1000")["rows"]]
     draw, taken = random.Random(1), []
