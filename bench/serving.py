@@ -130,12 +130,13 @@ def _peer(url: str, lake: Path, folder: Path) -> Iterator[Line]:
         run([PROGRAMS / "gpulake", "sql", SQL, "--lake", lake], folder, SETTINGS).seconds for _ in range(5)
     )
     days = [row["day"] for row in readers.plain(url, "/api/v1/ledger_by_day?limit=1000")["rows"]]
-    draw, taken = random.Random(1), []
-    for _ in range(20):
-        path = readers.varied("/api/v1/ledger_by_day", draw, days, ["V100"])
-        begin = time.perf_counter()
-        readers.plain(url, path)
-        taken.append(time.perf_counter() - begin)
+    taken = []
+    for begin in range(20):
+        # Days that nobody asked for before, in this run: what the server keeps would tell of memory alone.
+        given = urlencode({"from": days[begin], "to": days[begin + len(days) // 2], "limit": 999})
+        sent = time.perf_counter()
+        readers.plain(url, f"/api/v1/ledger_by_day?{given}")
+        taken.append(time.perf_counter() - sent)
     ours = statistics.median(taken)
     yield Line("dashboard: the ledger by day, a new gpulake sql", fresh, "s")
     yield Line("dashboard: the ledger by day, first asked of the server", ours, "s")
