@@ -24,6 +24,10 @@ from gpulake.show.web.pages import pages
 from show.web.browser import Seen, a_browser, a_tab, serving
 from show.web.lakes import CLUSTER, NOW, OTHER_LOG
 
+TALLEST = """() => [...document.querySelectorAll('#ledger .barlayer .point path')].map((bar) => {
+    const {x, y, width, height} = bar.getBoundingClientRect();
+    return {x, y, width, height};
+}).reduce((one, other) => one.height >= other.height ? one : other)"""
 TOKEN = "a-token-that-is-long-enough"
 
 
@@ -50,8 +54,7 @@ def test_a_click_on_a_point_leads_to_what_is_behind_it(tab: Seen) -> None:
     page = tab.go("/overview?cluster=pai")
     bars = page.locator("#ledger .plot .barlayer .point path")
     bars.first.wait_for(state="attached")
-    places = [bars.nth(number).bounding_box() for number in range(bars.count())]
-    place = max((place for place in places if place), key=lambda place: place["height"])
+    place = page.evaluate(TALLEST)
     page.mouse.move(place["x"] + 1, place["y"] + 1)
     page.mouse.click(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
     page.wait_for_url("**/rows/ledger_by_day?*")
