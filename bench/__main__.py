@@ -13,6 +13,7 @@ from bench.detection import detection
 from bench.diagnose import diagnose
 from bench.lines import as_text
 from bench.measure import BenchError
+from bench.serving import serving
 from bench.suite import Suite
 
 OUT = Path(__file__).parent / "out"
@@ -28,6 +29,7 @@ def main() -> int:
             (options.collector, collector(OUT)),
             (options.detect, detection(OUT)),
             (options.diagnose, diagnose(OUT, options.seed)),
+            (options.serve, serving(OUT, options.seed, options.lake)),
         )
         for is_asked, part in parts:
             if is_asked:
@@ -42,6 +44,7 @@ def main() -> int:
             suite.add(collector(OUT))
             suite.add(detection(OUT))
             suite.add(diagnose(OUT, options.seed))
+            suite.add(serving(OUT, options.seed, options.lake))
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -61,6 +64,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--collector", action="store_true", help="only what collecting costs")
     parser.add_argument("--detect", action="store_true", help="only what detection costs")
     parser.add_argument("--diagnose", action="store_true", help="only what reading and diagnosing a log costs")
+    parser.add_argument("--serve", action="store_true", help="only what the dashboard costs its readers")
+    parser.add_argument("--lake", type=Path, help="for --serve: a lake that is there, and not one of the full trace")
     parser.add_argument("--seed", type=int, default=0, help="of the generated trace")
     parser.add_argument("--fresh", action="store_true", help="generate the traces again")
     return parser.parse_args()

@@ -119,3 +119,12 @@ def test_a_version_changes_with_the_journals_of_its_tables_and_no_others(built_l
     assert snapshots.version(["gold_ledger_daily"]) == built
     assert snapshots.version(["diagnoses"]) != journal
     snapshots.close()
+
+
+def test_a_value_that_is_not_given_is_of_every_type(lake: Lake) -> None:
+    snapshots = Snapshots(lake)
+    query = "SELECT starts_with('a', getvariable('x')) AS text, 1 > getvariable('x') AS number"
+    with snapshots.reading() as reader:
+        assert reader.query("SELECT getvariable('x') AS x", x="before").to_pylist() == [{"x": "before"}]
+        assert reader.query(query, x=None).to_pylist() == [{"text": None, "number": None}]
+    snapshots.close()

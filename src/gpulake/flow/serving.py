@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpulake.show.web.actions import Actions
     from gpulake.show.web.guard import Guard
 
+KEEP_ALIVE_SECONDS = 75  # between two looks at a page; what stands before it gives up sooner
 GRACE_SECONDS = 3  # for answers that are on their way when it stops
 
 
@@ -67,7 +68,12 @@ def serve(
     app = application(lake, guard)
     # Forwarded addresses are the guard's to judge. Nobody is told which server this is.
     config = uvicorn.Config(
-        app, log_level="warning", proxy_headers=False, server_header=False, timeout_graceful_shutdown=GRACE_SECONDS
+        app,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     server = uvicorn.Server(config)
     # Who listens for news would be waited for.

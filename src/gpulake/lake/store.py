@@ -259,6 +259,10 @@ class Lake:
         connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
 
 
+def _set(variable: str, value: Value) -> str:
+    return f"SET VARIABLE {name(variable)} = {literal(value)}"
+
+
 def _as_text(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
@@ -364,7 +368,9 @@ class Reader:
         try:
             for variable, value in values.items():
                 # As text, for the reason that create_table has; the variables of a connection are not the lake's.
-                self.connection.execute(f"SET VARIABLE {name(variable)} = {literal(value)}")
+                # One that has no value has no type either: a NULL that is set would be an integer.
+                words = f"RESET VARIABLE {name(variable)}" if value is None else _set(variable, value)
+                self.connection.execute(words)
             statements = self.connection.extract_statements(query)
             if len(statements) != 1:
                 raise UsageError(f"{len(statements)} statements given", "give one query at a time")

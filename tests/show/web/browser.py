@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import os
+import re
 import shutil
 import socket
 import threading
@@ -13,15 +16,20 @@ from typing import Any
 
 import pytest
 import uvicorn
+from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
 
 from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
+from gpulake.show.web.guard import Guard
+from gpulake.show.web.pages import pages
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 MOST_MS = 15_000
+# Pictures of what the tests look at are left here.
+PICTURES = Path(os.environ["GPULAKE_SCREENSHOTS"]) if os.environ.get("GPULAKE_SCREENSHOTS") else None
 FILLED = "() => !document.querySelector('section[aria-busy=true]')"
 
 
@@ -62,9 +70,9 @@ class Seen:
 
 
 @contextmanager
-def serving(config: Config) -> Iterator[str]:
+def serving(config: Config, guard: Guard | None = None) -> Iterator[str]:
     """A server of this lake on a free port, in a thread; it stops with the block."""
-    app = application(Lake(config))
+    app = application(Lake(config), guard)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(100)  # who comes before the server is ready waits
@@ -98,6 +106,23 @@ def a_tab(browser: Browser, url: str, width: int = 1400, height: int = 1200, **o
     with browser.new_context(viewport={"width": width, "height": height}, **options) as context:
         context.set_default_timeout(MOST_MS)
         yield Seen(context.new_page(), url).watch()
+
+
+def addresses(config: Config) -> dict[str, str]:
+    """Where each page is, found as people find them: those of the navigation, and what their links lead to."""
+    client = TestClient(application(Lake(config)))
+    found = {page.name: f"/{page.name}" for page in pages().values() if page.is_listed}
+    looked: set[str] = set()
+    while new := [name for name in found if name not in looked]:
+        for name in new:
+            looked.add(name)
+            query = found[name].partition("?")[2]
+            for panel in pages()[name].panels:
+                text = client.get(f"/panels/{name}/{panel.name}?{query}").text
+                for address in re.findall(r'href="(/[^"]+)"', text):
+                    found.setdefault(address[1:].partition("?")[0], html.unescape(address))
+            found = {name: address for name, address in found.items() if name in pages()}
+    return found
 
 
 def shot(page: Page, folder: Path | None, name: str) -> None:

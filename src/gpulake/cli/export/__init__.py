@@ -1,4 +1,4 @@
-"""gpulake export: workloads for simulators."""
+"""gpulake export: workloads for simulators, dashboards for Grafana."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from gpulake.cli._verbs import Verbs
 
 @click.group(cls=Verbs, package=__name__)
 def command() -> None:
-    """Write a workload, and the machines to run it on, for a simulator."""
+    """Write what other tools take: a workload for a simulator, dashboards for Grafana."""

@@ -1,0 +1,217 @@
+"""What people do with the dashboard: look closer, narrow, take away, act, log in, and leave it open."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import Browser, expect
+
+from gpulake.core.clock import FrozenClock
+from gpulake.core.config import Config
+from gpulake.core.serving import Serve, ServeUser
+from gpulake.flow import Flow
+from gpulake.flow.diagnosing import Question
+from gpulake.show.web import events
+from gpulake.show.web.guard import Guard
+from gpulake.show.web.pages import pages
+from show.web.browser import Seen, a_browser, a_tab, serving
+from show.web.lakes import CLUSTER, NOW, OTHER_LOG
+
+TALLEST = """() => [...document.querySelectorAll('#ledger .barlayer .point path')].map((bar) => {
+    const {x, y, width, height} = bar.getBoundingClientRect();
+    return {x, y, width, height};
+}).reduce((one, other) => one.height >= other.height ? one : other)"""
+TOKEN = "a-token-that-is-long-enough"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with a_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url(rich: Config) -> Iterator[str]:
+    with serving(rich) as address:
+        yield address
+
+
+@pytest.fixture
+def tab(browser: Browser, url: str) -> Iterator[Seen]:
+    with a_tab(browser, url) as seen:
+        yield seen
+        assert seen.faults == []
+
+
+def test_a_click_on_a_point_leads_to_what_is_behind_it(tab: Seen) -> None:
+    page = tab.go("/overview?cluster=pai")
+    bars = page.locator("#ledger .plot .barlayer .point path")
+    bars.first.wait_for(state="attached")
+    place = page.evaluate(TALLEST)
+    page.mouse.move(place["x"] + 1, place["y"] + 1)
+    page.mouse.click(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    page.wait_for_url("**/rows/ledger_by_day?*")
+    day = dict(part.split("=") for part in urlsplit(page.url).query.split("&"))
+    assert day["from"] == day["to"]
+    assert page.locator("tbody tr").count() == 1
+    assert day["from"] in page.locator("tbody tr").inner_text()
+
+
+def test_filters_are_in_the_address_which_shows_the_same_to_another(tab: Seen, browser: Browser, url: str) -> None:
+    page = tab.go("/jobs")
+    before = page.locator("#results").inner_text()
+    page.select_option("select[name=cluster]", CLUSTER)
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url(f"**cluster={CLUSTER}*")
+    tab.filled()
+    shown = page.locator("#results").inner_text()
+    assert shown != before
+    assert page.locator("select[name=cluster]").input_value() == CLUSTER
+    with a_tab(browser, url) as other:
+        assert other.go(page.url.removeprefix(url)).locator("#results").inner_text() == shown
+    page.get_by_role("link", name="Queue").click()
+    assert f"cluster={CLUSTER}" in page.url
+
+
+def test_what_is_shown_can_be_taken_away_as_csv_and_parquet(tab: Seen, tmp_path: Path) -> None:
+    page = tab.go("/overview")
+    saved = {}
+    for kind in ("CSV", "Parquet"):
+        with page.expect_download() as coming:
+            page.locator("#ledger .behind").get_by_role("link", name=kind).click()
+        saved[kind] = tmp_path / coming.value.suggested_filename
+        coming.value.save_as(saved[kind])
+    with saved["CSV"].open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    table = pq.read_table(saved["Parquet"])
+    assert saved["Parquet"].name == "ledger_by_day.parquet"
+    assert [row["day"] for row in rows] == [str(day) for day in table["day"].to_pylist()]
+    assert f"{len(rows)} row" in page.locator("#ledger .behind").inner_text()
+
+
+def test_the_theme_is_kept(tab: Seen) -> None:
+    page = tab.go("/overview")
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Dark or light").click()
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    tab.filled()
+    assert page.evaluate(ground) == dark
+
+
+def test_the_keyboard_reaches_everything_in_order(tab: Seen) -> None:
+    page = tab.go("/jobs")
+    here = """() => { const at = document.activeElement;
+        return at.closest('.skip') ? 'skip' : at.closest('nav') ? 'navigation' : at.closest('.filters') ? 'filters'
+             : at.matches('.scroll') ? 'table' : at.closest('.scroll') ? 'link in a table' : 'other'; }"""
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(here))
+        if reached[-1] == "link in a table":
+            break
+    order = [place for place in dict.fromkeys(reached) if place != "other"]
+    assert order == ["skip", "navigation", "filters", "table", "link in a table"]
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/*?*")
+    assert urlsplit(page.url).path.strip("/") in pages()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_failure_shows_on_an_open_page_when_it_is_diagnosed(
+    browser: Browser, rich_copy: Config, tmp_path: Path
+) -> None:
+    (tmp_path / "new.log").write_text(OTHER_LOG)
+    with serving(rich_copy) as url, a_tab(browser, url) as seen:
+        page = seen.go("/incidents")
+        expect(page.locator("#live")).to_have_text("live")
+        page.evaluate("window.isTheSamePage = true")
+        expect(page.locator("#incidents")).not_to_contain_text("new.log")
+        question = Question(tmp_path / "new.log", job_id="81", cluster_id=CLUSTER)
+        Flow(rich_copy, FrozenClock(NOW)).diagnose(question)
+        expect(page.locator("#incidents")).to_contain_text("new.log", timeout=5_000)
+        assert page.evaluate("window.isTheSamePage")
+        assert seen.faults == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_open_page_says_when_it_is_cut_off_and_when_it_is_back(browser: Browser, url: str) -> None:
+    with a_tab(browser, url) as seen:
+        page = seen.go("/overview")
+        expect(page.locator("#live")).to_have_text("live")
+        page.evaluate("live.source.dispatchEvent(new Event('error'))")
+        expect(page.locator("#live")).to_have_text("not live: trying again")
+        assert page.evaluate("live.poll") != 0
+        # A new start, as the browser itself makes one.
+        page.evaluate("() => { pause(); listen(); }")
+        expect(page.locator("#live")).to_have_text("live")
+        assert page.evaluate("live.poll") == 0
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_page_that_nobody_sees_does_not_listen(browser: Browser, rich: Config) -> None:
+    with serving(rich) as own, a_tab(browser, own) as seen:
+        page = seen.go("/overview")
+        expect(page.locator("#live")).to_have_text("live")
+        hide = "() => { Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});"
+        hide += " document.dispatchEvent(new Event('visibilitychange')); }"
+        page.evaluate(hide % "true")
+        assert page.evaluate("live.source") is None
+        _wait_for_listeners(own, 0)
+        page.evaluate(hide % "false")
+        _wait_for_listeners(own, 1)
+
+
+@pytest.mark.skipif("incidents" not in pages(), reason="there is no page of incidents")
+def test_an_operator_acknowledges_an_incident_from_the_page(browser: Browser, rich_copy: Config) -> None:
+    with serving(rich_copy) as own, a_tab(browser, own) as seen:
+        page = seen.go("/incidents?state=open")
+        rows = page.locator("#incidents tbody tr")
+        before = rows.count()
+        assert before > 0
+        page.locator("#incidents").get_by_role("button", name="acknowledge").first.click()
+        expect(rows).to_have_count(before - 1)
+        assert seen.faults == []
+
+
+def test_who_is_not_logged_in_is_asked_to_and_then_led_on(browser: Browser, rich: Config) -> None:
+    settings = Serve(users={"ann": ServeUser()})
+    guard = Guard(settings, {TOKEN: "ann"})
+    with serving(replace(rich, serve=settings), guard) as own, a_tab(browser, own) as seen:
+        page = seen.page
+        page.goto(f"{own}/jobs?cluster={CLUSTER}")
+        assert urlsplit(page.url).path == "/login"
+        page.get_by_label("Token").fill("not the token")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"**/jobs?cluster={CLUSTER}")
+        seen.filled()
+        expect(page.locator("#live")).to_have_text("live")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.2)
+
+
+def _wait_for_listeners(url: str, count: int) -> None:
+    for _ in range(200):
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        if f"\ngpulake_serve_listeners {count}\n" in text:
+            return
+    raise AssertionError(f"there are not {count} listeners")
