@@ -43,6 +43,8 @@ def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
     click.secho("\nWhat next", bold=True)
     # What was typed, so that it can be typed again: in a fresh checkout the command is not on the path.
     program = "gpulake" if shutil.which("gpulake") else sys.argv[0]
+    click.echo(f"  {program} serve --lake {config.lake}   the dashboard, in your browser")
+    click.echo(f"  {program} detect list --lake {config.lake}")
     click.echo(f"  {program} tables --lake {config.lake}")
     click.echo(f"  {program} sql --lake {config.lake} 'from gold_cluster_util_daily limit 5'")
     click.echo(f"  {program} refresh YOUR_FILES...   the same with your own data")

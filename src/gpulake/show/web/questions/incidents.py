@@ -28,7 +28,7 @@ SUBJECT_LINK = f"""CASE
     WHEN job_id <> '' THEN '/job?job=' || url_encode(job_id) || {_IN_CLUSTER}
     WHEN node <> '' THEN '/machine?machine=' || url_encode(node) || {_IN_CLUSTER}
     WHEN regexp_full_match(subject, '\\d{{4}}-\\d\\d-\\d\\d') THEN '/jobs?from=' || subject || '&to=' || subject
-    WHEN kind IN ('empty_gpus', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
+    WHEN kind IN ('runaway_user', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
 END"""
 _FILTERED = """
     || coalesce('&from=' || getvariable('from'), '') || coalesce('&to=' || getvariable('to'), '')

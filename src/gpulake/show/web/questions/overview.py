@@ -96,7 +96,7 @@ SELECT
         WHEN node IS NOT NULL THEN '/machine?' || concat_ws(
             '&', 'machine=' || url_encode(node), 'cluster=' || url_encode(cluster_id)
         )
-        WHEN kind IN ('empty_gpus', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
+        WHEN kind IN ('runaway_user', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
         WHEN kind = 'ledger' THEN '/efficiency?cluster=' || url_encode(subject)
         WHEN found_on IS NOT NULL THEN '/jobs?' || concat_ws(
             '&', 'from=' || found_on, 'to=' || found_on, 'cluster=' || url_encode(cluster_id)
