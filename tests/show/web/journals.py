@@ -13,7 +13,7 @@ from gpulake.lake import Lake
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>"
 FORMULA = "=HYPERLINK(1)"
-REASONS = ("OutOfMemoryError", "unusual_day", "hot_gpu", HOSTILE)
+REASONS = ("OutOfMemoryError", "unusual_utilisation", "hot_gpu", HOSTILE)
 SUBJECTS = ("/logs/a.log", "2026-03-04", "gpu01", HOSTILE, FORMULA)
 
 

@@ -144,7 +144,7 @@ def test_findings_are_most_severe_and_newest_first_and_each_leads_to_its_thing(
         if row["incident_id"]:
             assert row["link"] == f"/incident?incident={row['incident_id']}"
             assert opened[row["kind"], row["subject"]] == row["incident_id"]
-        elif row["kind"] in ("idle_gpus", "empty_gpus"):
+        elif row["kind"] in ("idle_gpus", "runaway_user"):
             assert row["link"].startswith("/user?user=")
             assert traced.get(row["link"]).status_code == 200
         elif row["kind"] == "flagged_day":
