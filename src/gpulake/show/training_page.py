@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from gpulake.core import words
 from gpulake.core.training import Maybe, TrainingGpu, TrainingReport, TrainingStep
@@ -15,6 +16,7 @@ from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED, Fig
 
 MOST_GPUS = 16  # a page with more is not read
 MOST_POINTS = 3_000  # of one line: more than a screen has columns
+GAP = 5  # usual intervals without a sample
 TRACKS = (BLUE, GREY, ORANGE)
 COLOURS = {
     "leak": ORANGE,
@@ -70,12 +72,12 @@ def _layout(gpu: TrainingGpu, has_steps: bool) -> Figure:
     shares = {"domain": [0.42, 1] if has_steps else [0, 1], "range": [0, 1.02], "tickformat": ".0%", "gridcolor": GRID}
     took = {"domain": [0, 0.34], "type": "log", "title": {"text": "step, s"}, "gridcolor": GRID, "dtick": 1}
     return {
-        "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
+        "margin": {"l": 60, "r": 20, "t": 55, "b": 40},
         "xaxis": {"type": "date", "range": [_text(gpu.times[0]), _text(gpu.times[-1])], "gridcolor": GRID}
         | ({"anchor": "y2"} if has_steps else {}),
         "yaxis": shares,
         **({"yaxis2": took} if has_steps else {}),
-        "legend": {"orientation": "h", "y": 1.12},
+        "legend": {"orientation": "h", "y": -0.15},
         "shapes": [
             {
                 "type": "rect",
@@ -94,10 +96,11 @@ def _layout(gpu: TrainingGpu, has_steps: bool) -> Figure:
         "annotations": [
             {
                 "x": _text(phase.began_at + (phase.ended_at - phase.began_at) / 2),
-                "y": 0.38 if has_steps else 0.95,
+                "y": 1,
                 "yref": "paper",
+                "yanchor": "bottom",
                 "text": html.escape(phase.kind.replace("_", " ")),
-                "yshift": 7 * (-1) ** place,  # two that touch would hide each other
+                "yshift": 14 * (place % 3),  # those that touch would hide each other
                 "showarrow": False,
             }
             for place, phase in enumerate(gpu.phases)
@@ -126,13 +129,19 @@ def _each(points: int) -> int:
 
 
 def _thinned(times: Sequence[datetime], values: Sequence[Maybe]) -> tuple[list[str], list[Maybe]]:
-    """The means of neighbours."""
+    """The means of neighbours. A line does not go on where nothing was measured."""
     each = _each(len(times))
+    usual = median([later - sooner for sooner, later in pairwise(times)]) if len(times) > 1 else timedelta()
+    shown: list[str] = []
     found: list[Maybe] = []
     for begin in range(0, len(values), each):
+        if begin and times[begin] - times[begin - 1] > GAP * usual:
+            shown.append(_text(times[begin - 1]))
+            found.append(None)
         known = [value for value in values[begin : begin + each] if value is not None]
+        shown.append(_text(times[begin]))
         found.append(fmean(known) if known else None)
-    return [_text(at) for at in times[::each]], found
+    return shown, found
 
 
 def _text(at: datetime) -> str:
