@@ -131,7 +131,8 @@ def _each(points: int) -> int:
 def _thinned(times: Sequence[datetime], values: Sequence[Maybe]) -> tuple[list[str], list[Maybe]]:
     """The means of neighbours. A line does not go on where nothing was measured."""
     each = _each(len(times))
-    usual = median([later - sooner for sooner, later in pairwise(times)]) if len(times) > 1 else timedelta()
+    seconds = [(later - sooner).total_seconds() for sooner, later in pairwise(times)]
+    usual = timedelta(seconds=median(seconds)) if seconds else timedelta()
     shown: list[str] = []
     found: list[Maybe] = []
     for begin in range(0, len(values), each):
