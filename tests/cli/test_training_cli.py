@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from conftest import built_from
 from detect import lab_runs
 from gpulake.cli import root
 from gpulake.core.errors import UsageError
@@ -222,6 +223,40 @@ def test_a_page_of_an_exporter_is_one_moment_and_nothing_befell_it(tmp_path: Pat
     lines = ['DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 50', 'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1"} 1000']
     answer = training(written(tmp_path / "page.prom", lines))
     assert (answer.exit_code, answer.stdout) == (0, "nothing unusual in 0 s of 1 GPU\n")
+
+
+def test_the_telemetry_of_a_job_is_taken_from_the_lake(tmp_path: Path) -> None:
+    """Of its nodes, and of its time: what was before and after is of others, and so is node n2."""
+    job = ["JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList"]
+    job += ["7|train|ann|tiger|FAILED|2026-11-15T07:00:00|2026-11-15T07:06:45|2026-11-15T07:07:30|1|gres/gpu=1|n1"]
+    files = {"sacct.txt": "\n".join([*job, ""])}
+    for node, memory in (("n1", leaking), ("n2", leaking)):
+        rows = [
+            {
+                "ts_ms": row["ts_ms"],
+                "node": node,
+                "gpu_uuid": f"GPU-{node}",
+                "gpu_busy_ratio": 0.9,
+                "memory_used_bytes": row["mem_used"],
+                "memory_total_bytes": TOTAL,
+            }
+            for row in samples(60, memory)
+        ]
+        files[f"{node}/cctf/gpu_metrics.jsonl"] = "".join(f"{json.dumps(row)}\n" for row in rows)
+    lake = built_from(tmp_path / "built", files)
+    (phase,) = document("--job", "7", "--lake", lake.root)
+    assert (phase["node"], phase["gpu"], phase["kind"]) == ("n1", "GPU-n1", "leak")
+    assert milliseconds(phase["began_at"]) == BEGIN_MS + 22_250
+    assert milliseconds(phase["ended_at"]) == BEGIN_MS + 50_000, "the job ended then"
+    assert document("--job", "7", "--cluster", "tiger", "--lake", lake.root, "--until", "2026-11-15T07:07:00") == []
+    for arguments in (["--job", "8"], ["--job", "7", "--cluster", "lion"], ["--job", "7", "--since", "2027-01-01"]):
+        assert failure(*arguments, "--lake", lake.root).message.startswith("the lake has no samples of GPUs of job '")
+
+
+def test_telemetry_is_given_or_a_job_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.jsonl", samples(10))
+    for arguments in ([], [path, "--job", "7"], [path, "--cluster", "tiger"], ["--cluster", "tiger"]):
+        assert failure(*arguments).message == "telemetry is needed once"
 
 
 def test_names_of_the_data_steer_no_terminal_and_no_page(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -17,27 +18,41 @@ from gpulake.detect.telling import at
 from gpulake.detect.training import NEEDED, Steps, find_phases
 from gpulake.diagnose.api import check_zone
 from gpulake.diagnose.steps import read_steps
-from gpulake.diagnose.telemetry import Samples, Window, read_samples
+from gpulake.diagnose.telemetry import Samples, Window, read_samples, samples_of_job
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample
 from gpulake.diagnose.telemetry.scene import Scene
+from gpulake.lake import Lake
 
 MOST_SAMPLES = 100_000  # of one GPU: a day and more at one a second
 COARSE_MS = 5_000
 NAMES = ("GPU busy", "host CPU busy", "GPU memory used")  # in the order of NEEDED
 
 
+@dataclass(frozen=True)
+class JobOfLake:
+    """Telemetry that the lake has of the nodes of a job."""
+
+    lake: Lake
+    job_id: str
+    cluster_id: str | None = None
+
+
 def look_at_training(
-    telemetry: Path,
+    telemetry: Path | JobOfLake,
     steps: Path | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     time_zone: str = "UTC",
 ) -> TrainingReport:
-    """Of a file or a folder of telemetry, and a file of step times or a log. Times without a zone are of time_zone."""
+    """Of a file or a folder of telemetry, or of what the lake has of a job; and of a file of step times or a log. Times
+    without a zone are of time_zone."""
     check_zone(time_zone)
     window = Window(*(moment.timestamp() if moment is not None else None for moment in (since, until)))
     try:
-        samples = read_samples([telemetry], window, time_zone, MOST_SAMPLES)
+        if isinstance(telemetry, JobOfLake):
+            samples = _of_job(telemetry, window)
+        else:
+            samples = read_samples([telemetry], window, time_zone, MOST_SAMPLES)
         taken, bad_rows = read_steps(steps, time_zone) if steps is not None else ([], 0)
     except InputError as error:
         raise UsageError(error.message, error.hint) from error
@@ -54,6 +69,13 @@ def look_at_training(
         steps=tuple(TrainingStep(at(round(ended * 1000)), took) for ended, took in own),
         notes=tuple(_notes(samples, series, bad_rows, steps is not None)),
     )
+
+
+def _of_job(job: JobOfLake, window: Window) -> Samples:
+    if job.lake.open().builds.current() is None:
+        raise UsageError(f"the lake at {job.lake.root} has no build yet", "run: gpulake build")
+    with job.lake.reading() as reader:
+        return samples_of_job(reader, job.job_id, job.cluster_id, window, MOST_SAMPLES)
 
 
 def write_training_plot(report: TrainingReport, path: Path) -> None:
@@ -142,7 +164,12 @@ def _names(samples: Samples) -> dict[tuple[str, str], str]:
     }
 
 
-def _no_gpus(telemetry: Path, samples: Samples) -> tuple[str, str]:
+def _no_gpus(telemetry: Path | JobOfLake, samples: Samples) -> tuple[str, str]:
+    if isinstance(telemetry, JobOfLake):
+        return (
+            f"the lake has no samples of GPUs of job {telemetry.job_id!r} in that time",
+            "see whether it is in silver_jobs, and its nodes and their samples in silver_gpu_samples: gpulake sql",
+        )
     if samples.first_seconds is None or samples.last_seconds is None:
         return f"{telemetry} has no samples of GPUs", "see docs/telemetry.md for what a GPU's telemetry may look like"
     first, last = (at(round(1000 * moment)) for moment in (samples.first_seconds, samples.last_seconds))

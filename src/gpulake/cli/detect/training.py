@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpulake.cli._options import json_option
+from gpulake.cli._options import json_option, lake_option, settings
 from gpulake.cli._times import Moment
+from gpulake.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpulake.core.training import TrainingReport
 
 
 @click.command()
-@click.argument("telemetry", type=click.Path(path_type=Path))
+@click.argument("telemetry", type=click.Path(path_type=Path), required=False)
+@click.option("--job", "job_id", metavar="ID", help="Instead of TELEMETRY: what the lake has of the nodes of this job.")
+@click.option("--cluster", "cluster_id", help="Of the job, where several have one of its id.")
 @click.option(
     "--steps",
     type=click.Path(path_type=Path),
@@ -32,29 +35,41 @@ if TYPE_CHECKING:
 @click.option("--since", type=Moment(), metavar="TIME", help="Only from then on; UTC where no zone is given.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Only up to then; UTC where no zone is given.")
 @click.option("--time-zone", default="UTC", show_default=True, help="Of times in the files that name none.")
+@lake_option
 @json_option
 def command(
-    telemetry: Path,
+    telemetry: Path | None,
+    job_id: str | None,
+    cluster_id: str | None,
     steps: Path | None,
     plot: Path | None,
     since: datetime | None,
     until: datetime | None,
     time_zone: str,
+    lake: Path | None,
     as_json: bool,
 ) -> None:
     """Say what befell a training run: leaks, full memory, a starved GPU; with step times also stalls, CPU pressure, a
     stopped process, a neighbour on the GPU, small batches.
 
     TELEMETRY is a file or a folder: JSON lines, a log of nvidia-smi, pages of dcgm-exporter, or a collected run.
+    Without it, --job takes what the lake has.
 
     \b
     Example:  gpulake detect training runs/night1/node7 --steps train.log --plot run.html
     """
     from gpulake.cli._output import print_json
     from gpulake.core.words import label
-    from gpulake.flow.training import look_at_training, write_training_plot
+    from gpulake.flow.training import JobOfLake, look_at_training, write_training_plot
+    from gpulake.lake import Lake
 
-    found = look_at_training(telemetry, steps, since, until, time_zone)
+    if telemetry is not None and job_id is None and cluster_id is None:
+        given: Path | JobOfLake = telemetry
+    elif telemetry is None and job_id is not None:
+        given = JobOfLake(Lake(settings(lake=lake)), job_id, cluster_id)
+    else:
+        raise UsageError("telemetry is needed once", "give a file or a folder, or --job for what the lake has of a job")
+    found = look_at_training(given, steps, since, until, time_zone)
     if plot:
         write_training_plot(found, plot)
     for note in found.notes:
