@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -190,6 +191,43 @@ def test_steps_that_take_many_seconds_are_no_pauses(tmp_path: Path, took: float)
     assert abs(milliseconds(phase["ended_at"]) - BEGIN_MS - 900_000) <= 1000 * took
 
 
+def test_a_gpu_that_waits_for_data_is_starved_from_where_it_began_to_wait(tmp_path: Path) -> None:
+    rows = samples(60)
+    for row in rows:
+        if row["ts_ms"] >= BEGIN_MS + 20_000:
+            row["gpu_util"] = 5
+    (phase,) = document(written(tmp_path / "run.jsonl", rows))
+    assert phase["kind"] == "starved"
+    assert 19_000 <= milliseconds(phase["began_at"]) - BEGIN_MS <= 20_500
+    assert milliseconds(phase["ended_at"]) == BEGIN_MS + 59_750
+
+
+def test_what_was_before_a_phase_is_told_without_the_phases_before_it(tmp_path: Path) -> None:
+    rows = samples(110)
+    for row in rows:
+        if (row["ts_ms"] - BEGIN_MS) / 1000 % 40 >= 30 or row["ts_ms"] >= BEGIN_MS + 100_000:
+            row["gpu_util"] = 30
+    telemetry = written(tmp_path / "run.jsonl", rows)
+    found = document(telemetry, "--steps", written(tmp_path / "steps.jsonl", paused(110, 0, 0)))
+    assert [phase["kind"] for phase in found] == ["small_batch"] * 3
+    for phase in found:
+        told = re.fullmatch(
+            r"steps took 50 ms \(50 ms before\); the GPU was busy (\d+)% of the time \((\d+)% before\), "
+            r"the host's cores 20% \(20% before\)",
+            phase["detail"],
+        )
+        assert told
+        assert 29 <= int(told[1]) <= 36, "a look is the mean of a second"
+        assert 87 <= int(told[2]) <= 90
+
+
+def test_gpus_that_a_short_name_does_not_tell_apart_are_named_in_full(tmp_path: Path) -> None:
+    uuids = [f"GPU-00000000-0000-0000-0000-00000000000{place}" for place in range(2)]
+    rows = [row for uuid in uuids for row in samples(60, leaking, uuid=uuid)]
+    text = training(written(tmp_path / "run.jsonl", rows)).stdout
+    assert [uuid for uuid in uuids if uuid not in text] == []
+
+
 def test_a_log_of_nvidia_smi_and_the_folder_of_a_collected_run_say_the_same(tmp_path: Path) -> None:
     rows = samples(60, leaking)
     smi = [
@@ -303,3 +341,6 @@ def test_what_was_sampled_seldom_is_said_to_be(tmp_path: Path) -> None:
     answer = training(written(tmp_path / "run.jsonl", rows))
     assert "Samples are 15 s apart: what lasts less than a few of them is not seen." in answer.stderr
     assert answer.stdout == "nothing unusual in 15 min of 1 GPU\n"
+    # A pause that one look fell into, by chance, may have been a short one.
+    steps = written(tmp_path / "steps.jsonl", paused(900, 748, 752))
+    assert document(tmp_path / "run.jsonl", "--steps", steps) == []

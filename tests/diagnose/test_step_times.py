@@ -44,7 +44,7 @@ def test_a_log_tells_the_time_between_two_lines_of_its_first_rank(tmp_path: Path
     lines = [
         "[2026-01-05 12:00:00,000] [INFO] [rank 0] loading checkpoint",
         "[2026-01-05 12:00:00,000] [INFO] [rank 0] iteration 10/ 500 | lm loss: 1.0",
-        "[2026-01-05 12:00:00,700] [INFO] [rank 1] iteration 10/ 500 | lm loss: 1.0",
+        "[2026-01-05 12:00:00,700] [INFO] [rank 1] iteration 20/ 500 | lm loss: 1.0",
         "[2026-01-05 12:00:01,500] [INFO] [rank 0] iteration 20/ 500 | lm loss: 1.0",
         "[2026-01-05 12:00:01,500] [INFO] [rank 0] iteration 20/ 500 | memory: 1.0",
         "[2026-01-05 12:00:02,000] [INFO] [rank 0] saved a checkpoint",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -99,7 +98,7 @@ def _layout(gpu: TrainingGpu, has_steps: bool) -> Figure:
                 "y": 1,
                 "yref": "paper",
                 "yanchor": "bottom",
-                "text": html.escape(phase.kind.replace("_", " ")),
+                "text": phase.kind.replace("_", " "),
                 "yshift": 14 * (place % 3),  # those that touch would hide each other
                 "showarrow": False,
             }
