@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isnan
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -106,9 +108,9 @@ def _troubles(telemetry: Series, gpu: Floats, cpu: Floats, memory: Floats, steps
             usual = calm.usual()
         # After the last step a run saves and goes: only one that stays is stuck.
         is_ending = last == len(steps.ended_ms) and now.waited_ms < ENDED_MS
-        is_judged = held < np.inf or bool(np.isnan(held))
+        is_judged = held < np.inf or isnan(held)
         kind = _kind(now, usual) if usual is not None and is_judged and not is_ending else None
-        is_known = not np.isnan([now.gpu, now.waited_ms, now.step_ms]).any()
+        is_known = not (isnan(now.gpu) or isnan(now.waited_ms) or isnan(now.step_ms))
         if kind is None and is_known and is_judged and now.gpu > BUSY:
             calm.moments.append(now)
         told.append(kind)
@@ -120,12 +122,13 @@ def _moments(telemetry: Series, gpu: Floats, cpu: Floats, steps: Steps) -> Itera
     ended = steps.ended_ms
     firsts = np.searchsorted(ended, telemetry.times_ms - 2_000, side="right").tolist()
     lasts = np.searchsorted(ended, telemetry.times_ms, side="right").tolist()
-    gaps = np.diff(ended, prepend=ended[:1])
+    gaps = np.diff(ended, prepend=ended[:1]).tolist()
+    took = steps.took_ms.tolist()
     for place, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
         seen = slice(min(first, last - 1), last)
         waited = float(telemetry.times_ms[place] - ended[last - 1]) if last else np.nan
-        step = float(np.median(steps.took_ms[seen])) if last else np.nan
-        paused = max(waited, float(gaps[seen].max())) if last else np.nan
+        step = median(took[seen]) if last else np.nan
+        paused = max(waited, *gaps[seen]) if last else np.nan
         yield last, Moment(float(gpu[place]), float(cpu[place]), waited, step, paused)
 
 
