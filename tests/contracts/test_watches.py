@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,6 +50,12 @@ def test_what_it_finds_is_complete(name: str) -> None:
     assert found.score is not None
     assert 0 < found.score <= 1
     assert found.value == found.value
+
+
+@EVERY
+def test_one_is_not_told_as_many(name: str) -> None:
+    (found,) = findings(SCENES[name]("thing"))
+    assert not re.search(r"(?<![\d.,])1 \w*s\b", f"{found.headline}; {found.detail}; {found.remedy}")
 
 
 @EVERY

@@ -11,6 +11,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.preprocessing import StandardScaler
 
 from conftest import count_of, rows_of
+from gpulake.core.alerting import Incidents
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
@@ -84,10 +85,15 @@ def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
     assert empty[0] == (truth["runaway_user"]["subject_ids"][0], day_of("runaway_user", "first_local"))
 
 
+def test_what_becomes_no_incident_are_the_facts_that_no_watch_finds(shared_lake: Config) -> None:
+    facts = rows_of(Lake(shared_lake), "SELECT DISTINCT kind FROM findings WHERE watch IS NULL OR watch = ''")
+    assert {row["kind"] for row in facts} == set(Incidents().ignored_kinds)
+
+
 @pytest.mark.slow
 def test_a_healthy_trace_has_no_unusual_day_and_no_failure_burst(tmp_path: Path) -> None:
     write_trace(tmp_path / "trace", jobs=20_000, seed=3, has_incidents=False)
     found = Flow(Config(lake=tmp_path / "lake", threads=2)).refresh([tmp_path / "trace"], None).build.findings or ()
-    assert {finding.kind for finding in found} <= {"ledger", "idle_gpus", "flagged_day"}, [
+    assert {finding.kind for finding in found} <= set(Incidents().ignored_kinds), [
         finding.headline for finding in found
     ]

@@ -29,6 +29,7 @@ def command(
     """
     from gpulake.cli._output import print_findings, print_json
     from gpulake.cli._progress import progress_bar
+    from gpulake.core.words import count
     from gpulake.flow import Flow
 
     with progress_bar(is_quiet=as_json) as report:
@@ -44,7 +45,7 @@ def command(
         return
     warned = sum(test.status == "warn" for test in result.tests)
     if result.touched:
-        days, late = result.touched.touched_days, result.touched.late_attempts
-        click.echo(f"The last build was extended: {days} days built anew, {late:,} attempts came late.", err=True)
+        days, late = count(result.touched.touched_days, "day"), count(result.touched.late_attempts, "attempt")
+        click.echo(f"The last build was extended: {days} built anew, {late} came late.", err=True)
     click.echo(f"Build {result.build_id}: {len(result.tests)} data tests, {warned} with warnings.", err=True)
     click.echo("Next: gpulake tables, gpulake tests, gpulake report overview", err=True)

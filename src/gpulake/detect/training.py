@@ -1,6 +1,7 @@
 """What befell a training run, from the telemetry of its GPU and the times of its steps.
 
-Everything is measured against the run's own calm past. Without step times only memory and an idle GPU are told of.
+Everything is measured against the run's own calm past. Without step times only memory and an idle GPU are told of;
+where the host was not sampled, nothing of its cores.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isnan
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -22,9 +25,12 @@ Kind = Literal[
 NEEDED = ("gpu_util_ratio", "cpu_util_ratio", "memory_used_ratio")
 CALM_KEPT, CALM_NEEDED = 200, 40
 SETTLED_MS, STARVED_MS = 1_000, 10_000
-JOINED_MS, LEAST_MS = 5_000, 2_000
+JOINED_MS, LEAST_MS, LEAST_LOOKS = 5_000, 2_000, 3
 LEAK_LEAST_MS = 400
+ENDED_MS = 10_000
 LEAKED, FULL = 1.5, 0.95
+HELD = 0.01  # of a GPU's memory: less is what the driver takes
+STEADY = 5  # usual steps: a longer pause is no step
 BUSY, WORKS, STARVED = 0.05, 0.15, 0.1
 
 
@@ -43,7 +49,6 @@ class Phase:
     kind: Kind
     begin_ms: int
     end_ms: int
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class Moment:
     gpu: float
     cpu: float
     waited_ms: float  # since the last step; NaN: there is none
-    step_ms: float  # the mean of the last two seconds; NaN: none ended
+    step_ms: float  # the median of the last two seconds, or the last one; NaN: none ended
+    paused_ms: float  # the longest time between two ends of steps that reaches into the last two seconds
 
 
 @dataclass
@@ -65,51 +71,76 @@ class Calm:
     def usual(self) -> Moment | None:
         if len(self.moments) < CALM_NEEDED:
             return None
-        rows = np.array([(each.gpu, each.cpu, each.waited_ms, each.step_ms) for each in self.moments])
-        gpu, cpu, waited, step = np.median(rows, axis=0).tolist()
-        return Moment(gpu, cpu, waited, step)
+        rows = np.array([(each.gpu, each.cpu, each.waited_ms, each.step_ms, each.paused_ms) for each in self.moments])
+        return Moment(*np.median(rows, axis=0).tolist())  # NaN: the host is not sampled
 
 
 def find_phases(telemetry: Series, steps: Steps | None = None) -> list[Phase]:
     """The telemetry has the metrics NEEDED, each a ratio of what there is."""
     gpu, cpu, memory = (telemetry.values[:, telemetry.metrics.index(name)] for name in NEEDED)
     found = list(_memory(telemetry, gpu, memory))
-    if steps is None or not len(steps.ended_ms):
-        return sorted([*found, *_starved(telemetry, gpu, memory)], key=lambda phase: phase.begin_ms)
-    told = _troubles(telemetry, _mean(telemetry, gpu, 1_000), _mean(telemetry, cpu, 1_000), steps)
-    found.extend(_joined(telemetry, told))
-    return sorted(found, key=lambda phase: phase.begin_ms)
+    starved = list(_starved(telemetry, gpu, memory))
+    if steps is not None and len(steps.ended_ms):
+        # Within a long step the GPU may pause by right: it is judged over a step or two.
+        step_ms = int(np.median(steps.took_ms))
+        over_ms = max(1_000, 2 * step_ms)
+        told = _troubles(telemetry, _mean(telemetry, gpu, over_ms), _mean(telemetry, cpu, over_ms), memory, steps)
+        troubles = list(_joined(telemetry, told, max(LEAST_MS, 2 * step_ms)))
+        found.extend(troubles)
+        starved = [phase for phase in starved if not any(_overlap(phase, other) for other in troubles)]
+    return sorted([*found, *starved], key=lambda phase: phase.begin_ms)
 
 
-def _troubles(telemetry: Series, gpu: Floats, cpu: Floats, steps: Steps) -> list[Kind | None]:
+def _overlap(one: Phase, other: Phase) -> bool:
+    return one.begin_ms <= other.end_ms and other.begin_ms <= one.end_ms
+
+
+def _troubles(telemetry: Series, gpu: Floats, cpu: Floats, memory: Floats, steps: Steps) -> list[Kind | None]:
     calm = Calm()
     told: list[Kind | None] = []
-    usual = None
-    for place, (moment_ms, gpu_now, cpu_now) in enumerate(
-        zip(telemetry.times_ms.tolist(), gpu.tolist(), cpu.tolist(), strict=True)
-    ):
-        last = int(np.searchsorted(steps.ended_ms, moment_ms, side="right"))
-        first = int(np.searchsorted(steps.ended_ms, moment_ms - 2_000, side="right"))
-        waited = moment_ms - float(steps.ended_ms[last - 1]) if last else np.nan
-        step = float(steps.took_ms[first:last].mean()) if last > first else np.nan
-        now = Moment(gpu_now, cpu_now, waited, step)
+    usual, held, seen = None, np.nan, 0
+    for place, (last, now) in enumerate(_moments(telemetry, gpu, cpu, steps)):
+        if last > seen:
+            held, seen = float(memory[place]), last
+        elif memory[place] < 0.5 * held:
+            held = np.inf  # it let go of its memory: the run is over, until there is another step
         if usual is None or place % 10 == 0:
             usual = calm.usual()
-        kind = _kind(now, usual) if usual is not None else None
-        is_known = not np.isnan([now.gpu, now.cpu, waited, step]).any()
-        if kind is None and is_known and now.gpu > BUSY:
+        # After the last step a run saves and goes: only one that stays is stuck.
+        is_ending = last == len(steps.ended_ms) and now.waited_ms < ENDED_MS
+        is_judged = held < np.inf or isnan(held)
+        kind = _kind(now, usual) if usual is not None and is_judged and not is_ending else None
+        is_known = not (isnan(now.gpu) or isnan(now.waited_ms) or isnan(now.step_ms))
+        if kind is None and is_known and is_judged and now.gpu > BUSY:
             calm.moments.append(now)
         told.append(kind)
     return told
+
+
+def _moments(telemetry: Series, gpu: Floats, cpu: Floats, steps: Steps) -> Iterator[tuple[int, Moment]]:
+    """Each with the number of steps that had ended."""
+    ended = steps.ended_ms
+    firsts = np.searchsorted(ended, telemetry.times_ms - 2_000, side="right").tolist()
+    lasts = np.searchsorted(ended, telemetry.times_ms, side="right").tolist()
+    gaps = np.diff(ended, prepend=ended[:1]).tolist()
+    took = steps.took_ms.tolist()
+    for place, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+        seen = slice(min(first, last - 1), last)
+        waited = float(telemetry.times_ms[place] - ended[last - 1]) if last else np.nan
+        step = median(took[seen]) if last else np.nan
+        paused = max(waited, *gaps[seen]) if last else np.nan
+        yield last, Moment(float(gpu[place]), float(cpu[place]), waited, step, paused)
 
 
 def _kind(now: Moment, usual: Moment) -> Kind | None:
     """One look; a stretch is called what most of its looks say."""
     if now.waited_ms > max(1_000.0, 10 * usual.step_ms):
         # Nothing moves. A host that works meanwhile writes or reads; one that does not was stopped.
-        return "stopped" if now.cpu < 0.25 * usual.cpu else "checkpoint_storm"
+        return "checkpoint_storm" if now.cpu >= 0.25 * usual.cpu else "stopped"
     if now.cpu > min(0.9, usual.cpu + 0.5) and now.gpu < 0.8 * usual.gpu:
         return "cpu_pressure"
+    if now.paused_ms > STEADY * max(usual.step_ms, usual.paused_ms):
+        return None
     if now.step_ms > 1.4 * usual.step_ms and now.gpu > 0.97 * usual.gpu:
         return "neighbour"
     if now.gpu < 0.7 * usual.gpu and now.step_ms < 1.1 * usual.step_ms:
@@ -117,24 +148,12 @@ def _kind(now: Moment, usual: Moment) -> Kind | None:
     return None
 
 
-DETAILS: dict[Kind, str] = {
-    "leak": "GPU memory grows although the run had settled",
-    "memory_cliff": "GPU memory is all but full",
-    "starved": "the GPU is held and waits: its data comes too slowly",
-    "checkpoint_storm": "no step ends while the host works: it writes or reads",
-    "cpu_pressure": "the host's cores are taken, and the GPU waits for them",
-    "stopped": "no step ends, and neither host nor GPU works",
-    "neighbour": "steps take longer although the GPU is fully used: somebody else uses it, too",
-    "small_batch": "steps are as quick as ever and use less of the GPU",
-}
-
-
-def _joined(telemetry: Series, told: list[Kind | None]) -> Iterator[Phase]:
+def _joined(telemetry: Series, told: list[Kind | None], least_ms: int) -> Iterator[Phase]:
     gap = max(1, JOINED_MS // telemetry.interval_ms)
     is_told = np.array([kind is not None for kind in told], dtype=np.bool_)
     for first, last in zip(*(ends.tolist() for ends in stretches(is_told, gap)), strict=True):
         kinds = [kind for kind in told[first : last + 1] if kind is not None]
-        if len(kinds) * telemetry.interval_ms >= LEAST_MS:
+        if len(kinds) >= LEAST_LOOKS and len(kinds) * telemetry.interval_ms >= least_ms:
             yield _phase(telemetry, max(kinds, key=kinds.count), first, last)
 
 
@@ -162,7 +181,7 @@ def _settled(telemetry: Series, gpu: Floats, memory: Floats) -> Floats:
         level[place] = last
         still = still + 1 if place and now == memory[place - 1] else 0
         # What a leak has filled is not where the run settled; a run that ends lets go of everything.
-        if still >= points and busy > WORKS and not now > LEAKED * last:
+        if still >= points and busy > WORKS and now > HELD and not now > LEAKED * last:
             last = now
         if now < 0.5 * last:
             last = np.nan
@@ -171,17 +190,31 @@ def _settled(telemetry: Series, gpu: Floats, memory: Floats) -> Floats:
 
 def _starved(telemetry: Series, gpu: Floats, memory: Floats) -> Iterator[Phase]:
     points = max(2, STARVED_MS // telemetry.interval_ms)
-    held = float(np.nanmax(memory, initial=0.0)) / 2 if len(memory) else 0.0
+    held = np.maximum(_peaks(memory) / 2, HELD)
     mean = _mean(telemetry, np.where(memory > held, gpu, np.nan), STARVED_MS)
     is_held = _mean(telemetry, (memory > held).astype(np.float64), STARVED_MS) == 1.0
     is_starved = is_held & (mean < STARVED) & (mean > 0) & (np.arange(len(gpu)) >= points)
     for first, last in zip(*(ends.tolist() for ends in stretches(is_starved, points)), strict=True):
         if telemetry.times_ms[last] - telemetry.times_ms[first] >= LEAST_MS:
-            yield _phase(telemetry, "starved", first, last)
+            # The mean is of the points up to the first.
+            yield _phase(telemetry, "starved", max(0, first - points + 1), last)
+
+
+def _peaks(memory: Floats) -> Floats:
+    """The most that the run of each point held; one that lets go of half of it is over."""
+    peaks = np.zeros(len(memory))
+    begin, peak = 0, 0.0
+    for place, now in enumerate(memory.tolist()):
+        if now < 0.5 * peak:
+            peaks[begin:place] = peak
+            begin, peak = place, 0.0
+        peak = max(peak, now) if now == now else peak
+    peaks[begin:] = peak
+    return peaks
 
 
 def _phase(telemetry: Series, kind: Kind, first: int, last: int) -> Phase:
-    return Phase(kind, int(telemetry.times_ms[first]), int(telemetry.times_ms[last]), DETAILS[kind])
+    return Phase(kind, int(telemetry.times_ms[first]), int(telemetry.times_ms[last]))
 
 
 def _mean(telemetry: Series, values: Floats, over_ms: int) -> Floats:

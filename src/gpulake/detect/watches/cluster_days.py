@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulake.core.types import Finding
+from gpulake.core.words import count
 from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.seasonal import Seasonal
 from gpulake.detect.series import DAY_MS, Detector, Scores
@@ -51,7 +52,7 @@ class ClusterDays:
                 f"on {day} GPUs of {cluster} were {seen.value:.1%} busy, "
                 f"far {seen.side} the {seen.expected:.1%} of other days of its name"
             ),
-            detail=f"{seen.flagged} days from {moment(alarm.begin_ms)} on; poorly covered days are left out",
+            detail=f"{count(seen.flagged, 'day')} from {moment(alarm.begin_ms)} on; poorly covered days are left out",
             value=seen.value,
             unit="ratio",
             day=f"{at(alarm.begin_ms + NOON_MS):%Y-%m-%d}",

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from gpulake.core.errors import InputError
 from gpulake.diagnose.logs.reading import LogFile
 from gpulake.diagnose.telemetry import exposition, json_rows, kernel_lines, smi_csv
-from gpulake.diagnose.telemetry.samples import Gathering, Samples, Window
+from gpulake.diagnose.telemetry.samples import MOST_SAMPLES, Gathering, Samples, Window
 
 HEAD_LINES = 50
 LONGEST_LINE = 1 << 20
@@ -22,13 +22,15 @@ HINT = (
 )
 
 
-def read_samples(paths: Sequence[Path], window: Window | None = None, time_zone: str = "UTC") -> Samples:
+def read_samples(
+    paths: Sequence[Path], window: Window | None = None, time_zone: str = "UTC", most_samples: int = MOST_SAMPLES
+) -> Samples:
     """Of files and folders. What lies outside of the window is not kept; times without a zone are of time_zone.
 
     In a folder, files of other kinds are passed over, and a file whose rows name no node is of the node that it is
     called after.
     """
-    gathering = Gathering(window or Window())
+    gathering = Gathering(window or Window(), most_samples)
     zone = ZoneInfo(time_zone)
     for path in paths:
         if path.is_dir():

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.story.events import Story
-from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent, Samples, Window
+from gpulake.diagnose.telemetry.samples import (
+    MOST_SAMPLES,
+    Gathering,
+    GpuSample,
+    HostSample,
+    NodeEvent,
+    Samples,
+    Window,
+)
 
 if TYPE_CHECKING:
     from gpulake.lake import Reader
@@ -30,6 +38,14 @@ WHERE
     jobs.job_id = getvariable('job_id')
     AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
     AND epoch(holdings.held_from) <= getvariable('until') AND epoch(holdings.held_until) >= getvariable('since')
+"""
+SPAN_OF_JOB = """
+SELECT epoch(min(holdings.held_from)) AS since, epoch(max(holdings.held_until)) AS until
+FROM silver_jobs AS jobs
+INNER JOIN silver_holdings AS holdings ON jobs.job_key = holdings.job_key
+WHERE
+    jobs.job_id = getvariable('job_id')
+    AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
 """
 GPUS = """
 SELECT
@@ -77,10 +93,32 @@ def samples_from_lake(reader: Reader, diagnosis: Diagnosis, story: Story, window
     """Without a time or a node there is nothing to look for."""
     if window.since is None or window.until is None:
         return Samples()
-    tables = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    nodes = _nodes(reader, tables, diagnosis, story, window)
-    gathering = Gathering(window)
-    asked = {"nodes": json.dumps(nodes), "since": window.since, "until": window.until}
+    tables = _tables(reader)
+    return _gathered(reader, tables, _nodes(reader, tables, diagnosis, story, window), Gathering(window))
+
+
+def samples_of_job(
+    reader: Reader, job_id: str, cluster_id: str | None, window: Window, most_samples: int = MOST_SAMPLES
+) -> Samples:
+    """Of all nodes that the job ran on, while it ran, as far as that lies in the window."""
+    tables = _tables(reader)
+    if not tables >= JOB_TABLES:
+        return Samples()
+    (ran,) = reader.query(SPAN_OF_JOB, job_id=job_id, cluster_id=cluster_id).to_pylist()
+    if ran["since"] is None or ran["until"] is None:
+        return Samples()
+    since = ran["since"] if window.since is None else max(ran["since"], window.since)
+    until = ran["until"] if window.until is None else min(ran["until"], window.until)
+    own = Window(since, until)
+    return _gathered(reader, tables, _nodes_of_job(reader, job_id, cluster_id, own), Gathering(own, most_samples))
+
+
+def _tables(reader: Reader) -> set[str]:
+    return {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+
+
+def _gathered(reader: Reader, tables: set[str], nodes: list[str], gathering: Gathering) -> Samples:
+    asked = {"nodes": json.dumps(nodes), "since": gathering.window.since, "until": gathering.window.until}
     for table, (query, add) in SOURCES.items():
         if nodes and table in tables:
             for row in _rows(reader, query, asked):
@@ -131,6 +169,10 @@ def _nodes(reader: Reader, tables: set[str], diagnosis: Diagnosis, story: Story,
             return found
     if not tables >= JOB_TABLES or job_id is None:
         return []
+    return _nodes_of_job(reader, job_id, diagnosis.cluster_id, window)
+
+
+def _nodes_of_job(reader: Reader, job_id: str, cluster_id: str | None, window: Window) -> list[str]:
     span: dict[str, Any] = {"since": window.since, "until": window.until}
-    rows = reader.query(OF_JOB, job_id=job_id, cluster_id=diagnosis.cluster_id, **span).to_pylist()
+    rows = reader.query(OF_JOB, job_id=job_id, cluster_id=cluster_id, **span).to_pylist()
     return sorted({str(row["node_id"]).split(".")[0].lower() for row in rows})

@@ -104,12 +104,13 @@ Sample = TypeVar("Sample", GpuSample, HostSample)
 class Series(Generic[Sample]):
     """The samples of one subject. Every other one of the older half goes when there are too many."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_SAMPLES) -> None:
         self._samples: list[Sample] = []
+        self._most = most
 
     def add(self, sample: Sample) -> None:
         self._samples.append(sample)
-        if len(self._samples) > MOST_SAMPLES:
+        if len(self._samples) > self._most:
             half = len(self._samples) // 2
             self._samples[:half] = self._samples[:half:2]
 
@@ -120,8 +121,9 @@ class Series(Generic[Sample]):
 class Gathering:
     """Samples as they are read."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, most_samples: int = MOST_SAMPLES) -> None:
         self.window = window
+        self._most = most_samples
         self.rows = 0  # those that said something, in the window or not
         self.bad_rows = 0
         self._gpus: dict[tuple[str, str], Series[GpuSample]] = {}
@@ -140,13 +142,13 @@ class Gathering:
         return self.window.holds(at_seconds)
 
     def add_gpu(self, sample: GpuSample) -> None:
-        self._gpus.setdefault((sample.node, sample.gpu), Series()).add(sample)
+        self._gpus.setdefault((sample.node, sample.gpu), Series(self._most)).add(sample)
 
     def forget_gpu(self, node: str, gpu: str) -> None:
         self._gpus.pop((node, gpu), None)
 
     def add_host(self, sample: HostSample) -> None:
-        self._hosts.setdefault(sample.node, Series()).add(sample)
+        self._hosts.setdefault(sample.node, Series(self._most)).add(sample)
 
     def add_event(self, event: NodeEvent) -> None:
         if len(self._events) < MOST_EVENTS:
