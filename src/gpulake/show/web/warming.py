@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions import catalogue
 from gpulake.show.web.viewers import LOCAL
+
+NICENESS = 5  # below readers, and not so far that who wants the same waits for long
 
 
 @dataclass
@@ -25,6 +28,7 @@ class Warming:
         self._latest += 1
         mine = self._latest
         with self._turn:
+            _give_way()
             for page in pages().values():
                 if any(option.is_needed for option in page.options):
                     continue
@@ -35,3 +39,9 @@ class Warming:
                     with suppress(GpulakeError):
                         question = catalogue().get(panel.question)
                         self.answers.ask(Asked(question, panel.given, LOCAL, panel.limit))
+
+
+def _give_way() -> None:
+    """This thread works when readers do not, where the system can tell threads apart."""
+    with suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
