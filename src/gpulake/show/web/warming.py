@@ -21,6 +21,7 @@ class Warming:
     answers: Answers
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _latest: int = 0
+    _is_over: bool = False
 
     def begin(self) -> None:
         """Gives up when there is a newer build to warm."""
@@ -33,12 +34,18 @@ class Warming:
                 if any(option.is_needed for option in page.options):
                     continue
                 for panel in page.panels:
-                    if mine != self._latest:
+                    if self._is_over or mine != self._latest:
                         return
                     # What cannot be read now is told to whoever asks.
                     with suppress(GpulakeError):
                         question = catalogue().get(panel.question)
                         self.answers.ask(Asked(question, panel.given, LOCAL, panel.limit))
+
+    def end(self) -> None:
+        """Nothing is asked any more when it returns: the engine must not be left in the middle of a question."""
+        self._is_over = True
+        with self._turn:
+            pass
 
 
 def _give_way() -> None:

@@ -45,6 +45,9 @@ asked AS (
         status = 'waiting' OR (launched_at >= bounds.begins_at AND launched_at < bounds.ends_at)
     )
     WHERE requested_gpus > 0 AND {only}
+    -- In any zone: most tasks of other days are passed over before they are compared with the ends of days.
+    [[from AND (status = 'waiting' OR launched_at >= getvariable('from')::DATE - 1)]]
+    [[to AND (status = 'waiting' OR launched_at < getvariable('to')::DATE + 2)]]
 ),
 tasks AS (SELECT *, {_SIZE} AS size FROM asked WHERE {{gpu_type}})
 """
