@@ -165,6 +165,11 @@ SCOPES = [
 ]
 
 
+def test_advice_on_a_page_is_to_somebody(client: TestClient) -> None:
+    assert ask(client, "advice", user="ann")
+    assert ask(client, "advice") == []
+
+
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 def test_a_report_card_on_a_page_is_the_card(client: TestClient, small: Config, scope: Scope) -> None:
     with Lake(small).open().reading() as reader:

@@ -29,7 +29,8 @@ def board(rich: Config) -> Dashboard:
 
 
 def parameters(route: APIRoute) -> list[str]:
-    return [field.alias for field in route.dependant.query_params]
+    described = (route.openapi_extra or {}).get("parameters", ())
+    return [*(field.alias for field in route.dependant.query_params), *(one["name"] for one in described)]
 
 
 def asked_routes(board: Dashboard) -> list[APIRoute]:

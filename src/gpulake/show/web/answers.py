@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,6 +63,7 @@ class Answers:
     _cells: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _turns: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(AT_ONCE))
+    _long_turns: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.snapshots = Snapshots(self.lake)
@@ -108,7 +109,7 @@ class Answers:
             raise UsageError(f"no build has made {', '.join(missing)} yet", "run: gpulake build")
         with self.snapshots.reading(asked.viewer.groups) as reader:
             self._compute(asked, reader)
-            query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked, None)}"
+            query = f"SELECT * FROM ({asked.question.query(asked.given)}) ORDER BY {_order(asked)}"
             schema = reader.query(f"SELECT * FROM ({query}) LIMIT 0", **asked.given).schema
             yield schema, reader.stream(query, BATCH_ROWS, **asked.given)
 
@@ -119,34 +120,21 @@ class Answers:
         missing = self._missing(asked.question)
         if missing:
             return Answer(asked.question, (), (), 0, "", missing)
-        with self._turns, self.snapshots.reading(asked.viewer.groups) as reader:
+        with self._turn(asked.question), self.snapshots.reading(asked.viewer.groups) as reader:
             self._compute(asked, reader)
-            # Its parts are ours; what people give is bound, and a column to sort by is one of the answer's.
-            inner = asked.question.query(asked.given)
-            schema = None
-            if asked.sort or asked.question.details:
-                schema = reader.query(f"SELECT * FROM ({inner}) LIMIT 0", **asked.given).schema
-            order = _order(asked, None if schema is None else schema.names)
-            page = f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
-            counted = ", count(*) OVER () AS answered_rows" if asked.question.is_dear else ""
-            query = f"SELECT *{counted} FROM ({inner}) ORDER BY {order} {page}"
-            found = asked.question.found(asked.given)
-            if asked.question.details:
-                known = reader.query(f"SELECT * FROM ({found}) LIMIT 0", **asked.given).schema.names
-                if not asked.sort or asked.sort.removeprefix("-") in known:
-                    query = asked.question.page(asked.given, order, page)
-            rows = reader.query(query, **asked.given)
-            total = asked.offset + rows.num_rows
-            is_counted = "answered_rows" in rows.column_names
-            if is_counted:
-                rows, counts = rows.drop_columns("answered_rows"), rows["answered_rows"]
-            if is_counted and rows.num_rows:
-                total = counts[0].as_py()
-            elif rows.num_rows == asked.limit or (asked.offset and not rows.num_rows):
-                (count,) = reader.query(f"SELECT count(*) AS n FROM ({found})", **asked.given).to_pylist()
-                total = count["n"]
-        columns = tuple((column.name, kind_of(column.type)) for column in (rows.schema if schema is None else schema))
+            rows = reader.query(_query(asked, reader), **asked.given)
+            rows, total = _counted(asked, reader, rows)
+        columns = tuple((column.name, kind_of(column.type)) for column in rows.schema)
         return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
+
+    @contextmanager
+    def _turn(self, question: Question) -> Iterator[None]:
+        """What takes long waits for its like first, so that it is never in all places at once."""
+        with ExitStack() as stack:
+            if question.computed:
+                stack.enter_context(self._long_turns)
+            stack.enter_context(self._turns)
+            yield
 
     def _compute(self, asked: Asked, reader: Reader) -> None:
         if asked.question.computed:
@@ -166,13 +154,36 @@ def _weight(answer: Answer) -> int:
     return 1 + len(answer.rows) * len(answer.columns) + lists
 
 
-def _order(asked: Asked, columns: list[str] | None) -> str:
+def _query(asked: Asked, reader: Reader) -> str:
+    """Its parts are ours; what people give is bound, and a column to sort by is one of the answer's."""
+    question, given, page = asked.question, asked.given, f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
+    column = asked.sort.removeprefix("-")
+    if not column:
+        return question.page(given, _order(asked), page)
+    names: list[str] = reader.query(f"SELECT * FROM ({question.query(given)}) LIMIT 0", **given).column_names
+    if column not in names:
+        raise UsageError(f"no column {column!r} to sort by", choice_hint(column, names))
+    return question.page(given, _order(asked), page, column)
+
+
+def _counted(asked: Asked, reader: Reader, rows: pa.Table) -> tuple[pa.Table, int]:
+    """How many rows there are in all: as the answer says it, as its end says it, or as it must be asked."""
+    counts: list[int] = []
+    if "answered_rows" in rows.column_names:
+        rows, counts = rows.drop_columns("answered_rows"), rows["answered_rows"].to_pylist()
+    if counts:
+        return rows, counts[0]
+    if 0 < rows.num_rows < asked.limit or (not rows.num_rows and not asked.offset):
+        return rows, asked.offset + rows.num_rows
+    query = f"SELECT count(*) AS n FROM ({asked.question.found(asked.given)})"
+    (count,) = reader.query(query, **asked.given).to_pylist()
+    return rows, count["n"]
+
+
+def _order(asked: Asked) -> str:
     if not asked.sort:
         return asked.question.order
-    column = asked.sort.removeprefix("-")
-    if columns is not None and column not in columns:
-        raise UsageError(f"no column {column!r} to sort by", choice_hint(column, columns))
-    quoted = '"' + column.replace('"', '""') + '"'
+    quoted = '"' + asked.sort.removeprefix("-").replace('"', '""') + '"'
     return f"{quoted} {'DESC' if asked.sort.startswith('-') else 'ASC'} NULLS LAST, {asked.question.order}"
 
 

@@ -12,11 +12,12 @@ from pydantic import BaseModel
 
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.downloads import download
-from gpulake.show.web.given import Limit, Offset, Sort, filters_of, signed
-from gpulake.show.web.questions import Question, Value, catalogue
+from gpulake.show.web.given import described, filters_of, taken
+from gpulake.show.web.questions import Question, catalogue
 from gpulake.show.web.viewers import Viewer
 
 PREFIX = "/api/v1"
+FIRST_ROWS: dict[str, int | str] = {"limit": 100, "offset": 0, "sort": ""}
 MOST_EXACT = 2**53  # of a whole number in JavaScript
 
 
@@ -51,8 +52,12 @@ class ErrorModel(BaseModel):
     hint: str
 
 
+# By reference: a model that is named is looked at for each of the routes, of which there are hundreds.
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": ErrorModel, "description": words}
+    code: {
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorModel"}}},
+        "description": words,
+    }
     for code, words in {
         400: "what was given makes no sense",
         401: "nobody is logged in",
@@ -93,38 +98,45 @@ def _described(question: Question) -> QuestionModel:
 
 def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
     options = (*filters_of(question), *question.options)
-    path, words = f"/{question.name}", {"summary": question.title, "description": question.about}
-    names = {"tags": ["questions"], "responses": ERRORS}
+    read_rows, read = taken(options, **FIRST_ROWS), taken(options)
 
-    def rows(
-        request: Request, given: dict[str, Value], limit: Limit = 100, offset: Offset = 0, sort: Sort = ""
-    ) -> Response:
-        asked = Asked(question, given, viewer_of(request), limit, offset, sort)
+    def rows(request: Request) -> Response:
+        asked = Asked(question, viewer=viewer_of(request), **read_rows(request))
 
         def rendered() -> str:
-            return as_model(answers.ask(asked), offset).model_dump_json()
+            return as_model(answers.ask(asked), asked.offset).model_dump_json()
 
         key = (answers.version(question), asked.key)
         return answers.rendered.respond(request, key, asked.viewer, "application/json", rendered)
 
-    def as_csv(request: Request, given: dict[str, Value]) -> Response:
-        return download(answers, Asked(question, given, viewer_of(request)), "csv")
+    def as_csv(request: Request) -> Response:
+        return download(answers, Asked(question, viewer=viewer_of(request), **read(request)), "csv")
 
-    def as_parquet(request: Request, given: dict[str, Value]) -> Response:
-        return download(answers, Asked(question, given, viewer_of(request)), "parquet")
+    def as_parquet(request: Request) -> Response:
+        return download(answers, Asked(question, viewer=viewer_of(request), **read(request)), "parquet")
 
-    add = routes.add_api_route
-    add(path, signed(rows, options), response_model=AnswerModel, operation_id=question.name, **words, **names)  # type: ignore[arg-type]
+    path, described_all = f"/{question.name}", described(options)
+    words: dict[str, Any] = {"summary": question.title, "description": question.about}
+    routes.add_api_route(
+        path,
+        rows,
+        response_model=AnswerModel,
+        operation_id=question.name,
+        tags=["questions"],
+        responses=ERRORS,
+        openapi_extra=described(options, **FIRST_ROWS),
+        **words,
+    )
     for ending, call, kind in (("csv", as_csv, "text/csv"), ("parquet", as_parquet, "application/octet-stream")):
-        described = {200: {"content": {kind: {}}, "description": "all rows"}, **ERRORS}
-        add(
+        routes.add_api_route(
             f"{path}.{ending}",
-            signed(call, options),
-            operation_id=f"{question.name}_{ending}",
+            call,
             response_class=Response,
-            responses=described,
+            operation_id=f"{question.name}_{ending}",
             tags=["downloads"],
-            **words,  # type: ignore[arg-type]
+            responses={200: {"content": {kind: {}}, "description": "all rows"}, **ERRORS},
+            openapi_extra=described_all,
+            **words,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,12 +30,14 @@ LEAST_ZIPPED_BYTES = 1_000
 def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
     """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
-    live = events.Events(answers.snapshots, has_new_build=Warming(answers).begin)
+    warming = Warming(answers)
+    live = events.Events(answers.snapshots, has_new_build=warming.begin)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with live.watching():
             yield
+        await asyncio.to_thread(warming.end)
         answers.snapshots.close()
 
     app = FastAPI(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from typing import Annotated, Any
 from urllib.parse import quote_plus, urlencode
 
-from fastapi import Query
-from pydantic import BeforeValidator, Field
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from gpulake.core.errors import UsageError
 from gpulake.show.web.answers import MOST_ROWS
@@ -30,31 +32,53 @@ def filters_of(question: Question) -> tuple[Option, ...]:
     return tuple(option for option in FILTERS if option.name in names)
 
 
-def signed(call: Callable[..., Any], options: Iterable[Option], has_rows: bool = True) -> Callable[..., Any]:
-    """The function with the options as parameters of its own, so that the API's document and its checks know them.
+def taken(options: Iterable[Option], **rows: int | str) -> Callable[[Request], dict[str, Any]]:
+    """What reads a request: `given`, a mapping of the options; and which rows, where their defaults are told.
 
-    It is called with a mapping of them, and with what it takes besides.
+    Checks are made once a kind of option and not once a route: there are hundreds of routes.
     """
-    own = [
-        parameter
-        for parameter in inspect.signature(call, eval_str=True).parameters.values()
-        if parameter.name not in ("given", *(() if has_rows else ("limit", "offset", "sort")))
-    ]
-    taken = {f"option_{option.name}": option for option in options}
+    own = tuple(options)
 
-    def called(**values: Any) -> Any:
-        given = {option.name: _plain(values.pop(name, None)) for name, option in taken.items()}
+    def read(request: Request) -> dict[str, Any]:
+        faults: list[Any] = []
+        given = {option.name: _plain(_checked(request, checks_of(option), faults)) for option in own}
+        values = {name: _checked(request, ROWS[name], faults, default) for name, default in rows.items()}
+        if faults:
+            raise RequestValidationError(faults)
         check_days(given)
-        return call(given=given, **values)
+        return {"given": given, **values}
 
-    parameters = [*own, *(_parameter(name, option) for name, option in taken.items())]
-    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    called.__name__ = call.__name__
-    called.__doc__ = call.__doc__
-    return called
+    return read
 
 
-def _parameter(name: str, option: Option) -> inspect.Parameter:
+def described(options: Iterable[Option], **rows: int | str) -> dict[str, Any]:
+    """The same as the API's document has it."""
+    every = [*((checks_of(option), None) for option in options), *((ROWS[name], rows[name]) for name in rows)]
+    return {"parameters": [checks.described(default) for checks, default in every]}
+
+
+@dataclass(frozen=True)
+class Checks:
+    """One parameter of a URL."""
+
+    name: str
+    about: str
+    adapter: TypeAdapter[Any]
+    is_needed: bool = False
+
+    def described(self, default: int | str | None) -> dict[str, Any]:
+        schema = {**self.adapter.json_schema(), **({} if default is None else {"default": default})}
+        return {
+            "name": self.name,
+            "in": "query",
+            "required": self.is_needed,
+            "description": self.about,
+            "schema": schema,
+        }
+
+
+@cache
+def checks_of(option: Option) -> Checks:
     kind: Any = TYPES[option.kind]
     checks: dict[str, Any] = {"max_length": MOST_TEXT} if option.kind == "text" else {}
     if option.kind == "integer":
@@ -66,9 +90,21 @@ def _parameter(name: str, option: Option) -> inspect.Parameter:
     kind = Annotated[kind, Field(**checks)]
     # An empty field of a form is no value, whatever its type.
     kind = kind if option.is_needed else Annotated[kind | None, BeforeValidator(_given)]
-    annotation = Annotated[kind, Query(alias=option.name, description=option.about)]
-    default = inspect.Parameter.empty if option.is_needed else None
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    return Checks(option.name, option.about, TypeAdapter(kind), option.is_needed)
+
+
+def _checked(request: Request, checks: Checks, faults: list[Any], default: int | str | None = None) -> Any:
+    text = request.query_params.get(checks.name)
+    if text is None and not checks.is_needed:
+        return default
+    if text is None:
+        faults.append({"type": "missing", "loc": ("query", checks.name), "msg": "Field required", "input": None})
+        return None
+    try:
+        return checks.adapter.validate_python(text)
+    except ValidationError as error:
+        faults += [{**fault, "loc": ("query", checks.name)} for fault in error.errors(include_url=False)]
+    return None
 
 
 def _given(value: Any) -> Any:
@@ -108,8 +144,15 @@ def under(link: str, given: Mapping[str, Value]) -> str:
     return carried(link, {option.name: given.get(option.name) for option in FILTERS})
 
 
-Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="at most so many rows")]
-Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="without so many of the first rows")]
-Sort = Annotated[
-    str, Query(max_length=MOST_TEXT, description="a column to sort by; with a minus before it from the largest")
-]
+# Which rows of an answer.
+ROWS = {
+    "limit": Checks("limit", "at most so many rows", TypeAdapter(Annotated[int, Field(ge=1, le=MOST_ROWS)])),
+    "offset": Checks(
+        "offset", "without so many of the first rows", TypeAdapter(Annotated[int, Field(ge=0, le=MOST_OFFSET)])
+    ),
+    "sort": Checks(
+        "sort",
+        "a column to sort by; with a minus before it from the largest",
+        TypeAdapter(Annotated[str, Field(max_length=MOST_TEXT)]),
+    ),
+}

@@ -17,8 +17,8 @@ from gpulake import __version__
 from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
-from gpulake.show.web.api import PREFIX, plain, viewer_of
-from gpulake.show.web.given import FILTERS, Limit, Offset, Sort, as_query, carried, filters_of, signed, under
+from gpulake.show.web.api import FIRST_ROWS, PREFIX, plain, viewer_of
+from gpulake.show.web.given import FILTERS, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
 from gpulake.show.web.viewers import SESSION, Viewer
@@ -84,13 +84,16 @@ def router(answers: Answers) -> APIRouter:
 
 def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
     options = (*FILTERS, *page.options)
+    read = taken(options)
     # A filter that no panel takes would be a button without a wire.
-    taken = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
+    of_panels = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
 
-    def shell(request: Request, given: dict[str, Value]) -> Response:
-        return _rendered(request, answers, "page.html", page=page, given=given, options=page.options, taken=taken)
+    def shell(request: Request) -> Response:
+        return _rendered(
+            request, answers, "page.html", page=page, options=page.options, taken=of_panels, **read(request)
+        )
 
-    routes.add_api_route(f"/{page.name}", signed(shell, options), response_class=HTMLResponse)
+    routes.add_api_route(f"/{page.name}", shell, response_class=HTMLResponse, openapi_extra=described(options))
     for panel in page.panels:
         _add_panel(routes, answers, page, panel)
 
@@ -98,10 +101,14 @@ def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
 def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) -> None:
     question = catalogue().get(panel.question)
     options = (*FILTERS, *page.options)
+    chosen: dict[str, int | str] = {"limit": panel.limit, "sort": ""}
+    read = taken(options, **chosen)
 
-    def fragment(request: Request, given: dict[str, Value], limit: Limit = panel.limit, sort: Sort = "") -> Response:
+    def fragment(request: Request) -> Response:
+        values = read(request)
+        given, sort = values["given"], values["sort"]
         own, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
-        asked = Asked(question, own, viewer, limit, 0, sort)
+        asked = Asked(question, own, viewer, values["limit"], 0, sort)
 
         def rendered() -> str:
             answer = answers.ask(asked)
@@ -118,20 +125,22 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
         key = (answers.version(question), asked.key, tuple(given.items()))
         return answers.rendered.respond(request, key, viewer, "text/html; charset=utf-8", rendered)
 
-    routes.add_api_route(f"/panels/{page.name}/{panel.name}", signed(fragment, options), response_class=HTMLResponse)
+    path = f"/panels/{page.name}/{panel.name}"
+    routes.add_api_route(path, fragment, response_class=HTMLResponse, openapi_extra=described(options, **chosen))
 
 
 def _add_rows(routes: APIRouter, answers: Answers, question: Question) -> None:
     options = (*filters_of(question), *question.options)
 
-    def rows(
-        request: Request, given: dict[str, Value], limit: Limit = 100, offset: Offset = 0, sort: Sort = ""
-    ) -> Response:
-        answer = answers.ask(Asked(question, given, viewer_of(request), limit, offset, sort))
-        content: dict[str, Any] = {"answer": answer, "given": given, "limit": limit, "offset": offset, "sort": sort}
-        return _rendered(request, answers, "rows.html", page=None, options=_own(options), **content)
+    read = taken(options, **FIRST_ROWS)
 
-    routes.add_api_route(f"/rows/{question.name}", signed(rows, options), response_class=HTMLResponse)
+    def rows(request: Request) -> Response:
+        values = read(request)
+        answer = answers.ask(Asked(question, viewer=viewer_of(request), **values))
+        return _rendered(request, answers, "rows.html", page=None, options=_own(options), answer=answer, **values)
+
+    extra = described(options, **FIRST_ROWS)
+    routes.add_api_route(f"/rows/{question.name}", rows, response_class=HTMLResponse, openapi_extra=extra)
 
 
 def asked_of(question: Question, given: Mapping[str, Value]) -> dict[str, Value]:

@@ -64,8 +64,8 @@ class Question:
 
     What stands in [[name ...]] is there only where that value was given: what is not asked for costs nothing.
 
-    With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each. Where
-    there are a million rows, what a page does not show is then neither joined nor summed.
+    With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each, known
+    by `key`. Where there are a million rows, what a page does not show is then neither joined nor summed.
     """
 
     name: str  # its place in the API, and in URLs
@@ -77,6 +77,8 @@ class Question:
     computed: Computed | None = None
     is_dear: bool = False  # its rows are few and take long to find: they are counted as they are found
     details: str = ""
+    key: str = ""  # by which `details` knows a row; it is not told
+    sorts: Mapping[str, str] = field(default_factory=dict)  # columns of `details` alone: a SELECT of the key and of it
 
     @cached_property
     def filters(self) -> frozenset[str]:
@@ -86,7 +88,7 @@ class Question:
     @cached_property
     def tables(self) -> frozenset[str]:
         """Those of the lake that it reads."""
-        named = set(_TABLE.findall(f"{self.sql} {self.details}"))
+        named = set(_TABLE.findall(" ".join((self.sql, self.details, *self.sorts.values()))))
         ours = set(written_tables()) | set(bronze_tables())
         own = self.computed.tables if self.computed else frozenset()
         return own | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
@@ -94,12 +96,27 @@ class Question:
     def query(self, given: Mapping[str, Value]) -> str:
         """Its SQL under the filters that were given. Their values are bound, never written."""
         found = self.found(given)
-        return f"WITH page AS ({found}) {self.details}" if self.details else found
+        return f"WITH page AS ({found}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else found
 
-    def page(self, given: Mapping[str, Value], order: str, rows: str) -> str:
-        """The same, of some rows alone, which are chosen before they are completed."""
-        chosen = f"SELECT * FROM ({self.found(given)}) ORDER BY {order} {rows}"
-        return f"WITH page AS MATERIALIZED ({chosen}) SELECT * FROM ({self.details}) ORDER BY {order}"
+    def page(self, given: Mapping[str, Value], order: str, rows: str, sort: str = "") -> str:
+        """Some rows alone, which are chosen before they are completed; and where it is cheap, `answered_rows`: of all.
+
+        A column that only `details` tells is looked up by itself, without all the others, to sort by.
+        """
+        is_counted = self.counts(given)
+        found = f"WITH found AS {'MATERIALIZED' if is_counted else ''} ({self.found(given)})"
+        count = ", (SELECT count(*) FROM found) AS answered_rows" if is_counted else ""
+        if not self.details:
+            return f"{found} SELECT *{count} FROM found ORDER BY {order} {rows}"
+        source, told = "found", "*"
+        if sort in self.sorts:
+            source, told = f"found LEFT JOIN ({self.sorts[sort]}) USING ({self.key})", f"* EXCLUDE ({sort})"
+        page = f"page AS MATERIALIZED (SELECT {told} FROM {source} ORDER BY {order} {rows})"
+        return f"{found}, {page} SELECT * EXCLUDE ({self.key}){count} FROM ({self.details}) ORDER BY {order}"
+
+    def counts(self, given: Mapping[str, Value]) -> bool:
+        """Whether rows are kept as they are found, to be counted: of a million it would take longer than to ask."""
+        return self.is_dear or (bool(self.details) and any(value is not None for value in given.values()))
 
     def found(self, given: Mapping[str, Value]) -> str:
         """What tells which rows there are, and how many."""

@@ -32,14 +32,11 @@ WITH held AS (
     FROM gold_ledger_daily
     WHERE user_id IS NOT NULL AND {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
     GROUP BY ALL
-),
-everyone AS (
-    SELECT sum({WASTED}) AS wasted FROM gold_ledger_daily
-    WHERE user_id IS NOT NULL AND {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
 )
 SELECT
     {column}, {TOTAL} AS held_gpu_hours, {", ".join(f"{bucket}_gpu_hours" for bucket in HELD)},
-    {WASTED} AS wasted_gpu_hours, wasted_gpu_hours / nullif((SELECT wasted FROM everyone), 0) AS share_of_waste_ratio,
+    {WASTED} AS wasted_gpu_hours,
+    wasted_gpu_hours / nullif((SELECT sum({WASTED}) FROM held), 0) AS share_of_waste_ratio,
     {RATIO} AS efficiency_ratio{link}
 FROM held
 WHERE held_gpu_hours > 0
@@ -129,7 +126,8 @@ _TO_JOBS = f""", '/rows/efficiency_of_jobs?' || concat_ws(
 def _by(thing: str, column: str, title: str, link: str = "") -> Question:
     options = tuple(option for option in (USER, GROUP) if option.name != thing)
     sql = _shares(column, link)
-    return Question(f"efficiency_by_{thing}", title, sql, f"held_gpu_hours DESC, {column}", options, MEANING)
+    order = f"held_gpu_hours DESC, {column}"
+    return Question(f"efficiency_by_{thing}", title, sql, order, options, MEANING, is_dear=True)
 
 
 QUESTIONS = (

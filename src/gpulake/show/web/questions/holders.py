@@ -88,7 +88,9 @@ def card_tiles(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa
 
 
 def advice_rows(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa.Table:
-    found = advise(reader, config, scope_of(given))
+    scope = scope_of(given)
+    # Of everyone it takes many seconds, and more memory than a server should take: gpulake report has it.
+    found = advise(reader, config, scope) if scope.is_holder else ()
     rows = [_advice(place, one, config.currency) for place, one in enumerate(found, start=1)]
     return pa.Table.from_pylist(rows, ADVICE)
 
@@ -204,7 +206,10 @@ QUESTIONS = (
         sql="SELECT * FROM computed",
         order="place",
         options=(USER, GROUP),
-        about="Each computed from jobs that prove it, the foremost of them named. No GPU-hour is saved by two of them.",
+        about=(
+            "Of a user or a group: everyone's is in gpulake report efficiency. Each computed from jobs that prove it, "
+            "the foremost of them named. No GPU-hour is saved by two of them."
+        ),
         computed=_ADVICE,
     ),
     Question(

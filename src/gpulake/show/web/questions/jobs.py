@@ -18,11 +18,11 @@ OPTIONS = (
 # What is searched for is no pattern.
 KEPT = """
 SELECT j.* FROM silver_jobs j
+[[from JOIN (SELECT cluster_id, min(started_at) AS begins_at FROM silver_days WHERE {days} GROUP BY cluster_id) b
+    ON b.cluster_id = j.cluster_id AND j.submitted_at >= b.begins_at]]
+[[to JOIN (SELECT cluster_id, max(ended_at) AS ends_at FROM silver_days WHERE {days} GROUP BY cluster_id) e
+    ON e.cluster_id = j.cluster_id AND j.submitted_at < e.ends_at]]
 WHERE {cluster:j.cluster_id}
-[[from AND j.submitted_at >= (
-    SELECT min(d.started_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
-[[to AND j.submitted_at < (
-    SELECT max(d.ended_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
 [[status AND j.status = getvariable('status')]]
 [[user AND j.user_id = getvariable('user')]]
 [[group AND j.group_id = getvariable('group')]]
@@ -34,20 +34,34 @@ WHERE {cluster:j.cluster_id}
     SELECT job_key FROM silver_tasks GROUP BY job_key
     HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE)]]
 """
-DETAILS = """
+GPU_TYPE = """
+CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE min(gpu_type) || ' and others' END AS gpu_type"""
+SPENT = {
+    "held_gpu_hours": "sum(held_gpu_hours)",
+    "lost_gpu_hours": "sum(lost_gpu_hours)",
+    "efficiency_ratio": "sum(productive_gpu_hours) / nullif(sum(held_gpu_hours - unobserved_gpu_hours), 0)",
+}
+SORTS = {
+    "group_id": "SELECT job_key, group_id FROM silver_jobs",
+    "workload": "SELECT job_key, workload FROM silver_jobs",
+    "gpus": "SELECT job_key, sum(requested_gpus * planned_instances) AS gpus FROM silver_tasks GROUP BY job_key",
+    "gpu_type": f"SELECT job_key, {GPU_TYPE} FROM silver_tasks GROUP BY job_key",
+    **{
+        name: f"SELECT job_key, {value} AS {name} FROM gold_job_efficiency_daily GROUP BY job_key"
+        for name, value in SPENT.items()
+    },
+}
+DETAILS = f"""
 SELECT
-    p.job_id, p.cluster_id, p.user_id, j.group_id, j.workload, p.status, t.gpus, t.gpu_type, p.submitted_at,
-    j.launch_wait_seconds AS waited_seconds, epoch(j.ended_at - j.started_at) AS ran_seconds,
-    h.held_gpu_hours, h.lost_gpu_hours, h.productive_gpu_hours / nullif(h.seen_gpu_hours, 0) AS efficiency_ratio
+    job_key, p.job_id, p.cluster_id, p.user_id, j.group_id, j.workload, p.status, t.gpus, t.gpu_type, p.submitted_at,
+    p.waited_seconds, p.ran_seconds, h.held_gpu_hours, h.lost_gpu_hours, h.efficiency_ratio
 FROM page p JOIN silver_jobs j USING (job_key)
 LEFT JOIN (
-    SELECT job_key, sum(requested_gpus * planned_instances) AS gpus,
-        CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE min(gpu_type) || ' and others' END AS gpu_type
+    SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, {GPU_TYPE}
     FROM silver_tasks WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
 ) t USING (job_key)
 LEFT JOIN (
-    SELECT job_key, sum(held_gpu_hours) AS held_gpu_hours, sum(lost_gpu_hours) AS lost_gpu_hours,
-        sum(productive_gpu_hours) AS productive_gpu_hours, sum(held_gpu_hours - unobserved_gpu_hours) AS seen_gpu_hours
+    SELECT job_key, {", ".join(f"{value} AS {name}" for name, value in SPENT.items())}
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
 ) h USING (job_key)
 """
@@ -63,8 +77,13 @@ QUESTIONS = (
     Question(
         name="jobs",
         title="Jobs",
-        sql=f"SELECT job_key, cluster_id, job_id, user_id, status, submitted_at FROM ({KEPT})",
+        sql=f"""
+SELECT job_key, cluster_id, job_id, user_id, status, submitted_at, launch_wait_seconds AS waited_seconds,
+    (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS ran_seconds
+FROM ({KEPT})""",
         details=DETAILS,
+        key="job_key",
+        sorts=SORTS,
         order="submitted_at DESC NULLS LAST, job_id, cluster_id",
         options=OPTIONS,
         about=ABOUT,

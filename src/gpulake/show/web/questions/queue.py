@@ -33,7 +33,7 @@ asked AS (
         round(requested_gpus * coalesce(planned_instances, 1), 3) AS gpus,
         -- A clock that ran backwards tells no wait.
         CASE WHEN start_wait_seconds >= 0 THEN start_wait_seconds END AS wait_seconds,
-        epoch(ended_at) - epoch(started_at) AS run_seconds,
+        (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS run_seconds,
         CASE
             WHEN status = 'waiting' THEN 'waiting'
             WHEN started_at IS NOT NULL THEN 'started'
@@ -45,6 +45,9 @@ asked AS (
         status = 'waiting' OR (launched_at >= bounds.begins_at AND launched_at < bounds.ends_at)
     )
     WHERE requested_gpus > 0 AND {only}
+    -- In any zone: most tasks of other days are passed over before they are compared with the ends of days.
+    [[from AND (status = 'waiting' OR launched_at >= getvariable('from')::DATE - 1)]]
+    [[to AND (status = 'waiting' OR launched_at < getvariable('to')::DATE + 2)]]
 ),
 tasks AS (SELECT *, {_SIZE} AS size FROM asked WHERE {{gpu_type}})
 """
@@ -78,13 +81,15 @@ def _distribution(name: str, title: str, seconds: str, about: str) -> Question:
         title=title,
         sql=f"""
 {TASKS},
-measured AS (SELECT gpu_type, {seconds} AS seconds FROM tasks),
+-- Many take equally long: logarithms are taken of those that differ.
+measured AS (SELECT gpu_type, {seconds} AS seconds, count(*) AS tasks FROM tasks GROUP BY ALL),
 binned AS (
     -- The rounding lets a power of ten fall into the bin that it ends.
-    SELECT gpu_type, CASE WHEN seconds <= 1 THEN 0 ELSE ceil(round({BINS_PER_DECADE} * log10(seconds), 9)) END AS bin
+    SELECT gpu_type, tasks,
+        CASE WHEN seconds <= 1 THEN 0 ELSE ceil(round({BINS_PER_DECADE} * log10(seconds), 9)) END AS bin
     FROM measured WHERE seconds >= 0
 ),
-counted AS (SELECT gpu_type, bin, count(*) AS tasks FROM binned GROUP BY ALL)
+counted AS (SELECT gpu_type, bin, sum(tasks)::BIGINT AS tasks FROM binned GROUP BY ALL)
 SELECT
     gpu_type, 10 ** (bin / {BINS_PER_DECADE}) AS at_most_seconds, tasks,
     (sum(tasks) OVER so_far / sum(tasks) OVER (PARTITION BY gpu_type))::DOUBLE AS tasks_so_far_ratio
