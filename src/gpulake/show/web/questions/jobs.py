@@ -34,6 +34,15 @@ WHERE {cluster:j.cluster_id}
     SELECT job_key FROM silver_tasks GROUP BY job_key
     HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE)]]
 """
+ENDED = """
+SELECT j.* FROM silver_jobs j
+WHERE j.ended_at IS NOT NULL AND {cluster:j.cluster_id}
+[[from AND j.ended_at >= (
+    SELECT min(d.started_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
+[[to AND j.ended_at < (
+    SELECT max(d.ended_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
+[[status AND j.status = getvariable('status')]]
+"""
 DETAILS = """
 SELECT
     p.job_id, p.cluster_id, p.user_id, j.group_id, j.workload, p.status, t.gpus, t.gpu_type, p.submitted_at,
@@ -68,6 +77,15 @@ QUESTIONS = (
         order="submitted_at DESC NULLS LAST, job_id, cluster_id",
         options=OPTIONS,
         about=ABOUT,
+    ),
+    Question(
+        name="ended_jobs",
+        title="Jobs that ended",
+        sql=f"SELECT job_key, cluster_id, job_id, user_id, status, submitted_at FROM ({ENDED})",
+        details=DETAILS,
+        order="submitted_at DESC NULLS LAST, job_id, cluster_id",
+        options=tuple(option for option in OPTIONS if option.name == "status"),
+        about=ABOUT.replace("the submission. ", "the end, of any type of GPU. "),
     ),
     Question(
         name="jobs_summary",
