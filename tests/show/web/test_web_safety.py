@@ -65,6 +65,12 @@ def test_the_cookie_of_a_login_stays_with_tls_that_a_proxy_speaks_for_us(
     assert ("Secure" in answer.headers["set-cookie"]) is is_kept
 
 
+def test_a_long_address_does_not_keep_anybody_from_logging_in(guarded: FastAPI) -> None:
+    client = TestClient(guarded, headers={"Accept": "text/html"})
+    assert client.get("/jobs", params={"search": "x" * 3_000}).status_code == 200  # the login page
+    assert client.get("/login", params={"next": "/" + "x" * 3_000}).status_code == 200
+
+
 # Values
 
 
