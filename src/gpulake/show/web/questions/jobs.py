@@ -15,32 +15,33 @@ OPTIONS = (
     Option("group", "jobs of this group"),
     Option("least_gpus", "jobs that asked for at least so many GPUs", "number"),
 )
-# What is searched for is no pattern.
-KEPT = """
-SELECT j.* FROM silver_jobs j
-WHERE {cluster:j.cluster_id}
+# Those of the cluster's own calendar.
+ON_DAYS = """
 [[from AND j.submitted_at >= (
     SELECT min(d.started_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
 [[to AND j.submitted_at < (
     SELECT max(d.ended_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
+"""
+# What is searched for is no pattern.
+KEPT = f"""
+SELECT j.* FROM silver_jobs j
+WHERE {{cluster:j.cluster_id}}
+{ON_DAYS}
 [[status AND j.status = getvariable('status')]]
 [[user AND j.user_id = getvariable('user')]]
 [[group AND j.group_id = getvariable('group')]]
 [[search AND (starts_with(j.job_id, getvariable('search')) OR starts_with(j.user_id, getvariable('search'))
     OR starts_with(j.group_id, getvariable('search')) OR starts_with(j.account_id, getvariable('search'))
     OR starts_with(j.workload, getvariable('search')))]]
-[[gpu_type AND j.job_key IN (SELECT job_key FROM silver_tasks WHERE {gpu_type})]]
+[[gpu_type AND j.job_key IN (SELECT job_key FROM silver_tasks WHERE {{gpu_type}})]]
 [[least_gpus AND j.job_key IN (
     SELECT job_key FROM silver_tasks GROUP BY job_key
     HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE)]]
 """
-ENDED = """
+ENDED = f"""
 SELECT j.* FROM silver_jobs j
-WHERE j.ended_at IS NOT NULL AND {cluster:j.cluster_id}
-[[from AND j.ended_at >= (
-    SELECT min(d.started_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
-[[to AND j.ended_at < (
-    SELECT max(d.ended_at) FROM silver_days d WHERE {days:d.dt} AND d.cluster_id = j.cluster_id)]]
+WHERE j.ended_at IS NOT NULL AND {{cluster:j.cluster_id}}
+{ON_DAYS.replace("submitted_at", "ended_at")}
 [[status AND j.status = getvariable('status')]]
 """
 DETAILS = """
