@@ -51,7 +51,7 @@ def guarded(empty: Lake) -> FastAPI:
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://]", "//", "é"])
 def test_an_origin_that_is_no_address_is_refused(guarded: FastAPI, origin: str) -> None:
     client = TestClient(guarded, raise_server_exceptions=False)
-    answer = client.post("/login", data={"token": TOKEN}, headers={"Origin": origin.encode()})
+    answer = client.post("/login", data={"token": TOKEN}, headers={b"Origin": origin.encode()})
     assert answer.status_code == 403
 
 
