@@ -10,7 +10,7 @@ from gpulake.lake.limits import KEYS, limit
 # Job 1 and user ann are in two groups; job 2, bob and group g are wholly theirs who may see g.
 JOBS = """
 CREATE TABLE lake.main.silver_jobs AS SELECT * FROM (VALUES
-    (1, 'c', '1', 'ann', 'g', NULL), (2, 'c', '1', 'ann', 'h', NULL), (3, 'c', '2', 'bob', 'g', NULL)
+    (1, 'c', '1', 'ann', 'g', NULL::VARCHAR), (2, 'c', '1', 'ann', 'h', NULL), (3, 'c', '2', 'bob', 'g', NULL)
 ) AS jobs (job_key, cluster_id, job_id, user_id, group_id, account_id)
 """
 
