@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpulake.core.config import Config
+from gpulake.core.errors import LakeBusyError
 from gpulake.flow import Flow
 from gpulake.lake import Lake
+from gpulake.lake.builds import POINTER
 from gpulake.lake.snapshots import Snapshots
 
 
@@ -127,4 +129,17 @@ def test_a_value_that_is_not_given_is_of_every_type(lake: Lake) -> None:
     with snapshots.reading() as reader:
         assert reader.query("SELECT getvariable('x') AS x", x="before").to_pylist() == [{"x": "before"}]
         assert reader.query(query, x=None).to_pylist() == [{"text": None, "number": None}]
+    snapshots.close()
+
+
+def test_a_disk_that_does_not_answer_is_told_and_looked_at_again(tmp_path: Path) -> None:
+    lake = Lake(Config(lake=tmp_path / "lake", threads=1)).create()
+    snapshots = Snapshots(lake)
+    before = snapshots.refresh()
+    pointer = lake.builds.folder / POINTER
+    pointer.mkdir(parents=True)  # cannot be read as what it should be
+    with pytest.raises(LakeBusyError, match="looking at the lake"):
+        snapshots.refresh()
+    pointer.rmdir()
+    assert snapshots.refresh() == before
     snapshots.close()

@@ -135,11 +135,13 @@ class Snapshots:
 
     def _state(self) -> tuple[object, ...]:
         """What a connection is opened on: the build, what has landed, and which journals there are."""
-        current = self.lake.builds.current()
-        logs = (self.lake.bronze.folder / table / "_delta_log" for table in bronze_tables())
-        landed = max((_changed(log) for log in (*logs, self.lake.quarantine.folder / "_delta_log")), default=0)
-        journals = tuple(file for file in JOURNAL.values() if (self.lake.root / file).exists())
-        return (current.name if current else None, landed, journals)
+        # A disk that does not answer now may do so again: who watches goes on watching.
+        with lake_errors(f"looking at the lake at {self.lake.root}"):
+            current = self.lake.builds.current()
+            logs = (self.lake.bronze.folder / table / "_delta_log" for table in bronze_tables())
+            landed = max((_changed(log) for log in (*logs, self.lake.quarantine.folder / "_delta_log")), default=0)
+            journals = tuple(file for file in JOURNAL.values() if (self.lake.root / file).exists())
+            return (current.name if current else None, landed, journals)
 
 
 def _is_full(opened: _Opened, groups: frozenset[str] | None) -> bool:

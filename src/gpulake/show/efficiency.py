@@ -167,20 +167,24 @@ def _asking(reader: Reader, scope: Scope) -> Callable[..., list[dict[str, Any]]]
         found: list[dict[str, Any]] = reader.query(efficiency_sql.SPAN + query, **asked, **values).to_pylist()
         return found
 
-    _check(reader, scope)
+    error = unknown(reader, scope)
+    if error:
+        raise error
     return rows
 
 
-def _check(reader: Reader, scope: Scope) -> None:
+def unknown(reader: Reader, scope: Scope) -> UsageError | None:
+    """Says so where the lake knows no cluster, user or group of that name."""
     if scope.cluster is not None:
         clusters = [row["cluster_id"] for row in reader.query(efficiency_sql.CLUSTERS).to_pylist()]
         if scope.cluster not in clusters:
-            raise UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
+            return UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
     for kind, name in (("user", scope.user), ("group", scope.group)):
         asked = {"user": None, "group": None, kind: name}
         if name is not None and not reader.query(efficiency_sql.IS_KNOWN, **asked).to_pylist()[0]["is_known"]:
             alike = reader.query(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked).to_pylist()
-            raise UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))
+            return UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))
+    return None
 
 
 def _total(rows: Iterable[Row], columns: Sequence[str]) -> float:

@@ -228,12 +228,14 @@ def test_days_without_anything_have_no_card_and_no_error(client: TestClient) -> 
     assert "Nothing was held" in client.get("/panels/user/card?user=ann&from=2031-01-01").text
 
 
-def test_somebody_who_is_not_known_is_told_who_is_alike(client: TestClient) -> None:
-    for kind, name, alike in (("user", "anne", "ann"), ("group", "twoo", "two")):
-        response = client.get("/api/v1/report_card", params={kind: name})
-        assert response.status_code == 400
-        assert response.json()["error"] == f"no {kind} named '{name}'"
-        assert alike in response.json()["hint"]
+def test_of_somebody_who_is_not_known_there_is_nothing_to_tell(client: TestClient) -> None:
+    """As of every other question; a page says so in its own words."""
+    for name in ("report_card", "advice"):
+        for given in ({"user": "anne"}, {"group": "twoo"}, {"user": "ann", "cluster": "nowhere"}):
+            assert ask(client, name, **given) == []
+    for panel in ("card", "advice"):
+        response = client.get(f"/panels/user/{panel}?user=anne")
+        assert (response.status_code, "under this name" in response.text) == (200, True)
 
 
 def test_a_computed_answer_is_sorted_paged_and_downloaded_like_any_other(client: TestClient) -> None:

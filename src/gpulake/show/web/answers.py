@@ -20,6 +20,7 @@ from gpulake.show.web.viewers import Viewer
 
 MOST_ROWS = 1_000  # of one answer; a download has them all
 MOST_KEPT_CELLS = 500_000
+LEAST_WEIGHT = 50  # cells: of an answer without rows, what was asked is kept too
 AT_ONCE = 4  # questions: more would share the same cores, and hold memory meanwhile
 BATCH_ROWS = 20_000
 Row = dict[str, Any]
@@ -125,7 +126,7 @@ class Answers:
             rows = reader.query(_query(asked, reader), **asked.given)
             rows, total = _counted(asked, reader, rows)
         columns = tuple((column.name, kind_of(column.type)) for column in rows.schema)
-        return Answer(asked.question, columns, tuple(rows.to_pylist()), total, "")
+        return Answer(asked.question, columns, tuple(_rows(rows)), total, "")
 
     @contextmanager
     def _turn(self, question: Question) -> Iterator[None]:
@@ -151,7 +152,27 @@ class Answers:
 
 def _weight(answer: Answer) -> int:
     lists = sum(len(value) for row in answer.rows for value in row.values() if isinstance(value, list))
-    return 1 + len(answer.rows) * len(answer.columns) + lists
+    return LEAST_WEIGHT + len(answer.rows) * len(answer.columns) + lists
+
+
+def values(column: pa.ChunkedArray) -> list[Any]:
+    """Of a column. Times that Python has no words for, such as those after the year 9999, are text."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        return [_value(one) for one in column]
+
+
+def _value(one: pa.Scalar) -> Any:
+    try:
+        return one.as_py()
+    except (ValueError, OverflowError):
+        return str(one.type) if pa.types.is_nested(one.type) else one.cast(pa.string()).as_py()
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    columns = [values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _query(asked: Asked, reader: Reader) -> str:

@@ -155,6 +155,8 @@ def as_model(answer: Answer, offset: int = 0) -> AnswerModel:
 
 def plain(value: Any) -> Any:
     """As JSON has it: no number that a reader would round or cannot read, times with their zone."""
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        value = int(value)  # such as a sum of many: a float would round it
     if isinstance(value, float | Decimal):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, int):

@@ -16,8 +16,9 @@ from fastapi.responses import StreamingResponse
 
 from gpulake.show.web.answers import Answers, Asked
 
-# What a spreadsheet would take for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What a spreadsheet would take for a formula; some skip what is blank before it, and know the wide signs too.
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
+_FORMULA = r"^[\p{Z}\p{C}]*[=+\-@＝＋－＠]|^[\t\r\n]"
 
 
 def download(answers: Answers, asked: Asked, ending: str) -> Response:
@@ -58,7 +59,7 @@ def _harmless_column(column: pa.Array) -> pa.Array:
         )
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    is_formula = pc.is_in(pc.utf8_slice_codeunits(column, 0, 1), pa.array(FORMULA, column.type))
+    is_formula = pc.match_substring_regex(column, _FORMULA)
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
 
 

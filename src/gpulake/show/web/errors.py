@@ -53,13 +53,18 @@ def add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         # What went wrong inside is for the log alone: it may speak of others, or of this machine.
-        _LOG.error("unforeseen error path=%r", request.url.path, exc_info=error)
+        _LOG.error("unforeseen error path=%r", path_of(request), exc_info=error)
         return told(request, 500, "the dashboard failed", "the server's log says how; please report it")
+
+
+def path_of(request: Request) -> str:
+    """As it is routed: the path of its URL rests on the Host header too, which anybody may make up."""
+    return str(request.scope["path"])
 
 
 def told(request: Request, status: int, message: str, hint: str, headers: Mapping[str, str] | None = None) -> Response:
     """An error as the asker reads: JSON for machines, a page or a piece of one for people."""
-    path, every = request.url.path, {**HEADERS, "Cache-Control": "no-store", **(headers or {})}
+    path, every = path_of(request), {**HEADERS, "Cache-Control": "no-store", **(headers or {})}
     if path.startswith("/api/"):
         return JSONResponse({"error": message, "hint": hint}, status, every)
     template = "panels/error.html" if path.startswith("/panels/") else "error.html"

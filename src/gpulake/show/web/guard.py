@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpulake.core.serving import Serve
-from gpulake.show.web.errors import HEADERS, told
+from gpulake.show.web.errors import HEADERS, path_of, told
 from gpulake.show.web.sessions import Sessions, Tries, user_of
 from gpulake.show.web.viewers import LOCAL, SESSION, Viewer, viewer_named
 
@@ -93,7 +93,7 @@ class Guard:
         return not self.proxy_secret or secrets.compare_digest(given.encode(), self.proxy_secret.encode())
 
     def is_https(self, request: Request) -> bool:
-        if self.settings.proxy_header and self.is_from_proxy(request):
+        if self.is_from_proxy(request):  # one that lets in all, and speaks TLS for us, is a proxy too
             return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
         return request.url.scheme == "https"
 
@@ -122,7 +122,7 @@ class Guarded:
         await (refusal or self.app)(scope, receive, sending)
 
     def _refusal(self, request: Request) -> Response | None:
-        host, path = request.headers.get("host", ""), request.url.path
+        host, path = request.headers.get("host", ""), path_of(request)
         if not self.guard.is_host(host):
             hint = "add it to allowed_hosts in [serve] of gpulake.toml"
             return told(request, 421, f"this dashboard is not called {host!r}", hint)
@@ -135,7 +135,7 @@ class Guarded:
         return None
 
     def _stranger(self, request: Request) -> Response:
-        path, query = request.url.path, request.url.query
+        path, query = path_of(request), request.url.query
         is_page = request.method == "GET" and not path.startswith(("/api/", "/panels/"))
         if is_page and self.guard.has_logins and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(f"{LOGIN}?{urlencode({'next': f'{path}?{query}' if query else path})}", 303)
@@ -150,7 +150,10 @@ def _is_own(request: Request, host: str) -> bool:
     origin = request.headers.get("origin")
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return False
-    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    try:
+        return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
 
 
 def _only(headers: Headers, name: str) -> str | None:

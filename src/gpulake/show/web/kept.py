@@ -31,7 +31,7 @@ class _Body:
 
 @dataclass
 class Kept:
-    _bodies: OrderedDict[tuple[object, ...], _Body] = field(default_factory=OrderedDict)
+    _bodies: OrderedDict[str, _Body] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -39,11 +39,11 @@ class Kept:
         self, request: Request, key: tuple[object, ...], viewer: Viewer, kind: str, render: Callable[[], str]
     ) -> Response:
         """The key has the version of the rows, so that it tells all that the content depends on, but for the viewer."""
-        whole = (request.url.path, key, viewer)
+        whole = (request.scope["path"], key, viewer)
         headers = {"ETag": _tag(whole), "Vary": "Accept-Encoding"}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        body = self._body(whole, render)
+        body = self._body(headers["ETag"], render)
         if body.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
             return Response(body.zipped, media_type=kind, headers={**headers, "Content-Encoding": "gzip"})
         return Response(body.plain, media_type=kind, headers=headers)
@@ -53,16 +53,17 @@ class Kept:
             self._bodies.clear()
             self._bytes = 0
 
-    def _body(self, key: tuple[object, ...], render: Callable[[], str]) -> _Body:
+    def _body(self, tag: str, render: Callable[[], str]) -> _Body:
+        # By the tag, and not by what it is of: what people ask for may be longer than what they get.
         with self._lock:
-            if key in self._bodies:
-                self._bodies.move_to_end(key)
-                return self._bodies[key]
+            if tag in self._bodies:
+                self._bodies.move_to_end(tag)
+                return self._bodies[tag]
         plain = render().encode()
         body = _Body(plain, gzip.compress(plain, ZIP_LEVEL) if len(plain) >= LEAST_ZIPPED_BYTES else None)
         with self._lock:
-            if key not in self._bodies:
-                self._bodies[key] = body
+            if tag not in self._bodies:
+                self._bodies[tag] = body
                 self._bytes += body.weight
             while self._bytes > MOST_KEPT_BYTES:
                 self._bytes -= self._bodies.popitem(last=False)[1].weight
@@ -71,4 +72,4 @@ class Kept:
 
 def _tag(key: tuple[object, ...]) -> str:
     # Weak: packed or not, it is the same content.
-    return f'W/"{hashlib.sha256(repr((__version__, key)).encode()).hexdigest()[:24]}"'
+    return f'W/"{hashlib.sha256(repr((__version__, key)).encode()).hexdigest()[:40]}"'

@@ -16,13 +16,14 @@ from gpulake.show.web.sessions import user_of
 from gpulake.show.web.viewers import SESSION
 
 MOST_FORM = 10_000  # bytes
+MOST_NEXT = 2_000  # characters: a form has room for them however they are written
 
 
 def router(guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get(LOGIN)
-    def form(goes_on: Annotated[str, Query(alias="next", max_length=2_000)] = "/") -> Response:
+    def form(goes_on: Annotated[str, Query(alias="next")] = "/") -> Response:
         _check(guard)
         return _page(local(goes_on))
 
@@ -61,7 +62,7 @@ def router(guard: Guard) -> APIRouter:
 
 def local(path: str) -> str:
     """A place on this site: where else a link wants to lead after the login is not gone to."""
-    if not path.startswith("/") or "\\" in path or not path.isprintable():
+    if len(path) > MOST_NEXT or not path.startswith("/") or "\\" in path or not path.isprintable():
         return "/"
     parts = urlsplit(path)
     return path if not parts.scheme and not parts.netloc and not path.startswith("//") else "/"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from gpulake.lake import Lake
 from gpulake.lake.sandbox import ask
-from gpulake.show.web.answers import kind_of
+from gpulake.show.web.answers import kind_of, values
 from gpulake.show.web.api import ERRORS, PREFIX, ColumnModel, ErrorModel, plain, viewer_of
 
 MOST_QUERY = 20_000  # characters
@@ -57,8 +57,8 @@ def router(lake: Lake) -> APIRouter:
         finally:
             turns.release()
         columns = [ColumnModel(name=column.name, type=kind_of(column.type)) for column in rows.schema]
-        values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
-        cells = [[plain(value) for value in row] for row in values]
+        told = zip(*(values(column) for column in rows.columns), strict=True)
+        cells = [[plain(value) for value in row] for row in told]
         is_cut = len(cells) > settings.sql_rows
         model = RowsModel(columns=columns, rows=cells[: settings.sql_rows], is_cut=is_cut)
         return Response(model.model_dump_json(), media_type="application/json")

@@ -6,7 +6,7 @@ from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import Page, Panel
 from gpulake.show.web.questions import Option
 
-NOTHING = "Nothing was held on these days, or by these GPUs. Widen the filters."
+NOTHING = "Nothing was held under this name on these days, or of these GPUs. Check the name, or widen the filters."
 JOBS = Panel(
     name="jobs",
     title="The most wasteful jobs",
@@ -98,7 +98,7 @@ def _holder(name: str, about: str, *panels: Panel) -> Page:
                 title="What would save most",
                 question="advice",
                 show="advice.html",
-                empty="Nothing to change: no change would have saved a GPU-hour.",
+                empty="No change would have saved a GPU-hour of what was held under this name on these days.",
             ),
             SPREAD,
             CAUSES,

@@ -141,7 +141,8 @@ QUESTIONS = (
         sql=JOBS,
         order="wasted_gpu_hours DESC, cluster_id, job_id",
         options=(USER, GROUP, WORKLOAD, BIN, BY),
-        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what is asked. {MEANING} As jobs claim them.",
+        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what is asked. {MEANING} As jobs claim "
+        "them: where several claim one GPU at once, they sum to more than the ledger has, which counts no GPU twice.",
         is_dear=True,
     ),
     Question(

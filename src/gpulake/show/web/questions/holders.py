@@ -13,7 +13,7 @@ from gpulake.core.errors import LakeError
 from gpulake.core.words import amount, count, ordinal, span
 from gpulake.lake import Reader
 from gpulake.show.advice import Advice
-from gpulake.show.efficiency import Card, Scope, Sum, advise, efficiency_card
+from gpulake.show.efficiency import Card, Scope, Sum, advise, efficiency_card, unknown
 from gpulake.show.efficiency_sql import NEEDED
 from gpulake.show.web.given import as_query
 from gpulake.show.web.questions import KEPT, Computed, Question, Value
@@ -78,6 +78,8 @@ def scope_of(given: Mapping[str, Value]) -> Scope:
 
 
 def card_tiles(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa.Table:
+    if unknown(reader, scope_of(given)):
+        return TILE.empty_table()
     try:
         card = efficiency_card(reader, config, scope_of(given), is_brief=True)
     except LakeError:
@@ -90,7 +92,9 @@ def card_tiles(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa
 def advice_rows(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa.Table:
     scope = scope_of(given)
     # Of everyone it takes many seconds, and more memory than a server should take: gpulake report has it.
-    found = advise(reader, config, scope) if scope.is_holder else ()
+    if not scope.is_holder or unknown(reader, scope):
+        return ADVICE.empty_table()
+    found = advise(reader, config, scope)
     rows = [_advice(place, one, config.currency) for place, one in enumerate(found, start=1)]
     return pa.Table.from_pylist(rows, ADVICE)
 

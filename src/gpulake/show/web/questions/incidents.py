@@ -130,11 +130,13 @@ SELECT scored.dt AS day, strftime(scored.dt, '%a') AS weekday, coalesce(own_flag
     coverage_ratio, is_poorly_covered, ended_jobs, failed_jobs,
     '/jobs?from=' || scored.dt || '&to=' || scored.dt AS link
 FROM scored LEFT JOIN used USING (dt) LEFT JOIN ended USING (dt) WHERE {days:scored.dt}
+    [[cluster AND scored.dt IN (SELECT dt FROM gold_cluster_util_daily WHERE {cluster})]]
 """,
         order="own_flag DESC, reference_flag DESC, own_score DESC NULLS LAST, reference_score NULLS LAST, day",
         about="Our own score: how far the day's GPU utilisation is from what earlier days of that weekday make one "
         "expect, 0 to 1. The reference's forest flags a twentieth of all days, whatever they are; its lower scores are "
-        "stranger. A day leads to its jobs.",
+        "stranger. Scores, bands and coverage are of all clusters together; utilisation and jobs are of the cluster "
+        "that was asked for. A day leads to its jobs.",
     ),
     Question(
         name="alerts",

@@ -15,21 +15,25 @@ OPTIONS = (
     Option("group", "jobs of this group"),
     Option("least_gpus", "jobs that asked for at least so many GPUs", "number"),
 )
-# What is searched for is no pattern.
-KEPT = """
-SELECT j.* FROM silver_jobs j
+# The days of the cluster's own calendar, by the time of a job that is asked for.
+ON_DAYS = """
 [[from JOIN (SELECT cluster_id, min(started_at) AS begins_at FROM silver_days WHERE {days} GROUP BY cluster_id) b
     ON b.cluster_id = j.cluster_id AND j.submitted_at >= b.begins_at]]
 [[to JOIN (SELECT cluster_id, max(ended_at) AS ends_at FROM silver_days WHERE {days} GROUP BY cluster_id) e
     ON e.cluster_id = j.cluster_id AND j.submitted_at < e.ends_at]]
-WHERE {cluster:j.cluster_id}
+"""
+# What is searched for is no pattern.
+KEPT = f"""
+SELECT j.* FROM silver_jobs j
+{ON_DAYS}
+WHERE {{cluster:j.cluster_id}}
 [[status AND j.status = getvariable('status')]]
 [[user AND j.user_id = getvariable('user')]]
 [[group AND j.group_id = getvariable('group')]]
 [[search AND (starts_with(j.job_id, getvariable('search')) OR starts_with(j.user_id, getvariable('search'))
     OR starts_with(j.group_id, getvariable('search')) OR starts_with(j.account_id, getvariable('search'))
     OR starts_with(j.workload, getvariable('search')))]]
-[[gpu_type AND j.job_key IN (SELECT job_key FROM silver_tasks WHERE {gpu_type})]]
+[[gpu_type AND j.job_key IN (SELECT job_key FROM silver_tasks WHERE {{gpu_type}})]]
 [[least_gpus AND j.job_key IN (
     SELECT job_key FROM silver_tasks GROUP BY job_key
     HAVING sum(requested_gpus * planned_instances) >= getvariable('least_gpus')::DOUBLE)]]
@@ -51,6 +55,15 @@ SORTS = {
         for name, value in SPENT.items()
     },
 }
+ENDED = f"""
+SELECT j.* FROM silver_jobs j
+{ON_DAYS.replace("j.submitted_at", "j.ended_at")}
+WHERE j.ended_at IS NOT NULL AND {{cluster:j.cluster_id}}
+[[status AND j.status = getvariable('status')]]
+"""
+FOUND = """
+SELECT job_key, cluster_id, job_id, user_id, status, submitted_at, launch_wait_seconds AS waited_seconds,
+    (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS ran_seconds"""
 DETAILS = f"""
 SELECT
     job_key, p.job_id, p.cluster_id, p.user_id, j.group_id, j.workload, p.status, t.gpus, t.gpu_type, p.submitted_at,
@@ -77,16 +90,24 @@ QUESTIONS = (
     Question(
         name="jobs",
         title="Jobs",
-        sql=f"""
-SELECT job_key, cluster_id, job_id, user_id, status, submitted_at, launch_wait_seconds AS waited_seconds,
-    (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS ran_seconds
-FROM ({KEPT})""",
+        sql=f"{FOUND} FROM ({KEPT})",
         details=DETAILS,
         key="job_key",
         sorts=SORTS,
         order="submitted_at DESC NULLS LAST, job_id, cluster_id",
         options=OPTIONS,
         about=ABOUT,
+    ),
+    Question(
+        name="ended_jobs",
+        title="Jobs that ended",
+        sql=f"{FOUND} FROM ({ENDED})",
+        details=DETAILS,
+        key="job_key",
+        sorts=SORTS,
+        order="submitted_at DESC NULLS LAST, job_id, cluster_id",
+        options=tuple(option for option in OPTIONS if option.name == "status"),
+        about=ABOUT.replace("the submission. ", "the end, of any type of GPU. "),
     ),
     Question(
         name="jobs_summary",

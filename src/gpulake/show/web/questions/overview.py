@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpulake.show.web.questions import KEPT, Question
+from gpulake.show.web.questions.incidents import TOLD
 
 # A number a row, in the order in which they are read.
 KEY_NUMBERS = f"""
@@ -19,7 +20,7 @@ ended AS (
 ),
 opened AS (
     SELECT count(*) AS incidents, count(*) FILTER (severity = 'critical') AS critical
-    FROM incidents WHERE state != 'resolved' AND (cluster_id IS NULL OR {{cluster}})
+    FROM ({TOLD}) WHERE state != 'resolved' AND {{days:began,ended}} AND {{cluster}}
 ),
 tiles AS (
     SELECT
@@ -59,11 +60,12 @@ tiles AS (
     FROM ledger
     UNION ALL
     SELECT 8, 'jobs ended', jobs, 'count',
-        CASE WHEN getvariable('gpu_type') IS NULL THEN 'of any outcome' ELSE 'on any type of GPU' END, '', '/jobs', ''
+        CASE WHEN getvariable('gpu_type') IS NULL THEN 'of any outcome' ELSE 'on any type of GPU' END, '',
+        '/rows/ended_jobs', ''
     FROM ended
     UNION ALL
     SELECT 9, 'failed', failed / nullif(jobs, 0), 'failed_ratio', format('of those: {{:,.0f}} jobs', failed), '',
-        '/jobs', 'status=failed'
+        '/rows/ended_jobs', 'status=failed'
     FROM ended
     UNION ALL
     SELECT 10, 'open incidents', incidents, 'count', format('{{:d}} of them critical', critical),
@@ -78,7 +80,9 @@ FROM tiles
 # Where a finding leads: to what was made of it, or to the thing that it is about.
 FINDINGS = """
 WITH dated AS (
-    SELECT *, try_cast(nullif(day, '') AS DATE) AS found_on FROM findings
+    -- That of a ledger has the cluster for its subject.
+    SELECT * REPLACE (coalesce(cluster_id, CASE WHEN kind = 'ledger' THEN subject END) AS cluster_id),
+        try_cast(nullif(day, '') AS DATE) AS found_on FROM findings
 ),
 opened AS (
     SELECT kind, subject, arg_max(incident_id, changed_at) AS incident_id, arg_max(state, changed_at) AS incident_state
@@ -140,14 +144,16 @@ QUESTIONS = (
         title="Key numbers",
         sql=KEY_NUMBERS,
         order="place",
-        about="Shares are of what was held, where they do not say otherwise. Red: the largest part of the waste.",
+        about="Shares are of what was held, where they do not say otherwise. Red: the largest part of the waste. Jobs "
+        "count on the day they ended, on any type of GPU; incidents that are not resolved, on each day they were seen.",
     ),
     Question(
         name="found",
         title="What was found",
         sql=FINDINGS,
         order="list_position(['critical', 'warning', 'info'], level) NULLS LAST, \"at\" DESC NULLS LAST, rank",
-        about="Findings of the last build: the most severe first, of those the newest.",
+        about="Findings of the last build: the most severe first, of those the newest. One that is of no one day or of "
+        "no one cluster is shown under any.",
     ),
     Question(
         name="utilisation_by_day",

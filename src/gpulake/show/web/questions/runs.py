@@ -89,7 +89,8 @@ FROM named LEFT JOIN silver_nodes n USING (node_id) LEFT JOIN hosts USING (node_
 LEFT JOIN events USING (node_id) GROUP BY run_name
 """,
         order="last_sampled_at DESC NULLS LAST, run_name",
-        about="What gpulake collect recorded. Samples are counted by node: of one in several runs, narrow the days.",
+        about="What gpulake collect recorded. Samples are counted by node: of one in several runs, narrow the days. "
+        "Days narrow what is counted: a run is listed under any.",
     ),
     Question(
         name="run_nodes",
@@ -108,7 +109,7 @@ FROM silver_nodes n LEFT JOIN seen USING (node_id) WHERE n.node_id IN ({NODES})
 """,
         order="node",
         options=(RUN,),
-        about="Busy is the mean of the time that samples stand for.",
+        about="Busy is the mean of the time that samples stand for. Days narrow the samples, not the nodes.",
     ),
     Question(
         name="run_hosts",
