@@ -14,8 +14,9 @@ from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
+from gpulake.detect.telling import gap_of
 from gpulake.detect.watches import WATCHES, Read
-from gpulake.detect.watching import again, gap_of
+from gpulake.detect.watching import again
 from gpulake.lake import Reader
 
 MOST_JOBS = 20

@@ -121,16 +121,27 @@ class DeadMachines:
         hours = float(silent.max())
         more = f" and {len(dead) - MOST_NAMED} more" if len(dead) > MOST_NAMED else ""
         names = ", ".join(dead[:MOST_NAMED]) + more
-        who = f"machine {names}" if len(dead) == 1 else f"{len(dead)} machines ({names})"
+        if len(dead) == 1:
+            who, it, most, hint = (
+                f"machine {names}",
+                "it",
+                "",
+                "look at its power, network and cooling; drain it until it is",
+            )
+        else:
+            who, it, most = f"{len(dead)} machines ({names})", "they", "up to "
+            hint = "look at the power, switch and cooling that they share; drain them until they are"
         return Finding(
             kind="dead_machines",
             subject=names,
-            headline=f"{who} lost all they ran at {moment(alarm.begin_ms)} and stood still for {hours:,.0f} hours",
-            detail="everything there failed at one moment, and the silence after it is far longer than their usual one",
+            headline=(
+                f"{who} lost all {it} ran at {moment(alarm.begin_ms)} and stood still for {most}{hours:,.0f} hours"
+            ),
+            detail="everything there failed at one moment, and the silence after it is far longer than usual there",
             value=hours,
             unit="hours",
             severity="critical",
-            remedy="look at the power, switch and cooling that they share; drain them until they are tested",
+            remedy=f"{hint} tested",
             node=dead[0] if len(dead) == 1 else None,
             ended_at=at(alarm.end_ms) + timedelta(hours=hours),
         )
