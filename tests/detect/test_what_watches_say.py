@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from detect.scenes import BEGIN, SCENES, lake_of, sample
 from gpulake.core.types import Finding
-from gpulake.detect.findings import _flagged_days, _ledger
+from gpulake.detect.findings import HOLDERS, _flagged_days, _idle_holders, _ledger
 from gpulake.detect.watching import watch
 from gpulake.lake.limits import CLUSTER_KINDS
 
@@ -129,3 +129,19 @@ def test_a_day_of_several_clusters_is_flagged_once() -> None:
     assert edge.detail == (
         "corrected GPU utilisation 25.0%; only 2.0% of capacity was observed: an edge of the data, not an incident"
     )
+
+
+def test_users_of_the_same_name_in_two_clusters_are_two_and_one_may_have_none() -> None:
+    nothing = {"productive_gpu_hours": 0.0, "under_used_gpu_hours": 0.0, "dt": date(2026, 1, 5)}
+    held = (("a", "u", 30.0), ("b", "u", 10.0), ("c", None, 5.0))
+    rows = [
+        nothing | {"cluster_id": cluster, "user_id": user, "idle_gpu_hours": hours} for cluster, user, hours in held
+    ]
+    with lake_of({"gold_user_gpu_usage_daily": rows}) as read:
+        found = list(_idle_holders(read(HOLDERS).to_pylist()))
+    told = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}"
+    assert [(one.cluster_id, one.subject, one.value, one.detail) for one in found] == [
+        ("a", "u", 30.0, told.format(30, "a")),
+        ("b", "u", 10.0, told.format(10, "b")),
+        ("c", "(unknown)", 5.0, told.format(5, "c")),
+    ]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpulake.core.types import Finding
-from gpulake.core.words import quantity, share
+from gpulake.core.words import NO_NAME, quantity, share
 from gpulake.detect.watching import watch
 from gpulake.lake import Staging
 
@@ -19,11 +19,11 @@ LEDGER = "SELECT cluster_id, bucket, gpu_hours FROM gold_ledger_buckets ORDER BY
 HOLDERS = """
 WITH days AS (SELECT *, idle_gpu_hours + under_used_gpu_hours AS unused_gpu_hours FROM gold_user_gpu_usage_daily)
 SELECT
-    user_id, sum(unused_gpu_hours) AS unused,
-    sum(productive_gpu_hours + unused_gpu_hours) AS seen, sum(sum(unused_gpu_hours)) OVER () AS all_unused
+    cluster_id, user_id, sum(unused_gpu_hours) AS unused, sum(productive_gpu_hours + unused_gpu_hours) AS seen,
+    sum(sum(unused_gpu_hours)) OVER (PARTITION BY cluster_id) AS all_unused
 FROM days
-GROUP BY user_id
-ORDER BY unused DESC, user_id
+GROUP BY cluster_id, user_id
+ORDER BY unused DESC, cluster_id, user_id
 """
 DAYS = """
 SELECT daily.*, dayname(daily.dt) AS weekday, scored.anomaly_flag, scored.anomaly_score
@@ -89,17 +89,19 @@ def _idle_holders(users: list[Row]) -> Iterator[Finding]:
     for user in users[:MOST_HOLDERS]:
         if user["unused"] < LEAST_IDLE_GPU_HOURS:
             return
+        name = NO_NAME if user["user_id"] is None else user["user_id"]
         of_all = user["unused"] / user["all_unused"]
         yield Finding(
             kind="idle_gpus",
-            subject=user["user_id"],
-            headline=f"user {user['user_id']} held {user['unused']:,.0f} idle GPU-hours",
+            subject=name,
+            headline=f"user {name} held {user['unused']:,.0f} idle GPU-hours",
             detail=(
                 f"{user['unused'] / user['seen']:.0%} of the {user['seen']:,.0f} GPU-hours that sensors saw; "
-                f"{of_all:.0%} of all idle GPU-hours of the cluster"
+                f"{of_all:.0%} of all idle GPU-hours of {user['cluster_id']}"
             ),
             value=user["unused"],
             unit="GPU-hours",
+            cluster_id=user["cluster_id"],
         )
 
 
