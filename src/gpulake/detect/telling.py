@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +13,7 @@ from gpulake.detect.series import Bools, Scores, Series
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 JOINED_MS = 6 * 3_600_000
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ def flagged(series: Series, scores: Scores, alarm: Alarm) -> Bools:
     """The points of an alarm that were flagged."""
     is_within = (series.times_ms >= alarm.begin_ms) & (series.times_ms <= alarm.end_ms)
     return np.asarray(scores.is_flagged & is_within)
+
+
+def named(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def at(moment_ms: int) -> datetime:

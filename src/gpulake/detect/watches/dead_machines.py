@@ -18,13 +18,12 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.burst import Burst
 from gpulake.detect.series import Detector, Scores, Series
 from gpulake.detect.tabled import HOUR_MS, grouped, numbers, whole
-from gpulake.detect.telling import at, moment
+from gpulake.detect.telling import at, moment, named
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_LOST = 3
 LEAST_SILENT_HOURS = 3
 TIMES_LONGER = 2.5
-MOST_NAMED = 3
 # What is inferred is no sign of life. Silence lasts until the next begin or end that was recorded.
 # All of it is worked out only for machines that once lost enough and then began nothing for long enough.
 DEATHS = """
@@ -119,8 +118,7 @@ class DeadMachines:
         )
         dead = [series.metrics[place] for place in np.flatnonzero(silent > 0).tolist()]
         hours = float(silent.max())
-        more = f" and {len(dead) - MOST_NAMED} more" if len(dead) > MOST_NAMED else ""
-        names = ", ".join(dead[:MOST_NAMED]) + more
+        names = named(dead)
         if len(dead) == 1:
             who, it, most, hint = (
                 f"machine {names}",
