@@ -48,6 +48,10 @@ def test_a_model_that_is_loaded_is_no_leak(load_seconds: int, level: float, step
     assert memory(ratios, step) == []
 
 
+def test_a_model_that_is_being_loaded_is_no_leak_yet() -> None:
+    assert memory([0.01] * 1600 + [0.01 + 0.03 * minute for minute in range(28)], 60.0) == []
+
+
 def leaking(minutes: int) -> list[float]:
     """Half an hour of steady work; then a percent more every minute."""
     return [0.3] * 30 + [0.3 + 0.01 * minute for minute in range(minutes)]
