@@ -49,7 +49,7 @@ def test_a_model_that_is_loaded_is_no_leak(load_seconds: int, level: float, step
 
 
 def test_a_model_that_is_being_loaded_is_no_leak_yet() -> None:
-    assert memory([0.01] * 1600 + [0.01 + 0.03 * minute for minute in range(28)], 60.0) == []
+    assert memory([0.01] * 1600 + [0.01 + 0.024 * minute for minute in range(36)], 60.0) == []
 
 
 def leaking(minutes: int) -> list[float]:
