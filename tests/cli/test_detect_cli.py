@@ -13,11 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpulake.cli import root
+from gpulake.cli._output import print_findings
+from gpulake.cli._screen import Screen
 from gpulake.core.clock import SystemClock
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
 from gpulake.core.explanation import Track
 from gpulake.core.incidents import Incident
+from gpulake.core.types import Finding
 from gpulake.detect.explaining import evidence_of, ran
 from gpulake.flow import Flow
 from gpulake.lake import Lake
@@ -70,6 +73,21 @@ def test_findings_are_chosen_by_kind_severity_watch_and_time(own: Lake) -> None:
     answer = detect(own, "list", "--kind", "none")
     assert (answer.exit_code, answer.stdout) == (0, "")
     assert "nothing like that was found" in answer.stderr
+
+
+def test_on_a_narrow_terminal_a_finding_has_lines_of_its_own(own: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulake.cli._screen.screen", lambda: Screen(60, 40))
+    every = document(own, "list")
+    lines = detect(own, "list").output.splitlines()
+    assert max(map(len, lines)) <= 60
+    heads = [line for line in lines if not line.startswith(" ")]
+    assert [head.split()[0] for head in heads] == [row["finding_id"] for row in every]
+    assert lines[:3] == ["f-machine  2026-02-05 03:00  critical", "  hot_machine", "  machine t is \ufffd[31mhot"]
+
+
+def test_what_is_told_after_a_build_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_findings([Finding("runaway_user", "u", "user \x1b[31mu\n held", "a\rb", 1.0, "jobs")])
+    assert capsys.readouterr().out.splitlines()[1:] == ["  • user \ufffd[31mu\ufffd held", "    a\ufffdb"]
 
 
 def test_an_unknown_watch_is_an_error_that_names_the_nearest(own: Lake) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,7 +90,13 @@ def test_whoever_asks_for_the_findings_alone_gets_what_the_watches_see(built_lak
     every = rows_of(Lake(built_lake), "SELECT * FROM findings ORDER BY rank")
     (built_lake.lake / "builds" / "CURRENT").unlink()
     Flow(built_lake).build(["findings"])
-    assert rows_of(Lake(built_lake), "SELECT * FROM findings ORDER BY rank") == every
+    alone = rows_of(Lake(built_lake), "SELECT * FROM findings ORDER BY rank")
+    assert list(map(rounded, alone)) == list(map(rounded, every))
+
+
+def rounded(row: Mapping[str, object]) -> dict[str, object]:
+    """Sums of fractions differ in their last digits with the order of their parts."""
+    return {name: float(f"{value:.9g}") if isinstance(value, float) else value for name, value in row.items()}
 
 
 def test_the_series_of_a_finding_in_the_lake_is_had_again(built_lake: Config) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from gpulake.core.types import Finding
+from gpulake.core.words import label
 
 
 def print_json(document: object) -> None:
@@ -49,8 +50,8 @@ def print_findings(findings: Sequence[Finding] | None, most: int = 8) -> None:
     if not findings:
         click.echo("  nothing stands out")
     for finding in findings[:most]:
-        click.echo(f"  • {finding.headline}")
-        click.secho(f"    {finding.detail}", dim=True)
+        click.echo(f"  • {label(finding.headline)}")
+        click.secho(f"    {label(finding.detail)}", dim=True)
     if len(findings) > most:
         click.secho(f"  and {len(findings) - most} more: gpulake sql 'from findings'", dim=True)
 

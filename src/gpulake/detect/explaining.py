@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -14,15 +15,14 @@ from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
+from gpulake.detect.telling import EPOCH, at, gap_of, named
 from gpulake.detect.watches import WATCHES, Read
-from gpulake.detect.watching import again, gap_of
+from gpulake.detect.watching import again
 from gpulake.lake import Reader
 
 MOST_JOBS = 20
-MOST_NAMED = 3  # machines, in a heading
 MOST_POINTS = 2_000
 BEFORE, AFTER = 60, 20  # points that are shown around an alarm, at least
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A node of telemetry is a machine of its cluster, whatever that calls it. What ended as it began may have died of it.
 RAN = """
 WITH asked AS (SELECT unnest(from_json(getvariable('nodes')::JSON, '["VARCHAR"]')) AS node),
@@ -96,12 +96,21 @@ def evidence_of(read: Read, finding: Mapping[str, Any]) -> Evidence | None:
     watched, scores = found
     detector = WATCHES.get(str(finding["watch"]))().detector
     unit = watched.unit or str(finding.get("unit") or "")
-    return evidence(watched.series, scores, detector, unit, finding.get("began_at"))
+    return evidence(watched.series, scores, detector, unit, finding.get("began_at"), finding.get("ended_at"))
 
 
-def evidence(series: Series, scores: Scores, detector: Detector, unit: str, began_at: datetime | None) -> Evidence:
+def evidence(
+    series: Series,
+    scores: Scores,
+    detector: Detector,
+    unit: str,
+    began_at: datetime | None,
+    ended_at: datetime | None = None,
+) -> Evidence:
     alarm = _nearest(series, scores, began_at)
-    first, last, peak = (int(np.searchsorted(series.times_ms, at)) for at in _times(alarm, series, scores))
+    if alarm is not None and ended_at is not None:
+        alarm = _until(alarm, series, scores, ended_at)
+    first, last, peak = (int(np.searchsorted(series.times_ms, moment)) for moment in _times(alarm, series, scores))
     shares = scores.shares[first : last + 1][scores.is_flagged[first : last + 1]]
     shares = shares.mean(axis=0) if len(shares) else scores.shares[peak]
     begin = max(0, first - max(BEFORE, 3 * (last - first + 1)))
@@ -117,7 +126,7 @@ def evidence(series: Series, scores: Scores, detector: Detector, unit: str, bega
         subject=series.subject,
         unit=unit,
         interval_seconds=series.interval_ms / 1000,
-        times=tuple(_at(moment) for moment in series.times_ms[shown].tolist()),
+        times=tuple(at(moment) for moment in series.times_ms[shown].tolist()),
         tracks=tuple(
             Track(
                 series.metrics[place],
@@ -128,13 +137,13 @@ def evidence(series: Series, scores: Scores, detector: Detector, unit: str, bega
         ),
         is_flagged=tuple(scores.is_flagged[shown].tolist()),
         scores=tuple(scores.score[shown].tolist()),
-        began_at=_at(int(series.times_ms[first])),
-        ended_at=_at(int(series.times_ms[last])),
+        began_at=at(int(series.times_ms[first])),
+        ended_at=at(int(series.times_ms[last])),
         peak=peak - begin,
         threshold=None if threshold >= NEVER else threshold,
         detector=detector_name(detector),
         history_points=first,
-        history_since=_at(int(series.times_ms[0])),
+        history_since=at(int(series.times_ms[0])),
         least_points=detector.least_points,
     )
 
@@ -151,6 +160,18 @@ def _nearest(series: Series, scores: Scores, began_at: datetime | None) -> Alarm
         return max(alarms, key=lambda alarm: alarm.score, default=None)
     begin = (began_at - EPOCH) / timedelta(milliseconds=1)
     return min(alarms, key=lambda alarm: abs(alarm.begin_ms - begin), default=None)
+
+
+def _until(alarm: Alarm, series: Series, scores: Scores, ended_at: datetime) -> Alarm:
+    """A detector that looks back goes on for a while after what it tells of: its peak is sought before that end."""
+    end = (ended_at - EPOCH) / timedelta(milliseconds=1)
+    is_within = (series.times_ms >= alarm.begin_ms) & (series.times_ms <= alarm.end_ms) & (series.times_ms < end)
+    places = np.flatnonzero(is_within & scores.is_flagged)
+    if not len(places):
+        return alarm
+    peak = int(places[np.argmax(scores.score[places])])
+    last = int(series.times_ms[places[-1]])
+    return replace(alarm, end_ms=last, peak_ms=int(series.times_ms[peak]), score=float(scores.score[peak]))
 
 
 def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, int, int]:
@@ -171,14 +192,13 @@ def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = 
     nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
     subject = _text(finding.get("subject"))
     is_user = not nodes and not job and reader.query(USER, user=subject).num_rows > 0
-    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
-    named = f"machine{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:MOST_NAMED])}{more}"
-    of = named if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
+    machines = f"machine{'s' if len(nodes) > 1 else ''} {named(nodes)}"
+    of = machines if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
     found = _jobs(reader, window, cluster, nodes, None if nodes else job, subject if is_user else None)
     if found or not nodes:
         return _ran(of, window, found)
     everywhere = _jobs(reader, window, cluster, [], job, None)
-    note = f"none is known to have been on {named} then"
+    note = f"none is known to have been on {machines} then"
     return _ran(f"job {job}" if job else _cluster(cluster), window, everywhere, note)
 
 
@@ -204,7 +224,7 @@ def _jobs(
     job: str | None,
     user: str | None,
 ) -> list[dict[str, Any]]:
-    since, until = ((at - EPOCH).total_seconds() for at in window)
+    since, until = ((edge - EPOCH).total_seconds() for edge in window)
     names = json.dumps(nodes)
     asked = {"since": since, "until": until, "cluster": cluster, "nodes": names, "job": job, "user": user}
     found: list[dict[str, Any]] = reader.query(RAN, **asked, most=MOST_JOBS).to_pylist()
@@ -237,10 +257,6 @@ def _window(reader: Reader, finding: Mapping[str, Any], cluster: str | None) -> 
 
 def _known(values: Floats) -> tuple[Maybe, ...]:
     return tuple(value if np.isfinite(value) else None for value in values.tolist())
-
-
-def _at(moment_ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=moment_ms)
 
 
 def _text(value: object) -> str | None:

@@ -10,14 +10,16 @@ import numpy as np
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.saturation import Saturation
-from gpulake.detect.series import Scores
+from gpulake.detect.series import Floats, Scores
 from gpulake.detect.tabled import grouped, series_of
-from gpulake.detect.telling import at, moment
+from gpulake.detect.telling import at, flagged, is_over, moment
 from gpulake.detect.watches import Read, Watched
 
 METRIC = "memory_used_ratio"
 LEAST_RATIO = 0.5  # below it, nobody need be told yet
 FULL = Saturation()
+LEAST_HELD = 0.9  # of what was used: a leak that ended gave its memory back
+FULL_RATIO = 0.97
 # Only what ever was half full, and grew, is read; the longer it was watched, the wider are its points.
 POINTS = """
 WITH samples AS ({samples}),
@@ -60,23 +62,38 @@ def filling(read: Read, samples: str, subject: str | None) -> Iterator[Watched]:
 
 def told_full(watched: Watched, scores: Scores, alarm: Alarm, kind: str, what: str, remedy: str) -> Finding | None:
     series = watched.series
-    here = int(np.searchsorted(series.times_ms, alarm.end_ms))
+    places = np.flatnonzero(flagged(series, scores, alarm))
+    # The last points of an alarm may be those at which it gave its memory back.
+    here = int(places[np.argmax(series.values[places, 0])])
+    peak_ms = int(series.times_ms[here])
     used = float(series.values[here, 0])
     recent = slice(max(0, here - FULL.trend_points + 1), here + 1)
     slope = float(np.polyfit(series.times_ms[recent] - series.times_ms[here], series.values[recent, 0], 1)[0])
-    if used < LEAST_RATIO or slope <= 0:
+    after = series.values[here + 1 : here + 1 + FULL.trend_points, 0]
+    if used < LEAST_RATIO or slope <= 0 or _is_held(used, after):
         return None
-    full = at(alarm.end_ms) + timedelta(milliseconds=(1.0 - used) / slope)
+    full = at(peak_ms) + timedelta(milliseconds=(1.0 - used) / slope)
+    pace = f"is {used:.0%} full, and will be full at {full:%Y-%m-%d %H:%M} UTC"
+    if is_over(series, alarm):
+        pace = f"was {used:.0%} full at {moment(peak_ms)}; it would have been full at {full:%Y-%m-%d %H:%M} UTC"
     return Finding(
         kind=kind,
         subject=series.subject,
-        headline=f"{what} of {series.subject} is {used:.0%} full, and will be full at {full:%Y-%m-%d %H:%M} UTC",
+        headline=f"{what} of {series.subject} {pace}",
         detail=(
-            f"it has grown in a straight line since before {moment(alarm.begin_ms)}: "
-            f"{scores.expected[here, 0]:.0%} was foretold for {moment(alarm.end_ms)}"
+            f"it grew in a straight line since before {moment(alarm.begin_ms)}: "
+            f"{scores.expected[here, 0]:.0%} was foretold for {moment(peak_ms)}"
         ),
         value=used,
         unit="ratio",
         severity="warning",
         remedy=remedy,
+    )
+
+
+def _is_held(used: float, after: Floats) -> bool:
+    """Whether it stopped growing and stayed as it was: what was loaded is there, and nothing leaks."""
+    enough = FULL.trend_points // 2
+    return (
+        len(after) >= enough and float(np.nanmin(after)) >= LEAST_HELD * used and float(np.nanmax(after)) < FULL_RATIO
     )

@@ -12,11 +12,10 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.straggler import FEWEST_PEERS
 from gpulake.detect.series import Scores, Series
 from gpulake.detect.tabled import grouped, numbers, whole
-from gpulake.detect.telling import flagged
+from gpulake.detect.telling import flagged, named
 from gpulake.detect.watches import Read, Watched
 
 SAMPLES = "silver_gpu_samples"
-MOST_NAMED = 3
 # GPUs that rest are not held against GPUs that work. Only nodes are read of which, in some hour, one GPU was apart from
 # the middle of the others by so much; the longer a node was watched, the wider are its points.
 BESIDE = """
@@ -94,9 +93,8 @@ class Apart:
     seconds: float
 
     def named(self, node: str) -> str:
-        names = ", ".join(self.gpus[:MOST_NAMED])
-        more = f" and {len(self.gpus) - MOST_NAMED} more" if len(self.gpus) > MOST_NAMED else ""
-        return f"{node} GPU {names}{more}" if names[:1].isdigit() else f"{node} {names}{more}"
+        names = named(self.gpus)
+        return f"{node} GPU {names}" if names[:1].isdigit() else f"{node} {names}"
 
 
 def apart(watched: Watched, scores: Scores, alarm: Alarm) -> Apart:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, usual_gap
 from gpulake.detect.series import Bools, Scores, Series
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+JOINED_MS = 6 * 3_600_000
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,30 @@ def flagged(series: Series, scores: Scores, alarm: Alarm) -> Bools:
     return np.asarray(scores.is_flagged & is_within)
 
 
+def named(names: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
 def at(moment_ms: int) -> datetime:
     return EPOCH + timedelta(milliseconds=moment_ms)
+
+
+def when(series: Series, alarm: Alarm) -> str:
+    """Since when; up to when as well, once the series has gone on without it for longer than an alarm may pause."""
+    if is_over(series, alarm):
+        return f"from {moment(alarm.begin_ms)} to {moment(alarm.end_ms + series.interval_ms)}"
+    return f"since {moment(alarm.begin_ms)}"
+
+
+def is_over(series: Series, alarm: Alarm) -> bool:
+    return len(series) - 1 - int(np.searchsorted(series.times_ms, alarm.end_ms)) > gap_of(series)
+
+
+def gap_of(series: Series) -> int:
+    """As many points as an alarm may pause: as usual, but of hours six and of days one."""
+    return min(usual_gap(series.interval_ms), max(1, JOINED_MS // series.interval_ms))
 
 
 def moment(moment_ms: int) -> str:

@@ -9,12 +9,11 @@ from datetime import datetime
 from typing import Any
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm, alarms_of, usual_gap
-from gpulake.detect.series import Scores, Series
-from gpulake.detect.telling import EPOCH, at
+from gpulake.detect.alarms import Alarm, alarms_of
+from gpulake.detect.series import Scores
+from gpulake.detect.telling import EPOCH, at, gap_of
 from gpulake.detect.watches import WATCHES, Read, Watch, Watched
 
-JOINED_MS = 6 * 3_600_000
 SEVERITIES = ("critical", "warning", "info")
 ANY_ROW = 'SELECT 1 FROM "{}" LIMIT 1'
 TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'"
@@ -109,11 +108,6 @@ def _begin(finding: Finding) -> datetime:
 
 def _end(finding: Finding) -> datetime:
     return finding.ended_at or _begin(finding)
-
-
-def gap_of(series: Series) -> int:
-    """As many points as an alarm may pause: as usual, but of hours six and of days one."""
-    return min(usual_gap(series.interval_ms), max(1, JOINED_MS // series.interval_ms))
 
 
 def _complete(name: str, told: Finding, watched: Watched, alarm: Alarm) -> Finding:

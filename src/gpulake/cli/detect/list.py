@@ -10,6 +10,9 @@ import click
 from gpulake.cli._options import json_option, lake_option, settings
 from gpulake.cli._times import Moment
 
+LEAST_COLUMNS = 120  # that a table of findings needs to be read
+MOST_ROWS = 4  # of a headline, where there are fewer
+
 
 @click.command()
 @click.option("--kind", help="Only findings of this kind.")
@@ -32,6 +35,7 @@ def command(
     Example:  gpulake detect list --severity critical --since 2026-01-31
     """
     from gpulake.cli._output import print_json, print_table
+    from gpulake.cli._screen import screen, wrapped
     from gpulake.core.words import label
     from gpulake.flow.detecting import read_findings
     from gpulake.lake import Lake
@@ -55,4 +59,9 @@ def command(
         )
         for one in found
     ]
+    columns = screen().columns
+    if columns < LEAST_COLUMNS:
+        for name, began, severe, what, _, headline in rows:
+            click.echo("\n  ".join([f"{name}  {began}  {severe}", what, *wrapped(headline, columns - 2, MOST_ROWS)]))
+        return
     print_table(("finding", "began (UTC)", "severity", "kind", "watch", "what was found"), rows)

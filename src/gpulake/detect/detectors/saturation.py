@@ -10,9 +10,10 @@ import numpy as np
 from gpulake.detect.calibration import judged
 from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
-from gpulake.detect.series import Floats, Scores, Series, silent
+from gpulake.detect.series import Bools, Floats, Scores, Series, silent
 
 LEAST_FIT = 0.8  # of the variance that a straight line must explain
+LEAST_PACE = 0.5  # of the line's slope, at which both halves of it must rise: what was loaded at once is no trend
 LEAST_ALONG = 0.1  # the variance of the places of two neighbours is a quarter
 RATIO = "_ratio"
 
@@ -49,6 +50,17 @@ class Saturation:
 
 def _trend(values: Floats, points: int) -> tuple[Floats, Floats]:
     """How much a metric grows a point, by a straight line through the last ones (0 where none fits), and that line."""
+    slope, line, is_straight = _line(values, points)
+    half = max(2, points // 2)
+    lately, _, _ = _line(values, half)
+    before = np.vstack([np.zeros((half, values.shape[1])), lately])[: len(values)]
+    is_full = np.arange(len(values))[:, None] >= points - 1
+    is_rising = is_straight & is_full & (np.minimum(lately, before) >= LEAST_PACE * slope)
+    return np.where(is_rising, slope, 0.0), np.where(is_rising, line, np.nan)
+
+
+def _line(values: Floats, points: int) -> tuple[Floats, Floats, Bools]:
+    """Slope and end of a line through the last points, and whether they lie on it."""
     count = len(values)
     place = np.broadcast_to(np.arange(count, dtype=np.float64)[:, None], values.shape)
     # Of the whole series' first value: sums of squares of large numbers that hardly differ would lose their digits.
@@ -67,7 +79,5 @@ def _trend(values: Floats, points: int) -> tuple[Floats, Floats]:
     slope = np.divide(across, along, out=np.zeros_like(across), where=along > LEAST_ALONG)
     with np.errstate(invalid="ignore"):
         is_straight = across**2 >= LEAST_FIT * along * spread
-    is_full = np.arange(count)[:, None] >= points - 1
-    is_rising = is_straight & is_full & (spread > 0)
     line = first + level + slope * (np.arange(count)[:, None] - at)
-    return np.where(is_rising, slope, 0.0), np.where(is_rising, line, np.nan)
+    return slope, line, is_straight & (spread > 0)

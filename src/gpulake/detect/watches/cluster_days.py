@@ -44,13 +44,13 @@ class ClusterDays:
         seen = peak(watched.series, scores, alarm)
         cluster = watched.series.subject
         # Wherever the cluster is, its noon is about as far from its midnight; no place is twelve hours off its own day.
-        day = f"{at(alarm.peak_ms + NOON_MS):%A, %Y-%m-%d}"
+        day = at(alarm.peak_ms + NOON_MS)
         return Finding(
             kind="unusual_utilisation",
             subject=cluster,
             headline=(
-                f"on {day} GPUs of {cluster} were {seen.value:.1%} busy, "
-                f"far {seen.side} the {seen.expected:.1%} of other days of its name"
+                f"on {day:%A, %Y-%m-%d} GPUs of {cluster} were {seen.value:.1%} busy, "
+                f"far {seen.side} the {seen.expected:.1%} of other {day:%A}s"
             ),
             detail=f"{count(seen.flagged, 'day')} from {moment(alarm.begin_ms)} on; poorly covered days are left out",
             value=seen.value,

@@ -18,13 +18,12 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.burst import Burst
 from gpulake.detect.series import Detector, Scores, Series
 from gpulake.detect.tabled import HOUR_MS, grouped, numbers, whole
-from gpulake.detect.telling import at, moment
+from gpulake.detect.telling import at, moment, named
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_LOST = 3
 LEAST_SILENT_HOURS = 3
 TIMES_LONGER = 2.5
-MOST_NAMED = 3
 # What is inferred is no sign of life. Silence lasts until the next begin or end that was recorded.
 # All of it is worked out only for machines that once lost enough and then began nothing for long enough.
 DEATHS = """
@@ -119,18 +118,28 @@ class DeadMachines:
         )
         dead = [series.metrics[place] for place in np.flatnonzero(silent > 0).tolist()]
         hours = float(silent.max())
-        more = f" and {len(dead) - MOST_NAMED} more" if len(dead) > MOST_NAMED else ""
-        names = ", ".join(dead[:MOST_NAMED]) + more
-        who = f"machine {names}" if len(dead) == 1 else f"{len(dead)} machines ({names})"
+        names = named(dead)
+        if len(dead) == 1:
+            who, it, most, hint = (
+                f"machine {names}",
+                "it",
+                "",
+                "look at its power, network and cooling; drain it until it is",
+            )
+        else:
+            who, it, most = f"{len(dead)} machines ({names})", "they", "up to "
+            hint = "look at the power, switch and cooling that they share; drain them until they are"
         return Finding(
             kind="dead_machines",
             subject=names,
-            headline=f"{who} lost all they ran at {moment(alarm.begin_ms)} and stood still for {hours:,.0f} hours",
-            detail="everything there failed at one moment, and the silence after it is far longer than their usual one",
+            headline=(
+                f"{who} lost all {it} ran at {moment(alarm.begin_ms)} and stood still for {most}{hours:,.0f} hours"
+            ),
+            detail="everything there failed at one moment, and the silence after it is far longer than usual there",
             value=hours,
             unit="hours",
             severity="critical",
-            remedy="look at the power, switch and cooling that they share; drain them until they are tested",
+            remedy=f"{hint} tested",
             node=dead[0] if len(dead) == 1 else None,
             ended_at=at(alarm.end_ms) + timedelta(hours=hours),
         )

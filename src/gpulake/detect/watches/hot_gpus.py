@@ -10,7 +10,7 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.straggler import Straggler
 from gpulake.detect.peers import SAMPLES, apart, beside_each_other
 from gpulake.detect.series import Detector, Scores
-from gpulake.detect.telling import moment
+from gpulake.detect.telling import when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_CELSIUS = 8.0
@@ -38,7 +38,7 @@ class HotGpus:
             kind="hot_gpu",
             subject=name,
             headline=f"{name} is at {seen.value:.0f} °C, where the GPUs beside it are at {seen.rest:.0f} °C",
-            detail=f"since {moment(alarm.begin_ms)}; only GPUs that work are compared",
+            detail=f"{when(watched.series, alarm)}; only GPUs that work are compared",
             value=seen.value,
             unit="°C",
             severity="warning",

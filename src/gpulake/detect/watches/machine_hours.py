@@ -12,7 +12,7 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.drift import Drift
 from gpulake.detect.series import Detector, Scores
 from gpulake.detect.tabled import HOUR_MS, grouped, series_of
-from gpulake.detect.telling import flagged, moment
+from gpulake.detect.telling import flagged, when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 METRIC = "used_ratio"
@@ -76,7 +76,7 @@ class MachineHours:
             kind="under_used_machine",
             subject=series.subject,
             headline=(
-                f"machine {series.subject} has used {used:.0%} of its held GPUs since {moment(alarm.begin_ms)}, "
+                f"machine {series.subject} used {used:.0%} of its held GPUs {when(series, alarm)}, "
                 f"where {usual:.0%} was usual"
             ),
             detail=f"over {int(is_flagged.sum())} hours in which a quarter of it or more was held and observed",

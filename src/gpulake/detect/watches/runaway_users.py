@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.excess import EVENTS, OUT_OF, Excess
 from gpulake.detect.series import Detector, Scores
 from gpulake.detect.tabled import HOUR_MS, grouped, series_of
-from gpulake.detect.telling import flagged, moment
+from gpulake.detect.telling import at, flagged, moment, when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_JOBS = 20
@@ -73,16 +73,21 @@ class RunawayUsers:
         expected = float(scores.expected[is_flagged, EVENTS].sum())
         if jobs < LEAST_JOBS or jobs < LEAST_TIMES * expected:
             return None
+        # The window looks back on a day, and is flagged for as long; the crowd ended with its last job.
+        last = int(series.times_ms[is_flagged & (series.values[:, EVENTS] > 0)][-1])
+        crowd = replace(alarm, end_ms=last)
+        until = last + series.interval_ms
         return Finding(
             kind="runaway_user",
             subject=series.subject,
             headline=(
-                f"user {series.subject} has submitted {jobs:,.0f} jobs since {moment(alarm.begin_ms)} "
-                f"that hold GPUs and use none, where {expected:,.0f} were usual"
+                f"user {series.subject} submitted {jobs:,.0f} jobs {when(series, crowd)} "
+                f"that held GPUs and used none, instead of the usual {expected:,.0f}"
             ),
-            detail=f"{jobs / every:.0%} of all jobs with empty GPUs until {moment(alarm.end_ms + series.interval_ms)}",
+            detail=f"{jobs / every:.0%} of all jobs with empty GPUs until {moment(until)}",
             value=jobs,
             unit="jobs",
             severity="warning",
             remedy="ask the user whether a loop submits them, and stop it",
+            ended_at=at(until),
         )

@@ -10,7 +10,7 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.straggler import Straggler
 from gpulake.detect.peers import SAMPLES, apart, beside_each_other
 from gpulake.detect.series import Detector, Scores
-from gpulake.detect.telling import moment
+from gpulake.detect.telling import when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_SECONDS = 60.0
@@ -41,7 +41,7 @@ class SlowGpus:
                 f"{name} runs at {seen.value / MEGAHERTZ:,.0f} MHz, "
                 f"where the GPUs beside it run at {seen.rest / MEGAHERTZ:,.0f} MHz"
             ),
-            detail=f"since {moment(alarm.begin_ms)}, while it worked; a gang waits for its slowest GPU",
+            detail=f"{when(watched.series, alarm)}, while it worked; a gang waits for its slowest GPU",
             value=seen.value,
             unit="Hz",
             severity="warning",

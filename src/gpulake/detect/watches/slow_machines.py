@@ -17,7 +17,7 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.drift import Drift
 from gpulake.detect.series import Detector, Scores, usual_interval_ms
 from gpulake.detect.tabled import grouped, series_of, whole
-from gpulake.detect.telling import flagged, moment
+from gpulake.detect.telling import flagged, when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_TIMES = 1.4
@@ -108,8 +108,7 @@ class SlowMachines:
             kind="slow_machine",
             subject=series.subject,
             headline=(
-                f"runs on machine {series.subject} take {times:.1f} times as long as usual since about "
-                f"{moment(alarm.begin_ms)}"
+                f"runs on machine {series.subject} took about {times:.1f} times as long as usual {when(series, alarm)}"
             ),
             detail=f"{len(slow)} runs held against others of the same groups, elsewhere and before",
             value=times,

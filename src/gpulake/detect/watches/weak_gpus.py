@@ -10,7 +10,7 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.straggler import Straggler
 from gpulake.detect.peers import SAMPLES, apart, beside_each_other
 from gpulake.detect.series import Detector, Scores
-from gpulake.detect.telling import moment
+from gpulake.detect.telling import when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_SECONDS = 120.0
@@ -37,7 +37,7 @@ class WeakGpus:
             kind="weak_gpu",
             subject=name,
             headline=f"{name} draws {seen.value:.0f} W, where the GPUs beside it draw {seen.rest:.0f} W",
-            detail=f"since {moment(alarm.begin_ms)}, while it counts as busy as they do",
+            detail=f"{when(watched.series, alarm)}, while it counts as busy as they do",
             value=seen.value,
             unit="W",
             severity="warning",
