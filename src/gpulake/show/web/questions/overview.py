@@ -53,7 +53,7 @@ tiles AS (
         '/rows/efficiency_of_jobs', 'by=lost'
     FROM ledger
     UNION ALL
-    SELECT 7, 'no sensor', unobserved / nullif(held, 0), 'unobserved_ratio',
+    SELECT 7, 'unobserved', unobserved / nullif(held, 0), 'unobserved_ratio',
         format('of what was held: {{:,.0f}} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
         'by=unobserved'
     FROM ledger
