@@ -35,7 +35,11 @@ def heading(column: str) -> str:
     for suffix in ("_seconds", "_bytes", "_at", "_ratio", "_id", *UNITS):
         words = words.removesuffix(suffix)
     unit = next((unit.strip() for suffix, unit in UNITS.items() if column.endswith(suffix)), "")
-    text = " ".join(WORDS.get(word, word) for word in words.replace("under_used", "under-used").split("_") if word)
+    text = " ".join(
+        WORDS.get(word, word)
+        for word in words.replace("under_used", "under-used").replace("gpu_hours", "GPU-hours").split("_")
+        if word
+    )
     text = text[:1].upper() + text[1:] or column
     return f"{text} ({unit})" if unit else text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 LEAST_DATES = 4  # fewer are names, and not a line of time
 MOST_EMPTY = 3  # times as long as what is shown: then most of a line of time would be empty
-MOST_NAMES = 8
+MOST_NAMES = 5
 
 
 def time_axis(times: Sequence[object]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from gpulake.core.words import label
 from gpulake.show.plots import BLUE, ORANGE, RED, Figure, Row
 from gpulake.show.web.figures.axes import time_axis
 from gpulake.show.web.figures.queue import colour_scale, figure
@@ -15,6 +16,7 @@ from gpulake.show.web.questions.machines import DOWN, UNOBSERVED
 
 # Neither is on the way from blue over grey to yellow, for colour-blind readers either.
 STATES = {DOWN: ("down for half of it and more", "#a3123f"), UNOBSERVED: ("held, and unobserved", "#cfc4e0")}
+MOST_LABEL = 16  # letters of a name beside the map; the whole of it is told on hovering
 MOST_NAMES = 40  # of machines beside the map; beyond that their types alone
 ENOUGH, LEAST_BRIGHTEST = 0.99, 0.1
 TALLEST, ROW, LEAST = 830, 24, 150  # in pixels: of the map, of one of its rows, and of what is around them
@@ -82,7 +84,8 @@ def _groups(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
 
 def _ticks(rows: Sequence[Row], names: list[str]) -> Figure:
     if len(rows) <= MOST_NAMES:
-        return {"tickfont": {"size": 10}}
+        texts = [html.escape(label(row["machine_id"], MOST_LABEL)) for row in rows]
+        return {"tickmode": "array", "tickvals": names, "ticktext": texts, "tickfont": {"size": 10}}
     groups = _groups(rows)
     values = [names[(first + end) // 2] for _, first, end in groups]
     texts = [f"{html.escape(kind)} ({end - first:,})" for kind, first, end in groups]

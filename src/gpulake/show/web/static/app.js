@@ -4,6 +4,10 @@
 const config = {responsive: true, displayModeBar: false};
 const seen = new Map();
 const tags = new Map();
+// A plot fills its panel, which grows with the one beside it.
+const sizes = new ResizeObserver((changes) => {
+  for (const {target: place} of changes) if (place.isConnected && place.data) window.Plotly.Plots.resize(place);
+});
 
 // On a dark page dark colours are lighter, and pale ones darker.
 const AT_NIGHT = {
@@ -37,7 +41,10 @@ function draw(section) {
     place.style.height = `${figure.layout.height}px`;
     delete figure.layout.height;
   }
+  // Names of days need room.
+  if (figure.layout.xaxis?.nticks && place.clientWidth < 480) figure.layout.xaxis.nticks = 3;
   window.Plotly.newPlot(place, figure.data, figure.layout, config);
+  sizes.observe(place);
   const leadsTo = place.dataset.leadsTo;
   if (!leadsTo) return;
   place.classList.add("leads");
