@@ -66,7 +66,7 @@ tiles AS (
         '/jobs', 'status=failed'
     FROM ended
     UNION ALL
-    SELECT 10, 'open incidents', incidents, 'count', format('{{:d}} of them critical', critical),
+    SELECT 10, 'unresolved incidents', incidents, 'count', format('{{:d}} of them critical', critical),
         CASE WHEN incidents > 0 THEN 'bad' ELSE 'good' END, '/incidents', ''
     FROM opened
 )
