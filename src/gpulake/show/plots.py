@@ -20,7 +20,8 @@ BUCKET_COLOURS = {
     "idle": ORANGE,
     "lost": RED,
     "unobserved": "#b7a9c9",
-    "unallocated": "#dde2e8",
+    # What nobody held is most of a plot: it is the same grey on a light page and on a dark one.
+    "unallocated": "rgba(128,140,155,.22)",
     "down": "#7a828c",
 }
 # Legible on a light page and on a dark one.

@@ -113,10 +113,10 @@ def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incide
             "under-used": sums["under_used"] / held,
             "idle": sums["idle"] / held,
             "lost": sums["lost"] / held,
-            "no sensor": sums["unobserved"] / held,
+            "unobserved": sums["unobserved"] / held,
             "jobs ended": len(own),
             "failed": own.count("failed") / len(own),
-            "open incidents": len(incidents),
+            "unresolved incidents": len(incidents),
         }
     )
 

@@ -24,6 +24,9 @@ UNITS = {
     "_watts": " W",
     "_kwh": " kWh",
 }
+# Words that are written in letters of their own.
+WORDS = {"gpu": "GPU", "gpus": "GPUs", "cpu": "CPU", "cpus": "CPUs", "id": "ID", "kwh": "kWh", "xid": "Xid"}
+LEAST_HOURS = 0.01
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -32,7 +35,12 @@ def heading(column: str) -> str:
     for suffix in ("_seconds", "_bytes", "_at", "_ratio", "_id", *UNITS):
         words = words.removesuffix(suffix)
     unit = next((unit.strip() for suffix, unit in UNITS.items() if column.endswith(suffix)), "")
-    text = words.replace("_", " ").strip() or column
+    text = " ".join(
+        WORDS.get(word, word)
+        for word in words.replace("under_used", "under-used").replace("gpu_hours", "GPU-hours").split("_")
+        if word
+    )
+    text = text[:1].upper() + text[1:] or column
     return f"{text} ({unit})" if unit else text
 
 
@@ -48,7 +56,7 @@ def cell(column: str, value: Any) -> str:
         return value.isoformat()
     if isinstance(value, int | float):
         return number(column, value)
-    return str(value)
+    return str(value).replace("_", "-") if column == "bucket" else str(value)
 
 
 def number(column: str, value: float) -> str:
@@ -60,9 +68,16 @@ def number(column: str, value: float) -> str:
         return duration(value)
     if column.endswith("_bytes"):
         return size(value)
-    if isinstance(value, int) or column == "count":
+    if isinstance(value, int) or column == "count" or abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}" if abs(value) < 1 else f"{value:,.1f}"
+    return _small(column, value) if abs(value) < 1 else f"{value:,.1f}"
+
+
+def _small(column: str, value: float) -> str:
+    """Hundredths of an hour are as much as anybody reads."""
+    if not column.endswith("_hours") or value == 0:
+        return f"{value:,.3g}"
+    return f"{value:.2f}" if abs(value) >= LEAST_HOURS else f"< {LEAST_HOURS}"
 
 
 def duration(seconds: float) -> str:

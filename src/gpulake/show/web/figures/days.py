@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
+from gpulake.show.web.figures.axes import time_axis
 
 
 def utilisation(rows: Sequence[Row]) -> Figure:
-    return plots.utilisation(rows, rows)
+    figure = plots.utilisation(rows, rows)
+    figure["layout"]["xaxis"].update(time_axis([row["dt"] for row in rows]))
+    return figure

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
+from gpulake.show.web.figures.axes import time_axis
+from gpulake.show.web.figures.jobs import told
 
 SEVERITY_COLOURS = {"critical": plots.RED, "warning": plots.ORANGE, "info": "#56B4E9"}
 MOST_DAYS_AS_NAMES = 8
@@ -21,8 +23,7 @@ def incidents_by_day(days: Sequence[Row]) -> Figure:
     figure["layout"]["yaxis"]["dtick"] = 1 if max(day["incidents"] for day in days) < MOST_DAYS_AS_NAMES else None
     is_short = len(days) < MOST_DAYS_AS_NAMES
     figure["layout"]["bargap"] = 0.7 if is_short else 0.2
-    # A day or two are days, and not a time of day.
-    figure["layout"]["xaxis"]["type"] = "category" if is_short else "date"
+    figure["layout"]["xaxis"].update(time_axis(dates))
     return figure
 
 
@@ -56,14 +57,10 @@ def anomalous_days(days: Sequence[Row]) -> Figure:
     ]
     figure = _figure([trace for trace in traces if trace["x"]], "share of observed time")
     figure["layout"]["yaxis"]["tickformat"] = ".0%"
+    figure["layout"]["xaxis"].update(time_axis([row["day"] for row in rows]))
     if not any(row["gpu_util_ratio"] is not None for row in rows):
-        words = {
-            "text": "no utilisation was observed on these days",
-            "showarrow": False,
-            "xref": "paper",
-            "yref": "paper",
-        }
-        figure["layout"]["annotations"] = [{**words, "x": 0.5, "y": 0.5}]
+        figure["layout"]["annotations"] = [told("no utilisation was observed on these days")]
+        figure["layout"]["yaxis"]["range"] = [0, 1]
     return figure
 
 
@@ -86,7 +83,7 @@ def _figure(traces: list[Figure], y_title: str) -> Figure:
     layout = {
         "barmode": "stack",
         "margin": {"l": 50, "r": 15, "t": 10, "b": 35},
-        "legend": {"orientation": "h", "y": 1.14},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "xaxis": {"gridcolor": plots.GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
         **plots.LAYOUT,

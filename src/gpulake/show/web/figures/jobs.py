@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED
+from gpulake.show.web.figures.axes import time_axis
 
 Row = dict[str, Any]
 Figure = dict[str, Any]
 MOST_LANES = 150
+TALLEST, LANE, AROUND = 600, 30, 90  # in pixels
 COLOURS = {
     "succeeded": GREEN,
     "failed": RED,
@@ -33,12 +35,17 @@ RESOURCES = (
 def layout(**changes: Any) -> Figure:
     return {
         "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "xaxis": {},
         "yaxis": {"gridcolor": GRID, "rangemode": "tozero"},
         **LAYOUT,
         **changes,
     }
+
+
+def told(words: str) -> Figure:
+    """In the middle of a plot that has nothing else to show."""
+    return {"text": words, "showarrow": False, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5}
 
 
 def by_status(rows: Sequence[Row]) -> Figure:
@@ -59,9 +66,7 @@ def by_status(rows: Sequence[Row]) -> Figure:
     ]
     own = layout(barmode="stack", bargap=0.15)
     own["yaxis"]["title"] = {"text": "jobs submitted"}
-    # Few days are days, and not a time of day; nor are clusters of several years drawn with the years between them.
-    span = (date.fromisoformat(days[-1]) - date.fromisoformat(days[0])).days
-    own["xaxis"] = {"type": "category" if len(days) < 8 or span > 3 * len(days) else "date"}
+    own["xaxis"] = time_axis(days)
     return {"data": bars, "layout": own}
 
 
@@ -92,7 +97,7 @@ def attempts(rows: Sequence[Row]) -> Figure:
         )
     names = [_name(row) for row in drawn]
     is_named = len(drawn) <= 24
-    own_layout = layout(barmode="overlay", bargap=0.25)
+    own_layout = layout(barmode="overlay", bargap=0.25, height=min(AROUND + LANE * max(len(drawn), 2), TALLEST))
     own_layout["xaxis"] = {"type": "date", "gridcolor": GRID}
     own_layout["yaxis"] = {
         "type": "category",
@@ -131,6 +136,9 @@ def resources(rows: Sequence[Row]) -> Figure:
     own_layout["shapes"] = [
         {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"color": GREY, "dash": "dot"}}
     ]
+    if not bars:
+        own_layout["yaxis"]["range"] = [0, 1.1]
+        own_layout["annotations"] = [told("no sensor saw what it used of it")]
     return {"data": bars, "layout": own_layout}
 
 

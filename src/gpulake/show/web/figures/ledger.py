@@ -8,11 +8,10 @@ from typing import Any
 
 from gpulake.core.words import count, label
 from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, GRID, LAYOUT, Figure, Row
+from gpulake.show.web.figures.axes import time_axis
 
 MOST_HOLDERS = 15
 MOST_LABEL = 28
-# What nobody held is most of the area: on a dark page it would outshine the rest.
-FILLS = {**BUCKET_COLOURS, "unallocated": "rgba(128,140,155,.22)"}
 
 
 def area(rows: Sequence[Row]) -> Figure:
@@ -30,9 +29,9 @@ def area(rows: Sequence[Row]) -> Figure:
             "x": x,
             "y": [row[bucket] for row in rows],
             "customdata": days,
-            "line": {"width": 0, "color": FILLS[bucket], "shape": "hv" if is_hourly else "linear"},
-            "fillcolor": FILLS[bucket],
-            "marker": {"color": FILLS[bucket]},
+            "line": {"width": 0, "color": BUCKET_COLOURS[bucket], "shape": "hv" if is_hourly else "linear"},
+            "fillcolor": BUCKET_COLOURS[bucket],
+            "marker": {"color": BUCKET_COLOURS[bucket]},
             "hovertemplate": "%{y:,.0f}",
         }
         for bucket in shown
@@ -41,6 +40,7 @@ def area(rows: Sequence[Row]) -> Figure:
         traces.append(_capacity(rows, x, days))
     figure = _figure(traces, "GPU-hours " + ("an hour" if is_hourly else "a day"))
     figure["layout"]["hovermode"] = "x unified"
+    figure["layout"]["xaxis"].update(time_axis(x))
     figure["layout"]["xaxis"]["hoverformat"] = "%a %Y-%m-%d %H:%M" if is_hourly else "%a %Y-%m-%d"
     return figure
 

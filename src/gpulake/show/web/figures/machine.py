@@ -10,7 +10,7 @@ from typing import Any
 
 from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, ORANGE, RED, Figure, Row
 from gpulake.show.web.cells import duration
-from gpulake.show.web.figures.machines import LEAST_DATES
+from gpulake.show.web.figures.axes import time_axis
 from gpulake.show.web.figures.queue import COLOURS, figure
 
 SERIES = (
@@ -22,7 +22,8 @@ SERIES = (
 # What an attempt counts as, in the order of the legend.
 HELD_COLOURS = {"used": BLUE, "idle": ORANGE, "lost": RED, "unobserved": BUCKET_COLOURS["unobserved"]}
 MOST_STEPS = 3  # from one point to the next of a line
-LEAST_LANES = 6  # so that few attempts are no wall
+LEAST_LANES = 4  # so that few attempts are no wall
+TALLEST, LANE, AROUND = 480, 22, 100  # in pixels
 
 
 def ledger(rows: Sequence[Row]) -> Figure:
@@ -32,11 +33,8 @@ def ledger(rows: Sequence[Row]) -> Figure:
         values = [round(row[bucket], 3) for row in rows]
         marker = {"color": colour, "line": {"width": 0}}
         traces.append({"type": "bar", "name": bucket.replace("_", "-"), "x": begins, "y": values, "marker": marker})
-    x = {"type": "category" if len(rows) < LEAST_DATES else "date"}
     y = {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}
-    found = figure(traces, x, y, barmode="stack", bargap=0, hovermode="x unified")
-    found["layout"]["legend"]["traceorder"] = "normal"
-    return found
+    return figure(traces, time_axis(begins), y, barmode="stack", bargap=0, hovermode="x unified")
 
 
 def use(rows: Sequence[Row]) -> Figure:
@@ -126,7 +124,8 @@ def timeline(rows: Sequence[Row]) -> Figure:
         )
     deep = max(max(lanes, default=0) + 1, LEAST_LANES)
     lanes_axis = {"range": [deep - 0.5, -0.5], "showticklabels": False, "showgrid": False, "zeroline": False}
-    return figure(traces, {"type": "date"}, lanes_axis, barmode="overlay", hovermode="closest")
+    height = min(AROUND + LANE * deep, TALLEST)
+    return figure(traces, {"type": "date"}, lanes_axis, barmode="overlay", hovermode="closest", height=height)
 
 
 def packed(spans: Sequence[tuple[datetime, datetime]]) -> list[int]:

@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from gpulake.core.words import label
 from gpulake.show.plots import BLUE, ORANGE, RED, Figure, Row
+from gpulake.show.web.figures.axes import time_axis
 from gpulake.show.web.figures.queue import colour_scale, figure
 from gpulake.show.web.questions.machines import DOWN, UNOBSERVED
 
 # Neither is on the way from blue over grey to yellow, for colour-blind readers either.
-STATES = {DOWN: ("down for half of it and more", "#a3123f"), UNOBSERVED: ("held, and no sensor", "#cfc4e0")}
+STATES = {DOWN: ("down for half of it and more", "#a3123f"), UNOBSERVED: ("held, and unobserved", "#cfc4e0")}
+MOST_LABEL = 16  # letters of a name beside the map; the whole of it is told on hovering
 MOST_NAMES = 40  # of machines beside the map; beyond that their types alone
 ENOUGH, LEAST_BRIGHTEST = 0.99, 0.1
-LEAST_DATES = 4  # fewer columns are names, and not a line of time
+TALLEST, ROW, LEAST = 830, 24, 150  # in pixels: of the map, of one of its rows, and of what is around them
 
 
 def heat(rows: Sequence[Row]) -> Figure:
@@ -45,9 +48,9 @@ def heat(rows: Sequence[Row]) -> Figure:
             flat = {"colorscale": [[0, colour], [1, colour]], "showscale": False, "showlegend": True}
             hover = f"%{{y}}<br>%{{x}}: {words}<extra></extra>"
             traces.append({**common, **flat, "name": words, "z": marks, "hovertemplate": hover})
-    x = {"type": "date" if len(begins) >= LEAST_DATES else "category", "showgrid": False}
+    x = {**time_axis(begins), "showgrid": False}
     y = {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True, **_ticks(rows, names)}
-    return figure(traces, x, y, shapes=_edges(rows))
+    return figure(traces, x, y, shapes=_edges(rows), height=min(LEAST + ROW * len(rows), TALLEST))
 
 
 def _brightest(shares: list[list[Any]]) -> float:
@@ -81,7 +84,8 @@ def _groups(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
 
 def _ticks(rows: Sequence[Row], names: list[str]) -> Figure:
     if len(rows) <= MOST_NAMES:
-        return {"tickfont": {"size": 10}}
+        texts = [html.escape(label(row["machine_id"], MOST_LABEL)) for row in rows]
+        return {"tickmode": "array", "tickvals": names, "ticktext": texts, "tickfont": {"size": 10}}
     groups = _groups(rows)
     values = [names[(first + end) // 2] for _, first, end in groups]
     texts = [f"{html.escape(kind)} ({end - first:,})" for kind, first, end in groups]
@@ -128,5 +132,4 @@ def energy(rows: Sequence[Row]) -> Figure:
         {"type": "bar", "name": name, "x": days, "y": [round(one, 2) for one in values], "marker": {"color": colour}}
         for name, values, colour in parts
     ]
-    x = {"type": "category" if len(days) < LEAST_DATES else "date"}
-    return figure(traces, x, {"title": {"text": "kWh"}}, barmode="stack", bargap=0.15)
+    return figure(traces, time_axis(days), {"title": {"text": "kWh"}}, barmode="stack", bargap=0.15)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
+from gpulake.show.web.figures.axes import time_axis
 
 COLOURS = (plots.BLUE, plots.ORANGE, plots.GREEN, "#CC79A7", "#56B4E9", plots.RED, "#F0E442", plots.GREY)
 
@@ -18,7 +19,7 @@ def coverage(days: Sequence[Row]) -> Figure:
     for number, cluster in enumerate(clusters):
         own = [day for day in days if str(day["cluster_id"]) == cluster]
         colour = COLOURS[number % len(COLOURS)]
-        fills = ["rgba(255,255,255,.9)" if day["is_poorly_covered"] else colour for day in own]
+        fills = ["white" if day["is_poorly_covered"] else colour for day in own]
         traces.append(
             {
                 "type": "scatter",
@@ -34,6 +35,7 @@ def coverage(days: Sequence[Row]) -> Figure:
     figure = _figure(traces, "share of capacity observed")
     figure["layout"]["yaxis"]["tickformat"] = ".0%"
     figure["layout"]["showlegend"] = True
+    figure["layout"]["xaxis"].update(time_axis([day["day"] for day in days]))
     return figure
 
 
@@ -66,7 +68,7 @@ def _figure(traces: list[Figure], y_title: str) -> Figure:
     layout = {
         "barmode": "stack",
         "margin": {"l": 55, "r": 15, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "y": 1.14},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
         "xaxis": {"gridcolor": plots.GRID},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
         **plots.LAYOUT,

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED, Figure, Row
 from gpulake.show.web.cells import duration
+from gpulake.show.web.figures.axes import time_axis
 
 # Told apart by colour-blind readers, and by their order.
 COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#B8A200", GREY)
@@ -31,7 +32,7 @@ def colour_scale(colours: Sequence[str] = CIVIDIS) -> list[list[Any]]:
 
 def figure(traces: list[Figure], x: Figure, y: Figure, **layout: Any) -> Figure:
     margin = {"l": 60, "r": 15, "t": 10, "b": 40}
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
     axes = {"xaxis": {"gridcolor": GRID, **x}, "yaxis": {"gridcolor": GRID, **y}}
     return {"data": traces, "layout": {"margin": margin, "legend": legend, **axes, **LAYOUT, **layout}}
 
@@ -113,7 +114,7 @@ def demand(rows: Sequence[Row]) -> Figure:
     requested = {"type": "scatter", "mode": "lines", "name": "GPUs newly asked for", "x": begins, "line": line}
     traces.append({**requested, "y": _rounded(rows, "requested_gpus"), "visible": "legendonly"})
     return figure(
-        traces, {"type": "date"}, {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}, hovermode="x unified"
+        traces, time_axis(begins), {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}, hovermode="x unified"
     )
 
 

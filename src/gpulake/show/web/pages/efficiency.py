@@ -26,12 +26,13 @@ SPREAD = Panel(
     empty=NOTHING,
 )
 CAUSES = Panel(name="causes", title="Waste by cause", question="waste_by_cause", empty="Nothing was wasted.")
-TYPES = Panel(name="types", title="By type of GPU", question="efficiency_by_gpu_type", empty=NOTHING)
+TYPES = Panel(name="types", title="By GPU type", question="efficiency_by_gpu_type", empty=NOTHING)
 WORKLOADS = Panel(name="workloads", title="By workload", question="efficiency_by_workload", empty=NOTHING)
 
 EFFICIENCY = Page(
     name="efficiency",
     title="Efficiency",
+    lead="Who held GPUs, what became of the GPU-hours, and which jobs and habits waste most of them.",
     place=20,
     panels=(
         Panel(
@@ -81,6 +82,7 @@ def _holder(name: str, about: str, *panels: Panel) -> Page:
         options=(Option(name, about, is_needed=True),),
         is_listed=False,
         parent="efficiency",
+        lead=f"What this {name} held, what became of it, and what would save most.",
         panels=(
             Panel(name="card", title="Report card", question="report_card", show="tiles", is_wide=True, empty=NOTHING),
             Panel(

@@ -87,6 +87,7 @@ PAGES = (
         options=(INCIDENT,),
         is_listed=False,
         parent="incidents",
+        lead="What happened, why, what to do, and what was done so far. Times are UTC.",
         panels=(
             Panel(
                 "facts",

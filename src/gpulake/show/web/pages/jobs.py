@@ -11,7 +11,7 @@ JOBS = Page(
     name="jobs",
     title="Jobs",
     place=50,
-    lead="Search by what a job's id, user, group, account or workload begins with.",
+    lead="Which jobs ran, how they ended and what they lost. Search by the begin of an id, user, group or workload.",
     options=OPTIONS,
     panels=(
         Panel(name="summary", title="In numbers", question="jobs_summary", show="tiles", is_wide=True),
@@ -48,6 +48,7 @@ JOB_PAGE = Page(
     title="Job",
     is_listed=False,
     parent="jobs",
+    lead="How it went, why it died if it did, where it ran, and what it used of what it asked for.",
     options=(JOB,),
     panels=(
         Panel(
@@ -60,7 +61,7 @@ JOB_PAGE = Page(
         ),
         Panel(
             name="diagnoses",
-            title="Why it died",
+            title="Diagnosis",
             question="job_diagnoses",
             show="diagnoses.html",
             is_wide=True,
@@ -100,13 +101,15 @@ JOB_PAGE = Page(
             name="incidents",
             title="Incidents",
             question="job_incidents",
+            is_wide=True,
             empty="No incident names this job.",
         ),
         Panel(
             name="neighbours",
             title="Others on the same machines then",
             question="job_neighbours",
-            limit=15,
+            limit=10,
+            is_wide=True,
             empty="Nobody else was there, or the source does not tell machines.",
         ),
     ),

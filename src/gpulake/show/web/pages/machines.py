@@ -68,6 +68,7 @@ MACHINE_PAGE = Page(
     options=(MACHINE,),
     is_listed=False,
     parent="machines",
+    lead="What it was used for, what ran on it, and what is wrong with it.",
     panels=(
         Panel(
             name="facts",

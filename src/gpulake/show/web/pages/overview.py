@@ -11,6 +11,7 @@ PAGE = Page(
     name="overview",
     title="Overview",
     place=10,
+    lead="Where the GPU-hours went, what is abnormal, and what to do about it.",
     panels=(
         Panel(name="numbers", title="At a glance", question="key_numbers", show="tiles", is_wide=True, empty=BUILD),
         Panel(
@@ -20,9 +21,27 @@ PAGE = Page(
             show="figure",
             draw=ledger.area,
             limit=1000,
-            is_wide=True,
             leads_to="/jobs?from={custom}&to={custom}",
             empty=f"No GPU-hours on these days. {BUILD}",
+        ),
+        Panel(
+            name="found",
+            title="What was found",
+            question="found",
+            show="list",
+            limit=6,
+            empty="Nothing was found on these days.",
+        ),
+        Panel(
+            name="open",
+            title="What needs somebody",
+            question="incidents",
+            show="incidents.html",
+            given={"state": "open"},
+            limit=5,
+            is_wide=True,
+            about="Open incidents that nobody looks after yet, the most severe first, with what to do. Times are UTC.",
+            empty="No incident is open on these days. Builds open them, and so does: gpulake diagnose LOG",
         ),
         Panel(
             name="utilisation",
@@ -38,15 +57,6 @@ PAGE = Page(
             ),
             leads_to="/jobs?from={x}&to={x}",
             empty=f"No utilisation is known of these days. {BUILD}",
-        ),
-        Panel(
-            name="found",
-            title="What was found",
-            question="found",
-            show="list",
-            limit=12,
-            is_wide=True,
-            empty="Nothing was found on these days.",
         ),
     ),
 )

@@ -31,6 +31,7 @@ RUN_PAGE = Page(
     title="Run",
     is_listed=False,
     parent="runs",
+    lead="What gpulake collect recorded on the machines of this run. Times are UTC.",
     options=(RUN, TRACE),
     panels=(
         Panel(

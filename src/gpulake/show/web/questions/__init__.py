@@ -45,6 +45,7 @@ class Option:
     kind: Kind = "text"
     is_needed: bool = False
     choices: tuple[str, ...] = ()
+    usual: str = ""  # the choice that holds where none is given
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,12 @@ USER = Option("user", "jobs of this user alone")
 GROUP = Option("group", "jobs of this group alone")
 WORKLOAD = Option("workload", "jobs of this workload alone")
 BIN = Option("bin", f"jobs in this one of {BINS} steps of efficiency alone, 0 is the lowest", "integer")
-BY = Option("by", "the jobs with most of these GPU-hours; if not given, wasted ones", choices=("wasted", "held", *HELD))
+BY = Option(
+    "by",
+    "the jobs with most of these GPU-hours; if not given, wasted ones",
+    choices=("wasted", "held", *HELD),
+    usual="wasted",
+)
 OWN = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
     AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
 SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}_gpu_hours" for bucket in HELD)

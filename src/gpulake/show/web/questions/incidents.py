@@ -63,7 +63,7 @@ FROM tiles
         name="incidents",
         title="Incidents",
         sql=f"""
-SELECT incident_id, state, severity, kind, reason, subject, cause, cluster_id, node, job_id, began AS began_at,
+SELECT incident_id, state, severity, kind, reason, subject, cause, remedy, cluster_id, node, job_id, began AS began_at,
     last_seen_at, opened_at, times_seen, is_confirmed, is_held, muted_until, gpu_hours_lost, {SUBJECT_LINK} AS link
 FROM ({CHOSEN})
 """,

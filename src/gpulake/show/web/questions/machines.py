@@ -38,7 +38,9 @@ steps AS (
     FROM hours CROSS JOIN span
 )
 """
-METRIC = Option("metric", "what share of capacity is shown; without it: utilisation", choices=tuple(METRICS))
+METRIC = Option(
+    "metric", "what share of capacity is shown; without it: utilisation", choices=tuple(METRICS), usual="utilisation"
+)
 
 QUESTIONS = (
     Question(

@@ -29,33 +29,33 @@ tiles AS (
         '/rows/ledger_by_day' AS target, '' AS more
     FROM ledger
     UNION ALL
-    SELECT 2, 'held', held / nullif(capacity, 0), 'held_ratio', format('of capacity: {{:,.0f}} GPU-hours', held), '',
+    SELECT 2, 'held', held / nullif(capacity, 0), 'held_ratio', format('{{:,.0f}} GPU-hours, of capacity', held), '',
         '/rows/ledger_by_day', ''
     FROM ledger
     UNION ALL
     SELECT 3, 'productive', productive / nullif(held, 0), 'productive_ratio',
-        format('of what was held: {{:,.0f}} GPU-hours', productive), 'good', '/rows/efficiency_by_user',
+        format('{{:,.0f}} GPU-hours', productive), 'good', '/rows/efficiency_by_user',
         'sort=-productive_gpu_hours'
     FROM ledger
     UNION ALL
     SELECT 4, 'under-used', under_used / nullif(held, 0), 'under_used_ratio',
-        format('of what was held: {{:,.0f}} GPU-hours', under_used),
+        format('{{:,.0f}} GPU-hours', under_used),
         CASE WHEN under_used > 0 AND under_used = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
         '/rows/efficiency_of_jobs', 'by=under_used'
     FROM ledger
     UNION ALL
-    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', format('of what was held: {{:,.0f}} GPU-hours', idle),
+    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', format('{{:,.0f}} GPU-hours', idle),
         CASE WHEN idle > 0 AND idle = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
         '/rows/efficiency_of_jobs', 'by=idle'
     FROM ledger
     UNION ALL
-    SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio', format('of what was held: {{:,.0f}} GPU-hours', lost),
+    SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio', format('{{:,.0f}} GPU-hours', lost),
         CASE WHEN lost > 0 AND lost = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
         '/rows/efficiency_of_jobs', 'by=lost'
     FROM ledger
     UNION ALL
-    SELECT 7, 'no sensor', unobserved / nullif(held, 0), 'unobserved_ratio',
-        format('of what was held: {{:,.0f}} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
+    SELECT 7, 'unobserved', unobserved / nullif(held, 0), 'unobserved_ratio',
+        format('{{:,.0f}} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
         'by=unobserved'
     FROM ledger
     UNION ALL
@@ -68,7 +68,7 @@ tiles AS (
         '/rows/ended_jobs', 'status=failed'
     FROM ended
     UNION ALL
-    SELECT 10, 'open incidents', incidents, 'count', format('{{:d}} of them critical', critical),
+    SELECT 10, 'unresolved incidents', incidents, 'count', format('{{:d}} of them critical', critical),
         CASE WHEN incidents > 0 THEN 'bad' ELSE 'good' END, '/incidents', ''
     FROM opened
 )

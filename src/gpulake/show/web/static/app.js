@@ -4,10 +4,27 @@
 const config = {responsive: true, displayModeBar: false};
 const seen = new Map();
 const tags = new Map();
+// A plot fills its panel, which grows with the one beside it.
+const sizes = new ResizeObserver((changes) => {
+  for (const {target: place} of changes) if (place.isConnected && place.data) window.Plotly.Plots.resize(place);
+});
 
-function themed(figure) {
-  const ink = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
-  figure.layout.font = {...figure.layout.font, color: ink};
+// On a dark page dark colours are lighter, and pale ones darker.
+const AT_NIGHT = {
+  "#0072B2": "#2f8fd3", "#56B4E9": "#93d2f7", "#b7a9c9": "#8d80a3", "#cfc4e0": "#6d6280", "#00224e": "#0b3a7e", "#123570": "#1d4488",
+};
+
+function themed(text) {
+  const style = getComputedStyle(document.documentElement);
+  const [ink, soft, card, line] = ["--ink", "--soft", "--card", "--line"].map((name) => style.getPropertyValue(name).trim());
+  const isDark = style.getPropertyValue("--is-dark").trim() === "1";
+  const figure = JSON.parse(isDark ? text.replace(/#[0-9a-fA-F]{6}(?=")/g, (colour) => AT_NIGHT[colour] ?? colour) : text);
+  figure.layout.font = {...figure.layout.font, color: soft};
+  figure.layout.hoverlabel = {bgcolor: card, bordercolor: line, font: {color: ink}, align: "left", namelength: -1};
+  for (const {marker} of figure.data) {
+    // Hollow points show what is behind them.
+    if (Array.isArray(marker?.color)) marker.color = marker.color.map((one) => (one === "white" ? card : one));
+  }
   return figure;
 }
 
@@ -19,8 +36,15 @@ function draw(section) {
     window.addEventListener("load", () => draw(section), {once: true});
     return;
   }
-  const figure = themed(JSON.parse(source.textContent));
+  const figure = themed(source.textContent);
+  if (figure.layout.height) {
+    place.style.height = `${figure.layout.height}px`;
+    delete figure.layout.height;
+  }
+  // Names of days need room.
+  if (figure.layout.xaxis?.nticks && place.clientWidth < 480) figure.layout.xaxis.nticks = 3;
   window.Plotly.newPlot(place, figure.data, figure.layout, config);
+  sizes.observe(place);
   const leadsTo = place.dataset.leadsTo;
   if (!leadsTo) return;
   place.classList.add("leads");
@@ -94,6 +118,14 @@ function say(words, isLost) {
   if (!place || place.textContent === words) return;
   place.textContent = words;
   place.classList.toggle("lost", isLost);
+  document.getElementById("gone")?.remove();
+  if (!isLost) return;
+  const notice = document.createElement("p");
+  notice.id = "gone";
+  notice.className = "gone";
+  notice.setAttribute("role", "alert");
+  notice.textContent = `The server does not answer. What you see is as of ${new Date().toLocaleTimeString()}; this page tries again by itself.`;
+  document.querySelector("header").after(notice);
 }
 
 function refill() {
