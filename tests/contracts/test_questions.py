@@ -32,7 +32,7 @@ MOST_PAGES = 5
 STANDING = {
     ("found", "cluster"): lambda row: row["cluster_id"] is None,
     ("found", "from"): lambda row: row["at"] is None,
-    ("key_numbers", "gpu_type"): lambda row: row["label"] in ("jobs ended", "failed", "open incidents"),
+    ("key_numbers", "gpu_type"): lambda row: row["label"] in ("jobs ended", "failed", "unresolved incidents"),
     ("fleet_facts", "from"): lambda row: row["label"] in ("Machines with GPUs", "GPUs", "Lemons"),
     ("runs_collected", "from"): lambda row: not (row["host_samples"] or row["spans"] or row["events"]),
     ("run_nodes", "from"): lambda row: row["samples"] is None,

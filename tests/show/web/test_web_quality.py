@@ -144,7 +144,7 @@ def test_coverage_of_a_cluster_is_that_of_its_days(traced: TestClient, shared_la
     two = rows[1:3]
     assert ask(traced, "coverage_by_day", **{"from": two[0]["day"], "to": two[1]["day"]}) == two
     hollow = figures.coverage(rows)["data"][0]["marker"]["color"]
-    assert [colour.startswith("rgba") for colour in hollow] == [row["is_poorly_covered"] for row in rows]
+    assert [colour == "white" for colour in hollow] == [row["is_poorly_covered"] for row in rows]
 
 
 def test_tests_that_failed_come_first(lake: Lake) -> None:

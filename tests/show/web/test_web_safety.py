@@ -153,7 +153,7 @@ def test_jobs_and_incidents_at_a_glance_are_the_rows_they_lead_to(client: TestCl
     assert tiles["jobs ended"]["value"] == total(client, ended) > 0
     assert tiles["failed"]["value"] == pytest.approx(total(client, failed) / total(client, ended))
     incidents = rows_told(client, "incidents", **given)
-    assert tiles["open incidents"]["value"] == sum(row["state"] != "resolved" for row in incidents)
+    assert tiles["unresolved incidents"]["value"] == sum(row["state"] != "resolved" for row in incidents)
 
 
 def total(client: TestClient, link: str) -> int:
