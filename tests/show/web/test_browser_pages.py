@@ -74,9 +74,9 @@ def test_a_page_is_whole_in_light_in_dark_and_on_a_phone(name: str, tab: Seen, p
     shot(page, PICTURES, f"{name}-light")
     assert found == dict(zip(found, ([], [], [], [], 0, 0), strict=True))
     assert _are_nested(page.evaluate(HEADINGS))
-    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.emulate_media(color_scheme="dark")
     shot(page, PICTURES, f"{name}-dark")
-    page.evaluate("delete document.documentElement.dataset.theme")
+    page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": PHONE, "height": 800})
     try:
         # Plots follow the width of their panels a moment later.

@@ -106,6 +106,15 @@ def test_the_theme_is_kept(tab: Seen) -> None:
     assert page.evaluate(ground) == dark
 
 
+def test_plots_turn_dark_with_the_system(browser: Browser, url: str) -> None:
+    with a_tab(browser, url) as tab:
+        page = tab.go("/overview")
+        ticks = page.locator("#ledger .ytick text").first
+        expect(ticks).to_have_css("fill", "rgb(88, 101, 118)")
+        page.emulate_media(color_scheme="dark")
+        expect(ticks).to_have_css("fill", "rgb(157, 171, 187)")
+
+
 def test_the_keyboard_reaches_everything_in_order(tab: Seen) -> None:
     page = tab.go("/jobs")
     here = """() => { const at = document.activeElement;

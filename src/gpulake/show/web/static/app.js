@@ -201,6 +201,10 @@ document.addEventListener("submit", (event) => {
   act(event.target);
 });
 
+function drawAll() {
+  document.querySelectorAll("section[data-source]").forEach(draw);
+}
+
 theme(localStorage.getItem("theme"));
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("theme")?.addEventListener("click", () => {
@@ -208,8 +212,10 @@ document.addEventListener("DOMContentLoaded", () => {
     const next = isDark ? "light" : "dark";
     localStorage.setItem("theme", next);
     theme(next);
-    document.querySelectorAll("section[data-source]").forEach(draw);
+    drawAll();
   });
+  // The system may turn dark in the evening, with the page open.
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   live.token = document.body.dataset.token;
   fillAll();
   if (document.getElementById("live")) listen();
