@@ -125,7 +125,7 @@ class Alerts:
     )
     title: str = TITLE
     body: str = BODY
-    link: str = ""  # such as https://lake.example.org/incidents/{incident_id}
+    link: str = ""  # such as https://lake.example.org/incident?incident={incident_id}
     most_stale_hours: float = 24.0  # nobody is told of what was over, or happened, longer ago
     give_up_after_hours: float = 24.0  # of trying: what a sink does not take in this time is dropped
     first_wait_seconds: float = 5.0  # before the second try; the next waits are twice as long each

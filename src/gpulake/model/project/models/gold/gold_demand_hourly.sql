@@ -1,4 +1,5 @@
 -- Tasks that wait and GPUs that are held are intervals: each is cut into the hours that it touches.
+{% set began = 'coalesce(tasks.started_at, tasks.ended_at)' %}
 
 with tasks as (
 
@@ -34,12 +35,11 @@ asked as (
         clusters.hour_shift_seconds as shift,
         {{ seconds_of('tasks.launched_at') }} as launch_seconds,
         {{ seconds_of(latest(['tasks.launched_at', 'clusters.observed_from'])) }} as begin_seconds,
-        -- What never began waits for as long as anyone looked, unless it ended first. Of what runs, and nobody noted since
-        -- when, nobody knows how long it waited.
+        -- What never began waits for as long as anyone looked, unless it ended first. Of what runs, and nobody noted
+        -- since when, nobody knows how long it waited.
         case
-            when tasks.started_at is not null or tasks.ended_at is not null or tasks.status = 'waiting'
-                then
-                    {{ seconds_of(earliest(['coalesce(tasks.started_at, tasks.ended_at)', 'clusters.observed_until'])) }}
+            when {{ began }} is not null or tasks.status = 'waiting'
+                then {{ seconds_of(earliest([began, 'clusters.observed_until'])) }}
         end as end_seconds
     from tasks
     inner join clusters on tasks.cluster_id = clusters.cluster_id
