@@ -123,8 +123,8 @@ spent AS (
     FROM gold_job_efficiency_daily
     WHERE true {THEIRS}
 )
-SELECT 1 AS rank, 'jobs' AS label, jobs::DOUBLE AS value, 'jobs' AS unit, format('{{:,}} ended', ended) AS note, '' AS level
-FROM counted
+SELECT 1 AS rank, 'jobs' AS label, jobs::DOUBLE AS value, 'jobs' AS unit, format('{{:,}} ended', ended) AS note,
+    '' AS level FROM counted
 UNION ALL
 SELECT 2, 'failed', failed / nullif(ended, 0), 'failed_ratio', format('{{:,}} of those that ended', failed),
     CASE WHEN failed > 0.25 * ended THEN 'bad' ELSE '' END FROM counted
