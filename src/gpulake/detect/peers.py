@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulake.detect.alarms import Alarm
-from gpulake.detect.detectors.straggler import FEWEST_PEERS
+from gpulake.detect.detectors.straggler import FEWEST_PEERS, Straggler
 from gpulake.detect.series import Scores, Series
 from gpulake.detect.tabled import grouped, numbers, whole
 from gpulake.detect.telling import flagged, named
@@ -64,12 +64,15 @@ ORDER BY samples.cluster_id, samples.node_id, at_ms, samples.gpu
 """
 
 
-def beside_each_other(read: Read, column: str, side: str, apart: float, unit: str) -> Iterator[Watched]:
-    """Of each node with enough GPUs, one series; of a column of the samples."""
-    edge = "most" if side == "high" else "least"
-    rows = read(BESIDE.format(column=column, edge=edge, apart=apart, peers=FEWEST_PEERS))
+def beside_each_other(
+    read: Read, column: str, unit: str, detector: Straggler, subject: str | None = None
+) -> Iterator[Watched]:
+    """Of each node with enough GPUs, or of one, a series of a column of the samples, where the detector may see any."""
+    edge = "most" if detector.side == "high" else "least"
+    rows = read(BESIDE.format(column=column, edge=edge, apart=detector.least_difference, peers=FEWEST_PEERS))
     for (cluster, node, step_ms), here in grouped(rows, ["cluster_id", "node_id", "step_ms"]):
-        yield Watched(pivoted(node, here, int(step_ms)), unit, cluster, node)
+        if subject in (None, node):
+            yield Watched(pivoted(node, here, int(step_ms)), unit, cluster, node)
 
 
 def pivoted(subject: str, rows: pa.Table, step_ms: int) -> Series:

@@ -25,9 +25,7 @@ class HotGpus:
     detector: Detector = HOTTER
 
     def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for watched in beside_each_other(read, "temperature_celsius", "high", HOTTER.least_difference, "°C"):
-            if subject in (None, watched.node):
-                yield watched
+        return beside_each_other(read, "temperature_celsius", "°C", HOTTER, subject)
 
     def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
         seen = apart(watched, scores, alarm)

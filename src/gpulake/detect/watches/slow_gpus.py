@@ -25,9 +25,7 @@ class SlowGpus:
     detector: Detector = SLOWER
 
     def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for watched in beside_each_other(read, "sm_clock_hertz", "low", SLOWER.least_difference, "Hz"):
-            if subject in (None, watched.node):
-                yield watched
+        return beside_each_other(read, "sm_clock_hertz", "Hz", SLOWER, subject)
 
     def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
         seen = apart(watched, scores, alarm)

@@ -24,9 +24,7 @@ class WeakGpus:
     detector: Detector = WEAKER
 
     def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for watched in beside_each_other(read, "power_watts", "low", WEAKER.least_difference, "W"):
-            if subject in (None, watched.node):
-                yield watched
+        return beside_each_other(read, "power_watts", "W", WEAKER, subject)
 
     def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
         seen = apart(watched, scores, alarm)
