@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 from gpulake.show.web.figures.axes import time_axis
+from gpulake.show.web.figures.frame import amounts
 from gpulake.show.web.figures.jobs import told
 
 SEVERITY_COLOURS = {"critical": plots.RED, "warning": plots.ORANGE, "info": "#56B4E9"}
@@ -19,7 +20,7 @@ def incidents_by_day(days: Sequence[Row]) -> Figure:
         {"type": "bar", "name": severity, "x": dates, "y": [day[severity] for day in days], "marker": {"color": colour}}
         for severity, colour in SEVERITY_COLOURS.items()
     ]
-    figure = _figure(bars, "incidents seen")
+    figure = amounts(bars, "incidents seen", barmode="stack")
     figure["layout"]["yaxis"]["dtick"] = 1 if max(day["incidents"] for day in days) < MOST_DAYS_AS_NAMES else None
     is_short = len(days) < MOST_DAYS_AS_NAMES
     figure["layout"]["bargap"] = 0.7 if is_short else 0.2
@@ -31,16 +32,9 @@ def anomalous_days(days: Sequence[Row]) -> Figure:
     """Each day's utilisation within the band that was expected of it."""
     rows = sorted(days, key=lambda day: str(day["day"]))
     banded = [row for row in rows if row["low_ratio"] is not None and row["high_ratio"] is not None]
-    band = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    low, high = _points(banded, "low_ratio"), _points(banded, "high_ratio")
     traces: list[Figure] = [
-        {**band, **_points(banded, "high_ratio"), "showlegend": False},
-        {
-            **band,
-            **_points(banded, "low_ratio"),
-            "name": "expected",
-            "fill": "tonexty",
-            "fillcolor": "rgba(0,114,178,.15)",
-        },
+        *plots.band("expected", low["x"], low["y"], high["y"]),
         {
             **_points(rows, "gpu_util_ratio"),
             "type": "scatter",
@@ -55,7 +49,7 @@ def anomalous_days(days: Sequence[Row]) -> Figure:
             "flagged by the reference's forest", [row for row in rows if row["reference_flag"]], "diamond", plots.ORANGE
         ),
     ]
-    figure = _figure([trace for trace in traces if trace["x"]], "share of observed time")
+    figure = amounts([trace for trace in traces if trace["x"]], "share of observed time", barmode="stack")
     figure["layout"]["yaxis"]["tickformat"] = ".0%"
     figure["layout"]["xaxis"].update(time_axis([row["day"] for row in rows]))
     if not any(row["gpu_util_ratio"] is not None for row in rows):
@@ -77,15 +71,3 @@ def _marks(name: str, rows: Sequence[Row], symbol: str, colour: str) -> Figure:
         "marker": {"symbol": f"{symbol}-open", "size": 14, "color": colour, "line": {"width": 2}},
         "hovertemplate": f"%{{x|%a %Y-%m-%d}}<br>{name}<extra></extra>",
     }
-
-
-def _figure(traces: list[Figure], y_title: str) -> Figure:
-    layout = {
-        "barmode": "stack",
-        "margin": {"l": 50, "r": 15, "t": 10, "b": 35},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-        "xaxis": {"gridcolor": plots.GRID},
-        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
-        **plots.LAYOUT,
-    }
-    return {"data": traces, "layout": layout}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpulake.core.words import count, label
-from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, GRID, LAYOUT, Figure, Row
+from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, GRID, Figure, Row
 from gpulake.show.web.figures.axes import time_axis
+from gpulake.show.web.figures.frame import amounts
 
 MOST_HOLDERS = 15
 MOST_LABEL = 28
@@ -38,7 +39,7 @@ def area(rows: Sequence[Row]) -> Figure:
     ]
     if any("capacity" in row for row in rows):
         traces.append(_capacity(rows, x, days))
-    figure = _figure(traces, "GPU-hours " + ("an hour" if is_hourly else "a day"))
+    figure = amounts(traces, "GPU-hours " + ("an hour" if is_hourly else "a day"))
     figure["layout"]["hovermode"] = "x unified"
     figure["layout"]["xaxis"].update(time_axis(x))
     figure["layout"]["xaxis"]["hoverformat"] = "%a %Y-%m-%d %H:%M" if is_hourly else "%a %Y-%m-%d"
@@ -68,7 +69,7 @@ def holders(name: str) -> Any:
             }
             for bucket in ("productive", "under_used", "idle", "lost", "unobserved")
         ]
-        figure = _figure(traces, "")
+        figure = amounts(traces, "")
         figure["layout"]["barmode"] = "stack"
         figure["layout"]["bargap"] = 0.25
         figure["layout"]["xaxis"].update(title={"text": "GPU-hours held"}, gridcolor=GRID)
@@ -95,7 +96,7 @@ def spread(rows: Sequence[Row]) -> Figure:
         "marker": {"color": BLUE},
         "hovertemplate": "around %{x:.1%}: %{text}, %{y:,.0f} GPU-hours held<extra></extra>",
     }
-    figure = _figure([bars], "GPU-hours held")
+    figure = amounts([bars], "GPU-hours held")
     figure["layout"]["showlegend"] = False
     figure["layout"]["xaxis"].update(title={"text": "efficiency of the job"}, range=[0, 1], tickformat=".0%")
     if unknown:
@@ -134,14 +135,3 @@ def _moment(row: Row, is_hourly: bool) -> str:
 def _label(value: object) -> str:
     """As Plotly may show it: it reads HTML in labels, and a long one would push the bars aside."""
     return html.escape(label(value, MOST_LABEL))
-
-
-def _figure(traces: list[Figure], y_title: str) -> Figure:
-    layout = {
-        "margin": {"l": 60, "r": 20, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-        "xaxis": {"gridcolor": GRID},
-        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": GRID},
-        **LAYOUT,
-    }
-    return {"data": traces, "layout": layout}

@@ -11,7 +11,8 @@ from typing import Any
 from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, ORANGE, RED, Figure, Row
 from gpulake.show.web.cells import duration
 from gpulake.show.web.figures.axes import time_axis
-from gpulake.show.web.figures.queue import COLOURS, figure
+from gpulake.show.web.figures.frame import figure
+from gpulake.show.web.figures.queue import COLOURS
 
 SERIES = (
     ("busy_ratio", "busy", ".0%", 1),

@@ -11,7 +11,8 @@ from typing import Any
 from gpulake.core.words import label
 from gpulake.show.plots import BLUE, ORANGE, RED, Figure, Row
 from gpulake.show.web.figures.axes import time_axis
-from gpulake.show.web.figures.queue import colour_scale, figure
+from gpulake.show.web.figures.frame import figure
+from gpulake.show.web.figures.queue import colour_scale
 from gpulake.show.web.questions.machines import DOWN, UNOBSERVED
 
 # Neither is on the way from blue over grey to yellow, for colour-blind readers either.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 from gpulake.show.web.figures.axes import time_axis
+from gpulake.show.web.figures.frame import amounts
 
 COLOURS = (plots.BLUE, plots.ORANGE, plots.GREEN, "#CC79A7", "#56B4E9", plots.RED, "#F0E442", plots.GREY)
 
@@ -32,7 +33,7 @@ def coverage(days: Sequence[Row]) -> Figure:
                 "hovertemplate": "%{x|%a %Y-%m-%d}<br>%{y:.1%} of capacity observed<extra>%{fullData.name}</extra>",
             }
         )
-    figure = _figure(traces, "share of capacity observed")
+    figure = amounts(traces, "share of capacity observed", barmode="stack")
     figure["layout"]["yaxis"]["tickformat"] = ".0%"
     figure["layout"]["showlegend"] = True
     figure["layout"]["xaxis"].update(time_axis([day["day"] for day in days]))
@@ -57,20 +58,8 @@ def steps(rows: Sequence[Row]) -> Figure:
                 "hovertemplate": "%{x}<br>%{y:.3g} s, %{customdata}<extra>%{fullData.name}</extra>",
             }
         )
-    figure = _figure(traces, "seconds")
+    figure = amounts(traces, "seconds", barmode="stack")
     order = list(dict.fromkeys(commands.values()))
     figure["layout"]["xaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": order}
     figure["layout"]["bargap"] = 0.7 if len(order) < len(COLOURS) else 0.2
     return figure
-
-
-def _figure(traces: list[Figure], y_title: str) -> Figure:
-    layout = {
-        "barmode": "stack",
-        "margin": {"l": 55, "r": 15, "t": 10, "b": 40},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
-        "xaxis": {"gridcolor": plots.GRID},
-        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "gridcolor": plots.GRID},
-        **plots.LAYOUT,
-    }
-    return {"data": traces, "layout": layout}

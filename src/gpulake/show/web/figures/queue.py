@@ -6,9 +6,10 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED, Figure, Row
+from gpulake.show.plots import BLUE, GREEN, GREY, ORANGE, RED, Figure, Row
 from gpulake.show.web.cells import duration
 from gpulake.show.web.figures.axes import time_axis
+from gpulake.show.web.figures.frame import figure
 
 # Told apart by colour-blind readers, and by their order.
 COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#B8A200", GREY)
@@ -28,13 +29,6 @@ LEAST_SECONDS = 1.0  # a bar of a logarithmic axis has to begin somewhere
 
 def colour_scale(colours: Sequence[str] = CIVIDIS) -> list[list[Any]]:
     return [[at / (len(colours) - 1), colour] for at, colour in enumerate(colours)]
-
-
-def figure(traces: list[Figure], x: Figure, y: Figure, **layout: Any) -> Figure:
-    margin = {"l": 60, "r": 15, "t": 10, "b": 40}
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
-    axes = {"xaxis": {"gridcolor": GRID, **x}, "yaxis": {"gridcolor": GRID, **y}}
-    return {"data": traces, "layout": {"margin": margin, "legend": legend, **axes, **LAYOUT, **layout}}
 
 
 def log_seconds(title: str = "") -> Figure:
