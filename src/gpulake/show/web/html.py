@@ -58,6 +58,7 @@ def static_file(name: str) -> bytes:
     return files("gpulake.show.web").joinpath("static", name).read_bytes()
 
 
+@cache
 def asset(name: str) -> str:
     """Its address, which changes with its content: browsers may keep it for ever."""
     return f"/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"
