@@ -28,7 +28,7 @@ READ_SECONDS = 40.0
 VIEW_SECONDS = 10.0  # a reader looks at a page every so often
 MOST_PAINT, MOST_MEDIAN, MOST_P99, MOST_MEBIBYTES = 1.0, 0.3, 1.0, 1024
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-SQL = """SELECT dt, sum(productive_gpu_hours), sum(idle_gpu_hours), sum(capacity_gpu_hours)
+SQL = """SELECT dt, sum(used_gpu_hours), sum(idle_gpu_hours), sum(capacity_gpu_hours)
 FROM gold_ledger_hourly GROUP BY dt ORDER BY dt"""
 SETTINGS = {"PYTHONPATH": str(ROOT / "src")}
 

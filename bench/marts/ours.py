@@ -21,7 +21,7 @@ MARTS = {
     ),
     "job efficiency": (
         ("gold_job_efficiency_daily",),
-        "SELECT count(*), sum(held_gpu_hours), sum(productive_gpu_hours), sum(gpu_efficiency_ratio)"
+        "SELECT count(*), sum(held_gpu_hours), sum(used_gpu_hours), sum(gpu_efficiency_ratio)"
         " FROM gold_job_efficiency_daily",
     ),
     "per-user daily": (

@@ -229,7 +229,7 @@ def machine_hours(who: str) -> Tables:
     rows = []
     for hour, chance in enumerate(noise(14 * 24)):
         used = (0.1 if hour >= 250 else 0.8) + 0.02 * chance
-        hours = {"capacity_gpu_hours": 8.0, "productive_gpu_hours": 8 * used, "idle_gpu_hours": 8 * (1 - used)}
+        hours = {"capacity_gpu_hours": 8.0, "used_gpu_hours": 8 * used, "idle_gpu_hours": 8 * (1 - used)}
         rows.append(hourly("c", hour) | hours | {"machine_key": 1, "under_used_gpu_hours": 0.0})
     machines = [{"cluster_id": "c", "machine_key": 1, "machine_id": who}]
     return {"gold_machine_hours": rows, "silver_machines": machines}

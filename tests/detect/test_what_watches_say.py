@@ -136,7 +136,7 @@ def test_a_day_of_several_clusters_is_flagged_once() -> None:
 
 
 def test_users_of_the_same_name_in_two_clusters_are_two_and_one_may_have_none() -> None:
-    nothing = {"productive_gpu_hours": 0.0, "under_used_gpu_hours": 0.0, "dt": date(2026, 1, 5)}
+    nothing = {"used_gpu_hours": 0.0, "under_used_gpu_hours": 0.0, "dt": date(2026, 1, 5)}
     held = (("a", "u", 30.0), ("b", "u", 10.0), ("c", None, 5.0))
     rows = [
         nothing | {"cluster_id": cluster, "user_id": user, "idle_gpu_hours": hours} for cluster, user, hours in held

@@ -10,7 +10,7 @@ from conftest import rows_of
 from gpulake.lake import Lake
 
 Row = dict[str, object]
-HELD = "idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours + unobserved_gpu_hours + productive_gpu_hours"
+HELD = "idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours + unobserved_gpu_hours + used_gpu_hours"
 
 
 def at(text: str) -> datetime:

@@ -281,9 +281,9 @@ def check_energy(lake: Lake, world: World) -> None:
     watts = {"T4": (70, 10), "V100": (300, 38)}
     for found in rows_of(lake, "FROM gold_energy_daily"):
         row = days[(found["dt"], found["gpu_type"])]
-        seen = row["productive_gpu_hours"] + row["under_used_gpu_hours"] + row["idle_gpu_hours"]
-        ratio = row["productive_gpu_hours"] / seen if seen else 0
-        busy = row["productive_gpu_hours"] + ratio * (row["lost_gpu_hours"] + row["unobserved_gpu_hours"])
+        seen = row["used_gpu_hours"] + row["under_used_gpu_hours"] + row["idle_gpu_hours"]
+        ratio = row["used_gpu_hours"] / seen if seen else 0
+        busy = row["used_gpu_hours"] + ratio * (row["lost_gpu_hours"] + row["unobserved_gpu_hours"])
         busy_watts, idle_watts = watts[str(found["gpu_type"])]
         energy = (busy * busy_watts + (row["capacity_gpu_hours"] - busy) * idle_watts) / 1000
         assert found["energy_kilowatt_hours"] == pytest.approx(energy)

@@ -91,7 +91,7 @@ def test_a_job_on_two_nodes_over_the_end_of_summer_time(tmp_path: Path) -> None:
         ],
     )
     assert ledger(lake) == {"tiger": (pytest.approx(16), 0)}
-    parts = "sum(productive_gpu_hours) AS p, sum(under_used_gpu_hours) AS u, sum(idle_gpu_hours) AS i"
+    parts = "sum(used_gpu_hours) AS p, sum(under_used_gpu_hours) AS u, sum(idle_gpu_hours) AS i"
     assert rows_of(lake, f"SELECT {parts} FROM gold_ledger_hourly") == [
         {"p": pytest.approx(6), "u": pytest.approx(2), "i": pytest.approx(8)}
     ]

@@ -66,7 +66,7 @@ def naive_usage(attempts: list[Attempt]) -> dict[tuple[str, date], dict[str, flo
                 day["idle_gpu_hours"] += hours * requested
             else:
                 used = min(attempt.used_percent / 100, requested)
-                day["productive_gpu_hours"] += hours * used
+                day["used_gpu_hours"] += hours * used
                 day["under_used_gpu_hours"] += hours * (requested - used)
     return days
 
@@ -110,7 +110,7 @@ def test_held_hours_are_what_a_walk_through_time_finds(
     for key, oracle in expected.items():
         for column in (
             "held_gpu_hours",
-            "productive_gpu_hours",
+            "used_gpu_hours",
             "idle_gpu_hours",
             "under_used_gpu_hours",
             "lost_gpu_hours",

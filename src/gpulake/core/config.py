@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -41,9 +42,17 @@ class Cluster:
     gpus: int = 0  # capacity, where no inventory of machines lands; 0: the most that was ever held at once
     gpu_type: str = ""  # of that capacity
     has_stale_running: bool = False  # attempts are called running that cannot be: their end was not recorded
+    observed_from: str = ""  # begin and end of the time under observation, with an offset; empty: from the events
+    observed_until: str = ""
 
     def __post_init__(self) -> None:
         _check_zone(self.time_zone)
+        begin, end = (_instant(name, getattr(self, name)) for name in ("observed_from", "observed_until"))
+        if begin and end and begin >= end:
+            raise ConfigError(
+                f"observed_until is {self.observed_until}, and observed_from {self.observed_from}",
+                "let the end of the time under observation come after its begin",
+            )
         if self.gpus < 0:
             raise ConfigError(f"gpus is {self.gpus}", "give the number of the cluster's GPUs, or leave it out")
 
@@ -165,6 +174,18 @@ def _check_zone(name: str) -> None:
         raise ConfigError(f"no time zone named {name!r}", "use a name such as UTC or Asia/Shanghai")
 
 
+def _instant(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ConfigError(f"{name} is {text!r}", "give a time with its offset, such as 2026-01-31T00:00:00+08:00")
+    return moment
+
+
 def _from_file(env: Mapping[str, str]) -> dict[str, object]:
     named = env.get("GPULAKE_CONFIG")
     path = Path(named) if named else Path(FILE_NAME)
@@ -243,6 +264,8 @@ def _convert(name: str, value: object, kind: type, where: str) -> object:
         if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise ConfigError(f"{name} is {value!r} {where}", "give a list of texts")
         return tuple(value)
+    if kind is str and isinstance(value, datetime):
+        return value.isoformat()  # TOML has times of its own
     convert: Callable[[object], object] = Path if issubclass(kind, Path) else kind
     try:
         if isinstance(value, bool) != (kind is bool) or not isinstance(value, str | int | float | Path):

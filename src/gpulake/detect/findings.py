@@ -14,16 +14,29 @@ from gpulake.lake import Staging
 TABLE = "findings"
 MOST_HOLDERS = 3
 LEAST_IDLE_GPU_HOURS = 1.0
+LOST = ("failed", "timed_out", "interrupted")
 
-LEDGER = "SELECT cluster_id, bucket, gpu_hours FROM gold_ledger_buckets ORDER BY cluster_id, rank"
-HOLDERS = """
-WITH days AS (SELECT *, idle_gpu_hours + under_used_gpu_hours AS unused_gpu_hours FROM gold_user_gpu_usage_daily)
+# Of the whole of each cluster's time under observation.
+LEDGER = """
 SELECT
-    cluster_id, user_id, sum(unused_gpu_hours) AS unused, sum(productive_gpu_hours + unused_gpu_hours) AS seen,
-    sum(sum(unused_gpu_hours)) OVER (PARTITION BY cluster_id) AS all_unused
-FROM days
+    buckets.cluster_id, any_value(buckets.observed_from) AS observed_from,
+    any_value(buckets.observed_until) AS observed_until, any_value(clusters.unknown_demand_ratio) AS unknown_demand_ratio,
+    map_from_entries(list((bucket, gpu_hours))) AS hours,
+    map_from_entries(list((bucket, gpu_hours_at_least))) AS at_least,
+    map_from_entries(list((bucket, gpu_hours * coalesce(inferred_ratio, 0)))) AS inferred
+FROM gold_ledger_buckets AS buckets
+JOIN silver_clusters AS clusters USING (cluster_id)
+GROUP BY buckets.cluster_id
+ORDER BY buckets.cluster_id
+"""
+HOLDERS = """
+SELECT
+    cluster_id, user_id, sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used,
+    sum(used_gpu_hours + idle_gpu_hours + under_used_gpu_hours) AS sensed,
+    sum(sum(idle_gpu_hours)) OVER (PARTITION BY cluster_id) AS all_idle
+FROM gold_user_gpu_usage_daily
 GROUP BY cluster_id, user_id
-ORDER BY unused DESC, cluster_id, user_id
+ORDER BY idle DESC, cluster_id, user_id
 """
 DAYS = """
 SELECT daily.*, dayname(daily.dt) AS weekday, scored.anomaly_flag, scored.anomaly_score
@@ -50,56 +63,79 @@ def find(staging: Staging) -> list[Finding]:
 
 
 def _ledger(rows: list[Row]) -> Iterator[Finding]:
-    """Where the capacity of each cluster went."""
-    clusters: dict[str, dict[str, float]] = {}
+    """Where the capacity of each cluster went, in which time, and what of that is not known."""
     for row in rows:
-        clusters.setdefault(row["cluster_id"], {})[row["bucket"]] = row["gpu_hours"]
-    for cluster, hours in clusters.items():
+        cluster, hours = row["cluster_id"], dict(row["hours"])
         capacity = sum(hours.values())
-        held = capacity - hours["down"] - hours["unallocated"]
+        held = capacity - hours["down"] - hours["unknown"] - hours["unallocated"]
+        time = f"from {row['observed_from']:%Y-%m-%d %H:%M} to {row['observed_until']:%Y-%m-%d %H:%M} UTC"
+        if row["unknown_demand_ratio"]:
+            yield _missing_demand(cluster, row["unknown_demand_ratio"], hours["unknown"] / capacity if capacity else 0.0)
         if not held:
             continue
-        wasted = {name: hours[name] / held for name in ("idle", "under_used", "lost")}
         yield Finding(
             kind="ledger",
             subject=cluster,
             headline=(
-                f"{share(held, capacity)} of the {capacity:,.0f} GPU-hours of {cluster} were held, "
-                f"{_known(hours, held)}"
+                f"{share(held, capacity)} of the {capacity:,.0f} GPU-hours of {cluster} {time} were held, "
+                f"{_use(hours, held)}"
             ),
             detail=(
-                f"of what was held {wasted['idle']:.0%} was empty, {wasted['under_used']:.0%} under-used, "
-                f"{wasted['lost']:.0%} lost to failures, {hours['unobserved'] / held:.0%} without a sensor; "
-                "see: gpulake report efficiency"
+                f"of what was held {hours['idle'] / held:.0%} was idle, {hours['under_used'] / held:.0%} under-used, "
+                f"{_lost(row, held)}, {hours['unobserved'] / held:.0%} without a sensor; see: gpulake report efficiency"
             ),
-            value=hours["productive"] / capacity,
+            value=held / capacity,
             unit="ratio",
         )
 
 
-def _known(hours: Mapping[str, float], held: float) -> str:
-    """What was made of them, if that is known: without a sensor nobody can say that they were not productive."""
-    seen = hours["productive"] + hours["idle"] + hours["under_used"]
-    if not seen and hours["unobserved"]:
+def _missing_demand(cluster: str, ratio: float, unknown: float) -> Finding:
+    return Finding(
+        kind="missing_demand",
+        subject=cluster,
+        headline=f"what {ratio:.0%} of the attempts of {cluster} asked for is not known",
+        detail=(
+            f"so that nobody can say whether {unknown:.0%} of its capacity was held, nor who wasted what; "
+            "land the table that has their requests (PAI: pai_task_table)"
+        ),
+        value=ratio,
+        unit="ratio",
+        cluster_id=cluster,
+    )
+
+
+def _use(hours: Mapping[str, float], held: float) -> str:
+    """A share of what sensors saw; without one nobody can say that they were not used."""
+    sensed = hours["used"] + hours["idle"] + hours["under_used"]
+    if not sensed:
         return "and no sensor saw what they did"
-    return f"and {hours['productive'] / held:.0%} of those were productive"
+    return f"and {hours['used'] / sensed:.0%} of the {sensed / held:.0%} of those that sensors saw were used"
+
+
+def _lost(row: Row, held: float) -> str:
+    """At most, unless checkpoints are known; and how much of that is inferred."""
+    most, least, inferred = (sum(dict(row[name])[bucket] for bucket in LOST) for name in ("hours", "at_least", "inferred"))
+    if not most:
+        return "none lost"
+    bounds = f"{most / held:.0%} lost" if least >= most else f"{least / held:.0%} to {most / held:.0%} lost"
+    return bounds + (f" ({inferred / most:.0%} of it inferred)" if inferred else "")
 
 
 def _idle_holders(users: list[Row]) -> Iterator[Finding]:
     for user in users[:MOST_HOLDERS]:
-        if user["unused"] < LEAST_IDLE_GPU_HOURS:
+        if user["idle"] < LEAST_IDLE_GPU_HOURS:
             return
         name = NO_NAME if user["user_id"] is None else user["user_id"]
-        of_all = user["unused"] / user["all_unused"]
         yield Finding(
             kind="idle_gpus",
             subject=name,
-            headline=f"user {name} held {user['unused']:,.0f} idle GPU-hours",
+            headline=f"user {name} held {user['idle']:,.0f} idle GPU-hours",
             detail=(
-                f"{user['unused'] / user['seen']:.0%} of the {user['seen']:,.0f} GPU-hours that sensors saw; "
-                f"{of_all:.0%} of all idle GPU-hours of {user['cluster_id']}"
+                f"{user['idle'] / user['sensed']:.0%} of the {user['sensed']:,.0f} GPU-hours that sensors saw; "
+                f"{user['idle'] / user['all_idle']:.0%} of all idle GPU-hours of {user['cluster_id']}; "
+                f"{user['under_used']:,.0f} more were under-used"
             ),
-            value=user["unused"],
+            value=user["idle"],
             unit="GPU-hours",
             cluster_id=user["cluster_id"],
         )

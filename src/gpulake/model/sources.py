@@ -39,6 +39,8 @@ SETTINGS = {
             "gpus": ("double", "GPUs, where no inventory lands; empty: unknown"),
             "gpu_type": ("varchar", "Type of those GPUs"),
             "has_stale_running": ("boolean", "Whether attempts are called running that are not"),
+            "observed_from": ("timestamp with time zone", "Begin of the time under observation; empty: from its events"),
+            "observed_until": ("timestamp with time zone", "End of the time under observation; empty: from its events"),
         },
     ),
     "known_gpu_types": (
@@ -64,6 +66,8 @@ def settings_rows(config: Config) -> dict[str, list[dict[str, Any]]]:
                 "gpus": cluster.gpus or None,
                 "gpu_type": cluster.gpu_type or None,
                 "has_stale_running": cluster.has_stale_running,
+                "observed_from": cluster.observed_from or None,
+                "observed_until": cluster.observed_until or None,
             }
             for name, cluster in sorted(config.clusters.items())
         ],

@@ -71,7 +71,7 @@ CLUSTER_DAYS = """
         cluster_id, dt, gpu_type, sum(capacity_gpu_hours) AS capacity, sum(down_gpu_hours) AS down,
         sum(unallocated_gpu_hours) AS unallocated, sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used,
         sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
-        sum(productive_gpu_hours) AS productive, sum(inferred_gpu_hours) AS inferred
+        sum(used_gpu_hours) AS productive, sum(inferred_gpu_hours) AS inferred
     FROM gold_ledger_daily
     GROUP BY cluster_id, dt, gpu_type
 )
@@ -92,17 +92,17 @@ HOLDER_DAYS = """
     SELECT
         cluster_id, dt, gpu_type,
         coalesce(
-            sum(productive_gpu_hours)
-            / nullif(sum(productive_gpu_hours + under_used_gpu_hours + idle_gpu_hours), 0), 0
+            sum(used_gpu_hours)
+            / nullif(sum(used_gpu_hours + under_used_gpu_hours + idle_gpu_hours), 0), 0
         ) AS busy_ratio
     FROM gold_ledger_daily
     GROUP BY cluster_id, dt, gpu_type
 )
 SELECT
     jobs.dt, jobs.gpu_type, sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used,
-    sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved, sum(productive_gpu_hours) AS productive,
+    sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved, sum(used_gpu_hours) AS productive,
     sum(inferred_gpu_hours) AS inferred,
-    sum(productive_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(usual.busy_ratio, 0)) AS busy
+    sum(used_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(usual.busy_ratio, 0)) AS busy
 FROM gold_job_efficiency_daily AS jobs
 SEMI JOIN span USING (cluster_id, dt)
 LEFT JOIN usual USING (cluster_id, dt, gpu_type)
@@ -117,7 +117,7 @@ ORDER BY jobs.dt, jobs.gpu_type
 USERS = """
 , users AS (
     SELECT
-        user_id, sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
+        user_id, sum(held_gpu_hours) AS held, sum(used_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
         sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost,
         sum(unobserved_gpu_hours) AS unobserved,
         sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted
@@ -163,7 +163,7 @@ JOBS = """
 SELECT
     any_value(job_id) AS job_id, any_value(user_id) AS user_id, cluster_id,
     CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
-    any_value(status) AS status, min(dt) AS dt, sum(held_gpu_hours) AS held, sum(productive_gpu_hours) AS productive,
+    any_value(status) AS status, min(dt) AS dt, sum(held_gpu_hours) AS held, sum(used_gpu_hours) AS productive,
     sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost,
     sum(unobserved_gpu_hours) AS unobserved,
     sum(idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours) AS wasted

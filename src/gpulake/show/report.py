@@ -12,13 +12,13 @@ from gpulake.show.page import need, write_page
 
 HOLDERS = """
 SELECT
-    user_id, sum(productive_gpu_hours) AS used, sum(idle_gpu_hours + under_used_gpu_hours) AS idle,
+    user_id, sum(used_gpu_hours) AS used, sum(idle_gpu_hours + under_used_gpu_hours) AS idle,
     sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved
 FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id
 """
 LEDGER = """
 SELECT
-    dt AS day, sum(productive_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
+    dt AS day, sum(used_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
     sum(idle_gpu_hours) AS idle, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
     sum(unallocated_gpu_hours) AS unallocated, sum(down_gpu_hours) AS down
 FROM gold_ledger_hourly GROUP BY dt ORDER BY dt

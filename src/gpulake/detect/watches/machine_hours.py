@@ -27,8 +27,8 @@ WITH hours AS (
         machine_key,
         started_at,
         CASE
-            WHEN productive_gpu_hours + idle_gpu_hours + under_used_gpu_hours >= 0.25 * capacity_gpu_hours
-                THEN productive_gpu_hours / (productive_gpu_hours + idle_gpu_hours + under_used_gpu_hours)
+            WHEN used_gpu_hours + idle_gpu_hours + under_used_gpu_hours >= 0.25 * capacity_gpu_hours
+                THEN used_gpu_hours / (used_gpu_hours + idle_gpu_hours + under_used_gpu_hours)
         END AS used_ratio
     FROM gold_machine_hours
     WHERE capacity_gpu_hours > 0

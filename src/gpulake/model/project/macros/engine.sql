@@ -68,10 +68,6 @@
 {% macro quantile(number, share) %}{{ adapter.dispatch('quantile', 'gpulake')(number, share) }}{% endmacro %}
 {% macro default__quantile(number, share) %}quantile_cont({{ number }}, {{ share }}){% endmacro %}
 
-{# The instant by which all but a thousandth of the values have come; of fewer than a thousand, the last. #}
-{% macro reached(instant) %}{{ adapter.dispatch('reached', 'gpulake')(instant) }}{% endmacro %}
-{% macro default__reached(instant) %}quantile_disc({{ instant }}, 0.999){% endmacro %}
-
 {# The first group of a pattern in a text, or nothing. #}
 {% macro extract_text(column, pattern) %}{{ adapter.dispatch('extract_text', 'gpulake')(column, pattern) }}{% endmacro %}
 {% macro default__extract_text(column, pattern) -%}

@@ -1,15 +1,61 @@
-{# Each GPU-hour of capacity is in exactly one of these. The last five are what was held. #}
-{% macro held_buckets() %}{{ return(['idle', 'under_used', 'lost', 'unobserved', 'productive']) }}{% endmacro %}
-{% macro buckets() %}{{ return(['down', 'unallocated'] + held_buckets()) }}{% endmacro %}
+{# Each GPU-hour of capacity is in exactly one of these. docs/ledger.md defines them. #}
+{% macro lost_buckets() %}{{ return(['failed', 'timed_out', 'interrupted']) }}{% endmacro %}
+{% macro held_buckets() %}{{ return(['idle', 'under_used'] + lost_buckets() + ['unobserved', 'used']) }}{% endmacro %}
+{% macro buckets() %}{{ return(['down', 'unknown', 'unallocated'] + held_buckets()) }}{% endmacro %}
+
+{# What is told of the buckets beside their own hours: bounds, and what rests on inferred intervals. #}
+{% macro held_notes() %}{{ return(['lost_at_least', 'inferred', 'inferred_lost']) }}{% endmacro %}
 
 {# What was held: the sum of its buckets, which is never a little less than nothing, as a difference might be. #}
-{% macro held_gpu_hours() -%}
-    {% for bucket in held_buckets() %}{{ bucket }}_gpu_hours{{ ' + ' if not loop.last }}{% endfor %}
+{% macro held_gpu_hours() %}{{ total_gpu_hours(held_buckets()) }}{% endmacro %}
+{% macro lost_gpu_hours() %}{{ total_gpu_hours(lost_buckets()) }}{% endmacro %}
+{% macro total_gpu_hours(buckets) -%}
+    {% for bucket in buckets %}{{ bucket }}_gpu_hours{{ ' + ' if not loop.last }}{% endfor %}
 {%- endmacro %}
 
 {# sum(x_gpu_hours) as x_gpu_hours, for each bucket. #}
 {% macro sum_buckets(buckets) -%}
     {% for bucket in buckets %}sum({{ bucket }}_gpu_hours) as {{ bucket }}_gpu_hours{{ ', ' if not loop.last }}{% endfor %}
+{%- endmacro %}
+
+{# Which bucket an attempt is put down to that ended with a status, where its work is lost. A cancelled attempt is not
+   among them: people stop jobs that have served. #}
+{% macro lost_bucket(status) -%}
+    case
+        when {{ status }} in ('failed', 'node_fail') then 'failed'
+        when {{ status }} = 'timeout' then 'timed_out'
+        when {{ status }} = 'interrupted' then 'interrupted'
+    end
+{%- endmacro %}
+{% macro is_lost(status) %}{{ status }} in ('failed', 'node_fail', 'timeout', 'interrupted'){% endmacro %}
+
+{# Pieces of holdings, put into the buckets. A piece has hours, of which some are lost; the others count by use. #}
+{% macro sum_pieces() -%}
+    sum(case when use_bucket = 'idle' then (hours - lost_hours) * gpus else 0 end) as idle_gpu_hours,
+    sum(case when use_bucket = 'used' then (hours - lost_hours) * (gpus - used_gpus) else 0 end)
+        as under_used_gpu_hours,
+    {% for bucket in lost_buckets() %}
+        sum(case when bucket = '{{ bucket }}' then lost_hours * gpus else 0 end) as {{ bucket }}_gpu_hours,
+    {% endfor %}
+    sum(case when use_bucket = 'unobserved' then (hours - lost_hours) * gpus else 0 end) as unobserved_gpu_hours,
+    sum(case when use_bucket = 'used' then (hours - lost_hours) * used_gpus else 0 end) as used_gpu_hours,
+    sum(case when has_checkpoint then lost_hours * gpus else 0 end) as lost_at_least_gpu_hours,
+    sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours,
+    sum(case when is_inferred then lost_hours * gpus else 0 end) as inferred_lost_gpu_hours
+{%- endmacro %}
+
+{# The columns of a holding that its pieces need. Within the time under observation, in seconds since the epoch. #}
+{% macro piece_columns() -%}
+    holdings.bucket,
+    holdings.use_bucket,
+    holdings.gpus,
+    holdings.has_checkpoint,
+    holdings.is_inferred,
+    case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
+    clusters.hour_shift_seconds as shift,
+    {{ seconds_of(latest(['holdings.held_from', 'clusters.observed_from'])) }} as begin_seconds,
+    {{ seconds_of(earliest(['holdings.held_until', 'clusters.observed_until'])) }} as end_seconds,
+    {{ seconds_of('coalesce(holdings.lost_from, holdings.held_until)') }} as lost_seconds
 {%- endmacro %}
 
 {# The buckets of each group of rows add up to its capacity, within a thousandth. #}

@@ -73,9 +73,6 @@
     case {{ column }}{% for status in statuses() %} when {{ loop.index }} then '{{ status }}'{% endfor %} end
 {%- endmacro %}
 
-{# What was held for nothing. A cancelled attempt is not among it: people stop jobs that have served. #}
-{% macro is_lost(column) %}{{ column }} in ('failed', 'interrupted', 'timeout', 'node_fail'){% endmacro %}
-
 {# The number of the hour in which a second lies. #}
 {% macro hour_number(seconds, shift) %}cast(floor(({{ seconds }} + {{ shift }}) / 3600) as bigint){% endmacro %}
 
@@ -89,6 +86,11 @@
 {# PAI's machine ids are unique in themselves; those of others are names within a cluster. #}
 {% macro machine_key(cluster, machine) -%}
     case when {{ cluster }} = 'pai' then {{ surrogate_key([machine]) }} else {{ surrogate_key([cluster, machine]) }} end
+{%- endmacro %}
+
+{# The same of jobs. #}
+{% macro job_key(cluster, job) -%}
+    case when {{ cluster }} = 'pai' then {{ surrogate_key([job]) }} else {{ surrogate_key([cluster, job]) }} end
 {%- endmacro %}
 
 {# Stands for all machines of a cluster, where a job's own machine is not known. #}

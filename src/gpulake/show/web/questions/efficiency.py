@@ -26,7 +26,7 @@ OWN = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
 SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}_gpu_hours" for bucket in HELD)
 TOTAL = " + ".join(f"{bucket}_gpu_hours" for bucket in HELD)
 WASTED = "under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours"
-RATIO = f"productive_gpu_hours / nullif(productive_gpu_hours + {WASTED}, 0)"
+RATIO = f"used_gpu_hours / nullif(used_gpu_hours + {WASTED}, 0)"
 
 
 def _shares(column: str, link: str) -> str:
@@ -52,8 +52,8 @@ _ROWS = f"""gold_job_efficiency_daily
     WHERE {OWN} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
         AND {{days}} AND {{cluster}} AND {{gpu_type}}"""
 # The least of nothing and a number is that number: what no sensor saw has no bin.
-_BIN = f"""CASE WHEN sum(productive_gpu_hours + {WASTED}) > 0 THEN
-        least(floor({BINS} * sum(productive_gpu_hours) / sum(productive_gpu_hours + {WASTED}) + 1e-9), {BINS - 1})
+_BIN = f"""CASE WHEN sum(used_gpu_hours + {WASTED}) > 0 THEN
+        least(floor({BINS} * sum(used_gpu_hours) / sum(used_gpu_hours + {WASTED}) + 1e-9), {BINS - 1})
     END::INTEGER"""
 # Which jobs they are is told by numbers alone; there are too many to look at the words of all.
 JOBS = f"""
@@ -106,7 +106,7 @@ WITH prices AS (
 held AS (
     SELECT
         user_id, gpu_type,
-        sum(productive_gpu_hours + under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours + unobserved_gpu_hours)
+        sum(used_gpu_hours + under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours + unobserved_gpu_hours)
             AS held,
         sum(under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours) AS wasted
     FROM gold_ledger_daily

@@ -159,7 +159,7 @@ def _advice(place: int, one: Advice, currency: str) -> dict[str, Any]:
 
 HELD_BY_DAY = f"""
 SELECT
-    dt AS day, sum(productive_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
+    dt AS day, sum(used_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
     sum(idle_gpu_hours) AS idle, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
     sum(held_gpu_hours) AS held
 FROM gold_job_efficiency_daily WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}

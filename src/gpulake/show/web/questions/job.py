@@ -28,7 +28,7 @@ asked AS (
     FROM silver_tasks WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
 ),
 spent AS (
-    SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(productive_gpu_hours) AS productive,
+    SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(used_gpu_hours) AS productive,
         sum(held_gpu_hours - unobserved_gpu_hours) AS seen, sum(inferred_gpu_hours) AS inferred
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
 ),

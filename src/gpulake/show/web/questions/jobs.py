@@ -43,7 +43,7 @@ CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE min(gpu_type) ||
 SPENT = {
     "held_gpu_hours": "sum(held_gpu_hours)",
     "lost_gpu_hours": "sum(lost_gpu_hours)",
-    "efficiency_ratio": "sum(productive_gpu_hours) / nullif(sum(held_gpu_hours - unobserved_gpu_hours), 0)",
+    "efficiency_ratio": "sum(used_gpu_hours) / nullif(sum(held_gpu_hours - unobserved_gpu_hours), 0)",
 }
 SORTS = {
     "group_id": "SELECT job_key, group_id FROM silver_jobs",

@@ -34,7 +34,7 @@ QUESTIONS = (
 WITH {NODES},
 ledger AS (
     SELECT
-        machine_key, sum(capacity_gpu_hours) AS capacity, sum(productive_gpu_hours) AS productive,
+        machine_key, sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS productive,
         sum(down_gpu_hours) AS down,
         sum(capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours) AS held
     FROM gold_machine_hours WHERE machine_key IN (SELECT machine_key FROM named) AND {{days}} GROUP BY machine_key

@@ -7,8 +7,8 @@ from gpulake.show.web.questions.ledger import BUCKETS
 
 MOST_HOURLY_DAYS = 3  # told by the hour; more are told by the day
 METRICS = {
-    "utilisation": "productive_gpu_hours",
-    "held": "idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours + unobserved_gpu_hours + productive_gpu_hours",
+    "utilisation": "used_gpu_hours",
+    "held": "idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours + unobserved_gpu_hours + used_gpu_hours",
     "idle": "idle_gpu_hours",
     "lost": "lost_gpu_hours",
     "down": "down_gpu_hours",
@@ -53,7 +53,7 @@ WITH machines AS (
 ),
 ledger AS (
     SELECT
-        sum(capacity_gpu_hours) AS capacity, sum(productive_gpu_hours) / sum(capacity_gpu_hours) AS productive,
+        sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) / sum(capacity_gpu_hours) AS productive,
         1 - sum(down_gpu_hours + unallocated_gpu_hours) / sum(capacity_gpu_hours) AS held,
         sum(lost_gpu_hours) AS lost, sum(down_gpu_hours) AS down
     FROM gold_ledger_hourly WHERE {days} AND {cluster} AND {gpu_type}
@@ -131,7 +131,7 @@ WITH sums AS (
 )
 SELECT
     sums.cluster_id, coalesce(machine_id, '{POOL}') AS machine_id, sums.gpu_type,
-    productive_gpu_hours / nullif(capacity_gpu_hours, 0) AS productive_ratio,
+    used_gpu_hours / nullif(capacity_gpu_hours, 0) AS productive_ratio,
     sums.* EXCLUDE (cluster_id, machine_key, gpu_type)
 FROM sums LEFT JOIN silver_machines ON sums.machine_key = silver_machines.machine_key
 """,

@@ -9,7 +9,7 @@ from gpulake.show.web.questions.incidents import TOLD
 KEY_NUMBERS = f"""
 WITH ledger AS (
     SELECT
-        sum(capacity_gpu_hours) AS capacity, sum(productive_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
+        sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
         sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
         productive + idle + under_used + lost + unobserved AS held, count(DISTINCT dt) AS days
     FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
@@ -35,7 +35,7 @@ tiles AS (
     UNION ALL
     SELECT 3, 'productive', productive / nullif(held, 0), 'productive_ratio',
         format('{{:,.0f}} GPU-hours', productive), 'good', '/rows/efficiency_by_user',
-        'sort=-productive_gpu_hours'
+        'sort=-used_gpu_hours'
     FROM ledger
     UNION ALL
     SELECT 4, 'under-used', under_used / nullif(held, 0), 'under_used_ratio',

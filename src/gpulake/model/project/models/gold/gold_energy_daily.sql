@@ -31,8 +31,8 @@ busy as (
     select
         *,
         {{ held_gpu_hours() }} as held_gpu_hours,
-        productive_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(
-            productive_gpu_hours / nullif(productive_gpu_hours + under_used_gpu_hours + idle_gpu_hours, 0), 0
+        used_gpu_hours + ({{ lost_gpu_hours() }} + unobserved_gpu_hours) * coalesce(
+            used_gpu_hours / nullif(used_gpu_hours + under_used_gpu_hours + idle_gpu_hours, 0), 0
         ) as busy_gpu_hours
     from ledger
 
@@ -55,7 +55,8 @@ final as (
             as wasted_energy_kilowatt_hours,
         busy.capacity_gpu_hours * kinds.price_per_hour as capacity_cost,
         busy.held_gpu_hours * kinds.price_per_hour as held_cost,
-        (busy.idle_gpu_hours + busy.under_used_gpu_hours + busy.lost_gpu_hours) * kinds.price_per_hour as wasted_cost,
+        (busy.idle_gpu_hours + {{ lost_gpu_hours() }}) * kinds.price_per_hour as wasted_cost,
+        busy.under_used_gpu_hours * kinds.price_per_hour as under_used_cost,
         parameters.currency
     from busy
     left join kinds on busy.gpu_type = kinds.gpu_type

@@ -1,7 +1,10 @@
 with holdings as (
 
-    select * from {{ ref('silver_holdings') }}
-    where bucket = 'lost'
+    select
+        *,
+        {{ seconds_of('held_until') }} - {{ seconds_of('lost_from') }} as lost_seconds
+    from {{ ref('silver_holdings') }}
+    where lost_from is not null
 
 ),
 
@@ -21,8 +24,10 @@ final as (
         cast(count(*) as bigint) as attempts,
         cast(count(distinct holdings.job_key) as bigint) as jobs,
         cast(count(distinct holdings.machine_key) as bigint) as machines,
-        sum(holdings.gpus * holdings.held_seconds) / 3600 as lost_gpu_hours,
-        sum(case when holdings.is_inferred then holdings.gpus * holdings.held_seconds else 0 end) / 3600
+        sum(holdings.gpus * holdings.lost_seconds) / 3600 as lost_gpu_hours,
+        sum(case when holdings.has_checkpoint then holdings.gpus * holdings.lost_seconds else 0 end) / 3600
+            as lost_at_least_gpu_hours,
+        sum(case when holdings.is_inferred then holdings.gpus * holdings.lost_seconds else 0 end) / 3600
             as inferred_gpu_hours
     from holdings
     -- On the day of its end, whole.

@@ -24,9 +24,9 @@ spent as (
         job_key,
         max(attempt) as attempts,
         sum(gpus * held_seconds) / 3600 as held_gpu_hours,
-        sum(case when bucket != 'lost' then gpus * held_seconds else 0 end) / 3600 as good_gpu_hours,
-        max(case when bucket != 'lost' then held_until end) as good_until,
-        min(case when bucket != 'lost' then held_from end) as good_from
+        sum(gpus * ({{ seconds_of('coalesce(lost_from, held_until)') }} - {{ seconds_of('held_from') }})) / 3600 as good_gpu_hours,
+        max(case when coalesce(lost_from, held_until) > held_from then coalesce(lost_from, held_until) end) as good_until,
+        min(case when coalesce(lost_from, held_until) > held_from then held_from end) as good_from
     from holdings
     group by job_key
 

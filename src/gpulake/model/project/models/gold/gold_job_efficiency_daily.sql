@@ -19,14 +19,9 @@ job_days as (
         gpu_type,
         cast(count(*) as bigint) as attempts,
         sum(hours * gpus) as held_gpu_hours,
-        sum(case when bucket = 'idle' then hours * gpus else 0 end) as idle_gpu_hours,
-        sum(case when bucket = 'used' then hours * (gpus - used_gpus) else 0 end) as under_used_gpu_hours,
-        sum(case when bucket = 'lost' then hours * gpus else 0 end) as lost_gpu_hours,
-        sum(case when bucket = 'unobserved' then hours * gpus else 0 end) as unobserved_gpu_hours,
-        sum(case when bucket = 'used' then hours * used_gpus else 0 end) as productive_gpu_hours,
+        {{ sum_pieces() }},
         sum(case when used_gpus is not null then hours * gpus else 0 end) as sensed_gpu_hours,
-        sum(case when used_gpus is not null then hours * used_gpus else 0 end) as used_gpu_hours,
-        sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours
+        sum(case when used_gpus is not null then hours * used_gpus else 0 end) as measured_gpu_hours
     from held_days
     group by dt, job_key, gpu_type
 
@@ -47,14 +42,15 @@ final as (
         jobs.status,
         job_days.attempts,
         job_days.held_gpu_hours,
-        job_days.idle_gpu_hours,
-        job_days.under_used_gpu_hours,
-        job_days.lost_gpu_hours,
-        job_days.unobserved_gpu_hours,
-        job_days.productive_gpu_hours,
-        job_days.inferred_gpu_hours,
-        job_days.used_gpu_hours,
-        job_days.used_gpu_hours / nullif(job_days.sensed_gpu_hours, 0) as gpu_efficiency_ratio
+        {% for bucket in held_buckets() %}
+            job_days.{{ bucket }}_gpu_hours,
+        {% endfor %}
+        {{ lost_gpu_hours() }} as lost_gpu_hours,
+        {% for note in held_notes() %}
+            job_days.{{ note }}_gpu_hours,
+        {% endfor %}
+        job_days.measured_gpu_hours,
+        job_days.measured_gpu_hours / nullif(job_days.sensed_gpu_hours, 0) as gpu_efficiency_ratio
     from job_days
     left join jobs on job_days.job_key = jobs.job_key
 

@@ -1,4 +1,7 @@
--- Whose the hours of the hourly ledger are. What a day's jobs claimed shrinks to what the ledger counts of it.
+-- Whose the hours of the hourly ledger are. What was claimed beyond what a machine had in an hour is taken off those who
+-- claimed it there and then.
+
+{% set amounts = held_buckets() + held_notes() %}
 
 with ledger as (
 
@@ -9,82 +12,62 @@ with ledger as (
 job_days as (
 
     select * from {{ ref('gold_job_efficiency_daily') }}
+    where gpu_type != 'unlisted'
 
 ),
 
-days as (
+pieces as (
+
+    select * from {{ ref('overcommitted_pieces') }}
+    where hours > 0
+
+),
+
+excess as (
 
     select
-        cluster_id,
         dt,
+        job_key,
         gpu_type,
-        sum(capacity_gpu_hours) as capacity_gpu_hours,
-        {{ sum_buckets(buckets()) }}
-    from ledger
-    group by cluster_id, dt, gpu_type
+        {{ sum_pieces() }}
+    from pieces
+    group by dt, job_key, gpu_type
 
 ),
 
 claims as (
 
     select
-        cluster_id,
-        dt,
-        gpu_type,
-        -- Someone held it, whoever that is: the row without a user is what nobody held.
-        coalesce(user_id, 'unknown') as user_id,
-        group_id,
-        workload,
-        {{ sum_buckets(held_buckets()) }},
-        sum(inferred_gpu_hours) as inferred_gpu_hours,
-        sum(held_gpu_hours) as claimed_gpu_hours
-    from job_days
-    group by cluster_id, dt, gpu_type, coalesce(user_id, 'unknown'), group_id, workload
-
-),
-
-totals as (
-
-    select
-        cluster_id,
-        dt,
-        gpu_type,
-        {{ sum_buckets(held_buckets()) }}
-    from claims
-    group by cluster_id, dt, gpu_type
-
-),
-
-shared as (
-
-    select
-        claims.cluster_id,
-        claims.dt,
-        claims.gpu_type,
-        claims.user_id,
-        claims.group_id,
-        claims.workload,
-        {% for bucket in held_buckets() %}
-            claims.{{ bucket }}_gpu_hours
-            * coalesce(days.{{ bucket }}_gpu_hours / nullif(totals.{{ bucket }}_gpu_hours, 0), 0)
-                as {{ bucket }}_gpu_hours,
+        job_days.cluster_id,
+        job_days.dt,
+        job_days.gpu_type,
+        job_days.user_id,
+        job_days.group_id,
+        job_days.workload,
+        {% for amount in amounts %}
+            -- Sums of floats: what is left of nothing is nothing.
+            greatest(job_days.{{ amount }}_gpu_hours - coalesce(excess.{{ amount }}_gpu_hours, 0), 0)
+                as {{ amount }}_gpu_hours{{ ',' if not loop.last }}
         {% endfor %}
-        coalesce(claims.inferred_gpu_hours / nullif(claims.claimed_gpu_hours, 0), 0) as inferred_ratio
-    from claims
-    inner join totals
+    from job_days
+    left join excess
         on
-            claims.cluster_id = totals.cluster_id and claims.dt = totals.dt and claims.gpu_type = totals.gpu_type
-    inner join days
-        on claims.cluster_id = days.cluster_id and claims.dt = days.dt and claims.gpu_type = days.gpu_type
+            job_days.job_key = excess.job_key and job_days.dt = excess.dt and job_days.gpu_type = excess.gpu_type
 
 ),
 
 held as (
 
     select
-        *,
-        {{ held_gpu_hours() }} as held_gpu_hours
-    from shared
+        cluster_id,
+        dt,
+        gpu_type,
+        user_id,
+        group_id,
+        workload,
+        {{ sum_buckets(amounts) }}
+    from claims
+    group by cluster_id, dt, gpu_type, user_id, group_id, workload
 
 ),
 
@@ -97,13 +80,14 @@ final as (
         user_id,
         group_id,
         workload,
-        held_gpu_hours as capacity_gpu_hours,
-        0e0 as down_gpu_hours,
-        0e0 as unallocated_gpu_hours,
-        {% for bucket in held_buckets() %}
-            {{ bucket }}_gpu_hours,
+        {{ held_gpu_hours() }} as capacity_gpu_hours,
+        {% for bucket in buckets() %}
+            {{ bucket ~ '_gpu_hours' if bucket in held_buckets() else '0e0 as ' ~ bucket ~ '_gpu_hours' }},
         {% endfor %}
-        held_gpu_hours * inferred_ratio as inferred_gpu_hours
+        {{ lost_gpu_hours() }} as lost_gpu_hours,
+        {% for note in held_notes() %}
+            {{ note }}_gpu_hours{{ ',' if not loop.last }}
+        {% endfor %}
     from held
 
     union all
@@ -115,14 +99,15 @@ final as (
         cast(null as varchar) as user_id,
         cast(null as varchar) as group_id,
         cast(null as varchar) as workload,
-        down_gpu_hours + unallocated_gpu_hours as capacity_gpu_hours,
-        down_gpu_hours,
-        unallocated_gpu_hours,
-        {% for bucket in held_buckets() %}
-            0e0 as {{ bucket }}_gpu_hours,
+        sum(down_gpu_hours + unknown_gpu_hours + unallocated_gpu_hours) as capacity_gpu_hours,
+        {% for bucket in buckets() %}
+            {{ '0e0' if bucket in held_buckets() else 'sum(' ~ bucket ~ '_gpu_hours)' }} as {{ bucket }}_gpu_hours,
         {% endfor %}
-        0e0 as inferred_gpu_hours
-    from days
+        {% for note in ['lost'] + held_notes() %}
+            0e0 as {{ note }}_gpu_hours{{ ',' if not loop.last }}
+        {% endfor %}
+    from ledger
+    group by cluster_id, dt, gpu_type
 
 )
 

@@ -12,10 +12,7 @@ final as (
         dt,
         gpu_type,
         sum(capacity_gpu_hours) as capacity_gpu_hours,
-        {{ sum_buckets(buckets()) }},
-        sum(recorded_down_gpu_hours) as recorded_down_gpu_hours,
-        sum(inferred_gpu_hours) as inferred_gpu_hours,
-        sum(overcommitted_gpu_hours) as overcommitted_gpu_hours
+        {{ sum_buckets(buckets() + ['lost'] + held_notes() + ['recorded_down', 'overcommitted']) }}
     from machine_hours
     group by cluster_id, started_at, dt, gpu_type
 

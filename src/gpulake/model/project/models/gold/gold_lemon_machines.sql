@@ -26,7 +26,8 @@ tried as (
         machine_key,
         job_key,
         max(case when status in ('failed', 'timeout', 'node_fail') then 1 else 0 end) as has_failed,
-        sum(case when bucket = 'lost' then gpus * held_seconds else 0 end) / 3600 as lost_gpu_hours
+        coalesce(sum(gpus * ({{ seconds_of('held_until') }} - {{ seconds_of('lost_from') }})), 0) / 3600
+            as lost_gpu_hours
     from holdings
     group by machine_key, job_key
 

@@ -1,5 +1,6 @@
 -- Capacity that was down is nobody's; of the rest, what was held is shared out as it was used. Where more was held than
--- there was, as GPU sharing and inferred intervals allow, all of it shrinks alike and the excess is stated.
+-- there was, as GPU sharing and inferred intervals allow, all of it shrinks alike and the excess is stated. What is left
+-- was held by nobody, unless nobody can say.
 
 {% set overlap -%}
     {{ seconds_of('least(outages.ended_at, hours.observed_until)') }}
@@ -30,13 +31,20 @@ outages as (
 
 ),
 
+clusters as (
+
+    select * from {{ ref('silver_clusters') }}
+
+),
+
 down as (
 
     select
         outages.machine_key,
         hours.hour_number,
-        sum({{ overlap }}) / 3600 as hours,
-        sum(case when outages.basis = 'recorded' then {{ overlap }} else 0 end) / 3600 as recorded_hours
+        sum(case when outages.basis in ('recorded', 'died') then {{ overlap }} else 0 end) / 3600 as hours,
+        sum(case when outages.basis = 'recorded' then {{ overlap }} else 0 end) / 3600 as recorded_hours,
+        bool_or(outages.basis = 'silent') as is_silent
     from outages
     inner join hours
         on
@@ -57,9 +65,11 @@ spine as (
         hours.dt,
         coalesce(capacity.gpu_type, 'unknown') as gpu_type,
         capacity.gpus * hours.observed_seconds / 3600 as capacity_gpu_hours,
-        capacity.gpus
+        capacity.gpus,
+        clusters.unknown_demand_ratio > 0.5 as is_of_unknown_demand
     from capacity
     inner join hours on capacity.cluster_id = hours.cluster_id
+    inner join clusters on capacity.cluster_id = clusters.cluster_id
     where hours.observed_seconds > 0
 
 ),
@@ -70,16 +80,13 @@ joined as (
         spine.*,
         least(coalesce(down.hours, 0) * spine.gpus, spine.capacity_gpu_hours) as down_gpu_hours,
         least(coalesce(down.recorded_hours, 0) * spine.gpus, spine.capacity_gpu_hours) as recorded_down_gpu_hours,
-        coalesce(held.idle_gpu_hours, 0) as idle_gpu_hours,
-        coalesce(held.under_used_gpu_hours, 0) as under_used_gpu_hours,
-        coalesce(held.lost_gpu_hours, 0) as lost_gpu_hours,
-        coalesce(held.unobserved_gpu_hours, 0) as unobserved_gpu_hours,
-        coalesce(held.productive_gpu_hours, 0) as productive_gpu_hours,
-        coalesce(held.inferred_gpu_hours, 0) as inferred_gpu_hours,
+        spine.is_of_unknown_demand or coalesce(held.has_unknown_demand, false)
+        or coalesce(down.is_silent, false) as is_unknown,
+        {% for amount in held_buckets() + held_notes() %}
+            coalesce(held.{{ amount }}_gpu_hours, 0) as {{ amount }}_gpu_hours,
+        {% endfor %}
         coalesce(
-            held.idle_gpu_hours + held.under_used_gpu_hours + held.lost_gpu_hours + held.unobserved_gpu_hours
-            + held.productive_gpu_hours,
-            0
+            {% for bucket in held_buckets() %}held.{{ bucket }}_gpu_hours{{ ' + ' if not loop.last }}{% endfor %}, 0
         ) as claimed_gpu_hours
     from spine
     left join held on spine.machine_key = held.machine_key and spine.hour_number = held.hour_number
@@ -100,6 +107,15 @@ shares as (
 
 ),
 
+left_over as (
+
+    select
+        *,
+        greatest(capacity_gpu_hours - down_gpu_hours - claimed_gpu_hours * share, 0) as free_gpu_hours
+    from shares
+
+),
+
 final as (
 
     select
@@ -110,16 +126,18 @@ final as (
         gpu_type,
         capacity_gpu_hours,
         down_gpu_hours,
-        greatest(capacity_gpu_hours - down_gpu_hours - claimed_gpu_hours * share, 0) as unallocated_gpu_hours,
-        idle_gpu_hours * share as idle_gpu_hours,
-        under_used_gpu_hours * share as under_used_gpu_hours,
-        lost_gpu_hours * share as lost_gpu_hours,
-        unobserved_gpu_hours * share as unobserved_gpu_hours,
-        productive_gpu_hours * share as productive_gpu_hours,
+        case when is_unknown then free_gpu_hours else 0 end as unknown_gpu_hours,
+        case when is_unknown then 0 else free_gpu_hours end as unallocated_gpu_hours,
+        {% for bucket in held_buckets() %}
+            {{ bucket }}_gpu_hours * share as {{ bucket }}_gpu_hours,
+        {% endfor %}
+        ({{ lost_gpu_hours() }}) * share as lost_gpu_hours,
+        {% for note in held_notes() %}
+            {{ note }}_gpu_hours * share as {{ note }}_gpu_hours,
+        {% endfor %}
         recorded_down_gpu_hours,
-        inferred_gpu_hours * share as inferred_gpu_hours,
         claimed_gpu_hours * (1 - share) as overcommitted_gpu_hours
-    from shares
+    from left_over
 
 )
 

@@ -13,12 +13,7 @@ final as (
         cast(count(distinct job_key) as bigint) as jobs,
         cast(count(distinct case when status = 'failed' then job_key end) as bigint) as failed_jobs,
         sum(held_gpu_hours) as held_gpu_hours,
-        sum(productive_gpu_hours) as productive_gpu_hours,
-        sum(idle_gpu_hours) as idle_gpu_hours,
-        sum(under_used_gpu_hours) as under_used_gpu_hours,
-        sum(lost_gpu_hours) as lost_gpu_hours,
-        sum(unobserved_gpu_hours) as unobserved_gpu_hours,
-        sum(inferred_gpu_hours) as inferred_gpu_hours
+        {{ sum_buckets(held_buckets() + ['lost'] + held_notes()) }}
     from job_days
     group by cluster_id, user_id, dt
 

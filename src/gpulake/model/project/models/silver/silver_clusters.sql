@@ -1,4 +1,10 @@
--- Times are instants; the days and hours of a cluster are those of its own time zone.
+-- Times are instants; the days and hours of a cluster are those of its own time zone. What is under observation is
+-- settled here: see docs/ledger.md.
+
+{% set events = [
+    ('jobs', 'submitted_at'), ('jobs', 'ended_at'), ('instances', 'started_at'), ('instances', 'ended_at'),
+    ('windows', 'window_started_at'), ('windows', 'window_ended_at')
+] %}
 
 with jobs as (
 
@@ -24,48 +30,113 @@ known as (
 
 ),
 
-seen as (
+-- Numbers of hours: all events of a large trace are many, its hours are few.
+counted as (
+
+    {% for relation, moment in events %}
+        select
+            cluster_id,
+            {{ hour_number(seconds_of(moment), 0) }} as hour_number,
+            count(*) as events,
+            min({{ moment }}) as first_at,
+            max({{ moment }}) as last_at
+        from {{ relation }}
+        where {{ moment }} is not null
+        group by 1, 2
+        {{ 'union all' if not loop.last }}
+    {% endfor %}
+
+),
+
+event_hours as (
 
     select
         cluster_id,
-        min(submitted_at) as first_at,
-        {{ reached('submitted_at') }} as last_start_at,
-        {{ reached('ended_at') }} as last_end_at
-    from jobs
-    group by cluster_id
+        hour_number,
+        sum(events) as events,
+        min(first_at) as first_at,
+        max(last_at) as last_at
+    from counted
+    group by cluster_id, hour_number
 
-    union all
+),
+
+ranked as (
+
+    select
+        *,
+        sum(events) over by_hour - events as events_before,
+        sum(events) over by_hour as events_until,
+        sum(events) over (partition by cluster_id) as all_events,
+        min(hour_number) over (partition by cluster_id) as first_hour
+    from event_hours
+    window by_hour as (partition by cluster_id order by hour_number rows between unbounded preceding and current row)
+
+),
+
+-- Between the first and the last twentieth of the events.
+cores as (
 
     select
         cluster_id,
-        {{ earliest(['min(started_at)', 'min(ended_at)']) }} as first_at,
-        {{ reached('started_at') }} as last_start_at,
-        {{ reached('ended_at') }} as last_end_at
-    from instances
-    group by cluster_id
-
-    union all
-
-    select
-        cluster_id,
-        min(window_started_at) as first_at,
-        {{ reached('window_started_at') }} as last_start_at,
-        {{ reached('window_ended_at') }} as last_end_at
-    from windows
+        min(case when events_until * 20 >= all_events * 19 then hour_number end) as last_hour,
+        greatest(
+            min(case when events_until * 20 >= all_events * 19 then hour_number end)
+            - min(case when events_until * 20 >= all_events then hour_number end),
+            24
+        ) as hours
+    from ranked
     group by cluster_id
 
 ),
 
--- A trace has ended when all but a thousandth has: the last of its longest jobs may have been waited for.
+-- To leave out a hundredth of the events must save a tenth of the core.
+weighed as (
+
+    select
+        ranked.*,
+        case
+            when ranked.events_before * 20 <= ranked.all_events
+                then
+                    (ranked.hour_number - ranked.first_hour) / cast(cores.hours as double)
+                    - 10 * ranked.events_before / cast(ranked.all_events as double)
+        end as gain,
+        ranked.hour_number <= cores.last_hour + greatest(cores.hours, 168) as is_believed
+    from ranked
+    inner join cores on ranked.cluster_id = cores.cluster_id
+
+),
+
+placed as (
+
+    select
+        *,
+        row_number() over (partition by cluster_id order by gain desc nulls last, hour_number asc) as place
+    from weighed
+
+),
+
 spans as (
 
     select
         cluster_id,
-        min(first_at) as observed_from,
-        {{ latest(['max(last_start_at)', 'max(last_end_at)']) }} as observed_until
-    from seen
+        min(first_at) as first_at,
+        max(last_at) as last_at,
+        min(case when place = 1 then first_at end) as begins_at,
+        max(case when is_believed then last_at end) as ends_at
+    from placed
     group by cluster_id
-    having min(first_at) is not null
+
+),
+
+demands as (
+
+    select
+        cluster_id,
+        avg(case when gpus is null then 1 else 0 end) as unknown_demand_ratio
+    from instances
+    where status != 'waiting'
+    group by cluster_id
 
 ),
 
@@ -74,10 +145,18 @@ zoned as (
     select
         spans.cluster_id,
         coalesce(known.time_zone, 'UTC') as time_zone,
-        spans.observed_from,
-        spans.observed_until
+        coalesce(known.observed_from, spans.begins_at) as observed_from,
+        {{ latest(['coalesce(known.observed_until, spans.ends_at)', 'coalesce(known.observed_from, spans.begins_at)']) }}
+            as observed_until,
+        case
+            when coalesce(known.observed_from, known.observed_until) is not null then 'settings'
+            when spans.begins_at > spans.first_at or spans.ends_at < spans.last_at then 'trimmed'
+            else 'events'
+        end as observed_basis,
+        coalesce(demands.unknown_demand_ratio, 0) as unknown_demand_ratio
     from spans
     left join known on spans.cluster_id = known.cluster_id
+    left join demands on spans.cluster_id = demands.cluster_id
 
 ),
 

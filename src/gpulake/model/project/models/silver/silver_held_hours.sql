@@ -25,11 +25,29 @@ hours as (
 
 ),
 
--- CPU work is a sign of life, too.
-cpu_work as (
+instances as (
 
     select * from {{ ref('silver_instances') }}
-    where gpus = 0 and machine_key is not null
+    where machine_key is not null
+
+),
+
+unmeasured as (
+
+    select
+        instances.machine_key,
+        clusters.hour_shift_seconds as shift,
+        {{ seconds_of(latest(['coalesce(instances.started_at, instances.ended_at)', 'clusters.observed_from'])) }}
+            as begin_seconds,
+        {{ seconds_of(earliest(['coalesce(instances.ended_at, instances.started_at)', 'clusters.observed_until'])) }}
+            as end_seconds
+    from instances
+    inner join clusters on instances.cluster_id = clusters.cluster_id
+    where
+        instances.gpus is null
+        and instances.status != 'waiting'
+        and coalesce(instances.started_at, instances.ended_at) <= clusters.observed_until
+        and {{ latest(['instances.started_at', 'instances.ended_at']) }} >= clusters.observed_from
 
 ),
 
@@ -37,13 +55,7 @@ intervals as (
 
     select
         holdings.machine_key,
-        holdings.bucket,
-        holdings.gpus,
-        case when holdings.bucket = 'used' then least(holdings.used_gpus, holdings.gpus) else 0 end as productive_gpus,
-        holdings.is_inferred,
-        clusters.hour_shift_seconds as shift,
-        {{ seconds_of(latest(['holdings.held_from', 'clusters.observed_from'])) }} as begin_seconds,
-        {{ seconds_of(earliest(['holdings.held_until', 'clusters.observed_until'])) }} as end_seconds
+        {{ piece_columns() }}
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
 
@@ -64,7 +76,10 @@ timed as (
 
     select
         *,
-        {{ hours_within('begin_seconds', 'end_seconds', 'hour_number', 'shift') }} as hours
+        {{ hours_within('begin_seconds', 'end_seconds', 'hour_number', 'shift') }} as hours,
+        greatest(
+            {{ hours_within('greatest(begin_seconds, lost_seconds)', 'end_seconds', 'hour_number', 'shift') }}, 0
+        ) as lost_hours
     from pieces
 
 ),
@@ -74,51 +89,60 @@ held as (
     select
         machine_key,
         hour_number,
-        sum(case when bucket = 'idle' then hours * gpus else 0 end) as idle_gpu_hours,
-        sum(case when bucket = 'used' then hours * (gpus - productive_gpus) else 0 end) as under_used_gpu_hours,
-        sum(case when bucket = 'lost' then hours * gpus else 0 end) as lost_gpu_hours,
-        sum(case when bucket = 'unobserved' then hours * gpus else 0 end) as unobserved_gpu_hours,
-        sum(hours * productive_gpus) as productive_gpu_hours,
-        sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours
+        {{ sum_pieces() }}
     from timed
     where hours > 0
     group by machine_key, hour_number
 
 ),
 
-signs as (
+-- CPU work is a sign of life, too. Work of which nobody knows what it asked for holds nobody knows how much.
+others as (
 
     {% for moment in ['started_at', 'ended_at'] %}
         select
-            cpu_work.machine_key,
-            {{ hour_number(seconds_of('cpu_work.' ~ moment), 'clusters.hour_shift_seconds') }} as hour_number
-        from cpu_work
-        inner join clusters on cpu_work.cluster_id = clusters.cluster_id
-        where cpu_work.{{ moment }} is not null
-        {{ 'union distinct' if not loop.last }}
+            instances.machine_key,
+            {{ hour_number(seconds_of('instances.' ~ moment), 'clusters.hour_shift_seconds') }} as hour_number,
+            false as has_unknown_demand
+        from instances
+        inner join clusters on instances.cluster_id = clusters.cluster_id
+        where instances.{{ moment }} is not null and instances.gpus = 0
+
+        union all
     {% endfor %}
+    select
+        machine_key,
+        {{ each_number(
+            hour_number('begin_seconds', 'shift'),
+            'greatest(' ~ hour_number('begin_seconds', 'shift') ~ ', ' ~ hour_number('end_seconds', 'shift') ~ ') + 1'
+        ) }} as hour_number,
+        true as has_unknown_demand
+    from unmeasured
 
 ),
 
--- What both know of is held.
-known as (
-
-    select * from held
-
-    union all
+signs as (
 
     select
-        signs.machine_key,
-        signs.hour_number,
-        0e0 as idle_gpu_hours,
-        0e0 as under_used_gpu_hours,
-        0e0 as lost_gpu_hours,
-        0e0 as unobserved_gpu_hours,
-        0e0 as productive_gpu_hours,
-        0e0 as inferred_gpu_hours
-    from signs
-    left join held on signs.machine_key = held.machine_key and signs.hour_number = held.hour_number
-    where held.machine_key is null
+        machine_key,
+        hour_number,
+        bool_or(has_unknown_demand) as has_unknown_demand
+    from others
+    group by machine_key, hour_number
+
+),
+
+known as (
+
+    select
+        coalesce(held.machine_key, signs.machine_key) as machine_key,
+        coalesce(held.hour_number, signs.hour_number) as hour_number,
+        {% for amount in held_buckets() + held_notes() %}
+            coalesce(held.{{ amount }}_gpu_hours, 0) as {{ amount }}_gpu_hours,
+        {% endfor %}
+        coalesce(signs.has_unknown_demand, false) as has_unknown_demand
+    from held
+    full join signs on held.machine_key = signs.machine_key and held.hour_number = signs.hour_number
 
 ),
 

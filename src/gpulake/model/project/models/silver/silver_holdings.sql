@@ -21,6 +21,15 @@ with instances as (
 
 ),
 
+checkpoints as (
+
+    select
+        {{ job_key("coalesce(lower(cluster), 'slurm')", 'job') }} as job_key,
+        saved_at
+    from {{ source('landed', 'bronze_checkpoints') }}
+
+),
+
 tasks as (
 
     select * from {{ ref('silver_tasks') }}
@@ -228,34 +237,63 @@ holdings as (
 
 ),
 
-final as (
+-- Of a lost attempt, what came after the last checkpoint of its job.
+saved as (
 
     select
-        holdings.cluster_id,
-        holdings.job_key,
-        holdings.task_key,
         holdings.instance_key,
         holdings.attempt,
-        holdings.machine_key,
-        holdings.gpu_type,
-        holdings.status,
-        holdings.gpus,
+        max(checkpoints.saved_at) as saved_at
+    from holdings
+    inner join checkpoints on holdings.job_key = checkpoints.job_key and holdings.held_until >= checkpoints.saved_at
+    where {{ is_lost('holdings.status') }}
+    group by holdings.instance_key, holdings.attempt
+
+),
+
+sensed as (
+
+    select
+        holdings.*,
         usage.used_gpus,
         case
-            when {{ is_lost('holdings.status') }} then 'lost'
             when usage.used_gpus is null then 'unobserved'
             when usage.used_gpus < parameters.idle_gpu_ratio * holdings.gpus then 'idle'
             else 'used'
-        end as bucket,
-        holdings.held_from,
-        holdings.held_until,
-        {{ seconds_of('holdings.held_until') }} - {{ seconds_of('holdings.held_from') }} as held_seconds,
-        holdings.start_basis,
-        holdings.end_basis,
-        holdings.start_basis != 'recorded' or holdings.end_basis != 'recorded' as is_inferred
+        end as use_bucket
     from holdings
     left join usage on holdings.worker_key = usage.worker_key
     cross join parameters
+
+),
+
+final as (
+
+    select
+        sensed.cluster_id,
+        sensed.job_key,
+        sensed.task_key,
+        sensed.instance_key,
+        sensed.attempt,
+        sensed.machine_key,
+        sensed.gpu_type,
+        sensed.status,
+        sensed.gpus,
+        sensed.used_gpus,
+        coalesce({{ lost_bucket('sensed.status') }}, sensed.use_bucket) as bucket,
+        sensed.use_bucket,
+        sensed.held_from,
+        sensed.held_until,
+        case
+            when {{ is_lost('sensed.status') }} then {{ latest(['sensed.held_from', 'saved.saved_at']) }}
+        end as lost_from,
+        saved.saved_at is not null as has_checkpoint,
+        {{ seconds_of('sensed.held_until') }} - {{ seconds_of('sensed.held_from') }} as held_seconds,
+        sensed.start_basis,
+        sensed.end_basis,
+        sensed.start_basis != 'recorded' or sensed.end_basis != 'recorded' as is_inferred
+    from sensed
+    left join saved on sensed.instance_key = saved.instance_key and sensed.attempt = saved.attempt
 
 )
 

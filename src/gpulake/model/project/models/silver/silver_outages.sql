@@ -1,27 +1,11 @@
--- What was written down, and silence: a machine that is usually busy and then has nothing to do for as long as it would
--- take it to be busy for many hours is taken to be down. No hour is down twice.
+-- What was written down; where a cluster writes nothing down, machines that died and machines gone silent. No moment of a
+-- machine is in two stretches.
 
-with signs as (
+{% set bases = ['recorded', 'died', 'silent'] %}
 
-    select * from {{ ref('silver_held_hours') }}
-
-),
-
-capacity as (
-
-    select * from {{ ref('silver_capacity') }}
-
-),
-
-clusters as (
+with clusters as (
 
     select * from {{ ref('silver_clusters') }}
-
-),
-
-hours as (
-
-    select * from {{ ref('silver_hours') }}
 
 ),
 
@@ -32,86 +16,6 @@ records as (
         surrogate_key(['lower(cluster)', 'machine', 'started_at']),
         'ended_at asc nulls last'
     ) }}
-
-),
-
-parameters as (
-
-    select * from {{ source('landed', 'parameters') }}
-
-),
-
-spans as (
-
-    select
-        cluster_id,
-        min(hour_number) as first_hour,
-        max(hour_number) as last_hour
-    from hours
-    group by cluster_id
-
-),
-
-alive as (
-
-    select
-        capacity.cluster_id,
-        signs.machine_key,
-        signs.hour_number,
-        spans.first_hour,
-        spans.last_hour,
-        count(*) over (partition by signs.machine_key) as busy_hours,
-        lag(signs.hour_number) over (partition by signs.machine_key order by signs.hour_number) as hour_before
-    from signs
-    inner join capacity on signs.machine_key = capacity.machine_key and capacity.basis = 'inventory'
-    inner join spans on capacity.cluster_id = spans.cluster_id
-
-),
-
--- The silence before each sign of life, and the one after the last.
-silences as (
-
-    select
-        cluster_id,
-        machine_key,
-        busy_hours,
-        first_hour,
-        last_hour,
-        coalesce(hour_before + 1, first_hour) as from_hour,
-        hour_number as until_hour
-    from alive
-
-    union all
-
-    select
-        cluster_id,
-        machine_key,
-        busy_hours,
-        first_hour,
-        last_hour,
-        max(hour_number) + 1 as from_hour,
-        last_hour + 1 as until_hour
-    from alive
-    group by cluster_id, machine_key, busy_hours, first_hour, last_hour
-
-),
-
-silent as (
-
-    select
-        silences.cluster_id,
-        silences.machine_key,
-        {{ instant('silences.from_hour * 3600 - clusters.hour_shift_seconds') }} as started_at,
-        {{ instant('silences.until_hour * 3600 - clusters.hour_shift_seconds') }} as ended_at
-    from silences
-    inner join clusters on silences.cluster_id = clusters.cluster_id
-    cross join parameters
-    where
-        silences.until_hour - silences.from_hour > 1
-        and cast(silences.until_hour - silences.from_hour as double) * silences.busy_hours
-        / nullif(
-            silences.last_hour - silences.first_hour + 1 - (silences.until_hour - silences.from_hour), 0
-        ) >= parameters.missed_busy_hours
 
 ),
 
@@ -127,64 +31,53 @@ recorded as (
 
 ),
 
-edges as (
+died as (
 
-    select
-        cluster_id,
-        machine_key,
-        started_at as edge_at,
-        1 as record_change,
-        0 as silence_change
-    from recorded
-    where ended_at > started_at
-
-    union all
-
-    select
-        cluster_id,
-        machine_key,
-        ended_at as edge_at,
-        -1 as record_change,
-        0 as silence_change
-    from recorded
-    where ended_at > started_at
-
-    union all
-
-    select
-        cluster_id,
-        machine_key,
-        started_at as edge_at,
-        0 as record_change,
-        1 as silence_change
-    from silent
-
-    union all
-
-    select
-        cluster_id,
-        machine_key,
-        ended_at as edge_at,
-        0 as record_change,
-        -1 as silence_change
-    from silent
+    select * from {{ ref('machine_deaths') }}
 
 ),
 
-moments as (
+silent as (
+
+    select * from {{ ref('machine_silences') }}
+
+),
+
+edges as (
+
+    {% for basis in bases %}
+        {% for edge, change in [('started_at', 1), ('ended_at', -1)] %}
+            select
+                cluster_id,
+                machine_key,
+                {{ edge }} as edge_at,
+                {% for each in bases %}
+                    {{ change if each == basis else 0 }} as {{ each }}_change{{ ',' if not loop.last }}
+                {% endfor %}
+            from {{ basis }}
+            where ended_at > started_at
+            {{ 'union all' if not loop.last }}
+        {% endfor %}
+        {{ 'union all' if not loop.last }}
+    {% endfor %}
+
+),
+
+turns as (
 
     select
         cluster_id,
         machine_key,
         edge_at,
-        sum(record_change) as record_change,
-        sum(silence_change) as silence_change
+        {% for basis in bases %}
+            sum({{ basis }}_change) as {{ basis }}_change{{ ',' if not loop.last }}
+        {% endfor %}
     from edges
     group by cluster_id, machine_key, edge_at
 
 ),
 
--- A record says more than silence does.
+-- A record says more than a death does, and that more than silence.
 judged as (
 
     select
@@ -192,11 +85,12 @@ judged as (
         machine_key,
         edge_at,
         case
-            when sum(record_change) over by_time > 0 then 'recorded'
-            when sum(silence_change) over by_time > 0 then 'silent'
+            {% for basis in bases %}
+                when sum({{ basis }}_change) over by_time > 0 then '{{ basis }}'
+            {% endfor %}
             else 'up'
         end as basis
-    from moments
+    from turns
     window by_time as (
         partition by cluster_id, machine_key order by edge_at rows between unbounded preceding and current row
     )

@@ -39,13 +39,7 @@ intervals as (
         -- What the machine has, which may not be what was asked for. One that nobody lists is no capacity.
         case when capacity.machine_key is null then 'unlisted' else coalesce(capacity.gpu_type, 'unknown') end
             as gpu_type,
-        holdings.bucket,
-        holdings.gpus,
-        holdings.is_inferred,
-        case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
-        clusters.hour_shift_seconds as shift,
-        {{ seconds_of(latest(['holdings.held_from', 'clusters.observed_from'])) }} as begin_seconds,
-        {{ seconds_of(earliest(['holdings.held_until', 'clusters.observed_until'])) }} as end_seconds
+        {{ piece_columns() }}
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
     left join capacity on holdings.machine_key = capacity.machine_key
@@ -88,10 +82,13 @@ select
     job_key,
     gpu_type,
     bucket,
+    use_bucket,
     gpus,
+    has_checkpoint,
     is_inferred,
     used_gpus,
-    (end_seconds - begin_seconds) / 3600 as hours
+    (end_seconds - begin_seconds) / 3600 as hours,
+    greatest(end_seconds - greatest(begin_seconds, lost_seconds), 0) / 3600 as lost_hours
 from dated
 where first_day = last_day
 
@@ -103,13 +100,20 @@ select
     pieces.job_key,
     pieces.gpu_type,
     pieces.bucket,
+    pieces.use_bucket,
     pieces.gpus,
+    pieces.has_checkpoint,
     pieces.is_inferred,
     pieces.used_gpus,
     (
         least(pieces.end_seconds, {{ seconds_of('days.ended_at') }})
         - greatest(pieces.begin_seconds, {{ seconds_of('days.started_at') }})
-    ) / 3600 as hours
+    ) / 3600 as hours,
+    greatest(
+        least(pieces.end_seconds, {{ seconds_of('days.ended_at') }})
+        - greatest(pieces.begin_seconds, pieces.lost_seconds, {{ seconds_of('days.started_at') }}),
+        0
+    ) / 3600 as lost_hours
 from pieces
 inner join days on pieces.cluster_id = days.cluster_id and pieces.day_number = days.day_number
 where pieces.end_seconds > {{ seconds_of('days.started_at') }}

@@ -116,7 +116,8 @@ select
     told_once.status,
     told_once.started_at,
     told_once.ended_at,
-    coalesce(plans.requested_gpus, 0) as gpus,
+    -- Without the row of its task nobody knows what it asked for.
+    plans.requested_gpus as gpus,
     coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
 from told_once
 left join plans on told_once.task_key = plans.task_key
