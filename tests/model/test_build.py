@@ -81,7 +81,7 @@ def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lak
     sql = next(model.sql for model in shipped_plan().models if model.name == "silver_machines")
     twice = f"SELECT * FROM ({sql}) UNION ALL SELECT * FROM ({sql})"
     change_plan(with_model(shipped_plan(), "silver_machines", twice))  # type: ignore[operator]
-    with pytest.raises(BuildError, match=r"\d+ of \d+ data tests failed: a_machine_has_an_hour_once") as raised:
+    with pytest.raises(BuildError, match=r"\d+ of \d+ data tests failed: .*a_machine_has_an_hour_once") as raised:
         Flow(built_lake).build()
     assert "gpulake tests" in raised.value.hint
     assert build_names(built_lake) == before
