@@ -11,7 +11,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 LOST = ("Failed", "Interrupted")
-BUCKETS = ("idle", "under_used", "lost", "unobserved", "productive")
+BUCKETS = ("idle", "under_used", "failed", "timed_out", "interrupted", "unobserved", "used")
 IDLE_RATIO = 0.01
 DAY = 86_400
 
@@ -71,7 +71,7 @@ class Holding:
     @property
     def bucket(self) -> str:
         if self.attempt.status in LOST:
-            return "lost"
+            return self.attempt.status.lower()
         if self.attempt.used_percent is None:
             return "unobserved"
         return "idle" if self.attempt.used_percent / 100 < IDLE_RATIO * self.task.gpus else "used"
@@ -81,7 +81,7 @@ class Holding:
         if self.bucket != "used":
             return {self.bucket: self.task.gpus}
         used = min((self.attempt.used_percent or 0) / 100, self.task.gpus)
-        return {"productive": used, "under_used": self.task.gpus - used}
+        return {"used": used, "under_used": self.task.gpus - used}
 
 
 @dataclass
@@ -92,12 +92,9 @@ class World:
     holdings: list[Holding] = field(init=False)
 
     def __post_init__(self) -> None:
-        firsts = [job.submit for job in self.jobs]
-        lasts = [moment for job in self.jobs for moment in (job.submit, job.end) if moment]
-        for _, _, attempt in self.attempts():
-            firsts += [moment for moment in (attempt.start, attempt.end) if moment]
-            lasts += [moment for moment in (attempt.start, attempt.end) if moment]
-        self.observed = (min(firsts), max(lasts))
+        events = [moment for job in self.jobs for moment in (job.submit, job.end) if moment]
+        events += [moment for _, _, attempt in self.attempts() for moment in (attempt.start, attempt.end) if moment]
+        self.observed = (min(events), max(events))
         self.holdings = [hold for job in self.jobs for task in job.tasks for hold in self._held(job, task)]
 
     def attempts(self) -> Iterator[tuple[Job, Task, Attempt]]:
@@ -189,7 +186,7 @@ class World:
                 row["held_gpu_hours"] += hours * hold.task.gpus
                 if hold.is_inferred:
                     row["inferred_gpu_hours"] += hours * hold.task.gpus
-                row["used_gpu_hours"] += hours * min((hold.attempt.used_percent or 0) / 100, hold.task.gpus)
+                row["measured_gpu_hours"] += hours * min((hold.attempt.used_percent or 0) / 100, hold.task.gpus)
                 for bucket, gpus in hold.shares().items():
                     row[f"{bucket}_gpu_hours"] += hours * gpus
         return found

@@ -89,6 +89,9 @@ def holding(of: Row, bucket: str, **others: object) -> Row:
     """What an attempt whose times are known holds."""
     row: Row = {name: of[name] for name in ("cluster_id", "attempt", "gpu_type", "status", "gpus")}
     row |= {"used_gpus": None, "bucket": bucket, "held_from": of["started_at"], "held_until": of["ended_at"]}
+    is_lost = bucket in ("failed", "timed_out", "interrupted")
+    row |= {"use_bucket": "unobserved" if is_lost else bucket, "lost_from": of["started_at"] if is_lost else None}
+    row |= {"has_checkpoint": False}
     row |= {"start_basis": "recorded", "end_basis": "recorded", "is_inferred": False, **others}
     return {**row, "held_seconds": seconds(row["held_from"], row["held_until"])}
 
@@ -106,7 +109,7 @@ def _text(row: Row) -> str:
 
 def ledger(lake: Lake) -> dict[object, tuple[object, object]]:
     """By cluster: the GPU-hours held and down, of a ledger that closes."""
-    total = f"sum({HELD}) AS held, sum(down_gpu_hours) AS down, sum(unallocated_gpu_hours) AS free"
+    total = f"sum({HELD}) AS held, sum(down_gpu_hours) AS down, sum(unallocated_gpu_hours + unknown_gpu_hours) AS free"
     rows = rows_of(
         lake, f"SELECT cluster_id, {total}, sum(capacity_gpu_hours) AS all FROM gold_ledger_hourly GROUP BY 1"
     )

@@ -16,7 +16,7 @@ from conftest import rows_of
 from gpulake.core.config import Cluster, Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
-from naive import DAY, LOST, MACHINES, Attempt, Job, Task, World, clock_change, write_trace
+from naive import BUCKETS, DAY, LOST, MACHINES, Attempt, Job, Task, World, clock_change, write_trace
 
 ZONE = "America/New_York"
 BEGIN = clock_change(ZoneInfo(ZONE), 1970)
@@ -99,7 +99,7 @@ def close(found: dict[Any, dict[str, object]], expected: dict[Any, dict[str, flo
 
 
 SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-HELD = [f"{bucket}_gpu_hours" for bucket in ("idle", "under_used", "lost", "unobserved", "productive")]
+HELD = [f"{bucket}_gpu_hours" for bucket in BUCKETS]
 
 
 @SLOW
@@ -142,7 +142,7 @@ def check_ledger(lake: Lake, world: World) -> None:
 
 
 def check_job_days(lake: Lake, world: World) -> None:
-    columns = ["held_gpu_hours", "inferred_gpu_hours", "used_gpu_hours", *HELD]
+    columns = ["held_gpu_hours", "inferred_gpu_hours", "measured_gpu_hours", *HELD]
     rows = rows_of(lake, "FROM gold_job_efficiency_daily")
     # A machine without GPUs is no capacity.
     expected = {
@@ -236,7 +236,7 @@ def check_failures(lake: Lake, world: World) -> None:
     first, last = world.observed
     expected: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for hold in world.holdings:
-        if hold.bucket == "lost" and world.day(first) <= world.day(hold.end) <= world.day(last):
+        if hold.attempt.status in LOST and world.day(first) <= world.day(hold.end) <= world.day(last):
             machine = MACHINES[hold.attempt.machine]
             kind = "T4" if machine.gpu_type == "CPU" else machine.gpu_type
             row = expected[(world.day(hold.end), hold.attempt.status.lower(), kind)]
@@ -257,7 +257,7 @@ def check_goodput(lake: Lake, world: World) -> None:
         row["ended_jobs"] += 1
         row["restarts"] += max(hold.number for hold in holds) - 1
         row["held_gpu_hours"] += sum(hold.task.gpus * (hold.end - hold.begin) for hold in holds) / 3600
-        good = [hold for hold in holds if hold.bucket != "lost"]
+        good = [hold for hold in holds if hold.attempt.status not in LOST]
         row["good_gpu_hours"] += sum(hold.task.gpus * (hold.end - hold.begin) for hold in good) / 3600
     rows = rows_of(lake, "FROM gold_goodput_daily")
     columns = ["ended_jobs", "restarts", "held_gpu_hours", "good_gpu_hours"]
@@ -283,7 +283,9 @@ def check_energy(lake: Lake, world: World) -> None:
         row = days[(found["dt"], found["gpu_type"])]
         seen = row["used_gpu_hours"] + row["under_used_gpu_hours"] + row["idle_gpu_hours"]
         ratio = row["used_gpu_hours"] / seen if seen else 0
-        busy = row["used_gpu_hours"] + ratio * (row["lost_gpu_hours"] + row["unobserved_gpu_hours"])
+        busy = row["used_gpu_hours"] + ratio * (
+            row["failed_gpu_hours"] + row["interrupted_gpu_hours"] + row["unobserved_gpu_hours"]
+        )
         busy_watts, idle_watts = watts[str(found["gpu_type"])]
         energy = (busy * busy_watts + (row["capacity_gpu_hours"] - busy) * idle_watts) / 1000
         assert found["energy_kilowatt_hours"] == pytest.approx(energy)

@@ -70,7 +70,7 @@ def test_acme_is_counted_from_begin_to_end_whatever_it_calls_its_duration(tmp_pa
     assert same(without_keys(lake, "silver_instances"), [*attempts, attempt(stopped, 0.0, None)])
     assert same(
         without_keys(lake, "silver_holdings"),
-        [holding(attempts[0], "lost"), holding(attempts[1], "unobserved"), holding(attempts[2], "lost")],
+        [holding(attempts[0], "failed"), holding(attempts[1], "unobserved"), holding(attempts[2], "failed")],
     )
     # No sensor, no efficiency.
     assert rows_of(lake, "SELECT DISTINCT used_gpu_hours, gpu_efficiency_ratio FROM gold_job_efficiency_daily") == [
@@ -115,7 +115,7 @@ def test_a_job_of_helios_holds_a_part_of_its_cluster_s_pool_in_the_cluster_s_own
     )
     attempts = [attempt(venus, 8.0, None), attempt(earth, 0.0, None), attempt(waits, 1.0, None)]
     assert same(without_keys(lake, "silver_instances"), attempts)
-    assert same(without_keys(lake, "silver_holdings"), [holding(attempts[0], "lost")])
+    assert same(without_keys(lake, "silver_holdings"), [holding(attempts[0], "failed")])
     pool = {"cluster_id": "venus", "machine_id": "(all machines)", "gpu_type": None, "gpus": 16}
     assert without_keys(lake, "silver_machines") == [{**pool, "cores": None, "memory_bytes": None}]
     assert ledger(lake) == {"venus": (pytest.approx(8), 0)}
@@ -160,7 +160,7 @@ def test_a_pod_of_openb_holds_a_share_of_a_gpu_from_the_first_second_of_the_trac
     attempts = [attempt(runs, 0.46, None), attempt(fails, 2.0, "V100M32")]
     assert same(without_keys(lake, "silver_instances"), [*attempts, attempt(waits, 0.5, None, ended_at=None)])
     assert same(
-        without_keys(lake, "silver_holdings"), [holding(attempts[0], "unobserved"), holding(attempts[1], "lost")]
+        without_keys(lake, "silver_holdings"), [holding(attempts[0], "unobserved"), holding(attempts[1], "failed")]
     )
     assert ledger(lake) == {"openb": (pytest.approx(2 * 0.46 + 2 * 3590 / 3600), 0)}
 
@@ -237,7 +237,7 @@ def test_philly_s_retries_are_attempts_and_the_last_one_is_the_job_s(tmp_path: P
     assert same(without_keys(lake, "silver_instances"), attempts)
     assert same(
         without_keys(lake, "silver_holdings"),
-        [holding(row, "lost" if row["status"] == "failed" else "unobserved") for row in attempts],
+        [holding(row, "failed" if row["status"] == "failed" else "unobserved") for row in attempts],
     )
     # The list says that m9 has two GPUs, the log that it gave eight: there are no more than the list has.
     assert ledger(lake) == {"philly": (pytest.approx(10 + 8 + 2), 0)}

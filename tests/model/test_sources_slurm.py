@@ -172,12 +172,12 @@ def test_a_job_that_was_requeued_has_attempts_and_steps_tell_what_each_used(tmp_
     begin, stop = at("2024-05-01 14:00:00"), at("2024-05-01 14:30:00")
     one_hour = (at("2024-05-01 15:00:00"), at("2024-05-01 16:00:00"))
     assert [tuple(row.values()) for row in found] == [
-        ("80", 1, "interrupted", 2.0, begin, stop, None, "lost"),
-        ("80", 1, "interrupted", 2.0, begin, stop, None, "lost"),
+        ("80", 1, "interrupted", 2.0, begin, stop, None, "interrupted"),
+        ("80", 1, "interrupted", 2.0, begin, stop, None, "interrupted"),
         ("80", 2, "succeeded", 4.0, *one_hour, 2.0, "used"),
         # It was said to be running, and then to wait, submitted anew: so it ran until then.
-        ("81", 1, "interrupted", 2.0, begin, stop, None, "lost"),
-        ("81", 1, "interrupted", 2.0, begin, stop, None, "lost"),
+        ("81", 1, "interrupted", 2.0, begin, stop, None, "interrupted"),
+        ("81", 1, "interrupted", 2.0, begin, stop, None, "interrupted"),
         ("81", 2, "waiting", 4.0, None, None, None, None),
     ]
     jobs = rows_of(lake, "SELECT job_id, status, submitted_at, started_at, ended_at FROM silver_jobs ORDER BY 1")
@@ -261,7 +261,7 @@ def test_an_inventory_by_hand_names_the_gpus_and_a_recorded_outage_is_down(tmp_p
     assert ledger(lake) == {"slurm": (pytest.approx(2 * 10 + 2 * 10), pytest.approx(8 * 4.5))}
 
 
-def test_silence_around_a_recorded_outage_is_down_once(tmp_path: Path) -> None:
+def test_silence_around_a_recorded_outage_is_not_down(tmp_path: Path) -> None:
     rows = [
         {"JobID": f"{number}", "State": "COMPLETED", "AllocTRES": gpus(1), "NodeList": node, **times(*hours)}
         for number, (node, hours) in enumerate(
@@ -281,12 +281,11 @@ def test_silence_around_a_recorded_outage_is_down_once(tmp_path: Path) -> None:
     }
     lake = built_from(tmp_path, files)
     down = rows_of(lake, "SELECT basis, started_at, ended_at FROM silver_outages ORDER BY 2")
+    # Where outages are recorded, silence says nothing.
     assert [tuple(row.values()) for row in down] == [
-        ("silent", at("2024-05-03 00:00:00"), at("2024-05-03 06:00:00")),
         ("recorded", at("2024-05-03 06:00:00"), at("2024-05-03 12:00:00")),
-        ("silent", at("2024-05-03 12:00:00"), at("2024-05-04 00:00:00")),
     ]
-    assert ledger(lake) == {"tiger": (pytest.approx(48 + 48 + 120), pytest.approx(24))}
+    assert ledger(lake) == {"tiger": (pytest.approx(48 + 48 + 120), pytest.approx(6))}
 
 
 def test_settings_say_what_no_node_showed(tmp_path: Path) -> None:
