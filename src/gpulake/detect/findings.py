@@ -70,7 +70,9 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
         held = capacity - hours["down"] - hours["unknown"] - hours["unallocated"]
         time = f"from {row['observed_from']:%Y-%m-%d %H:%M} to {row['observed_until']:%Y-%m-%d %H:%M} UTC"
         if row["unknown_demand_ratio"]:
-            yield _missing_demand(cluster, row["unknown_demand_ratio"], hours["unknown"] / capacity if capacity else 0.0)
+            yield _missing_demand(
+                cluster, row["unknown_demand_ratio"], hours["unknown"] / capacity if capacity else 0.0
+            )
         if not held:
             continue
         yield Finding(
@@ -114,7 +116,9 @@ def _use(hours: Mapping[str, float], held: float) -> str:
 
 def _lost(row: Row, held: float) -> str:
     """At most, unless checkpoints are known; and how much of that is inferred."""
-    most, least, inferred = (sum(dict(row[name])[bucket] for bucket in LOST) for name in ("hours", "at_least", "inferred"))
+    most, least, inferred = (
+        sum(dict(row[name])[bucket] for bucket in LOST) for name in ("hours", "at_least", "inferred")
+    )
     if not most:
         return "none lost"
     bounds = f"{most / held:.0%} lost" if least >= most else f"{least / held:.0%} to {most / held:.0%} lost"

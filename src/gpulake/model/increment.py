@@ -252,11 +252,12 @@ class Increment:
         )
 
     def _refuse_other_times(self) -> None:
-        """A cluster that is new, or whose end has moved back, touches what no row of the new files speaks of."""
+        """A cluster that is new, or observed for less time, touches what no row of the new files speaks of."""
         if self._number(
             "FROM lake.main.silver_clusters AS now FULL JOIN touched.main.old_silver_clusters AS was USING (cluster_id)"
             " WHERE was.cluster_id IS NULL OR now.cluster_id IS NULL OR now.observed_until < was.observed_until"
-            " OR now.hour_shift_seconds != was.hour_shift_seconds",
+            " OR now.observed_from > was.observed_from OR now.hour_shift_seconds != was.hour_shift_seconds"
+            " OR (now.unknown_demand_ratio > 0.5) != (was.unknown_demand_ratio > 0.5)",
             "count",
         ):
             raise TouchesTooMuchError("the time under observation is not what it was")

@@ -39,7 +39,10 @@ SETTINGS = {
             "gpus": ("double", "GPUs, where no inventory lands; empty: unknown"),
             "gpu_type": ("varchar", "Type of those GPUs"),
             "has_stale_running": ("boolean", "Whether attempts are called running that are not"),
-            "observed_from": ("timestamp with time zone", "Begin of the time under observation; empty: from its events"),
+            "observed_from": (
+                "timestamp with time zone",
+                "Begin of the time under observation; empty: from its events",
+            ),
             "observed_until": ("timestamp with time zone", "End of the time under observation; empty: from its events"),
         },
     ),

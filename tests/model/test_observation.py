@@ -1,0 +1,179 @@
+"""What is under observation, and what may be said of machines that show nothing: on clusters written by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from conftest import built_from, rows_of
+from gpulake.core.config import Cluster, Config
+from gpulake.core.errors import ConfigError
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+
+BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
+FIELDS = "JobID|Cluster|User|JobName|State|Submit|Eligible|Start|End|NNodes|AllocTRES|NodeList"
+MACHINES = "cluster,machine,gpu_type,gpus,cores,memory_gib\n"
+Run = tuple[str, str, float, float, float]  # node, state, and hours since BEGIN: submitted, begun, ended
+
+
+def sacct(runs: Iterable[Run], gpus: int = 1) -> str:
+    def at(hours: float) -> str:
+        return f"{BEGIN + timedelta(hours=hours):%Y-%m-%dT%H:%M:%S}"
+
+    lines = [
+        f"{number}|tiger|ann|train|{state}|{at(submit)}|{at(submit)}|{at(start)}|{at(end)}|1|gres/gpu={gpus}|{node}"
+        for number, (node, state, submit, start, end) in enumerate(runs, start=1)
+    ]
+    return "\n".join([FIELDS, *lines]) + "\n"
+
+
+def inventory(nodes: int, gpus: int = 1) -> str:
+    return MACHINES + "".join(f"tiger,n{number},H100,{gpus},,\n" for number in range(nodes))
+
+
+def full_week(nodes: int) -> list[Run]:
+    """Every node busy for a week, in jobs of six hours."""
+    return [
+        (f"n{node}", "COMPLETED", 6.0 * slot, 6.0 * slot, 6.0 * slot + 6) for node in range(nodes) for slot in range(28)
+    ]
+
+
+def window(lake: Lake) -> tuple[object, ...]:
+    (row,) = rows_of(lake, "SELECT observed_from, observed_until, observed_basis FROM silver_clusters")
+    return tuple(row.values())
+
+
+def totals(lake: Lake, *buckets: str) -> tuple[float, ...]:
+    sums = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in buckets)
+    (row,) = rows_of(lake, f"SELECT {sums} FROM gold_ledger_hourly")
+    return tuple(round(float(str(value)), 6) for value in row.values())
+
+
+def hour(hours: float) -> datetime:
+    return BEGIN + timedelta(hours=hours)
+
+
+def test_one_old_submission_does_not_stretch_a_week_of_accounting(tmp_path: Path) -> None:
+    old = ("n0", "COMPLETED", -14 * 24.0, 167.0, 168.0)
+    files = {"sacct.txt": sacct([*full_week(4)[:-1], old]), "machines.csv": inventory(4)}
+    lake = built_from(tmp_path, files)
+    assert window(lake) == (hour(0), hour(168), "trimmed")
+    assert totals(lake, "capacity", "down", "unknown") == (4 * 168, 0, 0)
+
+
+def test_what_ended_last_counts_at_once_even_after_a_quiet_weekend(tmp_path: Path) -> None:
+    late = ("n0", "COMPLETED", 220.0, 220.0, 221.5)
+    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), late]), "machines.csv": inventory(4)})
+    assert window(lake) == (hour(0), hour(221.5), "events")
+
+
+def test_a_clock_that_was_years_ahead_does_not_stretch_it(tmp_path: Path) -> None:
+    wrong = ("n0", "COMPLETED", 9000.0, 9000.0, 9001.0)
+    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), wrong]), "machines.csv": inventory(4)})
+    assert window(lake) == (hour(0), hour(168), "trimmed")
+
+
+def test_settings_bound_what_is_under_observation(tmp_path: Path) -> None:
+    tiger = Cluster(observed_from="2026-03-03T01:00:00+01:00", observed_until="2026-03-04T00:00:00Z")
+    files = {"sacct.txt": sacct(full_week(2)), "machines.csv": inventory(2)}
+    lake = built_from(tmp_path, files, clusters={"tiger": tiger})
+    assert window(lake) == (hour(24), hour(48), "settings")
+    assert totals(lake, "capacity", "unobserved") == (48, 48)
+
+
+def test_bounds_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="observed_from is '2026-03-03'"):
+        Cluster(observed_from="2026-03-03")
+    with pytest.raises(ConfigError, match="observed_until is 2026-03-03T00:00:00Z"):
+        Cluster(observed_from="2026-03-03T00:00:00Z", observed_until="2026-03-03T00:00:00Z")
+
+
+def test_a_machine_that_lost_all_it_ran_is_down_in_the_ledger(tmp_path: Path) -> None:
+    others = [run for run in full_week(4) if run[0] != "n0"]
+    # Jobs of an hour until three of them fail at one moment; then nothing for a day.
+    before = [("n0", "COMPLETED", float(at), float(at), at + 1.0) for at in range(100)]
+    killed = [("n0", "NODE_FAIL", 100.0, 100.0, 100.5)] * 3
+    after = [("n0", "COMPLETED", float(at), float(at), at + 1.0) for at in range(125, 168)]
+    runs = [*others, *before, *killed, *after]
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4, gpus=4)})
+    found = rows_of(lake, "SELECT basis, started_at, ended_at FROM silver_outages")
+    assert [tuple(row.values()) for row in found] == [("died", hour(100.5), hour(125))]
+    assert totals(lake, "down", "unknown") == (4 * 24.5, 0)
+
+
+def test_a_machine_gone_silent_is_unknown_not_down(tmp_path: Path) -> None:
+    # Off after three days, and nothing says why.
+    runs = [run for run in full_week(4) if run[0] != "n0" or run[4] <= 72]
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)})
+    assert totals(lake, "down", "unknown", "unallocated") == (0, 96, 0)
+
+
+def test_a_cluster_that_rests_expects_nothing_of_its_machines(tmp_path: Path) -> None:
+    runs = [run for run in full_week(4) if run[4] <= 72 or run[2] >= 144]
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)})
+    assert totals(lake, "down", "unknown", "unallocated") == (0, 0, 4 * 72)
+
+
+def test_work_before_the_last_checkpoint_is_not_lost(tmp_path: Path) -> None:
+    runs = [("n0", "FAILED", 0.0, 0.0, 10.0), ("n1", "TIMEOUT", 0.0, 0.0, 10.0), ("n2", "PREEMPTED", 0.0, 0.0, 10.0)]
+    saved = "cluster,job,saved_at\ntiger,1,2026-03-02T08:00:00Z\ntiger,1,2026-03-02T04:00:00Z\ntiger,3,2026-03-02T11:00:00Z\n"
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(3), "checkpoints.csv": saved})
+    buckets = ("unobserved", "failed", "timed_out", "interrupted", "lost", "lost_at_least")
+    # A checkpoint after the end says nothing.
+    assert totals(lake, *buckets) == (8, 2, 10, 10, 22, 2)
+    rows = rows_of(lake, "SELECT sum(lost_gpu_hours) AS a, sum(lost_at_least_gpu_hours) AS b FROM gold_failures_daily")
+    assert rows == [{"a": 22.0, "b": 2.0}]
+    of_buckets = rows_of(lake, "SELECT gpu_hours_at_least FROM gold_ledger_buckets WHERE bucket = 'failed'")
+    assert of_buckets == [{"gpu_hours_at_least": 2.0}]
+
+
+def test_overcommit_is_charged_to_those_who_claimed_too_much(tmp_path: Path) -> None:
+    jobs = "a,ia,ann,Terminated,0,7200\nb,ib,bob,Terminated,0,7200\nc,ic,eve,Terminated,0,7200\n"
+    jobs = jobs.replace(",0,7200", ",3600.0,10800.0")
+    tasks = "".join(f"{job},worker,1,Terminated,3600.0,10800.0,600,29,200,T4\n" for job in "abc")
+    places = {"a": "m1", "b": "m1", "c": "m2"}
+    attempts = "".join(
+        f"{job},worker,n{job},w{job},i{job},Terminated,3600.0,10800.0,{machine}\n" for job, machine in places.items()
+    )
+    files = {
+        "pai_job_table.csv": jobs,
+        "pai_task_table.csv": tasks,
+        "pai_instance_table.csv": attempts,
+        "pai_machine_spec.csv": "m1,T4,96,512,2\nm2,T4,96,512,2\n",
+    }
+    lake = built_from(tmp_path, files)
+    rows = rows_of(lake, "SELECT user_id, capacity_gpu_hours AS held FROM gold_ledger_daily WHERE user_id IS NOT NULL")
+    # Ann and Bob claimed the two GPUs of one machine twice over; Eve, on the other, did nothing of the kind.
+    assert {row["user_id"]: row["held"] for row in rows} == pytest.approx({"ann": 2.0, "bob": 2.0, "eve": 4.0})
+
+
+@pytest.mark.real
+def test_the_real_tail_without_its_requests_says_what_is_missing(tmp_path: Path) -> None:
+    data = Path(os.environ["GPULAKE_REAL_DATA"]) / "pai"
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
+    flow.land([data / "pai_machine_spec.csv", data / "pai_instance_table_tail.csv.gz"])
+    findings = flow.build().findings or ()
+    (missing,) = [finding for finding in findings if finding.kind == "missing_demand"]
+    assert missing.headline == "what 100% of the attempts of pai asked for is not known"
+    assert "pai_task_table" in missing.detail
+    held, unknown, capacity = totals(flow.lake, "unallocated", "unknown", "capacity")
+    assert (held, unknown) == (0, capacity)
+
+
+@pytest.mark.real
+def test_the_real_openb_is_observed_from_when_its_pods_come(tmp_path: Path) -> None:
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
+    flow.land([Path(os.environ["GPULAKE_REAL_DATA"]) / "alibaba_openb_v2023"])
+    flow.build()
+    rows = rows_of(
+        flow.lake,
+        "SELECT epoch(observed_from) / 86400 AS begin, epoch(observed_until) / 86400 AS until FROM silver_clusters",
+    )
+    (row,) = rows
+    assert 109 < float(str(row["begin"])) < 117
+    assert float(str(row["until"])) > 149
