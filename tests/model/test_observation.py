@@ -121,7 +121,10 @@ def test_a_cluster_that_rests_expects_nothing_of_its_machines(tmp_path: Path) ->
 
 def test_work_before_the_last_checkpoint_is_not_lost(tmp_path: Path) -> None:
     runs = [("n0", "FAILED", 0.0, 0.0, 10.0), ("n1", "TIMEOUT", 0.0, 0.0, 10.0), ("n2", "PREEMPTED", 0.0, 0.0, 10.0)]
-    saved = "cluster,job,saved_at\ntiger,1,2026-03-02T08:00:00Z\ntiger,1,2026-03-02T04:00:00Z\ntiger,3,2026-03-02T11:00:00Z\n"
+    moments = {"1": ("08:00", "04:00"), "3": ("11:00",)}
+    saved = "cluster,job,saved_at\n" + "".join(
+        f"tiger,{job},2026-03-02T{moment}:00Z\n" for job, of_job in moments.items() for moment in of_job
+    )
     lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(3), "checkpoints.csv": saved})
     buckets = ("unobserved", "failed", "timed_out", "interrupted", "lost", "lost_at_least")
     # A checkpoint after the end says nothing.

@@ -19,8 +19,9 @@ LOST = ("failed", "timed_out", "interrupted")
 # Of the whole of each cluster's time under observation.
 LEDGER = """
 SELECT
-    buckets.cluster_id, any_value(buckets.observed_from) AS observed_from,
-    any_value(buckets.observed_until) AS observed_until, any_value(clusters.unknown_demand_ratio) AS unknown_demand_ratio,
+    buckets.cluster_id, any_value(clusters.observed_from) AS observed_from,
+    any_value(clusters.observed_until) AS observed_until,
+    any_value(clusters.unknown_demand_ratio) AS unknown_demand_ratio,
     map_from_entries(list((bucket, gpu_hours))) AS hours,
     map_from_entries(list((bucket, gpu_hours_at_least))) AS at_least,
     map_from_entries(list((bucket, gpu_hours * coalesce(inferred_ratio, 0)))) AS inferred

@@ -1,4 +1,4 @@
-"""What no scheduler records: machines, when they were out of service, and checkpoints of jobs. CSV with a header row."""
+"""What no scheduler records: machines, their outages, and checkpoints of jobs. CSV with a header row."""
 
 from __future__ import annotations
 
