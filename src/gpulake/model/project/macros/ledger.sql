@@ -29,16 +29,21 @@
 {%- endmacro %}
 {% macro is_lost(status) %}{{ status }} in ('failed', 'node_fail', 'timeout', 'interrupted'){% endmacro %}
 
-{# Pieces of holdings, put into the buckets. A piece has hours, of which some are lost; the others count by use. #}
+{# What a piece of a holding has in a bucket, in GPU-hours. A piece has hours, of which some are lost; the others count by
+   use. #}
+{% macro piece_gpu_hours(bucket) -%}
+    case
+        {% if bucket in lost_buckets() %}when bucket = '{{ bucket }}' then lost_hours * gpus
+        {% elif bucket == 'under_used' %}when use_bucket = 'used' then (hours - lost_hours) * (gpus - used_gpus)
+        {% elif bucket == 'used' %}when use_bucket = 'used' then (hours - lost_hours) * used_gpus
+        {% else %}when use_bucket = '{{ bucket }}' then (hours - lost_hours) * gpus
+        {% endif %}else 0
+    end
+{%- endmacro %}
 {% macro sum_pieces() -%}
-    sum(case when use_bucket = 'idle' then (hours - lost_hours) * gpus else 0 end) as idle_gpu_hours,
-    sum(case when use_bucket = 'used' then (hours - lost_hours) * (gpus - used_gpus) else 0 end)
-        as under_used_gpu_hours,
-    {% for bucket in lost_buckets() %}
-        sum(case when bucket = '{{ bucket }}' then lost_hours * gpus else 0 end) as {{ bucket }}_gpu_hours,
+    {% for bucket in held_buckets() %}
+        sum({{ piece_gpu_hours(bucket) }}) as {{ bucket }}_gpu_hours,
     {% endfor %}
-    sum(case when use_bucket = 'unobserved' then (hours - lost_hours) * gpus else 0 end) as unobserved_gpu_hours,
-    sum(case when use_bucket = 'used' then (hours - lost_hours) * used_gpus else 0 end) as used_gpu_hours,
     sum(case when has_checkpoint then lost_hours * gpus else 0 end) as lost_at_least_gpu_hours,
     sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours,
     sum(case when is_inferred then lost_hours * gpus else 0 end) as inferred_lost_gpu_hours

@@ -38,10 +38,20 @@ clusters as (
 
 holdings as (
 
-    select
-        *,
-        {{ seconds_of('held_until') }} - {{ seconds_of('coalesce(lost_from, held_until)') }} as lost_seconds
-    from {{ ref('silver_holdings') }}
+    select * from {{ ref('silver_holdings') }}
+    where held_seconds > 0
+
+),
+
+capacity as (
+
+    select * from {{ ref('silver_capacity') }}
+
+),
+
+overcommits as (
+
+    select * from {{ ref('silver_overcommits') }}
 
 ),
 
@@ -51,28 +61,69 @@ totals as (
         cluster_id,
         sum(capacity_gpu_hours) as capacity_gpu_hours,
         sum(recorded_down_gpu_hours) as recorded_down_gpu_hours,
-        {{ sum_buckets(buckets() + held_notes()) }}
+        {{ sum_buckets(buckets()) }}
     from ledger
     group by cluster_id
 
 ),
 
--- Of what attempts of a bucket held: how much lies in inferred intervals, and how much was surely lost.
-claims as (
+intervals as (
 
-    {% for drawn_from, seconds in [('use_bucket', 'held_seconds - lost_seconds'), ('bucket', 'lost_seconds')] %}
-        select
-            cluster_id,
-            {{ drawn_from }} as bucket,
-            sum(case when is_inferred then gpus * ({{ seconds }}) else 0 end) / nullif(sum(gpus * ({{ seconds }})), 0)
-                as inferred_ratio,
-            sum(case when has_checkpoint then gpus * ({{ seconds }}) else 0 end) / nullif(sum(gpus * ({{ seconds }})), 0)
-                as certain_ratio
-        from holdings
-        where {{ seconds }} > 0
-        group by cluster_id, {{ drawn_from }}
-        {{ 'union all' if not loop.last }}
-    {% endfor %}
+    select
+        holdings.cluster_id,
+        {{ piece_columns() }}
+    from holdings
+    inner join clusters on holdings.cluster_id = clusters.cluster_id
+    inner join capacity on holdings.machine_key = capacity.machine_key
+
+),
+
+-- What was claimed, less what was claimed beyond what there was.
+pieces as (
+
+    select
+        cluster_id,
+        bucket,
+        use_bucket,
+        gpus,
+        used_gpus,
+        has_checkpoint,
+        is_inferred,
+        (end_seconds - begin_seconds) / 3600 as hours,
+        greatest(end_seconds - greatest(begin_seconds, lost_seconds), 0) / 3600 as lost_hours
+    from intervals
+    where end_seconds > begin_seconds
+
+    union all
+
+    select
+        cluster_id,
+        bucket,
+        use_bucket,
+        gpus,
+        used_gpus,
+        has_checkpoint,
+        is_inferred,
+        -hours as hours,
+        -lost_hours as lost_hours
+    from overcommits
+
+),
+
+-- How much of each bucket lies in inferred intervals, and how much was surely lost.
+notes as (
+
+    select
+        cluster_id,
+        {% for bucket in lost_buckets() %}
+            sum(case when has_checkpoint then {{ piece_gpu_hours(bucket) }} else 0 end) as certain_{{ bucket }}_gpu_hours,
+        {% endfor %}
+        {% for bucket in held_buckets() %}
+            sum(case when is_inferred then {{ piece_gpu_hours(bucket) }} else 0 end) as inferred_{{ bucket }}_gpu_hours
+            {{- ',' if not loop.last }}
+        {% endfor %}
+    from pieces
+    group by cluster_id
 
 ),
 
@@ -80,27 +131,34 @@ amounts as (
 
     {% for bucket, meaning, rests_on in meanings %}
         select
-            cluster_id,
+            totals.cluster_id,
             cast({{ loop.index }} as bigint) as rank,
             '{{ bucket }}' as bucket,
-            '{{ 'used' if bucket == 'under_used' else bucket }}' as drawn_from,
             '{{ meaning }}' as meaning,
             '{{ rests_on }}' as rests_on,
-            {{ bucket }}_gpu_hours as gpu_hours,
-            capacity_gpu_hours,
+            totals.{{ bucket }}_gpu_hours as gpu_hours,
+            {% if bucket in lost_buckets() %}
+                -- Sums of floats may come out a little below nothing, or above all.
+                least(greatest(coalesce(notes.certain_{{ bucket }}_gpu_hours, 0), 0), totals.{{ bucket }}_gpu_hours)
+            {% else %}
+                totals.{{ bucket }}_gpu_hours
+            {% endif %} as gpu_hours_at_least,
+            totals.{{ bucket }}_gpu_hours{{ ' + totals.unobserved_gpu_hours' if bucket in sensed }} as gpu_hours_at_most,
+            totals.{{ bucket }}_gpu_hours / nullif(totals.capacity_gpu_hours, 0) as capacity_ratio,
             {% if bucket in sensed %}
-                {{ bucket }}_gpu_hours / nullif({{ total_gpu_hours(sensed) }}, 0) as sensed_ratio,
-                unobserved_gpu_hours as more_gpu_hours,
+                totals.{{ bucket }}_gpu_hours / nullif({{ total_gpu_hours(sensed) }}, 0)
             {% else %}
-                cast(null as double) as sensed_ratio,
-                0e0 as more_gpu_hours,
-            {% endif %}
+                cast(null as double)
+            {% endif %} as sensed_ratio,
             {% if bucket == 'down' %}
-                1 - recorded_down_gpu_hours / nullif(down_gpu_hours, 0) as inferred_ratio
+                1 - totals.recorded_down_gpu_hours / nullif(totals.down_gpu_hours, 0)
+            {% elif bucket in held_buckets() %}
+                least(greatest(notes.inferred_{{ bucket }}_gpu_hours, 0) / nullif(totals.{{ bucket }}_gpu_hours, 0), 1)
             {% else %}
-                cast(null as double) as inferred_ratio
-            {% endif %}
+                cast(null as double)
+            {% endif %} as inferred_ratio
         from totals
+        left join notes on totals.cluster_id = notes.cluster_id
         {{ 'union all' if not loop.last }}
     {% endfor %}
 
@@ -109,26 +167,11 @@ amounts as (
 final as (
 
     select
-        amounts.cluster_id,
-        amounts.rank,
-        amounts.bucket,
-        amounts.meaning,
-        amounts.rests_on,
-        amounts.gpu_hours,
-        case
-            when amounts.bucket in ('{{ lost_buckets() | join("', '") }}')
-                then amounts.gpu_hours * coalesce(claims.certain_ratio, 0)
-            else amounts.gpu_hours
-        end as gpu_hours_at_least,
-        amounts.gpu_hours + amounts.more_gpu_hours as gpu_hours_at_most,
-        amounts.gpu_hours / nullif(amounts.capacity_gpu_hours, 0) as capacity_ratio,
-        amounts.sensed_ratio,
-        coalesce(amounts.inferred_ratio, claims.inferred_ratio) as inferred_ratio,
+        amounts.*,
         clusters.observed_from,
         clusters.observed_until
     from amounts
     inner join clusters on amounts.cluster_id = clusters.cluster_id
-    left join claims on amounts.cluster_id = claims.cluster_id and amounts.drawn_from = claims.bucket
 
 )
 

@@ -16,10 +16,9 @@ job_days as (
 
 ),
 
-pieces as (
+overcommits as (
 
-    select * from {{ ref('overcommitted_pieces') }}
-    where hours > 0
+    select * from {{ ref('silver_overcommits') }}
 
 ),
 
@@ -30,7 +29,7 @@ excess as (
         job_key,
         gpu_type,
         {{ sum_pieces() }}
-    from pieces
+    from overcommits
     group by dt, job_key, gpu_type
 
 ),

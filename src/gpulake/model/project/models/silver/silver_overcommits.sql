@@ -1,5 +1,5 @@
--- What is left out of each job's claims: its part of the excess of each machine and hour that was claimed beyond what there
--- was. The pieces have the columns of held_days; only holdings of overcommitted machines are cut into hours.
+-- Each claim's part of the excess of a machine and hour that was claimed beyond what there was. Only holdings of
+-- overcommitted machines are cut into hours.
 
 with machine_hours as (
 
@@ -82,18 +82,35 @@ pieces as (
         ) }} as hour_number
     from intervals
 
+),
+
+final as (
+
+    select
+        pieces.cluster_id,
+        pieces.machine_key,
+        pieces.job_key,
+        excesses.dt,
+        pieces.hour_number,
+        excesses.gpu_type,
+        pieces.bucket,
+        pieces.use_bucket,
+        pieces.gpus,
+        pieces.used_gpus,
+        pieces.has_checkpoint,
+        pieces.is_inferred,
+        excesses.excess_ratio
+        * {{ hours_within('pieces.begin_seconds', 'pieces.end_seconds', 'pieces.hour_number', 'pieces.shift') }} as hours,
+        excesses.excess_ratio * greatest(
+            {{ hours_within(
+                'greatest(pieces.begin_seconds, pieces.lost_seconds)', 'pieces.end_seconds', 'pieces.hour_number',
+                'pieces.shift'
+            ) }}, 0
+        ) as lost_hours
+    from pieces
+    inner join excesses on pieces.machine_key = excesses.machine_key and pieces.hour_number = excesses.hour_number
+
 )
 
-select
-    pieces.*,
-    excesses.dt,
-    excesses.gpu_type,
-    excesses.excess_ratio
-    * {{ hours_within('pieces.begin_seconds', 'pieces.end_seconds', 'pieces.hour_number', 'pieces.shift') }} as hours,
-    excesses.excess_ratio * greatest(
-        {{ hours_within(
-            'greatest(pieces.begin_seconds, pieces.lost_seconds)', 'pieces.end_seconds', 'pieces.hour_number', 'pieces.shift'
-        ) }}, 0
-    ) as lost_hours
-from pieces
-inner join excesses on pieces.machine_key = excesses.machine_key and pieces.hour_number = excesses.hour_number
+select * from final
+where hours > 0
