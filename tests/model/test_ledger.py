@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -281,13 +282,20 @@ def check_energy(lake: Lake, world: World) -> None:
     watts = {"T4": (70, 10), "V100": (300, 38)}
     for found in rows_of(lake, "FROM gold_energy_daily"):
         row = days[(found["dt"], found["gpu_type"])]
-        seen = row["productive_gpu_hours"] + row["under_used_gpu_hours"] + row["idle_gpu_hours"]
-        ratio = row["productive_gpu_hours"] / seen if seen else 0
+        today = [other for (day, _), other in days.items() if day == found["dt"]]
+        ratio = next((share for rows in (today, days.values()) if (share := _busy_ratio(rows)) is not None), 1.0)
         busy = row["productive_gpu_hours"] + ratio * (row["lost_gpu_hours"] + row["unobserved_gpu_hours"])
         busy_watts, idle_watts = watts[str(found["gpu_type"])]
         energy = (busy * busy_watts + (row["capacity_gpu_hours"] - busy) * idle_watts) / 1000
         assert found["energy_kilowatt_hours"] == pytest.approx(energy)
         assert found["capacity_cost"] is None
+
+
+def _busy_ratio(rows: Iterable[dict[str, float]]) -> float | None:
+    """Of what was measured; None where nothing was."""
+    measured = [[row[f"{name}_gpu_hours"] for name in ("productive", "under_used", "idle")] for row in rows]
+    seen = sum(map(sum, measured))
+    return sum(values[0] for values in measured) / seen if seen else None
 
 
 def test_the_clocks_do_change_in_these_traces() -> None:
