@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -260,13 +261,29 @@ def check_goodput(lake: Lake, world: World) -> None:
         row["held_gpu_hours"] += sum(hold.task.gpus * (hold.end - hold.begin) for hold in holds) / 3600
         good = [hold for hold in holds if hold.bucket != "lost"]
         row["good_gpu_hours"] += sum(hold.task.gpus * (hold.end - hold.begin) for hold in good) / 3600
+        row["wall"] += gang * (job.end - job.submit)
+        row["progress"] += gang * min(together(good), job.end - job.submit)
+    for row in expected.values():
+        row["ettr_ratio"] = row["progress"] / row["wall"] if row["wall"] else 0.0
     rows = rows_of(lake, "FROM gold_goodput_daily")
-    columns = ["ended_jobs", "restarts", "held_gpu_hours", "good_gpu_hours"]
+    columns = ["ended_jobs", "restarts", "held_gpu_hours", "good_gpu_hours", "ettr_ratio"]
     close({(row["dt"], row["request_size"]): row for row in rows}, expected, columns)
 
 
+def together(holds: list[Any]) -> float:
+    """The seconds in which at least one of them held GPUs, second by second of their edges."""
+    edges = sorted({edge for hold in holds for edge in (hold.begin, hold.end)})
+    return sum(
+        after - before
+        for before, after in pairwise(edges)
+        if any(hold.begin <= before and after <= hold.end for hold in holds)
+    )
+
+
 def check_lemons(lake: Lake, world: World) -> None:
-    for row in rows_of(lake, "FROM gold_lemon_machines"):
+    rows = rows_of(lake, "FROM gold_lemon_machines")
+    assert {row["machine_id"] for row in rows} == {hold.attempt.machine for hold in world.holdings}
+    for row in rows:
         holds = [hold for hold in world.holdings if hold.attempt.machine == row["machine_id"]]
         failed = {hold.job.name for hold in holds if hold.attempt.status == "Failed"}
         assert (row["jobs"], row["failed_jobs"]) == (len({hold.job.name for hold in holds}), len(failed))

@@ -129,7 +129,7 @@ shown AS (
 counted AS (
     SELECT
         user_id, count(DISTINCT job_key) AS jobs,
-        count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs
+        count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs
     FROM gold_job_efficiency_daily
     SEMI JOIN span USING (cluster_id, dt)
     SEMI JOIN shown USING (user_id)
@@ -143,7 +143,7 @@ ORDER BY wasted DESC, user_id
 
 JOBS_HELD = """
 SELECT
-    count(DISTINCT job_key) AS jobs, count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs,
+    count(DISTINCT job_key) AS jobs, count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs,
     count(DISTINCT user_id) AS users
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)

@@ -1,7 +1,7 @@
 with holdings as (
 
     select * from {{ ref('silver_holdings') }}
-    where bucket = 'lost'
+    where {{ is_lost('status') }}
 
 ),
 

@@ -24,10 +24,33 @@ spent as (
         job_key,
         max(attempt) as attempts,
         sum(gpus * held_seconds) / 3600 as held_gpu_hours,
-        sum(case when bucket != 'lost' then gpus * held_seconds else 0 end) / 3600 as good_gpu_hours,
-        max(case when bucket != 'lost' then held_until end) as good_until,
-        min(case when bucket != 'lost' then held_from end) as good_from
+        sum(case when {{ is_lost('status') }} then 0 else gpus * held_seconds end) / 3600 as good_gpu_hours
     from holdings
+    group by job_key
+
+),
+
+-- The time in which any attempt ran that was not lost; what several did at once counts once.
+progress as (
+
+    select
+        job_key,
+        sum(
+            greatest(
+                {{ seconds_of('held_until') }} - {{ seconds_of(latest(['held_from', 'reached'])) }}, 0
+            )
+        ) as progress_seconds
+    from (
+        select
+            job_key,
+            held_from,
+            held_until,
+            max(held_until) over (
+                partition by job_key order by held_from, held_until rows between unbounded preceding and 1 preceding
+            ) as reached
+        from holdings
+        where not {{ is_lost('status') }}
+    ) as good
     group by job_key
 
 ),
@@ -53,13 +76,11 @@ runs as (
         spent.held_gpu_hours,
         spent.good_gpu_hours,
         gangs.gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
-        gangs.gpus * least(
-            coalesce({{ seconds_of('spent.good_until') }} - {{ seconds_of('spent.good_from') }}, 0),
-            jobs.turnaround_seconds
-        ) / 3600 as progress_gpu_hours
+        gangs.gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600 as progress_gpu_hours
     from spent
     inner join jobs on spent.job_key = jobs.job_key
     inner join gangs on spent.job_key = gangs.job_key
+    left join progress on spent.job_key = progress.job_key
     where jobs.turnaround_seconds >= 0
 
 ),

@@ -18,6 +18,12 @@ capacity as (
 
 ),
 
+changes as (
+
+    select * from {{ ref('capacity_stretches') }}
+
+),
+
 held as (
 
     select * from {{ ref('silver_held_hours') }}
@@ -56,10 +62,15 @@ spine as (
         hours.started_at,
         hours.dt,
         coalesce(capacity.gpu_type, 'unknown') as gpu_type,
-        capacity.gpus * hours.observed_seconds / 3600 as capacity_gpu_hours,
-        capacity.gpus
+        coalesce(changes.gpus, capacity.gpus) * hours.observed_seconds / 3600 as capacity_gpu_hours,
+        coalesce(changes.gpus, capacity.gpus) as gpus
     from capacity
     inner join hours on capacity.cluster_id = hours.cluster_id
+    left join changes
+        on
+            capacity.machine_key = changes.machine_key
+            and hours.dt >= changes.valid_from
+            and hours.dt < changes.valid_until
     where hours.observed_seconds > 0
 
 ),
