@@ -144,6 +144,32 @@ JOB = {
 }
 
 
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_philly_lands_under_its_published_names(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, is_archive: bool
+) -> None:
+    folder = tmp_path / "trace-data"
+    folder.mkdir()
+    write(folder / "cluster_job_log", json.dumps([JOB]))
+    write(folder / "cluster_machine_list", "machineId, number of GPUs, single GPU mem\nm31,8, 24GB\n")
+    for name, text in {
+        "cluster_gpu_util": "time,machineId,gpu0_util,gpu1_util\n2017-10-03 00:00:00 PDT,m31,0.0,99.0\n",
+        "cluster_cpu_util": "time,machine_id,cpu_util\n2017-10-03 00:00:00 PDT,m31,6.0\n",
+        "cluster_mem_util": "time,machine_id,mem_total,mem_free\n2017-10-03 00:00:00 PDT,m31,528272,397588\n",
+    }.items():
+        write(folder / name, text)
+    path = folder
+    if is_archive:
+        path = tmp_path / "trace-data.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(folder, "trace-data")
+    landings = land_in(lake, clock, path).landings
+    assert {landing.table: landing.rows_landed for landing in landings} == {
+        "bronze_philly_attempts": 3,
+        "bronze_philly_machines": 1,
+    }
+
+
 @pytest.mark.parametrize("indent", [None, 4])
 def test_no_machine_attempt_or_job_of_philly_is_lost(
     lake: Lake, clock: FrozenClock, tmp_path: Path, indent: int | None

@@ -39,6 +39,7 @@ class Gpu(NamedTuple):
     ecc_uncorrected_total: int | None = None
     pcie_replays_total: int | None = None
     remapped_rows_uncorrectable: int | None = None
+    memory_used_bytes: int | None = None
     processes: int | None = None
     owner_kind: str | None = None
     owner_id: str | None = None
@@ -198,6 +199,15 @@ def energies(rows: Sequence[Gpu]) -> list[tuple[float | None, float]]:
     return found
 
 
+def owner_of(sample: Gpu, least_busy: float = 0.01) -> str:
+    """What is in use has an owner; what has no process, and could be looked at, is nobody's."""
+    if sample.owner_kind is not None:
+        return sample.owner_kind
+    if (sample.gpu_busy_ratio or 0) >= least_busy or (sample.memory_used_bytes or 0) >= 2**30 or sample.processes:
+        return "unattributed"
+    return "unknown" if sample.processes is None else "nobody"
+
+
 def energy(samples: Sequence[Gpu]) -> Rows:
     rows: Rows = {}
     for gpu, ordered in by_gpu(samples).items():
@@ -206,7 +216,7 @@ def energy(samples: Sequence[Gpu]) -> Rows:
                 gap = rows.setdefault(("unseen", "unseen"), {"gpus": set(), "gpu_hours": 0.0, "energy_joules": 0.0})
                 gap["gpus"].add(gpu)
                 gap["energy_joules"] += unseen
-            kind = sample.owner_kind or "nobody"
+            kind = owner_of(sample)
             key = (kind, sample.owner_id or kind)
             row = rows.setdefault(key, {"gpus": set(), "gpu_hours": 0.0, "energy_joules": None})
             row["gpus"].add(gpu)
@@ -218,7 +228,10 @@ def energy(samples: Sequence[Gpu]) -> Rows:
 
 def idle(samples: Sequence[Gpu], zone: str, held: Sequence[tuple[float, int, int]], ratio: float) -> Rows:
     """`held` has what the scheduler held of the node: GPUs, from and until, milliseconds."""
-    names = ("observed", "unmeasured", "free", "held", "held_idle", "held_busy", "held_empty", "idle_by_scheduler")
+    names = (
+        *("observed", "unmeasured", "free", "unknown", "held", "held_by_unknown", "held_idle", "held_busy"),
+        *("held_empty", "idle_by_use", "idle_by_scheduler"),
+    )
     views = [
         (sample, sample.ts_ms, sample.ts_ms + seconds * 1000)
         for rows in by_gpu(samples).values()
@@ -230,18 +243,23 @@ def idle(samples: Sequence[Gpu], zone: str, held: Sequence[tuple[float, int, int
         for _, sample, seconds in parts:
             hours = seconds / 3600
             at_once = [each for each, begin, end in views if begin <= sample.ts_ms < end] or [sample]
-            owned = sum(each.owner_kind is not None for each in at_once)
+            owned = sum(owner_of(each) not in ("nobody", "unknown") for each in at_once)
             seen = len(at_once)
             scheduled = sum(gpus for gpus, begin, end in held if begin <= sample.ts_ms < end)
-            share = 1.0 if sample.owner_kind else min(max(scheduled - owned, 0) / max(seen - owned, 1), 1.0)
+            owner = owner_of(sample)
+            has_owner = owner not in ("nobody", "unknown")
+            share = 1.0 if has_owner else min(max(scheduled - owned, 0) / max(seen - owned, 1), 1.0)
+            is_told = bool(held) and min(each[1] for each in held) <= sample.ts_ms < max(each[2] for each in held)
             row["observed_hours"] += hours
             if sample.gpu_busy_ratio is None:
                 row["unmeasured_hours"] += hours
                 continue
             is_idle = sample.gpu_busy_ratio < ratio
-            row["free_hours"] += hours * (1 - share)
+            row["free_hours" if is_told or owner == "nobody" else "unknown_hours"] += hours * (1 - share)
             row["held_hours"] += hours * share
+            row["held_by_unknown_hours"] += hours if owner == "unattributed" else 0
+            row["idle_by_use_hours"] += hours if is_idle and has_owner and not sample.owner_kind else 0
             row["held_idle_hours" if is_idle else "held_busy_hours"] += hours * share
             row["held_empty_hours"] += hours * share if is_idle and sample.processes == 0 else 0
-            row["idle_by_scheduler_hours"] += hours * share if is_idle and not sample.owner_kind else 0
+            row["idle_by_scheduler_hours"] += hours * share if is_idle and not has_owner else 0
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -259,13 +261,29 @@ def check_goodput(lake: Lake, world: World) -> None:
         row["held_gpu_hours"] += sum(hold.task.gpus * (hold.end - hold.begin) for hold in holds) / 3600
         good = [hold for hold in holds if hold.attempt.status not in LOST]
         row["good_gpu_hours"] += sum(hold.task.gpus * (hold.end - hold.begin) for hold in good) / 3600
+        row["wall"] += gang * (job.end - job.submit)
+        row["progress"] += gang * min(together(good), job.end - job.submit)
+    for row in expected.values():
+        row["ettr_ratio"] = row["progress"] / row["wall"] if row["wall"] else 0.0
     rows = rows_of(lake, "FROM gold_goodput_daily")
-    columns = ["ended_jobs", "restarts", "held_gpu_hours", "good_gpu_hours"]
+    columns = ["ended_jobs", "restarts", "held_gpu_hours", "good_gpu_hours", "ettr_ratio"]
     close({(row["dt"], row["request_size"]): row for row in rows}, expected, columns)
 
 
+def together(holds: list[Any]) -> float:
+    """The seconds in which at least one of them held GPUs, second by second of their edges."""
+    edges: list[int] = sorted({edge for hold in holds for edge in (hold.begin, hold.end)})
+    return sum(
+        after - before
+        for before, after in pairwise(edges)
+        if any(hold.begin <= before and after <= hold.end for hold in holds)
+    )
+
+
 def check_lemons(lake: Lake, world: World) -> None:
-    for row in rows_of(lake, "FROM gold_lemon_machines"):
+    rows = rows_of(lake, "FROM gold_lemon_machines")
+    assert {row["machine_id"] for row in rows} == {hold.attempt.machine for hold in world.holdings}
+    for row in rows:
         holds = [hold for hold in world.holdings if hold.attempt.machine == row["machine_id"]]
         failed = {hold.job.name for hold in holds if hold.attempt.status == "Failed"}
         assert (row["jobs"], row["failed_jobs"]) == (len({hold.job.name for hold in holds}), len(failed))
@@ -281,15 +299,21 @@ def check_energy(lake: Lake, world: World) -> None:
     watts = {"T4": (70, 10), "V100": (300, 38)}
     for found in rows_of(lake, "FROM gold_energy_daily"):
         row = days[(found["dt"], found["gpu_type"])]
-        seen = row["used_gpu_hours"] + row["under_used_gpu_hours"] + row["idle_gpu_hours"]
-        ratio = row["used_gpu_hours"] / seen if seen else 0
-        busy = row["used_gpu_hours"] + ratio * (
-            row["failed_gpu_hours"] + row["interrupted_gpu_hours"] + row["unobserved_gpu_hours"]
-        )
+        today = [other for (day, _), other in days.items() if day == found["dt"]]
+        ratio = next((share for rows in (today, days.values()) if (share := _busy_ratio(rows)) is not None), 1.0)
+        lost = row["failed_gpu_hours"] + row["interrupted_gpu_hours"]
+        busy = row["used_gpu_hours"] + ratio * (lost + row["unobserved_gpu_hours"])
         busy_watts, idle_watts = watts[str(found["gpu_type"])]
         energy = (busy * busy_watts + (row["capacity_gpu_hours"] - busy) * idle_watts) / 1000
         assert found["energy_kilowatt_hours"] == pytest.approx(energy)
         assert found["capacity_cost"] is None
+
+
+def _busy_ratio(rows: Iterable[dict[str, float]]) -> float | None:
+    """Of what was measured; None where nothing was."""
+    measured = [[row[f"{name}_gpu_hours"] for name in ("productive", "under_used", "idle")] for row in rows]
+    seen = sum(map(sum, measured))
+    return sum(values[0] for values in measured) / seen if seen else None
 
 
 def test_the_clocks_do_change_in_these_traces() -> None:

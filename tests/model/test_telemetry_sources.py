@@ -71,22 +71,22 @@ def test_scrapes_of_dcgm_meet_the_job_that_the_scheduler_put_there(tmp_path: Pat
         tuple(row.values()) for row in rows_of(lake, f"{query} FROM silver_gpu_samples ORDER BY gpu_id, sampled_at")
     ] == [
         ("GPU-1", 0.0, "utilisation", 15.0, 1500.0, "counter", "unknown"),
-        ("GPU-1", 0.01, "utilisation", 15.0, 1500.0, "power", "unknown"),  # the counter began anew
-        ("GPU-1", 0.02, "utilisation", 0.0, 0.0, "power", "unknown"),
+        ("GPU-1", 0.01, "utilisation", 15.0, 1500.0, "power", "unattributed"),  # the counter began anew
+        ("GPU-1", 0.02, "utilisation", 0.0, 0.0, "power", "unattributed"),
         *[("GPU-2", 0.0, "utilisation", seconds, None, None, "unknown") for seconds in (15.0, 15.0, 0.0)],
         # Two MIG instances share what their board draws.
-        *[("GPU-3/7", 0.25, "graphics_engine", s, 150 * s, "power", "unknown") for s in (15.0, 15.0, 0.0)],
+        *[("GPU-3/7", 0.25, "graphics_engine", s, 150 * s, "power", "unattributed") for s in (15.0, 15.0, 0.0)],
         *[("GPU-3/8", None, None, s, 150 * s, "power", "unknown") for s in (15.0, 15.0, 0.0)],
     ]
     hours = 30 / 3600
     query = "SELECT gpu_id, held_hours, held_idle_hours, idle_by_scheduler_hours, free_hours, unmeasured_hours"
     rows = [tuple(row.values()) for row in rows_of(lake, f"{query} FROM gold_idle_gpus_daily ORDER BY gpu_id")]
-    # Three of four are held, and nothing says which.
-    share = 0.75 * hours
+    # Three of four are held: what is in use, and the rest is shared out, among three at first and then among two.
+    first, then = hours / 3, hours / 4
     assert rows == [
-        ("GPU-1", *(pytest.approx(each) for each in (share, share / 2, share / 2, hours / 4, 0))),
-        ("GPU-2", *(pytest.approx(each) for each in (share, share, share, hours / 4, 0))),
-        ("GPU-3/7", *(pytest.approx(each) for each in (share, 0, 0, hours / 4, 0))),
+        ("GPU-1", *(pytest.approx(each) for each in (first + hours / 2, first, first, hours / 6, 0))),
+        ("GPU-2", *(pytest.approx(each) for each in (first + then, first + then, first + then, hours * 5 / 12, 0))),
+        ("GPU-3/7", *(pytest.approx(each) for each in (hours, 0, 0, 0, 0))),
         ("GPU-3/8", *(pytest.approx(each) for each in (0, 0, 0, 0, hours))),
     ]
     query = "SELECT gpu_id, xid_events, xid_counts, is_spike FROM gold_gpu_errors_daily WHERE errors > 0"
@@ -158,11 +158,11 @@ def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) 
     query = "SELECT owner_kind, owner_id, gpu_hours * 3600, energy_joules, counted_ratio FROM gold_job_energy"
     assert [tuple(row.values()) for row in rows_of(lake, query)] == [
         ("slurm", "7", pytest.approx(60.1), pytest.approx(12_000.0), 1.0),
-        ("unknown", "unknown", pytest.approx(30.0), pytest.approx(3_000.0), 0.0),
+        ("unattributed", "unattributed", pytest.approx(30.0), pytest.approx(3_000.0), 0.0),
     ]
-    query = "SELECT observed_hours * 3600, held_idle_hours * 3600, free_hours * 3600 FROM gold_idle_gpus_daily"
-    assert [tuple(row.values()) for row in rows_of(lake, query)] == [
-        (pytest.approx(90.1), pytest.approx(60.1), pytest.approx(30.0))
+    query = "SELECT observed_hours * 3600, held_idle_hours * 3600, held_by_unknown_hours * 3600, free_hours"
+    assert [tuple(row.values()) for row in rows_of(lake, f"{query} FROM gold_idle_gpus_daily")] == [
+        (pytest.approx(90.1), pytest.approx(60.1), pytest.approx(30.0), 0.0)
     ]
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import opendc_loader
-from conftest import built_from
+from conftest import built_from, rows_of
+from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
@@ -72,13 +74,35 @@ def test_an_attempt_is_a_task_with_what_it_asked_for_and_what_it_used(tmp_path: 
     ]
 
 
+def test_an_attempt_without_a_sensor_uses_what_the_measured_ones_of_its_day_do(tmp_path: Path) -> None:
+    lake = pai(
+        tmp_path,
+        Attempt("seen", "ann", 1, 2, gpus=2, used=0.5),
+        Attempt("unseen", "bob", 1, 4, gpus=2),
+        Attempt("later", "bob", 49, 50, gpus=2),
+    )
+    tasks, summary = export(lake, tmp_path)
+    assert {task.name: task.fragments[0][2] for task in tasks} == {"seen": 500.0, "unseen": 500.0, "later": 500.0}
+    query = "SELECT DISTINCT dt, assumed_busy_ratio, assumed_busy_basis FROM gold_energy_daily ORDER BY dt"
+    assert [tuple(row.values())[1:] for row in rows_of(lake, query)] == [
+        (0.25, basis) for basis in ("day", "cluster", "cluster")
+    ]
+    assert (summary["gpu_hours"], summary["assumed_gpu_hours"]) == (10.0, 8.0)
+    assert {reason: count for reason, count in summary["inferred"].items() if reason.startswith("GPU usage")} == {
+        "GPU usage: the mean of what was measured in the cluster on its day": 1,
+        "GPU usage: the mean of what was measured in the cluster on other days": 1,
+    }
+    answer = CliRunner().invoke(root, ["export", "opendc", "--lake", str(lake.root), "--out", str(tmp_path / "again")])
+    assert "80.0%  of 10.0 GPU-hours: what was used was not measured" in answer.stderr
+
+
 def test_what_was_not_measured_is_taken_to_be_used_and_said(tmp_path: Path) -> None:
     (task,), summary = export(pai(tmp_path, Attempt("j", "ann", 0, 1, gpus=0.25)), tmp_path)
     assert (task.gpu_count, task.gpu_capacity, task.fragments) == (1, 250.0, [(3_600_000, 6 * MHZ, 250.0)])
     assert summary["guessed"] == {
         "clock rate of a core: 2400 MHz": 2,
         "CPU usage: all that was asked for, since nobody measured it": 1,
-        "GPU usage: all that was held, since nobody measured it": 1,
+        "GPU usage: all that was held, since nothing was measured in the cluster": 1,
         "power of a host's CPUs: OpenDC's default": 2,
     }
     assert summary["told"] == {"tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores": 1}

@@ -137,6 +137,20 @@ def test_what_was_exported_can_be_imported_and_exported_again(
         assert pq.ParquetFile(first / table).schema.equals(pq.ParquetFile(second / table).schema)
 
 
+def test_gpus_that_were_cut_into_parts_come_back_as_gpus(shared_lake: Config, config: Config, tmp_path: Path) -> None:
+    clock = Clockwork(gpu_mhz=1500.0, gpu_cores=20)
+    summary = Flow(shared_lake).export_lake("pai", None, (None, None), OpendcExport(), clock, tmp_path / "week").summary
+    round_trip(config, tmp_path / "week", tmp_path / "again")
+    counted = "SELECT cluster_id, sum(gpus * held_seconds) / 3600 AS gpu_hours FROM silver_holdings GROUP BY ALL"
+    for folder in ("week", "again"):
+        flow = Flow(Config(lake=tmp_path / f"{folder}-lake", threads=1))
+        flow.import_opendc([tmp_path / folder])
+        flow.build(["silver_holdings"])
+        assert rows_of(flow.lake, counted) == [
+            {"cluster_id": folder, "gpu_hours": pytest.approx(summary["gpu_hours"], rel=1e-9)}
+        ]
+
+
 def test_imported_tasks_are_jobs_of_a_cluster_of_their_own(config: Config, tmp_path: Path) -> None:
     flow = Flow(config)
     flow.import_opendc([write(tmp_path / "W", V3_TASKS, V2_FRAGMENTS)])

@@ -24,6 +24,8 @@ from gpulake.core.errors import InputError
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")
 FOLDER_SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".gz", ".tgz", ".zst", ".tar")
+# Philly's files as they are published: without an ending.
+BARE_NAMES = ("cluster_job_log", "cluster_machine_list")
 KERNEL_LOG = re.compile(r"dmesg|kmsg|kern(?:el)?[._-]", re.IGNORECASE)
 NOTES = ("audit.json", "merge_report.json")
 GZIP = b"\x1f\x8b"
@@ -109,7 +111,8 @@ def _readable(item: Input) -> Iterator[None]:
 
 
 def _is_data(file: Path) -> bool:
-    if not file.is_file() or not (file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)):
+    is_named_so = file.name in BARE_NAMES or file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)
+    if not file.is_file() or not is_named_so:
         return False
     # An empty note is nobody's table, and neither is what is said about a collected run.
     if file.suffix == ".log" and not KERNEL_LOG.search(file.name):  # a log of something else may be anything
@@ -221,7 +224,7 @@ def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFi
             if content is None:
                 continue
             inside = Path(member.name)
-            if inside.suffix not in TEXT_SUFFIXES:
+            if inside.suffix not in TEXT_SUFFIXES and inside.name not in BARE_NAMES:
                 others.append(member.name)
                 continue
             path = _write(content, staging)

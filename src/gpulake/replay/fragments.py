@@ -107,8 +107,11 @@ def _cpu_rates(measured: Measured, notes: Notes) -> tuple[Rates, bool]:
 def _gpu_rates(measured: Measured, notes: Notes) -> Rates:
     if not measured.gpus:
         return Rates()
+    hours = measured.gpus * (measured.end - measured.begin) / 3_600_000
+    notes.gpu_hours += hours
     if measured.gpu is not None and measured.gpu.stretches:
         return measured.gpu
+    notes.assumed_gpu_hours += hours
     notes.guessed["GPU usage: all of it, since nothing was measured"] += 1
     return Rates([Stretch(measured.begin, measured.end, float(measured.gpus))])
 

@@ -40,10 +40,12 @@ INFERRED = {
     "is_retry": "submission of a retry: the end of the try before",
     "is_instant": "duration of 1 ms: it began and ended in the same instant",
     "is_clipped": "usage above what was held, cut to it",
+    "is_gpu_of_day": "GPU usage: the mean of what was measured in the cluster on its day",
+    "is_gpu_of_cluster": "GPU usage: the mean of what was measured in the cluster on other days",
 }
 GUESSED = {
     "is_cpu_guessed": "CPU usage: all that was asked for, since nobody measured it",
-    "is_gpu_guessed": "GPU usage: all that was held, since nobody measured it",
+    "is_gpu_guessed": "GPU usage: all that was held, since nothing was measured in the cluster",
     "is_cores_guessed": "cores: one",
     "is_memory_guessed": "memory: 1 GiB",
 }
@@ -74,7 +76,7 @@ class Selection:
 def clusters(reader: Reader) -> tuple[list[str], list[str]]:
     """The clusters of the last build, and the workloads that were imported."""
     imported = [str(name) for name in reader.query(lake_sql.IMPORTED)["workload"].to_pylist()]
-    if not reader.query(lake_sql.HAS_SILVER)["is_there"][0].as_py():
+    if not reader.query(lake_sql.HAS_BUILD)["is_there"][0].as_py():
         return [], imported
     return [str(name) for name in reader.query(lake_sql.CLUSTERS)["cluster_id"].to_pylist()], imported
 
@@ -137,6 +139,9 @@ def _noted(batch: pa.RecordBatch, notes: Notes) -> pa.RecordBatch:
         for column, meaning in words.items():
             if count := _true(kept, column):
                 counter[meaning] += count
+    hours = pc.fill_null(kept.column("gpu_hours"), 0.0)
+    notes.gpu_hours += pc.sum(hours).as_py() or 0.0
+    notes.assumed_gpu_hours += pc.sum(hours.filter(kept.column("is_gpu_assumed"))).as_py() or 0.0
     if count := _true(kept, "is_fraction"):
         notes.told["tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores"] += count
     if count := _true(kept, "is_memory_trimmed"):

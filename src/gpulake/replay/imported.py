@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpulake.core.errors import InputError
+from gpulake.core.workloads import GPU_MHZ
 from gpulake.lake import Reader
 from gpulake.replay.exports import Exported
 from gpulake.replay.exports.opendc import OpendcExport
@@ -108,8 +109,8 @@ def export_imported(reader: Reader, name: str, export: OpendcExport, folder: Pat
     ]
     clock = Clockwork(hosts[0].core_mhz, facts["gpu_mhz"] or Clockwork().gpu_mhz)
     tables = {
-        "tasks.parquet": (tasks["schema"], _batches(reader, name, TASKS, tasks["schema"])),
-        "fragments.parquet": (fragments["schema"], _batches(reader, name, FRAGMENTS, fragments["schema"])),
+        f"{table}.parquet": (file["schema"], _batches(reader, name, query, file["schema"]), file["gpu_mhz"])
+        for table, file, query in (("tasks", tasks, TASKS), ("fragments", fragments, FRAGMENTS))
     }
     return export.write_as_it_was(tables, name, hosts, clock, notes, folder)
 
@@ -123,7 +124,9 @@ def _file(reader: Reader, name: str, query: str) -> dict[str, Any]:
             f"the files of two workloads landed as {name!r}", "import them into a lake of their own, with --name"
         )
     kinds = json.loads(facts["file_columns"])
-    return {"rows": facts["rows"], "schema": pa.schema([_field(column, kind) for column, kind in kinds.items()])}
+    gpu_mhz = kinds.pop(GPU_MHZ, None)
+    schema = pa.schema([_field(column, kind) for column, kind in kinds.items()])
+    return {"rows": facts["rows"], "schema": schema, "gpu_mhz": None if gpu_mhz is None else float(gpu_mhz)}
 
 
 def _field(name: str, kind: str) -> pa.Field:

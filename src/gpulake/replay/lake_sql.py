@@ -5,9 +5,9 @@ from __future__ import annotations
 
 CLUSTERS = "SELECT DISTINCT cluster_id FROM silver_clusters ORDER BY ALL"
 IMPORTED = "SELECT DISTINCT workload FROM bronze_opendc_tasks ORDER BY ALL"
-HAS_SILVER = (
-    "SELECT count(*) = 1 AS is_there FROM duckdb_tables()"
-    " WHERE database_name = 'lake' AND table_name = 'silver_instances'"
+HAS_BUILD = (
+    "SELECT count(*) = 2 AS is_there FROM duckdb_tables()"
+    " WHERE database_name = 'lake' AND table_name IN ('silver_instances', 'gold_energy_daily')"
 )
 
 _POOL = "cast(hash(getvariable('cluster'), '(all machines)') >> 1 as bigint)"
@@ -57,7 +57,8 @@ attempts AS (
             WHEN attempts.machine_key = POOL THEN greatest(1, coalesce(tasks.planned_instances, 1)) ELSE 1
         END AS nodes,
         numbered.place,
-        numbered.instances
+        numbered.instances,
+        cast(coalesce(holdings.held_from, attempts.started_at) AT TIME ZONE zone.time_zone AS date) AS dt
     FROM silver_instances AS attempts
     LEFT JOIN silver_jobs AS jobs ON attempts.job_key = jobs.job_key
     LEFT JOIN silver_tasks AS tasks ON attempts.task_key = tasks.task_key
@@ -82,9 +83,30 @@ TASKS = (
     _ATTEMPTS
     + """,
 
+usual AS (
+    SELECT
+        dt,
+        any_value(assumed_busy_ratio) AS busy_ratio,
+        any_value(assumed_busy_basis) AS busy_basis
+    FROM gold_energy_daily WHERE cluster_id = getvariable('cluster')
+    GROUP BY dt
+),
+
+-- On days without a ledger, as on all others.
+other_days AS (
+    SELECT
+        sum(busy_gpu_hours - assumed_gpu_hours * assumed_busy_ratio)
+        / nullif(sum(held_gpu_hours - assumed_gpu_hours), 0) AS busy_ratio
+    FROM gold_energy_daily WHERE cluster_id = getvariable('cluster')
+),
+
 tried AS (
     SELECT
-        *,
+        attempts.*,
+        coalesce(usual.busy_ratio, other_days.busy_ratio, 1) AS busy_ratio,
+        coalesce(
+            usual.busy_basis, CASE WHEN other_days.busy_ratio IS NULL THEN 'none' ELSE 'cluster' END
+        ) AS busy_basis,
         max(ended_at) OVER (
             PARTITION BY instance_key ORDER BY attempt ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS last_try_until,
@@ -99,6 +121,8 @@ tried AS (
         nullif(requested_cores, 0) AS asked_cores,
         nullif(requested_memory_bytes, 0) AS asked_bytes
     FROM attempts
+    LEFT JOIN usual ON attempts.dt = usual.dt
+    CROSS JOIN other_days
 ),
 
 sized AS (
@@ -140,14 +164,19 @@ SELECT
     CASE WHEN gpus_here > 0 THEN gpus_here * getvariable('gpu_mhz') END AS gpu_capacity_mhz,
     least(coalesce(used_cores / nodes, cores), cores) * getvariable('core_mhz') AS cpu_usage_mhz,
     CASE
-        WHEN gpus_here > 0 THEN least(coalesce(used_gpus / nodes, gpus_here), gpus_here) * getvariable('gpu_mhz')
+        WHEN gpus_here > 0
+            THEN least(coalesce(used_gpus / nodes, gpus_here * busy_ratio), gpus_here) * getvariable('gpu_mhz')
     END AS gpu_usage_mhz,
     coalesce(is_inferred, false) AS is_time_inferred,
     submitted_at IS NULL OR submitted_at > started_at AS is_submission_inferred,
     coalesce(last_try_until > first_submitted_at, false) AS is_retry,
     ended_at = started_at AS is_instant,
     used_cores IS NULL AS is_cpu_guessed,
-    gpus_here > 0 AND used_gpus IS NULL AS is_gpu_guessed,
+    gpus_here > 0 AND used_gpus IS NULL AS is_gpu_assumed,
+    is_gpu_assumed AND busy_basis = 'day' AS is_gpu_of_day,
+    is_gpu_assumed AND busy_basis = 'cluster' AS is_gpu_of_cluster,
+    is_gpu_assumed AND busy_basis = 'none' AS is_gpu_guessed,
+    gpus_here * duration_ms / 3600000 AS gpu_hours,
     asked_cores IS NULL AND used_cores IS NULL AS is_cores_guessed,
     asked_bytes IS NULL AND peak_memory_bytes IS NULL AS is_memory_guessed,
     coalesce(used_cores / nodes > cores OR used_gpus / nodes > gpus_here, false) AS is_clipped,

@@ -123,6 +123,8 @@ class Notes:
     guessed: Counter[str] = field(default_factory=Counter)  # an assumption, since there is nothing to go by
     split: Counter[str] = field(default_factory=Counter)
     told: Counter[str] = field(default_factory=Counter)  # other things that are worth a line
+    gpu_hours: float = 0.0  # of all tasks
+    assumed_gpu_hours: float = 0.0  # of tasks whose use of GPUs was not measured
 
 
 @dataclass(frozen=True)

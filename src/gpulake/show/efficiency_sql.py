@@ -86,26 +86,19 @@ GROUP BY ledger.dt, ledger.gpu_type
 ORDER BY ledger.dt, ledger.gpu_type
 """
 
-# By day and GPU type: what a user or a group held. Attempts without a sensor are as busy as the others of that day.
+# By day and GPU type: what a user or a group held. Attempts without a sensor are as busy as gold_energy_daily assumes.
 HOLDER_DAYS = """
 , usual AS (
-    SELECT
-        cluster_id, dt, gpu_type,
-        coalesce(
-            sum(used_gpu_hours)
-            / nullif(sum(used_gpu_hours + under_used_gpu_hours + idle_gpu_hours), 0), 0
-        ) AS busy_ratio
-    FROM gold_ledger_daily
-    GROUP BY cluster_id, dt, gpu_type
+    SELECT cluster_id, dt, any_value(assumed_busy_ratio) AS busy_ratio FROM gold_energy_daily GROUP BY cluster_id, dt
 )
 SELECT
     jobs.dt, jobs.gpu_type, sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used,
     sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved, sum(used_gpu_hours) AS productive,
     sum(inferred_gpu_hours) AS inferred,
-    sum(used_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(usual.busy_ratio, 0)) AS busy
+    sum(used_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(usual.busy_ratio, 1)) AS busy
 FROM gold_job_efficiency_daily AS jobs
 SEMI JOIN span USING (cluster_id, dt)
-LEFT JOIN usual USING (cluster_id, dt, gpu_type)
+LEFT JOIN usual USING (cluster_id, dt)
 WHERE
     (getvariable('user') IS NULL OR user_id = getvariable('user'))
     AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
@@ -136,7 +129,7 @@ shown AS (
 counted AS (
     SELECT
         user_id, count(DISTINCT job_key) AS jobs,
-        count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs
+        count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs
     FROM gold_job_efficiency_daily
     SEMI JOIN span USING (cluster_id, dt)
     SEMI JOIN shown USING (user_id)
@@ -150,7 +143,8 @@ ORDER BY wasted DESC, user_id
 
 JOBS_HELD = """
 SELECT
-    count(DISTINCT job_key) AS jobs, count(DISTINCT CASE WHEN status = 'failed' THEN job_key END) AS failed_jobs,
+    count(DISTINCT job_key) AS jobs,
+    count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs,
     count(DISTINCT user_id) AS users
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)

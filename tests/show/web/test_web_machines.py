@@ -199,7 +199,8 @@ def test_a_machine_that_fails_like_its_peers_lies_on_the_line(client: TestClient
         for trace in figure_told(client, "machines", "lemons")["data"]
         for point in zip(trace["x"], trace["y"], strict=True)
     ]
-    assert sorted(points) == sorted((round(row["expected_failed_jobs"], 2), row["failed_jobs"]) for row in rows)
+    compared = [row for row in rows if row["expected_failed_jobs"] is not None]
+    assert sorted(points) == sorted((round(row["expected_failed_jobs"], 2), row["failed_jobs"]) for row in compared)
 
 
 def test_energy_is_that_of_the_days(client: TestClient, rich: Config) -> None:

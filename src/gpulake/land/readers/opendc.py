@@ -2,13 +2,15 @@
 
 Version 1 has ids of text, `nature`, and fragments that say when they end; version 2 has numbers for ids; version 3 has
 `deferrable` in the place of `nature`. A time is a timestamp or a bare number of milliseconds. The workload is the name
-of the folder. The columns as the file has them are kept beside each row, so that the file can be written again.
+of the folder. The columns as the file has them, and how many MHz it calls a GPU, are kept beside each row, so that the
+file can be written again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gpulake.core.errors import InputError
 from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.core.workloads import GPU_MHZ
 from gpulake.land.readers import READERS, Sample
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ def _rows(table: Table, path: Path) -> Iterator[TextRow | BadRow]:
         file = pq.ParquetFile(path)
         kinds = {column.name: _kind(column) for column in file.schema_arrow}
         _check(table, kinds)
-        words = json.dumps(kinds)
+        words = json.dumps(kinds | _gpu_mhz(file.metadata.metadata or {}))
         row = 0
         for batch in file.iter_batches(batch_size=ROWS):
             columns = [_texts(batch, name) for name in own]
@@ -61,6 +64,15 @@ def _rows(table: Table, path: Path) -> Iterator[TextRow | BadRow]:
                 row += 1
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"not a Parquet file that can be read: {error}", "write it again") from error
+
+
+def _gpu_mhz(metadata: Mapping[bytes, bytes]) -> dict[str, float]:
+    """What a GPU is, of a file that we wrote: others do not say."""
+    try:
+        mhz = float(metadata.get(GPU_MHZ.encode(), b"nan"))
+    except ValueError:
+        return {}
+    return {GPU_MHZ: mhz} if 0 < mhz < math.inf else {}
 
 
 def check_file(path: Path) -> None:

@@ -37,7 +37,7 @@ from gpulake.replay.workload import Clockwork, Host, Notes, Workload
 
 DIALECTS = ("sdk", "legacy")
 SUMMARY = "export.json"
-Table: TypeAlias = tuple[pa.Schema, Iterable[pa.RecordBatch]]
+Table: TypeAlias = tuple[pa.Schema, Iterable[pa.RecordBatch], float | None]  # and what a GPU is, MHz
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ class OpendcExport:
                 "fragments": checks.fragments,
                 "failures": len(rows),
                 "outages": len(workload.outages),
+                "gpu_hours": workload.notes.gpu_hours,
+                "assumed_gpu_hours": workload.notes.assumed_gpu_hours,
             }
             summary = self._describe(staging, what, workload.origin, counts, workload.notes)
         return Exported(folder, summary)
@@ -97,8 +99,8 @@ class OpendcExport:
         """The tables of a workload that came from elsewhere, unchanged: nothing is promised of them."""
         counts = {}
         with staged(folder) as staging:
-            for file, (schema, batches) in tables.items():
-                with TableFile(staging / file, schema) as table:
+            for file, (schema, batches, gpu_mhz) in tables.items():
+                with TableFile(staging / file, schema, gpu_mhz) as table:
                     for batch in batches:
                         table.write(batch)
                 counts[Path(file).stem] = table.rows
@@ -111,7 +113,7 @@ class OpendcExport:
         checks = Checks()
         lost = 0
         with (
-            TableFile(staging / "tasks.parquet", schema) as tasks,
+            TableFile(staging / "tasks.parquet", schema, workload.clock.gpu_mhz) as tasks,
             TableFile(staging / "fragments.parquet", FRAGMENTS_V2) as fragments,
         ):
             for part in workload.parts:
@@ -127,7 +129,7 @@ class OpendcExport:
         staging: Path,
         what: Simulated,
         origin: Mapping[str, object],
-        counts: Mapping[str, int],
+        counts: Mapping[str, float],
         notes: Notes,
     ) -> dict[str, Any]:
         """Everything but the tables: topologies, experiments and what is to be said of it all."""

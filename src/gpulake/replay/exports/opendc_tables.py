@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from gpulake.core.workloads import GPU_MHZ
+
 # Parquet's three levels: list, element.
 IDS = pa.list_(pa.field("element", pa.int32()))
 FRAGMENTS_V2 = pa.schema(
@@ -93,9 +95,11 @@ def _nature(deferrable: pa.Array) -> pa.Array:
 class TableFile:
     """A Parquet file in the making, in the plain dress that Java's readers know."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, gpu_mhz: float | None = None) -> None:
         self.rows = 0
         self._writer = pq.ParquetWriter(path, schema, compression="snappy", version="2.6", store_schema=False)
+        if gpu_mhz is not None:
+            self._writer.add_key_value_metadata({GPU_MHZ: f"{gpu_mhz:g}"})
 
     def __enter__(self) -> TableFile:
         return self

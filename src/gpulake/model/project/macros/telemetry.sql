@@ -101,6 +101,10 @@
 {%- endmacro %}
 {% macro has_clock_reason(mask, reason) %}({{ mask }} & {{ clock_reasons()[reason] }}) != 0{% endmacro %}
 
+{# Somebody uses a GPU that has this much of its memory in use: a board without a process keeps less for itself (an H200
+   615 MiB). #}
+{% macro memory_of_a_user() %}1073741824{% endmacro %}
+
 {# A number at the begin of what a tool prints, such as 35 % or (300Mhz); nothing for [N/A]. #}
 {% macro printed_number(column) -%}
     {{ try_number(extract_text(column, '^\\(?(-?[0-9]+(\\.[0-9]+)?)')) }}

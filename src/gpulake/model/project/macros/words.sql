@@ -73,6 +73,28 @@
     case {{ column }}{% for status in statuses() %} when {{ loop.index }} then '{{ status }}'{% endfor %} end
 {%- endmacro %}
 
+{# Whether a job that has an end is over. #}
+{% macro has_ended(column) %}{{ column }} not in ('running', 'waiting'){% endmacro %}
+
+{# Failed by itself or by its node; what ran out of time or was interrupted is told apart. Of those that ended, everywhere. #}
+{% macro is_failed(column) %}{{ column }} in ('failed', 'node_fail'){% endmacro %}
+
+{# Jobs of one name and one user are one job that comes back, unless the name says only how they were started: the command
+   that srun was given, what sbatch calls a wrapped one, or an interactive session. #}
+{% macro is_generic_name(column) -%}
+    (
+        lower({{ column }}) in (
+            'allocation', 'batch', 'bash', 'csh', 'fish', 'interactive', 'ipython', 'jupyter', 'jupyter-lab',
+            'jupyter-notebook', 'jupyterhub', 'jupyterlab', 'ksh', 'matlab', 'notebook', 'salloc', 'sbatch', 'sh', 'sleep',
+            'spawner-jupyterhub', 'srun', 'tcsh', 'torchrun', 'tmux', 'wrap', 'zsh'
+        )
+        or {{ extract_text('lower(' ~ column ~ ')', '^(python[0-9.]*|sys/dashboard/.*)$') }} is not null
+    )
+{%- endmacro %}
+{% macro recurrence_group(user, name) -%}
+    coalesce({{ user }} || '/' || case when not {{ is_generic_name(name) }} then {{ name }} end, {{ user }})
+{%- endmacro %}
+
 {# The number of the hour in which a second lies. #}
 {% macro hour_number(seconds, shift) %}cast(floor(({{ seconds }} + {{ shift }}) / 3600) as bigint){% endmacro %}
 

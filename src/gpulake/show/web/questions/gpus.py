@@ -34,11 +34,15 @@ FROM gold_throttled_gpus_daily WHERE {_WHERE} AND throttled_hours > 0
         name="idle_gpus",
         title="GPUs that were held and idle",
         sql=f"""
-SELECT {_OF}, held_idle_hours, held_hours, idle_ratio, held_empty_hours, idle_owner_kind, idle_owner_id, observed_hours
+SELECT {_OF}, held_idle_hours, held_hours, idle_ratio, held_empty_hours, idle_owner_kind, idle_owner_id,
+    held_by_unknown_hours, unknown_hours, free_hours, observed_hours
 FROM gold_idle_gpus_daily WHERE {_WHERE} AND held_idle_hours > 0
 """,
         order="held_idle_hours DESC, day, cluster_id, node, gpu_index",
-        about="Hours of a day in which a GPU was held and did nothing, and who held it for most of them.",
+        about=(
+            "Hours of a day in which a GPU was held and did nothing, and who held it for most of them. Held by "
+            "unknown: it was in use, and nothing names the owner. Unknown: nothing says whether it was held."
+        ),
     ),
     Question(
         name="gpu_errors",

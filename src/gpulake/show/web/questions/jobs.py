@@ -7,10 +7,14 @@ from gpulake.show.web.questions import Option, Question
 STATUSES = (
     *("succeeded", "failed", "cancelled", "timeout", "node_fail", "interrupted", "running", "waiting", "unknown"),
 )
-ENDED_BADLY = "('failed', 'timeout', 'node_fail', 'interrupted')"
+FAILED = "('failed', 'node_fail')"
+HAS_ENDED = "j.ended_at IS NOT NULL AND j.status NOT IN ('running', 'waiting')"
+STATUS = f"""[[status AND (
+    j.status = getvariable('status') OR (getvariable('status') = 'failed' AND j.status IN {FAILED})
+)]]"""
 OPTIONS = (
     Option("search", "what the job's id, its user, group, account or workload begins with"),
-    Option("status", "jobs that ended like this", choices=STATUSES),
+    Option("status", "jobs that ended like this; failed: by themselves or by their node", choices=STATUSES),
     Option("user", "jobs of this user"),
     Option("group", "jobs of this group"),
     Option("least_gpus", "jobs that asked for at least so many GPUs", "number"),
@@ -27,7 +31,7 @@ KEPT = f"""
 SELECT j.* FROM silver_jobs j
 {ON_DAYS}
 WHERE {{cluster:j.cluster_id}}
-[[status AND j.status = getvariable('status')]]
+{STATUS}
 [[user AND j.user_id = getvariable('user')]]
 [[group AND j.group_id = getvariable('group')]]
 [[search AND (starts_with(j.job_id, getvariable('search')) OR starts_with(j.user_id, getvariable('search'))
@@ -58,8 +62,8 @@ SORTS = {
 ENDED = f"""
 SELECT j.* FROM silver_jobs j
 {ON_DAYS.replace("j.submitted_at", "j.ended_at")}
-WHERE j.ended_at IS NOT NULL AND {{cluster:j.cluster_id}}
-[[status AND j.status = getvariable('status')]]
+WHERE {HAS_ENDED} AND {{cluster:j.cluster_id}}
+{STATUS}
 """
 FOUND = """
 SELECT job_key, cluster_id, job_id, user_id, status, submitted_at, launch_wait_seconds AS waited_seconds,
@@ -115,8 +119,8 @@ QUESTIONS = (
         sql=f"""
 WITH kept AS ({KEPT}),
 counted AS (
-    SELECT count(*) AS jobs, count(*) FILTER (status IN {ENDED_BADLY}) AS failed,
-        count(*) FILTER (status NOT IN ('running', 'waiting')) AS ended FROM kept
+    SELECT count(*) AS jobs, count(*) FILTER ({HAS_ENDED}) AS ended,
+        count(*) FILTER ({HAS_ENDED} AND j.status IN {FAILED}) AS failed FROM kept j
 ),
 spent AS (
     SELECT coalesce(sum(held_gpu_hours), 0) AS held, coalesce(sum(lost_gpu_hours), 0) AS lost
@@ -136,7 +140,10 @@ SELECT 4, 'lost', lost, 'lost', coalesce(round(100 * lost / nullif(held, 0), 1) 
 """,
         order="rank",
         options=OPTIONS,
-        about="Failed: ended by itself, its node, its time limit or an interruption. GPU-hours of jobs, whenever held.",
+        about=(
+            "Failed: of the jobs that ended, those that failed by themselves or by their node; what ran out of time or "
+            "was interrupted is not among them. GPU-hours of jobs, whenever held."
+        ),
     ),
     Question(
         name="jobs_by_status",

@@ -66,7 +66,12 @@ tiles AS (
     UNION ALL SELECT cluster_id, 7, 'Down', format('{{:,.1f}} GPU-h', down),
         format('of {{:,.0f}}', capacity), CASE WHEN down > 0 THEN 'bad' END FROM facts
     UNION ALL SELECT cluster_id, 8, 'Lemon rank', format('{{}}', rank),
-        format('{{}} of {{}} jobs failed, {{:.1f}} expected; over all time', failed_jobs, jobs, expected_failed_jobs),
+        coalesce(
+            format(
+                '{{}} of {{}} jobs failed, {{:.1f}} expected; over all time', failed_jobs, jobs, expected_failed_jobs
+            ),
+            format('{{}} of {{}} jobs failed; no machine of its type to compare with', failed_jobs, jobs)
+        ),
         CASE WHEN is_lemon THEN 'bad' END FROM facts
 )
 SELECT * EXCLUDE (cluster_id), cluster_id FROM tiles WHERE value IS NOT NULL

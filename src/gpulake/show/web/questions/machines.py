@@ -155,10 +155,10 @@ SELECT
     lost_gpu_hours, gpu_hours_at_risk
 FROM gold_lemon_machines WHERE {cluster} AND {gpu_type}
 """,
-        order="excess_deviations DESC, cluster_id, rank",
+        order="excess_deviations DESC NULLS LAST, cluster_id, rank",
         about=(
             "Over all time. Expected: what machines of the same type with as many jobs had. At risk: what it would "
-            "lose beyond its peers in thirty days like these."
+            "lose beyond its peers in thirty days like these. Both are empty for a machine that is alone of its type."
         ),
     ),
     Question(

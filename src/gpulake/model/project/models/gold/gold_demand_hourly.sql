@@ -1,5 +1,4 @@
 -- Tasks that wait and GPUs that are held are intervals: each is cut into the hours that it touches.
-{% set began = 'coalesce(tasks.started_at, tasks.ended_at)' %}
 
 with tasks as (
 
@@ -26,6 +25,15 @@ ledger as (
 
 ),
 
+-- Tasks of which something ran without a known begin.
+undated as (
+
+    select distinct task_key
+    from {{ ref('silver_instances') }}
+    where started_at is null and status not in ('waiting', 'unknown')
+
+),
+
 asked as (
 
     select
@@ -35,14 +43,19 @@ asked as (
         clusters.hour_shift_seconds as shift,
         {{ seconds_of('tasks.launched_at') }} as launch_seconds,
         {{ seconds_of(latest(['tasks.launched_at', 'clusters.observed_from'])) }} as begin_seconds,
-        -- What never began waits for as long as anyone looked, unless it ended first. Of what runs, and nobody noted
+        -- What never began waits for as long as anyone looked, unless it ended first. Of what ran, and nobody noted
         -- since when, nobody knows how long it waited.
         case
-            when {{ began }} is not null or tasks.status = 'waiting'
-                then {{ seconds_of(earliest([began, 'clusters.observed_until'])) }}
-        end as end_seconds
+            when
+                tasks.started_at is not null
+                or (undated.task_key is null and (tasks.ended_at is not null or tasks.status = 'waiting'))
+                then
+                    {{ seconds_of(earliest(['coalesce(tasks.started_at, tasks.ended_at)', 'clusters.observed_until'])) }}
+        end as end_seconds,
+        tasks.launched_at >= clusters.observed_from and tasks.launched_at <= clusters.observed_until as is_observed
     from tasks
     inner join clusters on tasks.cluster_id = clusters.cluster_id
+    left join undated on tasks.task_key = undated.task_key
     where tasks.launched_at is not null
 
 ),
@@ -56,6 +69,7 @@ submitted as (
         cast(count(*) as bigint) as submitted_tasks,
         sum(gpus) as requested_gpus
     from asked
+    where is_observed
     group by cluster_id, gpu_type, hour_number
 
 ),

@@ -28,7 +28,7 @@ final as (
         sum(case when holdings.has_checkpoint then holdings.gpus * holdings.lost_seconds else 0 end) / 3600
             as lost_at_least_gpu_hours,
         sum(case when holdings.is_inferred then holdings.gpus * holdings.lost_seconds else 0 end) / 3600
-            as inferred_gpu_hours
+            as inferred_lost_gpu_hours
     from holdings
     -- On the day of its end, whole.
     inner join days
@@ -36,6 +36,8 @@ final as (
             holdings.cluster_id = days.cluster_id
             and holdings.held_until >= days.started_at
             and holdings.held_until < days.ended_at
+            and holdings.held_until >= days.observed_from
+            and holdings.held_until <= days.observed_until
     group by holdings.cluster_id, days.dt, holdings.status, coalesce(holdings.gpu_type, 'unknown')
 
 )

@@ -2,7 +2,10 @@
 
 with holdings as (
 
-    select * from {{ ref('silver_holdings') }}
+    select
+        *,
+        coalesce(lost_from, held_until) as good_until
+    from {{ ref('silver_holdings') }}
 
 ),
 
@@ -24,10 +27,34 @@ spent as (
         job_key,
         max(attempt) as attempts,
         sum(gpus * held_seconds) / 3600 as held_gpu_hours,
-        sum(gpus * ({{ seconds_of('coalesce(lost_from, held_until)') }} - {{ seconds_of('held_from') }})) / 3600 as good_gpu_hours,
-        max(case when coalesce(lost_from, held_until) > held_from then coalesce(lost_from, held_until) end) as good_until,
-        min(case when coalesce(lost_from, held_until) > held_from then held_from end) as good_from
+        sum(gpus * ({{ seconds_of('good_until') }} - {{ seconds_of('held_from') }})) / 3600 as good_gpu_hours
     from holdings
+    group by job_key
+
+),
+
+followed as (
+
+    select
+        job_key,
+        held_from,
+        good_until,
+        max(good_until) over (
+            partition by job_key order by held_from, good_until rows between unbounded preceding and 1 preceding
+        ) as reached_at
+    from holdings
+    where good_until > held_from
+
+),
+
+-- The time in which any attempt ran that was not lost; what several did at once counts once.
+progress as (
+
+    select
+        job_key,
+        sum(greatest({{ seconds_of('good_until') }} - {{ seconds_of(latest(['held_from', 'reached_at'])) }}, 0))
+            as progress_seconds
+    from followed
     group by job_key
 
 ),
@@ -53,13 +80,11 @@ runs as (
         spent.held_gpu_hours,
         spent.good_gpu_hours,
         gangs.gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
-        gangs.gpus * least(
-            coalesce({{ seconds_of('spent.good_until') }} - {{ seconds_of('spent.good_from') }}, 0),
-            jobs.turnaround_seconds
-        ) / 3600 as progress_gpu_hours
+        gangs.gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600 as progress_gpu_hours
     from spent
     inner join jobs on spent.job_key = jobs.job_key
     inner join gangs on spent.job_key = gangs.job_key
+    left join progress on spent.job_key = progress.job_key
     where jobs.turnaround_seconds >= 0
 
 ),
@@ -83,6 +108,8 @@ final as (
             runs.cluster_id = days.cluster_id
             and runs.ended_at >= days.started_at
             and runs.ended_at < days.ended_at
+            and runs.ended_at >= days.observed_from
+            and runs.ended_at <= days.observed_until
     group by runs.cluster_id, days.dt, runs.request_size
 
 )

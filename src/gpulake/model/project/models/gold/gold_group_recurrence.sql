@@ -1,3 +1,5 @@
+-- A group that is the user alone, since the source has no other or the name of the job says nothing, recurs in nothing.
+
 with jobs as (
 
     select
@@ -26,7 +28,7 @@ final as (
         jobs.group_id,
         cast(count(*) as bigint) as jobs,
         cast(count(distinct jobs.user_id) as bigint) as users,
-        cast(count(case when jobs.status = 'failed' then 1 end) as bigint) as failed_jobs,
+        cast(count(case when {{ is_failed('jobs.status') }} then 1 end) as bigint) as failed_jobs,
         min(jobs.submitted_at) as first_submitted_at,
         max(jobs.submitted_at) as last_submitted_at,
         {{ quantile('jobs.sound_seconds', 0.5) }} as median_turnaround_seconds,
@@ -35,7 +37,7 @@ final as (
         sum(coalesce(job_days.lost_gpu_hours, 0)) as lost_gpu_hours
     from jobs
     left join job_days on jobs.job_key = job_days.job_key
-    where jobs.group_id is not null
+    where jobs.group_id is not null and jobs.group_id is distinct from jobs.user_id
     group by jobs.cluster_id, jobs.group_id
 
 )

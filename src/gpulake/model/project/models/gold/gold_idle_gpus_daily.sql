@@ -1,5 +1,6 @@
--- A GPU is held by whom its processes or its owner's environment name. Where nobody is named, and the scheduler holds
--- more GPUs of that machine than are named there, the rest is shared out among the GPUs without an owner.
+-- A GPU is held by whom its processes or its owner's environment name, or by an unknown owner where it is in use. Where
+-- the scheduler holds more GPUs of a machine than that, the rest is shared out among the others. Only what the scheduler
+-- or the source proves to have no holder is free; of what is left nothing is known.
 
 with samples as (
 
@@ -46,6 +47,18 @@ held as (
 
     select * from holdings
     where machine_key in (select nodes.machine_key from nodes)
+
+),
+
+-- The time in which the scheduler of a cluster says what was held.
+scheduled as (
+
+    select
+        cluster_id,
+        min(held_from) as scheduled_from,
+        max(held_until) as scheduled_until
+    from held
+    group by cluster_id
 
 ),
 
@@ -130,9 +143,17 @@ shared as (
                         greatest(levels.held_gpus - levels.owned_gpus, 0) / (levels.seen_gpus - levels.owned_gpus), 1.0
                     )
             else 0
-        end as held_share
+        end as held_share,
+        whole.owner_kind = 'nobody'
+        or coalesce(
+            whole.machine_key in (select held.machine_key from held)
+            and whole.sampled_at >= scheduled.scheduled_from
+            and whole.sampled_at < scheduled.scheduled_until,
+            false
+        ) as is_rest_free
     from whole
     left join levels on whole.machine_key = levels.machine_key and whole.sampled_at = levels.changed_at
+    left join scheduled on whole.cluster_id = scheduled.cluster_id
 
 ),
 
@@ -142,7 +163,8 @@ judged as (
         shared.*,
         shared.busy_ratio < parameters.idle_gpu_ratio as is_idle,
         shared.held_share * shared.seconds / 3600 as held_hours,
-        (1 - shared.held_share) * shared.seconds / 3600 as free_hours
+        case when shared.is_rest_free then (1 - shared.held_share) * shared.seconds / 3600 else 0 end as free_hours,
+        case when shared.is_rest_free then 0 else (1 - shared.held_share) * shared.seconds / 3600 end as unknown_hours
     from shared
     cross join parameters
 
@@ -185,18 +207,21 @@ summed as (
         sum(seconds) / 3600 as observed_hours,
         sum(case when busy_ratio is null then seconds else 0 end) / 3600 as unmeasured_hours,
         sum(case when busy_ratio is not null then free_hours else 0 end) as free_hours,
+        sum(case when busy_ratio is not null then unknown_hours else 0 end) as unknown_hours,
         sum(case when busy_ratio is not null then held_hours else 0 end) as held_hours,
+        sum(case when busy_ratio is not null and owner_kind = 'unattributed' then held_hours else 0 end)
+            as held_by_unknown_hours,
         sum(case when is_idle then held_hours else 0 end) as held_idle_hours,
         sum(case when not is_idle then held_hours else 0 end) as held_busy_hours,
         sum(case when is_idle and processes = 0 then held_hours else 0 end) as held_empty_hours,
-        sum(
-            case
-                when is_idle and has_owner and coalesce(owner_evidence, 'process') != 'environment' then held_hours
-                else 0
-            end
-        ) as idle_by_process_hours,
-        sum(case when is_idle and has_owner and owner_evidence = 'environment' then held_hours else 0 end)
-            as idle_by_environment_hours,
+        {% for evidence in ['process', 'environment', 'use'] -%}
+            sum(
+                case
+                    when is_idle and has_owner and coalesce(owner_evidence, 'process') = '{{ evidence }}' then held_hours
+                    else 0
+                end
+            ) as idle_by_{{ evidence }}_hours,
+        {% endfor -%}
         sum(case when is_idle and not has_owner then held_hours else 0 end) as idle_by_scheduler_hours
     from judged
     group by cluster_id, dt, gpu_id

@@ -153,7 +153,8 @@ amounts as (
             {% if bucket == 'down' %}
                 1 - totals.recorded_down_gpu_hours / nullif(totals.down_gpu_hours, 0)
             {% elif bucket in held_buckets() %}
-                least(greatest(notes.inferred_{{ bucket }}_gpu_hours, 0) / nullif(totals.{{ bucket }}_gpu_hours, 0), 1)
+                least(greatest(notes.inferred_{{ bucket }}_gpu_hours, 0), totals.{{ bucket }}_gpu_hours)
+                / nullif(totals.{{ bucket }}_gpu_hours, 0)
             {% else %}
                 cast(null as double)
             {% endif %} as inferred_ratio

@@ -25,7 +25,7 @@ tried as (
     select
         machine_key,
         job_key,
-        max(case when status in ('failed', 'timeout', 'node_fail') then 1 else 0 end) as has_failed,
+        max(case when {{ is_failed('status') }} then 1 else 0 end) as has_failed,
         coalesce(sum(gpus * ({{ seconds_of('held_until') }} - {{ seconds_of('lost_from') }})), 0) / 3600
             as lost_gpu_hours
     from holdings
@@ -49,7 +49,8 @@ counted as (
 
 ),
 
--- What a machine of the same type with as many jobs would have had; the machine itself is left out of its peers.
+-- What a machine of the same type with as many jobs would have had; the machine itself is left out of its peers. Of one
+-- without peers nobody can say.
 compared as (
 
     select
@@ -67,7 +68,6 @@ scored as (
         *,
         (failed_jobs - expected_failed_jobs) / sqrt(expected_failed_jobs + 1) as excess_deviations
     from compared
-    where expected_failed_jobs is not null
 
 ),
 
@@ -76,7 +76,8 @@ final as (
     select
         scored.cluster_id,
         row_number() over (
-            partition by scored.cluster_id order by scored.excess_deviations desc, scored.machine_id asc
+            partition by scored.cluster_id
+            order by scored.excess_deviations desc nulls last, scored.machine_id asc
         ) as rank,
         scored.machine_key,
         scored.machine_id,
@@ -85,10 +86,13 @@ final as (
         scored.failed_jobs,
         scored.expected_failed_jobs,
         scored.excess_deviations,
-        scored.excess_deviations >= 4 and scored.failed_jobs >= 5 as is_lemon,
+        coalesce(scored.excess_deviations >= 4 and scored.failed_jobs >= 5, false) as is_lemon,
         scored.lost_gpu_hours,
         -- In thirty days like these, what it would lose beyond its peers.
-        scored.lost_gpu_hours * greatest(1 - scored.expected_failed_jobs / nullif(scored.failed_jobs, 0), 0)
+        scored.lost_gpu_hours * case
+            when scored.expected_failed_jobs is not null
+                then greatest(1 - scored.expected_failed_jobs / nullif(scored.failed_jobs, 0), 0)
+        end
         * 2592000 / nullif(
             {{ seconds_of('clusters.observed_until') }} - {{ seconds_of('clusters.observed_from') }}, 0
         ) as gpu_hours_at_risk

@@ -19,6 +19,12 @@ capacity as (
 
 ),
 
+changes as (
+
+    select * from {{ ref('capacity_stretches') }}
+
+),
+
 held as (
 
     select * from {{ ref('silver_held_hours') }}
@@ -64,12 +70,17 @@ spine as (
         hours.started_at,
         hours.dt,
         coalesce(capacity.gpu_type, 'unknown') as gpu_type,
-        capacity.gpus * hours.observed_seconds / 3600 as capacity_gpu_hours,
-        capacity.gpus,
+        coalesce(changes.gpus, capacity.gpus) * hours.observed_seconds / 3600 as capacity_gpu_hours,
+        coalesce(changes.gpus, capacity.gpus) as gpus,
         clusters.unknown_demand_ratio > 0.5 as is_of_unknown_demand
     from capacity
     inner join hours on capacity.cluster_id = hours.cluster_id
     inner join clusters on capacity.cluster_id = clusters.cluster_id
+    left join changes
+        on
+            capacity.machine_key = changes.machine_key
+            and hours.dt >= changes.valid_from
+            and hours.dt < changes.valid_until
     where hours.observed_seconds > 0
 
 ),

@@ -11,7 +11,7 @@ final as (
         user_id,
         dt,
         cast(count(distinct job_key) as bigint) as jobs,
-        cast(count(distinct case when status = 'failed' then job_key end) as bigint) as failed_jobs,
+        cast(count(distinct case when {{ is_failed('status') }} then job_key end) as bigint) as failed_jobs,
         sum(held_gpu_hours) as held_gpu_hours,
         {{ sum_buckets(held_buckets() + ['lost'] + held_notes()) }}
     from job_days

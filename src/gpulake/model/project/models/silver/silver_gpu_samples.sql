@@ -18,6 +18,12 @@ nodes as (
 
 ),
 
+parameters as (
+
+    select * from {{ source('landed', 'parameters') }}
+
+),
+
 -- The same run may have landed by node and merged; of two sources at one instant the one that sees more counts.
 once as (
 
@@ -146,12 +152,20 @@ measured as (
             else 1.0 / shared_boards.instances
         end as board_share,
         -- A counter that went back, or grew faster than any board can draw, says nothing of what was drawn.
-        {{ rate('timed.next_energy_joules_total', 'timed.energy_joules_total', 'timed.gap_seconds') }} as counted_watts
+        {{ rate('timed.next_energy_joules_total', 'timed.energy_joules_total', 'timed.gap_seconds') }} as counted_watts,
+        -- What is in use has an owner, though the source names none.
+        coalesce(timed.owner_kind, 'nobody') = 'nobody'
+        and (
+            coalesce(coalesce(timed.gpu_busy_ratio, timed.graphics_active_ratio) >= parameters.idle_gpu_ratio, false)
+            or coalesce(timed.memory_used_bytes >= {{ memory_of_a_user() }}, false)
+            or coalesce(timed.processes > 0, false)
+        ) as is_used_by_unknown
     from timed
     left join shared_boards
         on
             coalesce(timed.parent_gpu_id, timed.gpu_id) = shared_boards.board_id
             and timed.sampled_at = shared_boards.sampled_at
+    cross join parameters
 
 ),
 
@@ -192,9 +206,11 @@ final as (
                 then measured.board_share * (measured.gap_seconds - measured.covers_seconds) * measured.counted_watts
             else 0
         end as unseen_energy_joules,
-        coalesce(measured.owner_kind, 'unknown') as owner_kind,
+        case
+            when measured.is_used_by_unknown then 'unattributed' else coalesce(measured.owner_kind, 'unknown')
+        end as owner_kind,
         measured.owner_id,
-        measured.owner_evidence,
+        case when measured.is_used_by_unknown then 'use' else measured.owner_evidence end as owner_evidence,
         cast(measured.implausible_values as bigint) as implausible_values
     from measured
     left join nodes on measured.node_id = nodes.node_id

@@ -1,4 +1,5 @@
--- What our own collector says of GPUs. It looks at who uses them: where it saw nobody, there was nobody.
+-- What our own collector says of GPUs. It looks at who uses them and whom they were given to: where it could list the
+-- processes on a GPU, there were none, and no owner had been given it, it was nobody's.
 
 select
     node as node_id,
@@ -17,7 +18,7 @@ select
     {% endfor -%}
     has_remap_pending,
     has_remap_failure,
-    coalesce(owner_kind, 'nobody') as owner_kind,
+    coalesce(owner_kind, case when processes = 0 then 'nobody' end) as owner_kind,
     owner_id,
     owner_evidence
 from {{ source('landed', 'bronze_gpu_metrics') }}

@@ -5,7 +5,8 @@ with samples as (
     select
         *,
         {{ json_text('labels', 'UUID') }} as uuid,
-        nullif({{ json_text('labels', 'GPU_I_ID') }}, '') as instance_id
+        nullif({{ json_text('labels', 'GPU_I_ID') }}, '') as instance_id,
+        nullif({{ json_text('labels', 'pod') }}, '') as pod
     from {{ ref('prometheus_samples') }}
     where metric like 'DCGM\_FI\_%' escape '\'
 
@@ -91,10 +92,13 @@ select
     {% endfor -%}
     max(case when metric = 'DCGM_FI_DEV_ROW_REMAP_PENDING' then value end) > 0 as has_remap_pending,
     max(case when metric = 'DCGM_FI_DEV_ROW_REMAP_FAILURE' then value end) > 0 as has_remap_failure,
-    case when max(nullif({{ json_text('labels', 'pod') }}, '')) is not null then 'pod' end as owner_kind,
-    max(nullif({{ json_text('labels', 'namespace') }}, '') || '/' || nullif({{ json_text('labels', 'pod') }}, ''))
-        as owner_id,
-    case when max(nullif({{ json_text('labels', 'pod') }}, '')) is not null then 'environment' end as owner_evidence
+    -- An exporter that names pods on a node proves that a GPU which it gives none has none. Others do not look.
+    case
+        when max(pod) is not null then 'pod'
+        when max(node_id) in (select naming.node_id from samples as naming where naming.pod is not null) then 'nobody'
+    end as owner_kind,
+    max(nullif({{ json_text('labels', 'namespace') }}, '') || '/' || pod) as owner_id,
+    case when max(pod) is not null then 'environment' end as owner_evidence
 from named
 where board_id is not null
 group by board_id, instance_id, sampled_at

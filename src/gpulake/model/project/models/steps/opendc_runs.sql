@@ -1,5 +1,6 @@
 -- Tasks of OpenDC workloads. They say when they were submitted and how long they run, and not when they began: they are
--- taken to begin at once. A GPU is what OpenDC calls a GPU core.
+-- taken to begin at once. A GPU is what OpenDC calls a GPU core, unless the file says how many MHz a GPU is: then tasks
+-- may have a part of one.
 
 with tasks as (
 
@@ -16,7 +17,13 @@ named as (
     select
         *,
         -- Names need not be unique; ids are.
-        case when count(*) over (partition by workload, name) = 1 then coalesce(name, id) else id end as job_id
+        case when count(*) over (partition by workload, name) = 1 then coalesce(name, id) else id end as job_id,
+        coalesce(
+            {{ finite('gpu_capacity') }}
+            / nullif({{ try_number(json_text('file_columns', 'gpulake.gpu_mhz')) }}, 0),
+            gpu_count,
+            0
+        ) as gpus
     from tasks
 
 )
@@ -38,7 +45,7 @@ select
     cast(1 as bigint) as planned_instances,
     cast(cpu_count as double) as requested_cores,
     mem_capacity * 1000 as requested_memory_bytes,
-    cast(coalesce(gpu_count, 0) as double) as requested_gpus,
-    cast(coalesce(gpu_count, 0) as double) as gpus,
+    gpus as requested_gpus,
+    gpus,
     cast(null as varchar) as gpu_type
 from named

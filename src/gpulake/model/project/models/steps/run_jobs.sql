@@ -35,6 +35,7 @@ select
     last_runs.status,
     spans.submitted_at,
     spans.started_at,
-    last_runs.ended_at
+    -- What runs or waits has not ended, whatever else its row says: openb has the time at which a pod was deleted.
+    case when {{ has_ended('last_runs.status') }} then last_runs.ended_at end as ended_at
 from last_runs
 left join spans on last_runs.row_key = spans.job_key

@@ -74,7 +74,7 @@ select
     own_job_id as job_id,
     run,
     "User" as user_id,
-    coalesce("User" || '/' || "JobName", "User") as group_id,
+    {{ recurrence_group('"User"', '"JobName"') }} as group_id,
     "Account" as account_id,
     gpu_type as requested_gpu_type,
     -- A job that was submitted anew runs no longer as it did, though no dump may tell how that ended.
