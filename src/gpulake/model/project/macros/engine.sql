@@ -86,7 +86,8 @@
 {% macro each_item(column) %}{{ adapter.dispatch('each_item', 'gpulake')(column) }}{% endmacro %}
 {% macro default__each_item(column) %}unnest(string_split({{ column }}, ',')){% endmacro %}
 
-{# JSON: what an object has under a name, a number, and the sum of an object's numbers; nothing where it is not that. #}
+{# JSON: what an object has under a name, a number, and the sum and the count of an object's numbers; nothing where it is
+   not that. #}
 {% macro json_member(json, name) %}{{ adapter.dispatch('json_member', 'gpulake')(json, name) }}{% endmacro %}
 {% macro default__json_member(json, name) -%}
     try_cast(try_cast({{ json }} as json) as map(varchar, json))[{{ name }}]
@@ -97,6 +98,8 @@
 {% macro default__json_sum(json) -%}
     list_sum(map_values(try_cast({{ json }} as map(varchar, double))))
 {%- endmacro %}
+{% macro json_count(json) %}{{ adapter.dispatch('json_count', 'gpulake')(json) }}{% endmacro %}
+{% macro default__json_count(json) %}cardinality(try_cast({{ json }} as map(varchar, double))){% endmacro %}
 
 {# What a JSON object of texts has under a name. #}
 {% macro json_text(json, name) %}{{ adapter.dispatch('json_text', 'gpulake')(json, name) }}{% endmacro %}
