@@ -14,11 +14,11 @@ from model.sacct import CLUSTERS, dump, gpus, jobstats, times
 DAY = "2024-05-01T"
 
 
-def step(name: str, begin: str, end: str, count: int, *, ave: int | None = None, **others: str) -> dict[str, str]:
+def step(name: str, begin: str, end: str, count: int, *, ave: str = "", **others: str) -> dict[str, str]:
     """A row of a job's step, or of the job itself if it has no dot; it ran from `begin` to `end` of one day."""
     row = {"JobID": name, "State": "COMPLETED", "AllocTRES": gpus(count), "NodeList": f"n{name.partition('.')[0]}"}
     row |= times(f"{DAY}00:00:00", f"{DAY}{begin}", f"{DAY}{end}" if end else "")
-    return {**row, "TRESUsageInAve": "" if ave is None else f"cpu=00:01:00,gres/gpuutil={ave}", **others}
+    return {**row, "TRESUsageInAve": f"cpu=00:01:00,gres/gpuutil={ave}" if ave else "", **others}
 
 
 def used(lake: Lake) -> dict[str, list[object]]:
@@ -45,51 +45,51 @@ def on_each_node(folder: Path, *rows: dict[str, str]) -> list[tuple[object, ...]
 
 ONE_BUSY_MINUTE = [
     step("1", "00:00:00", "10:00:00", 1),
-    step("1.interactive", "00:00:00", "10:00:00", 1, ave=0),
-    step("1.extern", "00:00:00", "10:00:00", 1, ave=0),
-    step("1.0", "04:00:00", "04:01:00", 1, ave=90),
+    step("1.interactive", "00:00:00", "10:00:00", 1, ave="0"),
+    step("1.extern", "00:00:00", "10:00:00", 1, ave="0"),
+    step("1.0", "04:00:00", "04:01:00", 1, ave="90"),
 ]
 # Slurm measures the processes of each step apart: what runs side by side adds up.
 SIDE_BY_SIDE = [
     step("2", "00:00:00", "10:00:00", 4),
-    step("2.0", "00:00:00", "05:00:00", 2, ave=50, NTasks="2"),
-    step("2.1", "00:00:00", "10:00:00", 2, ave=100, NTasks="2"),
-    step("2.2", "06:00:00", "07:00:00", 2, ave=25, NTasks="2"),
+    step("2.0", "00:00:00", "05:00:00", 2, ave="50", NTasks="2"),
+    step("2.1", "00:00:00", "10:00:00", 2, ave="100", NTasks="2"),
+    step("2.2", "06:00:00", "07:00:00", 2, ave="25", NTasks="2"),
 ]
 # Ten minutes in which both say that the one GPU was busy are ten minutes, not twenty.
 MORE_THAN_THERE_IS = [
     step("3", "00:00:00", "01:00:00", 1),
-    step("3.batch", "00:00:00", "00:10:00", 1, ave=100),
-    step("3.0", "00:00:00", "00:20:00", 1, ave=60),
+    step("3.batch", "00:00:00", "00:10:00", 1, ave="100"),
+    step("3.0", "00:00:00", "00:20:00", 1, ave="60"),
 ]
 ONE_TASK_ON_FOUR_GPUS = [
     step("4", "00:00:00", "01:00:00", 4),
-    step("4.0", "00:00:00", "01:00:00", 4, ave=396, NTasks="1", TRESUsageInTot="gres/gpumem=1,gres/gpuutil=396"),
+    step("4.0", "00:00:00", "01:00:00", 4, ave="396", NTasks="1", TRESUsageInTot="gres/gpumem=1,gres/gpuutil=396"),
 ]
 # 50 percent over all GPUs of its one task: half a GPU, not half of four.
 ONE_TASK_ON_ONE_OF_FOUR = [
     step("5", "00:00:00", "01:00:00", 4),
-    step("5.batch", "00:00:00", "01:00:00", 4, ave=50, NTasks="1"),
+    step("5.batch", "00:00:00", "01:00:00", 4, ave="50", NTasks="1"),
 ]
 TASKS_NOT_TOLD = [
     step("6", "00:00:00", "01:00:00", 4),
-    step("6.0", "00:00:00", "00:30:00", 2, ave=50),
+    step("6.0", "00:00:00", "00:30:00", 2, ave="50"),
 ]
 NOT_MEASURED = [step("7", "00:00:00", "01:00:00", 2), step("7.0", "00:00:00", "01:00:00", 2)]
 STILL_RUNNING = [
     step("8", "00:00:00", "", 1, State="RUNNING"),
     step("8.batch", "00:00:00", "", 1, State="RUNNING"),
-    step("8.0", "00:00:00", "00:10:00", 1, ave=90),
+    step("8.0", "00:00:00", "00:10:00", 1, ave="90"),
 ]
 ENDS_AFTER_ITS_JOB = [
     step("9", "00:00:00", "01:00:00", 1, State="CANCELLED by 7"),
-    step("9.0", "00:30:00", "01:30:00", 1, ave=80, State="CANCELLED"),
+    step("9.0", "00:30:00", "01:30:00", 1, ave="80", State="CANCELLED"),
 ]
 TOLD_TWICE = [
     step("10", "00:00:00", "01:00:00", 4),
-    step("10.0", "00:00:00", "00:30:00", 1, ave=50),
+    step("10.0", "00:00:00", "00:30:00", 1, ave="50"),
 ]
-IDLE = [step("11", "00:00:00", "01:00:00", 1), step("11.batch", "00:00:00", "01:00:00", 1, ave=0)]
+IDLE = [step("11", "00:00:00", "01:00:00", 1), step("11.batch", "00:00:00", "01:00:00", 1, ave="0")]
 
 
 def test_each_step_counts_for_its_own_time_and_gpus(tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_each_step_counts_for_its_own_time_and_gpus(tmp_path: Path) -> None:
 def test_a_step_counts_on_its_own_nodes_and_a_run_has_its_own_steps(tmp_path: Path) -> None:
     both = {"NodeList": "gpu[01-02]", "NNodes": "2"}
     first = step("20", "00:00:00", "01:00:00", 4, **both)
-    uneven = step("20.0", "00:00:00", "01:00:00", 2, ave=100, NTasks="2", NodeList="gpu02")
-    even = step("20.1", "00:00:00", "00:30:00", 4, ave=50, NTasks="4", **both)
+    uneven = step("20.0", "00:00:00", "01:00:00", 2, ave="100", NTasks="2", NodeList="gpu02")
+    even = step("20.1", "00:00:00", "00:30:00", 4, ave="50", NTasks="4", **both)
     before = step("21", "00:00:00", "01:00:00", 2, NodeList="gpu03", State="REQUEUED")
     after = step("21", "01:00:00", "03:00:00", 2, NodeList="gpu04") | {"Submit": f"{DAY}01:00:00"}
     steps = [
         step("21.batch", "00:00:00", "01:00:00", 2, NodeList="gpu03"),
-        step("21.batch", "01:00:00", "03:00:00", 2, NodeList="gpu04", ave=0, NTasks="1"),
-        step("21.0", "01:00:00", "02:00:00", 2, NodeList="gpu04", ave=100, NTasks="2"),
+        step("21.batch", "01:00:00", "03:00:00", 2, NodeList="gpu04", ave="0", NTasks="1"),
+        step("21.0", "01:00:00", "02:00:00", 2, NodeList="gpu04", ave="100", NTasks="2"),
     ]
     assert on_each_node(tmp_path, first, uneven, even, before, after, *steps) == [
         ("gpu01", 2.0, 0.5),
@@ -161,7 +161,7 @@ def test_gpus_lie_where_jobstats_says(tmp_path: Path) -> None:
         tmp_path,
         step("30", "00:00:00", "01:00:00", 8, NodeList="gpu[01-02]", AdminComment=summary(**uneven), **both),
         step("31", "00:00:00", "01:00:00", 4, NodeList="gpu[03-04]", AdminComment=summary(**missing), **both),
-        step("31.0", "00:00:00", "01:00:00", 4, ave=40, NTasks="4", NodeList="gpu[03-04]", **both),
+        step("31.0", "00:00:00", "01:00:00", 4, ave="40", NTasks="4", NodeList="gpu[03-04]", **both),
         # Three of its four were measured.
         step("32", "00:00:00", "01:00:00", 4, NodeList="gpu05", AdminComment=summary(gpu05=[90.0] * 3)),
         step("33", "00:00:00", "01:00:00", 3, NodeList="gpu[06-07]", **both),
