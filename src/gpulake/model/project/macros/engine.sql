@@ -36,6 +36,28 @@
     end
 {%- endmacro %}
 
+{# The earlier of two instants that a naive local time may stand for, where clocks were set back or forward; nothing where
+   it can only be the one that `instant_of_local` gives. The offset is that of the day before, or of the day after. #}
+{% macro earlier_instant_of_local(local_time, instant, zone) -%}
+    {{ adapter.dispatch('earlier_instant_of_local', 'gpulake')(local_time, instant, zone) }}
+{%- endmacro %}
+{% macro default__earlier_instant_of_local(local_time, instant, zone) -%}
+    {%- set earlier -%}
+        least(
+            timezone({{ zone }}, {{ local_time }} - interval 1 day) + interval 24 hour,
+            timezone({{ zone }}, {{ local_time }} + interval 1 day) - interval 24 hour
+        )
+    {%- endset -%}
+    case
+        when
+            {{ earlier }} < {{ instant }}
+            and (
+                timezone({{ zone }}, {{ earlier }}) = {{ local_time }} or timezone({{ zone }}, {{ instant }}) != {{ local_time }}
+            )
+            then {{ earlier }}
+    end
+{%- endmacro %}
+
 {# One row for each whole number from the first up to, and without, the last. #}
 {% macro each_number(first, last) %}{{ adapter.dispatch('each_number', 'gpulake')(first, last) }}{% endmacro %}
 {% macro default__each_number(first, last) %}unnest(range({{ first }}, {{ last }})){% endmacro %}

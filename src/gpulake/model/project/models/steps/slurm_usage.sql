@@ -39,15 +39,21 @@ steps as (
 
 ),
 
-taken as (
+paired as (
 
     select
         runs.cluster_id,
         runs.job_id,
         runs.run,
+        runs.started_at as run_started_at,
+        runs.ended_at as run_ended_at,
         case when runs.nodes is null then '' else coalesce(steps.nodes, runs.nodes) end as step_nodes,
-        {{ seconds_of('steps.started_at') }} as begin_seconds,
-        {{ seconds_of(earliest(['steps.ended_at', 'runs.ended_at'])) }} as end_seconds,
+        -- In an hour that comes twice, the one in which its job ran.
+        case
+            when runs.started_at <= steps.started_at and runs.ended_at > steps.started_at then steps.started_at
+            else {{ earlier_instant_of_local('steps."Start"', 'steps.started_at', 'steps.time_zone') }}
+        end as started_at,
+        {{ seconds_of('steps.ended_at') }} - {{ seconds_of('steps.started_at') }} as step_seconds,
         -- The percentages of all GPUs of a task are added up; where neither the sum over tasks nor their number is
         -- printed, a task for each GPU is assumed.
         coalesce(
@@ -56,12 +62,18 @@ taken as (
             least(steps.gpu_util_ratio, 1) * coalesce(nullif({{ finite('steps.gpus') }}, 0), runs.gpus)
         ) as used_gpus
     from runs
-    inner join steps
-        on
-            runs.cluster_id = steps.cluster_id
-            and runs.job_id = steps.own_job_id
-            and runs.started_at <= steps.started_at
-            and runs.ended_at > steps.started_at
+    inner join steps on runs.cluster_id = steps.cluster_id and runs.job_id = steps.own_job_id
+
+),
+
+taken as (
+
+    select
+        *,
+        {{ seconds_of('started_at') }} as begin_seconds,
+        {{ earliest([seconds_of('started_at') ~ ' + step_seconds', seconds_of('run_ended_at')]) }} as end_seconds
+    from paired
+    where run_started_at <= started_at and run_ended_at > started_at
 
 ),
 
