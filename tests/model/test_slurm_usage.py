@@ -154,7 +154,7 @@ def by_reportseff(**nodes: list[float]) -> float:
 
 
 def test_gpus_lie_where_jobstats_says(tmp_path: Path) -> None:
-    uneven = {"gpu01": [60.0] * 7, "gpu02": [60.0]}
+    uneven = {"gpu01": [100.0, 20.0, 90.0, 30.0, 60.0, 60.0, 60.0], "gpu02": [60.0]}
     missing = {"gpu03": [100.0, 50.0, 0.0], "gpu04": []}
     both = {"NNodes": "2"}
     found = on_each_node(
