@@ -124,6 +124,18 @@ def test_a_job_over_the_hour_that_comes_twice_does_not_end_before_it_begins() ->
     assert only(row, zone="Europe/Berlin").invocation.service_time_ms == 20 * 60_000.0
 
 
+@pytest.mark.parametrize(("elapsed", "minutes"), [("3600", 60), ("01:00:00", 60), ("0", 0), ("7200", 120), ("", 0)])
+def test_the_run_time_tells_which_of_the_two_hours_is_meant(elapsed: str, minutes: int) -> None:
+    end = "02:30:00" if minutes < 120 else "03:30:00"
+    header = f"{HEADER}|{'Elapsed' if ':' in elapsed else 'ElapsedRaw'}"
+    row = f"7|t|FAILED||2024-10-27T02:30:00|2024-10-27T{end}|n1|||{elapsed}"
+    assert only(row, header, zone="Europe/Berlin").invocation.service_time_ms == minutes * 60_000.0
+
+
+def test_a_delimiter_in_a_name_costs_no_job() -> None:
+    assert only(f"7|a|b|FAILED|{DONE}|n1||").invocation.module_id == "a|b"
+
+
 def test_without_node_names_a_job_is_on_the_node_of_the_run() -> None:
     found = only("7|FAILED|2024-05-01T11:00:00", header="JobID|State|End").invocation
     assert (found.node, found.host_id, found.ts_start, found.ts_end) == ("login", "h", None, NINE_MS + 2 * HOUR_MS)

@@ -199,3 +199,17 @@ def test_gpu_use_is_a_ratio() -> None:
     assert words.gpu_ratio("cpu=00:01:39,gres/gpumem=2048M,gres/gpuutil=73,mem=7K") == "0.73"
     assert words.gpu_ratio("gres/gpuutil=0") == "0.0"
     assert words.gpu_ratio("cpu=00:01:39") == ""
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown", "expected"),
+    [("3600", "02:00:00", 3600), ("", "1-02:03:04", 93_784), ("", "00:23.779", 23.779), ("0", "", 0)],
+)
+def test_run_times(raw: str, shown: str, expected: float) -> None:
+    assert words.elapsed_seconds(raw, shown) == expected
+
+
+def test_what_is_no_run_time_is_none() -> None:
+    assert words.elapsed_seconds("", "INVALID") is words.elapsed_seconds("Unknown", "") is None
+    with pytest.raises(ValueError, match="'INVALID' is not a time span"):
+        words.seconds("INVALID")

@@ -104,13 +104,12 @@ def test_bad_rows_are_set_aside_with_their_line_and_reason(lake: Lake, clock: Fr
         b"11|COMPLETED|None",
     ]
     landing = land_text(lake, clock, tmp_path / "sacct.txt", b"\n".join(lines))
-    assert (landing.rows_read, landing.rows_landed, landing.rows_quarantined) == (13, 3, 10)
+    assert (landing.rows_read, landing.rows_landed, landing.rows_quarantined) == (13, 4, 9)
     assert rows_of(lake, "SELECT line_number AS line, reason FROM quarantine ORDER BY 1") == [
         {"line": 3, "reason": "Start is 'noon', which is not a local time"},
         {"line": 4, "reason": "'gres/gpu=x' has GPUs that are not a number"},
         {"line": 5, "reason": "'n[1' is not a list of hosts"},
         {"line": 6, "reason": "not UTF-8"},
-        {"line": 7, "reason": "7 fields where 6 are expected"},
         {"line": 8, "reason": "3 fields where 6 are expected"},
         {"line": 11, "reason": "1 fields where 6 are expected"},
         {"line": 13, "reason": "'' is not the id of a job or a step"},
@@ -154,6 +153,21 @@ def test_numbers_that_stand_for_none_are_none(tmp_path: Path) -> None:
     (row,) = read(tmp_path / "sacct.txt", text)
     assert isinstance(row, dict)
     assert (row["TimelimitRaw"], row["ConsumedEnergyRaw"], row["Planned"]) == ("", "", "00:01:00")
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "expected"),
+    [
+        ("Elapsed", "1-00:00:01", "86401"),
+        ("Elapsed|ElapsedRaw", "00:01:00|61", "61"),
+        ("Elapsed|ElapsedRaw", "00:01:00|", "60"),
+        ("Elapsed", "INVALID", ""),
+    ],
+)
+def test_the_run_time_is_in_seconds(tmp_path: Path, header: str, values: str, expected: str) -> None:
+    (row,) = read(tmp_path / "sacct.txt", f"JobID|State|{header}\n1|FAILED|{values}\n")
+    assert isinstance(row, dict)
+    assert row["ElapsedRaw"] == expected
 
 
 def test_a_column_that_comes_twice_counts_once(tmp_path: Path) -> None:

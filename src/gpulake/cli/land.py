@@ -18,7 +18,8 @@ def command(paths: tuple[Path, ...], lake: Path | None, as_json: bool) -> None:
     """Land trace files in the lake's bronze tables.
 
     PATHS are files or folders: CSV with or without a header row, gzip, zstd, tar archives and split parts. The same
-    content lands once; a file that changed is a new version; rows that do not parse go to the table quarantine.
+    content lands once; a file that changed is a new version; rows that do not parse go to the table quarantine. What to
+    print with Slurm's sacct is in docs/slurm.md.
 
     \b
     Example:  gpulake land data_raw/

@@ -22,6 +22,7 @@ HOST = r"(?:[^\s,\[\]]|\[[^\s\[\]]*\])+"
 PART = re.compile(r"[^\[\]]+|\[[^\]]*\]")
 RANGE = re.compile(r"(?P<first>\d+)(-(?P<last>\d+))?", re.ASCII)
 GPU_PERCENT = re.compile(r"(^|,)gres/gpuutil=(?P<percent>\d{1,9})(,|$)", re.ASCII)
+SPAN = re.compile(r"(?:(?P<d>\d{1,6})-)?(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d\d(?:\.\d{1,9})?)", re.ASCII)
 MOST_HOSTS = 100_000
 SUMMARY = "JS1:"
 # The longest that slurmctld would write, and no more: a few bytes of gzip can unpack into any number.
@@ -87,6 +88,22 @@ def gpu_ratio(text: str) -> str:
     """`gres/gpuutil` of a step, in percent, as a ratio."""
     found = GPU_PERCENT.search(text)
     return str(int(found["percent"]) / 100) if found else ""
+
+
+def seconds(text: str) -> float:
+    """`[days-][hours:]minutes:seconds`."""
+    found = SPAN.fullmatch(text)
+    if not found:
+        raise ValueError(f"{text[:64]!r} is not a time span")
+    minutes = int(found["d"] or 0) * 1440 + int(found["h"] or 0) * 60 + int(found["m"])
+    return minutes * 60 + float(found["s"])
+
+
+def elapsed_seconds(raw: str, shown: str) -> float | None:
+    """ElapsedRaw, or else Elapsed; None where neither is a time."""
+    if raw.isascii() and raw.isdigit():
+        return float(raw)
+    return seconds(shown) if SPAN.fullmatch(shown) else None
 
 
 def memory_bytes(asked: str, wanted: str, nodes: str, cpus: str) -> str:

@@ -14,12 +14,12 @@ from gpulake.collect.adapters import ADAPTERS, EMPTY, Asked, Found, LeftOut, Lin
 from gpulake.collect.tracing.access_log import epoch_ms
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times, id_from, text_of
 from gpulake.core import slurm_words as words
-from gpulake.core.sacct_rows import NO_NODES, Header, header_of, joined_rows
+from gpulake.core.sacct_fields import NO_NODES
+from gpulake.core.sacct_rows import Header, header_of, joined_rows
 from gpulake.core.types import BadRow, TextRow
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 NO_TIME = {"", "Unknown", "None", "N/A"}
-CPU = re.compile(r"(?:(?P<d>\d{1,6})-)?(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d\d(?:\.\d{1,9})?)", re.ASCII)
 EXIT = re.compile(r"(?P<code>\d{1,4}):(?P<signal>\d{1,3})", re.ASCII)
 STEP = "steps of jobs"
 NOT_OVER = "jobs that have not ended"
@@ -115,12 +115,18 @@ def _times(job: Mapping[str, str], zone: tzinfo) -> Times | None:
     if end is None:
         return None
     submit, start = _local(job.get("Submit", "")), _local(job.get("Start", ""))
-    enqueued, began = (None if at is None else _ms(at, zone) for at in (submit, start))
-    ended = _ms(end, zone)
-    if began is not None and ended < began:
-        # In the hour that comes twice when clocks are set back, the end is of the second one.
-        ended = _ms(end.replace(fold=1), zone)
-    return Times(enqueued, began, ended)
+    enqueued = None if submit is None else _ms(submit, zone)
+    if start is None:
+        return Times(enqueued, None, _ms(end, zone))
+    elapsed = words.elapsed_seconds(job.get("ElapsedRaw", ""), job.get("Elapsed", "")) or 0
+    return Times(enqueued, *_span(start, end, zone, elapsed * 1000))
+
+
+def _span(start: datetime, end: datetime, zone: tzinfo, elapsed_ms: float) -> tuple[int, int]:
+    """In the hour that comes twice when clocks are set back, the shortest that is no shorter than the run."""
+    begins, ends = ([_ms(at.replace(fold=fold), zone) for fold in (1, 0)] for at in (start, end))
+    ways = [(begin, stop) for begin in begins for stop in ends if stop - begin >= elapsed_ms]
+    return min(ways, key=lambda way: way[1] - way[0], default=(begins[-1], ends[-1]))
 
 
 def _local(text: str) -> datetime | None:
@@ -144,14 +150,7 @@ def _cpu_ms(job: Mapping[str, str]) -> float | None:
 
 
 def _span_ms(text: str) -> float | None:
-    """`[days-][hours:]minutes:seconds`."""
-    if not text:
-        return None
-    found = CPU.fullmatch(text)
-    if not found:
-        raise ValueError(f"{text[:64]!r} is not a time span")
-    minutes = int(found["d"] or 0) * 1440 + int(found["h"] or 0) * 60 + int(found["m"])
-    return round((minutes * 60 + float(found["s"])) * 1000, 6)
+    return round(words.seconds(text) * 1000, 6) if text else None
 
 
 def _exit_code(text: str) -> int | None:

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from gpulake.core import slurm_words as words
-from gpulake.core.sacct_rows import NO_NODES, Header, header_of, joined_rows
+from gpulake.core.sacct_fields import NO_NODES
+from gpulake.core.sacct_rows import Header, header_of, joined_rows
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.readers import READERS, Sample
@@ -76,6 +77,7 @@ def _worked_out(row: dict[str, str]) -> dict[str, str]:
     nodes = row.get("NodeList", "")
     node_count = row.get("NNodes") or row.get("AllocNodes", "")
     cpus = row.get("NCPUS") or row.get("AllocCPUS") or row.get("ReqCPUS", "")
+    elapsed = words.elapsed_seconds(row.get("ElapsedRaw", ""), row.get("Elapsed", ""))
     return {
         "job_id": shown.job_id,
         "raw_job_id": raw or (shown.job_id if shown.is_plain else ""),
@@ -93,4 +95,5 @@ def _worked_out(row: dict[str, str]) -> dict[str, str]:
         "nodes": "" if nodes in NO_NODES else ",".join(words.hosts(nodes)),
         "gpu_util_ratio": words.gpu_ratio(row.get("TRESUsageInAve", "")),
         "js1": words.summary(row.get("AdminComment", "")),
+        **({} if row.get("ElapsedRaw") or elapsed is None else {"ElapsedRaw": f"{elapsed:.0f}"}),
     }

@@ -36,6 +36,28 @@
     end
 {%- endmacro %}
 
+{# The earlier of two instants that a naive local time may stand for, where clocks were set back or forward; nothing where
+   it can only be the one that `instant_of_local` gives. The offset is that of the day before, or of the day after. #}
+{% macro earlier_instant_of_local(local_time, instant, zone) -%}
+    {{ adapter.dispatch('earlier_instant_of_local', 'gpulake')(local_time, instant, zone) }}
+{%- endmacro %}
+{% macro default__earlier_instant_of_local(local_time, instant, zone) -%}
+    {%- set earlier -%}
+        least(
+            timezone({{ zone }}, {{ local_time }} - interval 1 day) + interval 24 hour,
+            timezone({{ zone }}, {{ local_time }} + interval 1 day) - interval 24 hour
+        )
+    {%- endset -%}
+    case
+        when
+            {{ earlier }} < {{ instant }}
+            and (
+                timezone({{ zone }}, {{ earlier }}) = {{ local_time }} or timezone({{ zone }}, {{ instant }}) != {{ local_time }}
+            )
+            then {{ earlier }}
+    end
+{%- endmacro %}
+
 {# One row for each whole number from the first up to, and without, the last. #}
 {% macro each_number(first, last) %}{{ adapter.dispatch('each_number', 'gpulake')(first, last) }}{% endmacro %}
 {% macro default__each_number(first, last) %}unnest(range({{ first }}, {{ last }})){% endmacro %}
@@ -82,7 +104,8 @@
 {% macro each_item(column) %}{{ adapter.dispatch('each_item', 'gpulake')(column) }}{% endmacro %}
 {% macro default__each_item(column) %}unnest(string_split({{ column }}, ',')){% endmacro %}
 
-{# JSON: what an object has under a name, a number, and the sum of an object's numbers; nothing where it is not that. #}
+{# JSON: what an object has under a name, a number, and the sum and the count of an object's numbers; nothing where it is
+   not that. #}
 {% macro json_member(json, name) %}{{ adapter.dispatch('json_member', 'gpulake')(json, name) }}{% endmacro %}
 {% macro default__json_member(json, name) -%}
     try_cast(try_cast({{ json }} as json) as map(varchar, json))[{{ name }}]
@@ -93,6 +116,8 @@
 {% macro default__json_sum(json) -%}
     list_sum(map_values(try_cast({{ json }} as map(varchar, double))))
 {%- endmacro %}
+{% macro json_count(json) %}{{ adapter.dispatch('json_count', 'gpulake')(json) }}{% endmacro %}
+{% macro default__json_count(json) %}cardinality(try_cast({{ json }} as map(varchar, double))){% endmacro %}
 
 {# What a JSON object of texts has under a name. #}
 {% macro json_text(json, name) %}{{ adapter.dispatch('json_text', 'gpulake')(json, name) }}{% endmacro %}

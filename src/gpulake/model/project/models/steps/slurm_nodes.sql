@@ -1,8 +1,10 @@
--- The nodes of each run of Slurm; one without a name where the dump has none.
+-- The nodes of each run of Slurm; one without a name where the dump has none. How many of its GPUs a node has, only
+-- jobstats says; what it does not place is spread evenly.
 
 with tries as (
 
     select * from {{ ref('slurm_tries') }}
+    where {{ has_begun_or_may('started_at', 'status') }}
 
 ),
 
@@ -10,10 +12,38 @@ named as (
 
     select
         *,
-        {{ each_item("coalesce(nodes, '')") }} as item,
-        length(coalesce(nodes, '')) - length(replace(coalesce(nodes, ''), ',', '')) + 1 as items
+        {{ each_item("coalesce(nodes, '')") }} as item
     from tries
-    where {{ has_begun_or_may('started_at', 'status') }}
+
+),
+
+told as (
+
+    select
+        *,
+        {{ json_member(json_member('js1', "'nodes'"), 'item') }} as summary
+    from named
+
+),
+
+counted as (
+
+    select
+        *,
+        nullif({{ json_count(json_member('summary', "'gpu_utilization'")) }}, 0) as told_gpus
+    from told
+
+),
+
+summed as (
+
+    select
+        *,
+        count(*) over by_run as run_nodes,
+        count(told_gpus) over by_run as told_nodes,
+        sum(told_gpus) over by_run as told_run_gpus
+    from counted
+    window by_run as (partition by cluster_id, job_id, run)
 
 )
 
@@ -26,7 +56,13 @@ select
     ended_at,
     nullif(item, '') as node,
     {{ surrogate_key(['cluster_id', 'job_id', 'item', 'started_at']) }} as worker_key,
-    gpus / items as gpus,
+    case
+        when told_nodes = 0 then gpus / run_nodes
+        when told_nodes < run_nodes and told_run_gpus <= gpus
+            then coalesce(told_gpus, (gpus - told_run_gpus) / (run_nodes - told_nodes))
+        else gpus * coalesce(told_gpus, 0) / told_run_gpus
+    end as gpus,
     gpu_type,
-    js1
-from named
+    js1,
+    summary
+from summed

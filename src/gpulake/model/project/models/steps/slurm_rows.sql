@@ -48,13 +48,82 @@ zoned as (
     left join known on named.cluster_id = known.cluster_id
     cross join usual
 
+),
+
+-- Of a local time that comes twice the later instant is read.
+later as (
+
+    select
+        *,
+        {{ finite('"ElapsedRaw"') }} as elapsed_seconds,
+        {{ instant_of_local('"Submit"', 'time_zone', 'usual_zone') }} as submitted_at,
+        {{ instant_of_local('"Eligible"', 'time_zone', 'usual_zone') }} as eligible_at,
+        case
+            -- sacct may say when a job that waits is expected to begin.
+            when status = 'waiting' then null
+            -- Of a job that was cancelled as it waited some versions say that it began as it ended.
+            when
+                status in ('cancelled', 'timeout', 'interrupted') and "Start" = "End" and coalesce("ElapsedRaw", 0) = 0
+                and nodes is null and coalesce(gpus, 0) = 0
+                then null
+            else {{ instant_of_local('"Start"', 'time_zone', 'usual_zone') }}
+        end as later_started_at,
+        {{ instant_of_local('"End"', 'time_zone', 'usual_zone') }} as later_ended_at
+    from zoned
+
+),
+
+compared as (
+
+    select
+        *,
+        {{ seconds_of('later_ended_at') }} - {{ seconds_of('later_started_at') }}
+        - coalesce(elapsed_seconds, 0) as excess_seconds
+    from later
+
+),
+
+-- A run lasts as long as sacct says that it ran, and longer if it was suspended, but no shorter.
+begun as (
+
+    select
+        *,
+        coalesce(
+            case
+                when excess_seconds < 0
+                    then {{ earlier_instant_of_local('"Start"', 'later_started_at', 'time_zone') }}
+            end,
+            later_started_at
+        ) as started_at,
+        case
+            when excess_seconds > 0 and elapsed_seconds is not null
+                then {{ earlier_instant_of_local('"End"', 'later_ended_at', 'time_zone') }}
+        end as earlier_ended_at
+    from compared
+
+),
+
+ended as (
+
+    select
+        *,
+        case
+            when {{ seconds_of('earlier_ended_at') }} - {{ seconds_of('started_at') }} >= elapsed_seconds
+                then earlier_ended_at
+            else later_ended_at
+        end as told_ended_at
+    from begun
+
 )
 
 select
     *,
-    {{ instant_of_local('"Submit"', 'time_zone', 'usual_zone') }} as submitted_at,
-    {{ instant_of_local('"Eligible"', 'time_zone', 'usual_zone') }} as eligible_at,
-    -- sacct may say when a job that waits is expected to begin.
-    case when status != 'waiting' then {{ instant_of_local('"Start"', 'time_zone', 'usual_zone') }} end as started_at,
-    {{ instant_of_local('"End"', 'time_zone', 'usual_zone') }} as ended_at
-from zoned
+    case
+        when
+            status not in ('running', 'waiting', 'unknown')
+            and elapsed_seconds is not null
+            and coalesce(told_ended_at < started_at, started_at is not null)
+            then {{ later('started_at', 'elapsed_seconds') }}
+        else told_ended_at
+    end as ended_at
+from ended

@@ -91,12 +91,7 @@ select
     coalesce({{ finite('"ReqCPUS"') }}, {{ finite('"NCPUS"') }}, {{ finite('"AllocCPUS"') }}) as cores,
     {{ finite('memory_bytes') }} as memory_bytes,
     coalesce({{ finite('requested_gpus') }}, {{ finite('gpus') }}, 0) as requested_gpus,
-    -- Of a job that was cancelled as it waited some versions say that it began as it ended.
-    coalesce(
-        {{ finite('gpus') }},
-        case when status in ('running', 'waiting') or ended_at > started_at then {{ finite('requested_gpus') }} end,
-        0
-    ) as gpus,
+    coalesce({{ finite('gpus') }}, {{ finite('requested_gpus') }}, 0) as gpus,
     case
         when coalesce(gpus, requested_gpus) > 0
             then coalesce(case when gpu_type not like '%,%' then gpu_type end, known_gpu_type)

@@ -1,49 +1,159 @@
--- What runs of Slurm used on each node: as jobstats summed it up, or else what the busiest of their steps used.
+-- What runs of Slurm used on each node: as jobstats summed it up, or else by gres/gpuutil of their steps, each for its
+-- own time and spread evenly over its own nodes. Slurm measures the processes of each step apart: steps that run at the
+-- same time add up, to no more than the GPUs of the node. In the time of no step nothing is used. What a step used is
+-- written when it ends: nothing is known of a run until it has ended.
+
+{% set total_percent = try_number(extract_text('"TRESUsageInTot"', '(?:^|,)gres/gpuutil=([0-9]{1,9})(?:,|$)')) %}
 
 with nodes as (
 
-    select
-        *,
-        {{ json_member(json_member('js1', "'nodes'"), 'node') }} as summary
-    from {{ ref('slurm_nodes') }}
+    select * from {{ ref('slurm_nodes') }}
     where started_at is not null
-
-),
-
-steps as (
-
-    select * from {{ ref('slurm_rows') }}
-    where step is not null and gpu_util_ratio is not null
 
 ),
 
 runs as (
 
-    select distinct
-        cluster_id,
-        job_id,
-        run,
-        started_at,
-        ended_at
-    from nodes
+    select * from {{ ref('slurm_tries') }}
+    where ended_at > started_at
 
 ),
 
-busiest as (
+measured as (
+
+    select
+        *,
+        {{ total_percent }} / 100 as total_ratio
+    from {{ ref('slurm_rows') }}
+    where step is not null and started_at is not null and coalesce(gpu_util_ratio, {{ total_percent }}) is not null
+
+),
+
+steps as (
+
+    {{ newest(
+        'measured',
+        surrogate_key(['cluster_id', 'own_job_id', 'step', 'started_at']),
+        'ended_at desc nulls last, total_ratio desc nulls last, gpu_util_ratio desc nulls last'
+    ) }}
+
+),
+
+paired as (
 
     select
         runs.cluster_id,
         runs.job_id,
         runs.run,
-        max({{ finite('steps.gpu_util_ratio') }}) as gpu_util_ratio
+        runs.started_at as run_started_at,
+        runs.ended_at as run_ended_at,
+        case when runs.nodes is null then '' else coalesce(steps.nodes, runs.nodes) end as step_nodes,
+        -- In an hour that comes twice, the one in which its job ran.
+        case
+            when runs.started_at <= steps.started_at and runs.ended_at > steps.started_at then steps.started_at
+            else {{ earlier_instant_of_local('steps."Start"', 'steps.started_at', 'steps.time_zone') }}
+        end as started_at,
+        {{ seconds_of('steps.ended_at') }} - {{ seconds_of('steps.started_at') }} as step_seconds,
+        -- The percentages of all GPUs of a task are added up; where neither the sum over tasks nor their number is
+        -- printed, a task for each GPU is assumed.
+        coalesce(
+            steps.total_ratio,
+            steps.gpu_util_ratio * {{ finite('steps."NTasks"') }},
+            least(steps.gpu_util_ratio, 1) * coalesce(nullif({{ finite('steps.gpus') }}, 0), runs.gpus)
+        ) as used_gpus
     from runs
-    inner join steps
+    inner join steps on runs.cluster_id = steps.cluster_id and runs.job_id = steps.own_job_id
+
+),
+
+taken as (
+
+    select
+        *,
+        {{ seconds_of('started_at') }} as begin_seconds,
+        {{ earliest([seconds_of('started_at') ~ ' + step_seconds', seconds_of('run_ended_at')]) }} as end_seconds
+    from paired
+    where run_started_at <= started_at and run_ended_at > started_at
+
+),
+
+spread as (
+
+    select
+        *,
+        {{ each_item('step_nodes') }} as item,
+        length(step_nodes) - length(replace(step_nodes, ',', '')) + 1 as items
+    from taken
+
+),
+
+placed as (
+
+    select
+        nodes.worker_key,
+        nodes.gpus,
+        spread.begin_seconds,
+        spread.end_seconds,
+        spread.used_gpus / spread.items as used_gpus
+    from spread
+    inner join nodes
         on
-            runs.cluster_id = steps.cluster_id
-            and runs.job_id = steps.own_job_id
-            and (steps.started_at is null or runs.started_at <= steps.started_at)
-            and (steps.started_at is null or runs.ended_at is null or runs.ended_at >= steps.started_at)
-    group by runs.cluster_id, runs.job_id, runs.run
+            spread.cluster_id = nodes.cluster_id
+            and spread.job_id = nodes.job_id
+            and spread.run = nodes.run
+            and spread.item = coalesce(nodes.node, '')
+
+),
+
+edges as (
+
+    select
+        worker_key,
+        gpus,
+        begin_seconds as at_seconds,
+        used_gpus as change
+    from placed
+
+    union all
+
+    select
+        worker_key,
+        gpus,
+        end_seconds as at_seconds,
+        -used_gpus as change
+    from placed
+
+),
+
+levels as (
+
+    select
+        worker_key,
+        gpus,
+        sum(change) over by_time as used_gpus,
+        lead(at_seconds) over by_time - at_seconds as seconds
+    from edges
+    window by_time as (partition by worker_key order by at_seconds)
+
+),
+
+used_seconds as (
+
+    select
+        worker_key,
+        sum(least(greatest(used_gpus, 0), gpus) * seconds) as gpu_seconds
+    from levels
+    group by worker_key
+
+),
+
+known_runs as (
+
+    select distinct
+        cluster_id,
+        job_id,
+        run
+    from taken
 
 ),
 
@@ -55,13 +165,19 @@ used as (
         / nullif({{ json_number(json_member('nodes.js1', "'total_time'")) }}, 0) as used_cores,
         coalesce(
             {{ json_sum(json_member('nodes.summary', "'gpu_utilization'")) }} / 100,
-            case when busiest.gpu_util_ratio > 1 then 1 else busiest.gpu_util_ratio end * nodes.gpus
+            case
+                when known_runs.run is not null
+                    then
+                        coalesce(used_seconds.gpu_seconds, 0)
+                        / ({{ seconds_of('nodes.ended_at') }} - {{ seconds_of('nodes.started_at') }})
+            end
         ) as used_gpus,
         {{ json_number(json_member('nodes.summary', "'used_memory'")) }} as memory_bytes,
         {{ json_sum(json_member('nodes.summary', "'gpu_used_memory'")) }} as gpu_memory_bytes
     from nodes
-    left join busiest
-        on nodes.cluster_id = busiest.cluster_id and nodes.job_id = busiest.job_id and nodes.run = busiest.run
+    left join used_seconds on nodes.worker_key = used_seconds.worker_key
+    left join known_runs
+        on nodes.cluster_id = known_runs.cluster_id and nodes.job_id = known_runs.job_id and nodes.run = known_runs.run
 
 )
 
