@@ -53,12 +53,14 @@ class Increment:
         self.plan = plan
         self.new_files = {table: files for table, files in new_files.items() if files}
         self._run("ATTACH ':memory:' AS touched")
-        for scope in (*SCOPES, "file"):
+        for scope in SCOPES:
             self._run(f"CREATE SCHEMA touched.{scope}")
 
     def build(self) -> Touched:
         if strange := sorted(set(self.new_files) - set(EXTENDABLE)):
             raise TouchesTooMuchError(f"new files in {', '.join(strange)}")
+        if self._number(f"FROM {self._new(METRICS)} WHERE worker_name IS NULL", "count"):
+            raise TouchesTooMuchError("windows of no worker")
         self._remember()
         self._narrow_bronze()
         self._narrow_silver()
@@ -80,7 +82,7 @@ class Increment:
     def narrowed(self, test: PlannedTest) -> str:
         """The SQL of a data test, asking only about the rows that this build made."""
         scope = next(model.scope for model in self.plan.models if model.name == test.table)
-        if scope in ("whole", "file"):
+        if scope == "whole":
             return test.sql
         return self._on_narrowed(test.sql, scope, test.depends_on)
 
@@ -101,9 +103,6 @@ class Increment:
             return
         sql = self._on_narrowed(model.sql, model.scope, model.depends_on)
         self._run(f"CREATE OR REPLACE TEMP TABLE fresh AS {sql}")
-        if model.scope == "file":
-            self._run(f"INSERT INTO {target} FROM fresh")
-            return
         table, columns = SCOPES[model.scope]
         self._run(f"DELETE FROM {target} WHERE ({columns}) IN (SELECT {columns} FROM touched.main.{table})")
         self._run(f"INSERT INTO {target} FROM fresh SEMI JOIN touched.main.{table} USING ({columns})")
@@ -138,8 +137,7 @@ class Increment:
             jobs += f" UNION SELECT {JOB} FROM landed.main.bronze_job_events WHERE inst_id IN ({tagged})"
         self._run(f"CREATE TABLE touched.main.jobs AS {jobs}")
         workers = " UNION ".join(
-            f"SELECT {WORKER} AS worker_key FROM {self._new(table)} WHERE worker_name IS NOT NULL"
-            for table in (SENSORS, METRICS)
+            f"SELECT {WORKER} AS worker_key FROM {self._new(table)}" for table in (SENSORS, METRICS)
         )
         self._run(f"CREATE TABLE touched.main.workers AS {workers}")
         # A sensor, or a window, that comes late changes what is known of its attempt; the end of the time under
@@ -158,13 +156,9 @@ class Increment:
         for table in JOB_TABLES:
             self._view_rows("job", table, f"{JOB} IN (FROM touched.main.jobs)" if is_known else "")
         self._view_rows("job", TAGS, "inst_id IN (SELECT inst_id FROM touched.job.bronze_job_events)")
-        is_known = bool(
-            self._number(
-                "FROM touched.main.workers SEMI JOIN lake.main.silver_instance_usage USING (worker_key)", "count"
-            )
-        )
-        self._view_rows("worker", SENSORS, f"{WORKER} IN (FROM touched.main.workers)" if is_known else "")
-        self._view_rows("file", METRICS, "")
+        for table, model in ((SENSORS, "silver_instance_usage"), (METRICS, "silver_gpu_timeseries")):
+            known = self._number(f"FROM touched.main.workers SEMI JOIN lake.main.{model} USING (worker_key)", "count")
+            self._view_rows("worker", table, f"{WORKER} IN (FROM touched.main.workers)" if known else "")
         # What other sources say is in the build already.
         for table in set(bronze_tables()) - {*EXTENDABLE, "bronze_machine_spec", "bronze_gpu_specs"}:
             self._run(f"CREATE VIEW touched.job.{table} AS FROM landed.main.{table} WHERE false")
@@ -179,7 +173,8 @@ class Increment:
             for scope in ("job", "holding"):
                 self._view(scope, table, f"job_key IN (FROM touched.main.{SCOPES[scope][0]})")
         self._view("holding", "gold_job_efficiency_daily", "job_key IN (FROM touched.main.holders)")
-        self._view("worker", "silver_instance_usage", "worker_key IN (FROM touched.main.workers)")
+        for table in ("silver_instance_usage", "silver_gpu_timeseries"):
+            self._view("worker", table, "worker_key IN (FROM touched.main.workers)")
         times = "from_at TIMESTAMPTZ, until_at TIMESTAMPTZ"
         self._run(f"CREATE TABLE touched.main.spans (cluster_id VARCHAR, {times})")
         self._run(f"CREATE TABLE touched.main.machine_spans (cluster_id VARCHAR, machine_key BIGINT, {times})")

@@ -22,7 +22,7 @@ class PlannedModel:
     description: str
     columns: tuple[Column, ...]
     depends_on: tuple[str, ...]
-    scope: str  # what a new file touches of it: rows of a job, holding, worker, machine, day or file; whole: all
+    scope: str  # what a new file touches of it: rows of a job, holding, worker, machine or day; whole: all
     sql: str
 
     def as_table(self) -> Table:

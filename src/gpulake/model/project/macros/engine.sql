@@ -4,6 +4,10 @@
 {% macro surrogate_key(columns) %}{{ adapter.dispatch('surrogate_key', 'gpulake')(columns) }}{% endmacro %}
 {% macro default__surrogate_key(columns) %}cast(hash({{ columns | join(', ') }}) >> 1 as bigint){% endmacro %}
 
+{# All columns of a row as one value, which can be put in an order. #}
+{% macro whole_row(relation) %}{{ adapter.dispatch('whole_row', 'gpulake')(relation) }}{% endmacro %}
+{% macro default__whole_row(relation) %}{{ relation }}{% endmacro %}
+
 {# Seconds since the epoch to an instant, and back. #}
 {% macro instant(seconds) %}{{ adapter.dispatch('instant', 'gpulake')(seconds) }}{% endmacro %}
 {% macro default__instant(seconds) %}to_timestamp({{ seconds }}){% endmacro %}

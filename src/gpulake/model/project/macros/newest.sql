@@ -1,4 +1,6 @@
-{# One row for each key: the same thing may stand in several landed files. Only what is repeated is sorted: nearly nothing. #}
+{# One row for each key: the same thing may stand in several landed files. Only what is repeated is sorted: nearly nothing.
+   Whatever the order leaves open, all columns of the row settle, so that only rows that are the same can take each
+   other's place: in which order files landed, or in which pieces, says nothing. #}
 {% macro newest(relation, key, order_by) %}
     with keyed as not materialized (
 
@@ -25,8 +27,14 @@
 
     select * from keyed
     where row_key in (select row_key from repeated)
-    qualify row_number() over (partition by row_key order by {{ order_by }}) = 1
+    qualify row_number() over (partition by row_key order by {{ order_by }}, {{ whole_row('keyed') }}) = 1
 {% endmacro %}
+
+{# A window of PAI is told by its worker and its begin; without a worker, by its machine and its end as well. #}
+{% macro window_key() -%}
+    {%- set others = surrogate_key(['machine', 'end_time']) -%}
+    {{ surrogate_key(['worker_name', 'start_time', 'case when worker_name is null then ' ~ others ~ ' end']) }}
+{%- endmacro %}
 
 {# The rows of one list: the one that is preferred if it has landed, else the first by name. Lists overlap. #}
 {% macro chosen_list(relation, preferred) -%}

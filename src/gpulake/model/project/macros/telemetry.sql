@@ -38,6 +38,9 @@
     case when {{ counter }} >= {{ before }} then {{ counter }} - {{ before }} else {{ counter }} end
 {%- endmacro %}
 
+{# Lines about the death of one process within so many seconds tell of one kill; core/kernel_words.py has the same. #}
+{% macro same_kill_seconds() %}10{% endmacro %}
+
 {# No day has more; what says so cannot be counted up to, either. #}
 {% macro most_errors() %}1000000000000000{% endmacro %}
 

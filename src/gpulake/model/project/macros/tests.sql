@@ -42,6 +42,17 @@ group by {{ by | join(', ') }}
 having abs(sum(here) - sum(there)) > 0.001 * sum(there) + 0.000001
 {% endtest %}
 
+{# Every window of PAI that ended has a row, and one only. #}
+{% test has_every_window(model, landed) %}
+select *
+from (
+    select
+        (select count(*) from {{ model }}) as windows_here,
+        (select count(distinct {{ window_key() }}) from {{ landed }} where end_time is not null) as windows_there
+) as counted
+where windows_here != windows_there
+{% endtest %}
+
 {# Every instance and every worker of PAI that landed has a row, and there are no more rows than landed. #}
 {% test has_every_attempt(model, landed) %}
 select *

@@ -1,6 +1,8 @@
 with specifications as (
 
-    select * from {{ source('landed', 'bronze_gpu_specs') }}
+    {{ newest(
+        source('landed', 'bronze_gpu_specs'), surrogate_key(['"Product_Name"']), '"Released" desc nulls last'
+    ) }}
 
 ),
 
@@ -21,7 +23,6 @@ final as (
         {{ try_number(extract_text('"Memory_clock"', '([0-9.]+) MHz')) }} * 1000000 as memory_clock_hertz,
         cast({{ try_number(extract_text('"Shaders_TMUs_ROPs"', '^ *([0-9]+)')) }} as bigint) as shaders
     from specifications
-    qualify row_number() over (partition by "Product_Name" order by "Released" desc nulls last) = 1
 
 )
 

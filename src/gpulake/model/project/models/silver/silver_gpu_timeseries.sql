@@ -1,6 +1,8 @@
+-- A worker that still ran is told of again, from the same begin to a later end.
+
 with metrics as (
 
-    select * from {{ source('landed', 'bronze_machine_metrics') }}
+    {{ newest(source('landed', 'bronze_machine_metrics'), window_key(), 'end_time desc nulls last') }}
 
 ),
 

@@ -1,6 +1,23 @@
-with sensors as (
+-- A worker that still ran is told of again: of the rows of one device the one with the highest peaks, which only grow, is
+-- the last. Without a device, rows that say the same are one: two GPUs that do cannot be told apart.
 
-    select * from {{ source('landed', 'bronze_sensor_table') }}
+{% set sums -%}
+    max({{ finite('cpu_usage') }}) / 100 as used_cores,
+        sum({{ finite('gpu_wrk_util') }}) / 100 as used_gpus,
+        max({{ gibibytes('avg_mem') }}) as mean_memory_bytes,
+        max({{ gibibytes('max_mem') }}) as peak_memory_bytes,
+        cast(sum({{ gibibytes('avg_gpu_wrk_mem') }}) as bigint) as mean_gpu_memory_bytes,
+        cast(sum({{ gibibytes('max_gpu_wrk_mem') }}) as bigint) as peak_gpu_memory_bytes,
+        max({{ finite('read') }}) as network_read_bytes,
+        max({{ finite('write') }}) as network_written_bytes
+{%- endset %}
+
+with sensors as not materialized (
+
+    select
+        *,
+        {{ surrogate_key(['worker_name']) }} as worker_key
+    from {{ source('landed', 'bronze_sensor_table') }}
 
 ),
 
@@ -10,28 +27,55 @@ slurm as (
 
 ),
 
--- A worker with several GPUs has a row for each.
+-- Nearly every worker has one row; only those of the others are compared.
 workers as (
 
     select
-        {{ surrogate_key(['worker_name']) }} as worker_key,
-        max({{ finite('cpu_usage') }}) / 100 as used_cores,
-        sum({{ finite('gpu_wrk_util') }}) / 100 as used_gpus,
-        max({{ gibibytes('avg_mem') }}) as mean_memory_bytes,
-        max({{ gibibytes('max_mem') }}) as peak_memory_bytes,
-        cast(sum({{ gibibytes('avg_gpu_wrk_mem') }}) as bigint) as mean_gpu_memory_bytes,
-        cast(sum({{ gibibytes('max_gpu_wrk_mem') }}) as bigint) as peak_gpu_memory_bytes,
-        max({{ finite('read') }}) as network_read_bytes,
-        max({{ finite('write') }}) as network_written_bytes
+        worker_key,
+        {{ sums }},
+        count(*) as rows
     from sensors
-    group by 1
+    group by worker_key
+
+),
+
+several as (
+
+    select * from sensors
+    where worker_key in (select workers.worker_key from workers where workers.rows > 1)
+
+),
+
+told_once as (
+
+    {{ newest(
+        'several',
+        surrogate_key([
+            'worker_key', 'gpu_name',
+            'case when gpu_name is null then '
+            ~ surrogate_key(['gpu_wrk_util', 'avg_gpu_wrk_mem', 'max_gpu_wrk_mem']) ~ ' end'
+        ]),
+        'max_gpu_wrk_mem desc nulls last, max_mem desc nulls last'
+    ) }}
 
 ),
 
 final as (
 
-    select * from workers
+    select * exclude (rows)
+    from workers
+    where rows = 1
+
     union all
+
+    select
+        worker_key,
+        {{ sums }}
+    from told_once
+    group by worker_key
+
+    union all
+
     select * from slurm
 
 )

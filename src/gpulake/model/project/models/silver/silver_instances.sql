@@ -17,7 +17,10 @@ final as (
         task_name,
         -- Tries that never got anywhere come last: they are still waiting.
         row_number() over (
-            partition by instance_key order by coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last
+            partition by instance_key
+            order by
+                coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last,
+                {{ surrogate_key(['worker_key', 'machine_key', 'status']) }} asc
         ) as attempt,
         status,
         started_at,

@@ -126,7 +126,9 @@ final as (
     from listed
     qualify
         row_number() over (
-            partition by machine_key order by preference asc, gpus desc nulls last, cores desc nulls last
+            partition by machine_key
+            order by
+                preference asc, gpus desc nulls last, cores desc nulls last, memory_bytes desc nulls last, gpu_type asc
         ) = 1
 
 )

@@ -52,6 +52,22 @@ told as (
 
 ),
 
+-- The kernel tells of one kill in several lines, which a log in pieces has in several files.
+counted as (
+
+    select *
+    from told
+    qualify
+        kind != 'oom_kill'
+        or coalesce(
+            {{ seconds_of('happened_at') }} - {{ seconds_of(
+                'lag(happened_at) over (partition by node_id, host_id, kind, pid order by happened_at, message)'
+            ) }} > {{ same_kill_seconds() }},
+            true
+        )
+
+),
+
 nodes as (
 
     select * from {{ ref('silver_nodes') }}
@@ -62,13 +78,13 @@ final as (
 
     select
         {{ surrogate_key([
-            'told.node_id', 'told.host_id', 'told.happened_at', 'told.kind', 'told.subject', 'told.code', 'told.pid',
-            'told.message', 'told.source'
+            'counted.node_id', 'counted.host_id', 'counted.happened_at', 'counted.kind', 'counted.subject', 'counted.code', 'counted.pid',
+            'counted.message', 'counted.source'
         ]) }} as event_key,
         nodes.cluster_id,
-        told.*
-    from told
-    left join nodes on told.node_id = nodes.node_id
+        counted.*
+    from counted
+    left join nodes on counted.node_id = nodes.node_id
 
 )
 

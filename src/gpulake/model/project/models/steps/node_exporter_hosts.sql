@@ -1,13 +1,27 @@
 -- What node_exporter says of a host, a row for each page; CPU seconds become shares of the time since the page before.
 
-with samples as (
+-- A page that landed again, or in pieces that overlap, is one page.
+with told_once as (
+
+    select
+        node_id,
+        sampled_at,
+        metric,
+        labels,
+        max(value) as value
+    from {{ ref('prometheus_samples') }}
+    where metric like 'node\_%' escape '\'
+    group by all
+
+),
+
+samples as (
 
     select
         *,
         {{ json_text('labels', 'mode') }} as mode,
         {{ json_text('labels', 'device') }} as device
-    from {{ ref('prometheus_samples') }}
-    where metric like 'node\_%' escape '\'
+    from told_once
 
 ),
 

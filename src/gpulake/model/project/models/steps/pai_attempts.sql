@@ -39,8 +39,9 @@ keyed as not materialized (
         {{ surrogate_key(['job_name', 'task_name', 'inst_name']) }} as instance_key,
         case when worker_name is not null then {{ surrogate_key(['worker_name']) }} end as worker_key,
         case when machine is not null then {{ surrogate_key(['machine']) }} end as machine_key,
-        -- Rows that are told again have this in common. Without a name nobody can tell.
-        case when inst_name is not null then {{ surrogate_key(['inst_name', 'worker_name']) }} else 0 end as pair_key,
+        inst_name,
+        -- Rows that are told again have this in common.
+        {{ surrogate_key(['inst_name', 'worker_name']) }} as pair_key,
         task_name,
         {{ pai_status('status') }} as status,
         {{ pai_instant('start_time') }} as started_at,
@@ -54,9 +55,22 @@ repeated as (
 
     select pair_key
     from keyed
-    where pair_key != 0
+    where inst_name is not null
     group by pair_key
     having count(*) > 1
+
+),
+
+copied_once as (
+
+    select *
+    from keyed
+    where inst_name is not null and pair_key in (select repeated.pair_key from repeated)
+    qualify
+        row_number() over (
+            partition by instance_key, pair_key, started_at, ended_at
+            order by {{ status_rank('status') }}, machine_key
+        ) = 1
 
 ),
 
@@ -65,13 +79,10 @@ told_again as (
     select
         *,
         row_number() over (
-            partition by instance_key, worker_key, status, started_at, ended_at order by machine_key
-        ) as copy,
-        row_number() over (
-            partition by instance_key, worker_key order by {{ status_rank('status') }}, started_at desc nulls last
+            partition by instance_key, pair_key
+            order by {{ status_rank('status') }}, started_at desc nulls last, ended_at desc nulls last
         ) as finality
-    from keyed
-    where pair_key in (select repeated.pair_key from repeated)
+    from copied_once
 
 ),
 
@@ -79,7 +90,7 @@ waiting as (
 
     select instance_key
     from keyed
-    where worker_key is null and pair_key != 0
+    where worker_key is null and inst_name is not null
 
 ),
 
@@ -95,13 +106,20 @@ told_once as (
 
     select {{ attempt_columns }}
     from keyed
-    where pair_key not in (select repeated.pair_key from repeated)
+    where inst_name is not null and pair_key not in (select repeated.pair_key from repeated)
 
     union all
 
     select {{ attempt_columns }}
     from told_again
-    where copy = 1 and (status not in ('running', 'waiting') or finality = 1)
+    where status not in ('running', 'waiting') or finality = 1
+
+    union all
+
+    -- Without a name nobody can tell instances apart that say the same.
+    select distinct {{ attempt_columns }}
+    from keyed
+    where inst_name is null
 
 )
 

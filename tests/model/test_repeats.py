@@ -1,0 +1,51 @@
+"""The same row twice is one row, in every table: how often, in what order and in what pieces it lands says nothing."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from gpulake.core.tables import bronze_tables
+from gpulake.model.plan import shipped_plan
+from repeated_traces import SOURCES
+from repeating import Contents, Document, again, landed, landings, modelled, whole
+
+CASES = 17  # of each source: 204 in all
+DOCUMENTS = [(source, document) for source, documents in SOURCES.items() for document in documents]
+
+
+@cache
+def landed_once(source: str) -> Contents:
+    with TemporaryDirectory() as folder:
+        return modelled(landed(Path(folder), [[whole(document) for document in SOURCES[source]]]))
+
+
+@pytest.mark.parametrize(("source", "document"), DOCUMENTS, ids=[document.name for _, document in DOCUMENTS])
+def test_a_file_that_lands_again_changes_nothing(source: str, document: Document, tmp_path: Path) -> None:
+    calls = [again(document), [whole(each) for each in SOURCES[source]]]
+    assert modelled(landed(tmp_path, calls)) == landed_once(source)
+
+
+def test_every_table_that_a_model_reads_lands_again_here(tmp_path: Path) -> None:
+    flow = landed(tmp_path, [[whole(document) for _, document in DOCUMENTS]])
+    sqls = [model.sql for model in shipped_plan().models]
+    read = {table for table in bronze_tables() if any(f'"{table}"' in sql for sql in sqls)}
+    assert {landing.table for landing in flow.lake.live_landings()} >= read
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+@settings(
+    max_examples=CASES, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(data=st.data())
+def test_pieces_overlaps_and_orders_give_the_same_tables(source: str, data: st.DataObject) -> None:
+    calls = data.draw(landings(SOURCES[source]))
+    with TemporaryDirectory() as folder:
+        assert modelled(landed(Path(folder), calls)) == landed_once(source)
