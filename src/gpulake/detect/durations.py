@@ -1,8 +1,8 @@
 """How long a task will run, foretold when it is submitted from what had ended by then: recurring jobs run alike.
 
-The last runs of the same group that asked for the same, if there are enough; else the last runs of the group; else the
-median of the user; else that of everybody. Nothing that ended at or after the submission is looked at, nor the type of
-GPU that a task was later given: only what it asked for.
+The last runs of the same group that asked for the same, be it one: other tasks of the group run for other times. Else
+the last runs of the group; else the median of the user; else that of everybody. Nothing that ended at or after the
+submission is looked at, nor the type of GPU that a task was later given: only what it asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ Ints = NDArray[np.int64]
 
 REMEMBERED = 5
 WALKED_AT_ONCE = 65_536
-ENOUGH = 3
 NO_GROUP = -1
 NOTHING, EVERYBODY, USER, GROUP, REQUEST = range(5)
 """What a prediction rests on, the least first."""
@@ -38,7 +37,7 @@ WITH
 ran AS (
     SELECT task_key, avg(run_seconds) AS seconds, max(ended_at) AS ended_at, count(*) AS instances
     FROM silver_instances
-    WHERE cluster_id = 'pai' AND run_seconds >= 0
+    WHERE cluster_id = getvariable('cluster') AND run_seconds >= 0
     GROUP BY task_key
 )
 SELECT
@@ -52,7 +51,7 @@ SELECT
 FROM silver_tasks AS tasks
 INNER JOIN ran USING (task_key)
 INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = 'pai' AND coalesce(jobs.submitted_at, tasks.launched_at) IS NOT NULL
+WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, tasks.launched_at) IS NOT NULL
 ORDER BY task_key
 """
 
@@ -130,15 +129,13 @@ class Memory:
         runs = self.runs.get(group, 0)
         if runs:
             same = self.requests.get(request, [])
-            is_enough = len(same) >= ENOUGH
-            recent = same if is_enough else self.groups[group]
-            return _median(recent), user_median, overall, REQUEST if is_enough else GROUP, runs
+            return _median(same or self.groups[group]), user_median, overall, REQUEST if same else GROUP, runs
         return user_median, user_median, overall, USER if own else EVERYBODY, 0
 
 
-def score_durations(reader: Reader) -> list[DurationScore]:
-    """How well the run times of the PAI tasks could have been foretold."""
-    found = reader.query(TASKS)
+def score_durations(reader: Reader, cluster: str = "pai") -> list[DurationScore]:
+    """How well the run times of a cluster's tasks could have been foretold."""
+    found = reader.query(TASKS, cluster=cluster)
     tasks = Tasks(**{name: found[name].to_numpy() for name in found.column_names})
     return scores(tasks, predict(tasks))
 
