@@ -1,4 +1,4 @@
-"""Runs the benchmark, prints what it found beside the bars, and writes bench/out/results.json."""
+"""Runs the benchmark, prints what it found beside the bars, and writes bench/out/results.json; whole runs are recorded."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bench.detection import detection
 from bench.diagnose import diagnose
 from bench.lines import as_text
 from bench.measure import BenchError
+from bench.record import write
 from bench.serving import serving
 from bench.suite import Suite
 
@@ -52,6 +53,8 @@ def main() -> int:
     document = {"lines": [asdict(line) for line in lines], "runs": suite.runs}
     (OUT / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(as_text(lines))
+    if scales == SCALES:
+        write(lines)
     return 0
 
 
