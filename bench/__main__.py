@@ -1,4 +1,4 @@
-"""Runs the benchmark, prints what it found beside the bars, and writes bench/out/results.json; whole runs are recorded."""
+"""Runs the benchmark, prints what it found beside the bars, writes bench/out/results.json, and records whole runs."""
 
 from __future__ import annotations
 
