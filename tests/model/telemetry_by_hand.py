@@ -228,8 +228,10 @@ def energy(samples: Sequence[Gpu]) -> Rows:
 
 def idle(samples: Sequence[Gpu], zone: str, held: Sequence[tuple[float, int, int]], ratio: float) -> Rows:
     """`held` has what the scheduler held of the node: GPUs, from and until, milliseconds."""
-    names = ("observed", "unmeasured", "free", "unknown", "held", "held_by_unknown", "held_idle", "held_busy", "held_empty")
-    names += ("idle_by_use", "idle_by_scheduler")
+    names = (
+        *("observed", "unmeasured", "free", "unknown", "held", "held_by_unknown", "held_idle", "held_busy"),
+        *("held_empty", "idle_by_use", "idle_by_scheduler"),
+    )
     views = [
         (sample, sample.ts_ms, sample.ts_ms + seconds * 1000)
         for rows in by_gpu(samples).values()

@@ -50,8 +50,10 @@ def gold_of(samples: Sequence[Gpu], held: Sequence[tuple[float, int, int]] = ())
                 create_table(bench, f"lake.main.{model.name}", {each.name: each.type for each in model.columns}, [])
         for gpus, begin, end in held:
             bench.execute(
-                "INSERT INTO lake.main.silver_holdings (cluster_id, machine_key, gpus, held_from, held_until, held_seconds)"
-                f" SELECT 'local', {key_of('local', 'a')}, {gpus}, to_timestamp({begin / 1000}), to_timestamp({end / 1000}), 1"
+                "INSERT INTO lake.main.silver_holdings"
+                " (cluster_id, machine_key, gpus, held_from, held_until, held_seconds)"
+                f" SELECT 'local', {key_of('local', 'a')}, {gpus}, to_timestamp({begin / 1000}),"
+                f" to_timestamp({end / 1000}), 1"
             )
         for model in wanted:
             if {"silver_gpu_samples", "silver_nodes"} & {model.name, *model.depends_on} or "events" in model.name:

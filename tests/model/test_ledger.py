@@ -272,7 +272,7 @@ def check_goodput(lake: Lake, world: World) -> None:
 
 def together(holds: list[Any]) -> float:
     """The seconds in which at least one of them held GPUs, second by second of their edges."""
-    edges = sorted({edge for hold in holds for edge in (hold.begin, hold.end)})
+    edges: list[int] = sorted({edge for hold in holds for edge in (hold.begin, hold.end)})
     return sum(
         after - before
         for before, after in pairwise(edges)

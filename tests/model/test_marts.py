@@ -61,7 +61,9 @@ def test_a_machine_without_peers_is_told_and_is_no_lemon(tmp_path: Path) -> None
     jobs = [f"{number} train ann FAILED alone" for number in range(6)]
     text = sacct(*jobs, "6 train ann FAILED a", "7 train ann COMPLETED b")
     lake = built_from(tmp_path, {"machines.csv": inventory, "sacct.txt": text})
-    columns = "rank, machine_id, jobs, failed_jobs, expected_failed_jobs, excess_deviations, is_lemon, gpu_hours_at_risk"
+    columns = (
+        "rank, machine_id, jobs, failed_jobs, expected_failed_jobs, excess_deviations, is_lemon, gpu_hours_at_risk"
+    )
     rows = rows_of(lake, f"SELECT {columns} FROM gold_lemon_machines ORDER BY rank")
     assert [row["machine_id"] for row in rows] == ["a", "b", "alone"]
     assert tuple(rows[-1].values()) == (3, "alone", 6, 6, None, None, False, None)

@@ -40,7 +40,9 @@ def test_a_busy_gpu_without_a_named_owner_is_held_and_an_idle_one_is_unknown(tmp
     }
 
 
-@pytest.mark.parametrize(("owner", "first", "second"), [(POD, {"held": 30}, {"free": 30}), ("", *[{"unknown": 30}] * 2)])
+@pytest.mark.parametrize(
+    ("owner", "first", "second"), [(POD, {"held": 30}, {"free": 30}), ("", *[{"unknown": 30}] * 2)]
+)
 def test_an_exporter_that_names_pods_proves_that_a_gpu_has_none(
     tmp_path: Path, owner: str, first: dict[str, float], second: dict[str, float]
 ) -> None:

@@ -104,7 +104,9 @@ tried AS (
     SELECT
         attempts.*,
         coalesce(usual.busy_ratio, other_days.busy_ratio, 1) AS busy_ratio,
-        coalesce(usual.busy_basis, CASE WHEN other_days.busy_ratio IS NULL THEN 'none' ELSE 'cluster' END) AS busy_basis,
+        coalesce(
+            usual.busy_basis, CASE WHEN other_days.busy_ratio IS NULL THEN 'none' ELSE 'cluster' END
+        ) AS busy_basis,
         max(ended_at) OVER (
             PARTITION BY instance_key ORDER BY attempt ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS last_try_until,
@@ -162,7 +164,8 @@ SELECT
     CASE WHEN gpus_here > 0 THEN gpus_here * getvariable('gpu_mhz') END AS gpu_capacity_mhz,
     least(coalesce(used_cores / nodes, cores), cores) * getvariable('core_mhz') AS cpu_usage_mhz,
     CASE
-        WHEN gpus_here > 0 THEN least(coalesce(used_gpus / nodes, gpus_here * busy_ratio), gpus_here) * getvariable('gpu_mhz')
+        WHEN gpus_here > 0
+            THEN least(coalesce(used_gpus / nodes, gpus_here * busy_ratio), gpus_here) * getvariable('gpu_mhz')
     END AS gpu_usage_mhz,
     coalesce(is_inferred, false) AS is_time_inferred,
     submitted_at IS NULL OR submitted_at > started_at AS is_submission_inferred,

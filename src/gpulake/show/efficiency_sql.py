@@ -143,7 +143,8 @@ ORDER BY wasted DESC, user_id
 
 JOBS_HELD = """
 SELECT
-    count(DISTINCT job_key) AS jobs, count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs,
+    count(DISTINCT job_key) AS jobs,
+    count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs,
     count(DISTINCT user_id) AS users
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)

@@ -18,7 +18,7 @@ SACCT = "JobID|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList\n"
 STATES = ("COMPLETED", "COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "PREEMPTED", "CANCELLED")
 
 
-def shares(lake: Lake, cluster: str) -> dict[str, tuple[float, float]]:
+def shares(lake: Lake, cluster: str) -> dict[str, object]:
     """By place: jobs that ended, and the share of them that failed."""
     client = client_of(lake.config)
     overview = {row["label"]: row["value"] for row in rows_told(client, "key_numbers", cluster=cluster)}

@@ -100,7 +100,7 @@ def _edges(rows: Sequence[Row]) -> list[Figure]:
 
 
 def lemons(rows: Sequence[Row]) -> Figure:
-    """Failed jobs against those expected: on the line a machine fails like its peers. One without peers has no place."""
+    """Failed jobs against those expected: on the line a machine fails like its peers. One without any has no place."""
     rows = [row for row in rows if row["expected_failed_jobs"] is not None]
     most = max((max(row["failed_jobs"], row["expected_failed_jobs"]) for row in rows), default=1) or 1
     traces: list[Figure] = []

@@ -40,8 +40,8 @@ FROM gold_idle_gpus_daily WHERE {_WHERE} AND held_idle_hours > 0
 """,
         order="held_idle_hours DESC, day, cluster_id, node, gpu_index",
         about=(
-            "Hours of a day in which a GPU was held and did nothing, and who held it for most of them. Held by unknown: it "
-            "was in use, and nothing names the owner. Unknown: nothing says whether it was held."
+            "Hours of a day in which a GPU was held and did nothing, and who held it for most of them. Held by "
+            "unknown: it was in use, and nothing names the owner. Unknown: nothing says whether it was held."
         ),
     ),
     Question(

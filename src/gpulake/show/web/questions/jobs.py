@@ -141,8 +141,8 @@ SELECT 4, 'lost', lost, 'lost', coalesce(round(100 * lost / nullif(held, 0), 1) 
         order="rank",
         options=OPTIONS,
         about=(
-            "Failed: of the jobs that ended, those that failed by themselves or by their node; what ran out of time or was "
-            "interrupted is not among them. GPU-hours of jobs, whenever held."
+            "Failed: of the jobs that ended, those that failed by themselves or by their node; what ran out of time or "
+            "was interrupted is not among them. GPU-hours of jobs, whenever held."
         ),
     ),
     Question(

@@ -67,7 +67,9 @@ tiles AS (
         format('of {{:,.0f}}', capacity), CASE WHEN down > 0 THEN 'bad' END FROM facts
     UNION ALL SELECT cluster_id, 8, 'Lemon rank', format('{{}}', rank),
         coalesce(
-            format('{{}} of {{}} jobs failed, {{:.1f}} expected; over all time', failed_jobs, jobs, expected_failed_jobs),
+            format(
+                '{{}} of {{}} jobs failed, {{:.1f}} expected; over all time', failed_jobs, jobs, expected_failed_jobs
+            ),
             format('{{}} of {{}} jobs failed; no machine of its type to compare with', failed_jobs, jobs)
         ),
         CASE WHEN is_lemon THEN 'bad' END FROM facts
