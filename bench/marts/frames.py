@@ -16,6 +16,7 @@ from gpulake.lake import Lake
 
 # Frames as a user of pandas would hold them: with the trace's own ids, which are text, and instants as seconds.
 # As long as theirs: 24 hex digits.
+FAILED = ("failed", "node_fail")
 JOB = "lpad(lower(to_hex(job_key)), 24, '0') AS job_key"
 MACHINE = "lpad(lower(to_hex(machine_key)), 24, '0') AS machine_key"
 QUERIES = {
@@ -159,7 +160,7 @@ def per_user(frames: Frames) -> list[float]:
     keys = ["user_id", "dt"]
     sums = days.groupby(keys)[[f"{bucket}_gpu_hours" for bucket in ("held", *BUCKETS, "inferred")]].sum()
     jobs = days.groupby(keys)["job_key"].nunique()
-    failed = days[days.status == "failed"].groupby(keys)["job_key"].nunique()
+    failed = days[days.status.isin(FAILED)].groupby(keys)["job_key"].nunique()
     return [len(sums), int(jobs.sum()), int(failed.sum()), sums.idle_gpu_hours.sum()]
 
 
@@ -217,8 +218,9 @@ def recurrence(frames: Frames) -> list[float]:
     jobs = frames["jobs"].assign(sound=frames["jobs"].turnaround_seconds.where(frames["jobs"].turnaround_seconds >= 0))
     held = frames["job_days"].groupby("job_key")[["held_gpu_hours", "lost_gpu_hours"]].sum()
     jobs = jobs.merge(held, left_on="job_key", right_index=True, how="left")
-    jobs["is_failed"] = jobs.status == "failed"
-    groups = jobs.groupby("group_id")
+    jobs["is_failed"] = jobs.status.isin(FAILED)
+    # A group that is the user alone recurs in nothing.
+    groups = jobs[jobs.group_id != jobs.user_id].groupby("group_id")
     found = groups.agg(
         jobs=("job_key", "size"),
         users=("user_id", "nunique"),

@@ -1,6 +1,6 @@
--- A GPU is held by whom its processes or its owner's environment name, or by an unknown owner where it is in use. Where
--- the scheduler holds more GPUs of a machine than that, the rest is shared out among the others. Only what the scheduler
--- or the source proves to have no holder is free; of what is left nothing is known.
+-- A GPU is held by whom its processes or its owner's environment name, or by an unknown owner where it is in use.
+-- Where the scheduler holds more GPUs of a machine than that, the rest is shared out among the others. Only what the
+-- scheduler or the source proves to have no holder is free; of what is left nothing is known.
 
 with samples as (
 
@@ -217,7 +217,8 @@ summed as (
         {% for evidence in ['process', 'environment', 'use'] -%}
             sum(
                 case
-                    when is_idle and has_owner and coalesce(owner_evidence, 'process') = '{{ evidence }}' then held_hours
+                    when is_idle and has_owner and coalesce(owner_evidence, 'process') = '{{ evidence }}'
+                        then held_hours
                     else 0
                 end
             ) as idle_by_{{ evidence }}_hours,

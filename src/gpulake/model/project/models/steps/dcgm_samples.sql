@@ -12,6 +12,15 @@ with samples as (
 
 ),
 
+-- An exporter that names pods on a node proves that a GPU which it gives none has none. Others do not look.
+looking as (
+
+    select distinct node_id
+    from samples
+    where pod is not null
+
+),
+
 named as (
 
     select
@@ -92,10 +101,9 @@ select
     {% endfor -%}
     max(case when metric = 'DCGM_FI_DEV_ROW_REMAP_PENDING' then value end) > 0 as has_remap_pending,
     max(case when metric = 'DCGM_FI_DEV_ROW_REMAP_FAILURE' then value end) > 0 as has_remap_failure,
-    -- An exporter that names pods on a node proves that a GPU which it gives none has none. Others do not look.
     case
         when max(pod) is not null then 'pod'
-        when max(node_id) in (select naming.node_id from samples as naming where naming.pod is not null) then 'nobody'
+        when max(node_id) in (select looking.node_id from looking) then 'nobody'
     end as owner_kind,
     max(nullif({{ json_text('labels', 'namespace') }}, '') || '/' || pod) as owner_id,
     case when max(pod) is not null then 'environment' end as owner_evidence
