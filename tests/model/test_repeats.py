@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from conftest import rows_of
 from gpulake.core.tables import bronze_tables
 from gpulake.model.plan import shipped_plan
 from repeated_traces import SOURCES
-from repeating import Contents, Document, again, landed, landings, modelled, whole
+from repeating import LINE_ENDS, Contents, Document, again, landed, landings, modelled, whole
 
 CASES = 17  # of each source: 204 in all
 DOCUMENTS = [(source, document) for source, documents in SOURCES.items() for document in documents]
@@ -29,6 +31,18 @@ def landed_once(source: str) -> Contents:
 def test_a_file_that_lands_again_changes_nothing(source: str, document: Document, tmp_path: Path) -> None:
     calls = [again(document), [whole(each) for each in SOURCES[source]]]
     assert modelled(landed(tmp_path, calls)) == landed_once(source)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_line_ends_are_no_part_of_a_row(source: str, tmp_path: Path) -> None:
+    found = []
+    for number, line_ends in enumerate(LINE_ENDS):
+        pieces = [replace(whole(document), line_ends=line_ends) for document in SOURCES[source]]
+        lake = landed(tmp_path / f"{number}", [pieces]).lake
+        tables = sorted({landing.table for landing in lake.live_landings()})
+        found.append({table: rows_of(lake, f"FROM {table} ORDER BY ALL") for table in [*tables, "quarantine"]})
+    assert found[0]["quarantine"] == []
+    assert found == [found[0]] * len(LINE_ENDS)
 
 
 def test_every_table_that_a_model_reads_lands_again_here(tmp_path: Path) -> None:
