@@ -4,7 +4,7 @@ binary fractions hold exactly: sums are the same in whatever order they are take
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -367,7 +367,7 @@ KERNEL_LOG = [
     ),
 ]
 
-SOURCES = {
+SOURCES: dict[str, Sequence[Document]] = {
     "pai": PAI,
     "acme": ACME,
     "helios": HELIOS,

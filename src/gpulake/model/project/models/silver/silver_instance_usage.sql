@@ -1,5 +1,5 @@
--- A worker that still ran is told of again: of the rows of one device the one with the highest peaks, which only grow, is
--- the last. Without a device, rows that say the same are one: two GPUs that do cannot be told apart.
+-- A worker that still ran is told of again: of the rows of one device the one with the highest peaks, which only grow,
+-- is the last. Without a device, rows that say the same are one: two GPUs that do cannot be told apart.
 
 {% set sums -%}
     max({{ finite('cpu_usage') }}) / 100 as used_cores,
@@ -39,10 +39,18 @@ workers as (
 
 ),
 
+repeated as (
+
+    select worker_key
+    from workers
+    where rows > 1
+
+),
+
 several as (
 
     select * from sensors
-    where worker_key in (select workers.worker_key from workers where workers.rows > 1)
+    where worker_key in (select repeated.worker_key from repeated)
 
 ),
 
