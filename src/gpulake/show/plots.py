@@ -105,6 +105,7 @@ def holders(users: Sequence[Row]) -> Figure:
     figure = _figure(bars, "", barmode="stack")
     figure["layout"]["xaxis"]["title"] = {"text": "GPU-hours held"}
     figure["layout"]["yaxis"].update(type="category", automargin=True)
+    figure["layout"]["legend"]["traceorder"] = "normal"
     return figure
 
 

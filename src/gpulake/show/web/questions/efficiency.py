@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gpulake.core.ledger import HELD
+from gpulake.core.ledger import HELD, LOST
+from gpulake.core.ledger import SENSED as SENSED_BUCKETS
 from gpulake.show.web.questions import KEPT, Option, Question
 from gpulake.show.web.questions.ledger import LOST_AT_MOST, SENSED
 
 BINS = 20
 MOST_JOBS = 1_000
 MEANING = (
-    "In GPU-hours. Held = used + under-used + idle + lost + unobserved (no sensor saw them). Wasted is idle or lost; "
-    f"what is under-used stands beside it. {LOST_AT_MOST} Efficiency is used over what sensors saw (used, under-used, "
-    "idle); sensed is the share of what was held that they saw."
+    "In GPU-hours. Efficiency: used, of what sensors saw; sensed: what they saw of held. Wasted: idle or lost; "
+    f"under-used stands beside it. {LOST_AT_MOST}"
 )
 USER = Option("user", "jobs of this user alone")
 GROUP = Option("group", "jobs of this group alone")
@@ -26,7 +26,7 @@ BY = Option(
 OWN = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
     AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
 NOTES = ("lost", "lost_at_least", "inferred_lost", "inferred")
-COLUMNS = tuple(f"{name}_gpu_hours" for name in (*HELD, *NOTES))
+COLUMNS = tuple(f"{name}_gpu_hours" for name in (*SENSED_BUCKETS, *NOTES, *LOST, "unobserved"))
 SUMS = ", ".join(f"sum({column}) AS {column}" for column in COLUMNS)
 TOTAL = " + ".join(f"{bucket}_gpu_hours" for bucket in HELD)
 WASTED = "idle_gpu_hours + lost_gpu_hours"
@@ -45,8 +45,8 @@ WITH held AS (
     GROUP BY ALL
 )
 SELECT
-    {column}, {TOTAL} AS held_gpu_hours, {", ".join(COLUMNS)}, {WASTES},
-    wasted_gpu_hours / nullif((SELECT sum({WASTED}) FROM held), 0) AS share_of_waste_ratio, {RATIOS}{link}
+    {column}, {TOTAL} AS held_gpu_hours, {RATIOS}, {WASTES},
+    wasted_gpu_hours / nullif((SELECT sum({WASTED}) FROM held), 0) AS share_of_waste_ratio, {", ".join(COLUMNS)}{link}
 FROM held
 WHERE held_gpu_hours > 0
 """
@@ -78,7 +78,7 @@ held AS (
     GROUP BY job_key
 )
 SELECT
-    job_id, user_id, {WASTES}, {TOTAL} AS held_gpu_hours, {", ".join(COLUMNS)}, {RATIOS}, status, first_day, gpu_type,
+    job_id, user_id, {WASTES}, {TOTAL} AS held_gpu_hours, {RATIOS}, {", ".join(COLUMNS)}, status, first_day, gpu_type,
     workload, group_id, cluster_id
 FROM held
 """.replace(

@@ -12,8 +12,8 @@ SUMS = ", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*BUCKETS, *NOTE
 SENSED = "used_gpu_hours + under_used_gpu_hours + idle_gpu_hours"
 HELD = f"{SENSED} + lost_gpu_hours + unobserved_gpu_hours"
 LOST_AT_MOST = (
-    "What failed, timed out or was interrupted is lost at most, since of an attempt without a known checkpoint all "
-    "counts; at least: what came after a checkpoint. Inferred: what rests on a begin or an end that was inferred."
+    "Lost (failed, timed out, interrupted): at most; at least, what came after a known checkpoint. Inferred: what "
+    "rests on inferred times."
 )
 
 

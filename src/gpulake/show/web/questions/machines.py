@@ -174,8 +174,8 @@ FROM gold_lemon_machines WHERE {cluster} AND {gpu_type}
 """,
         order="excess_deviations DESC, cluster_id, rank",
         about=(
-            "Over all time. Expected: what machines of the same type with as many jobs had. At risk: what it would "
-            "lose beyond its peers in thirty days like these."
+            "Over all time. Expected: what machines of the same type with as many jobs had. Lost: at most. At risk: "
+            "what it would lose beyond its peers in thirty days like these."
         ),
     ),
     Question(
