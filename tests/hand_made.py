@@ -72,6 +72,27 @@ def write_trace(folder: Path, attempts: Sequence[Attempt]) -> Path:
     return folder
 
 
+def write_checkpoints(folder: Path, saved: Sequence[tuple[str, float]], cluster: str = "pai") -> Path:
+    """When which job saved its state, in hours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{cluster},{job},{hour(hours).isoformat()}" for job, hours in saved]
+    path = folder / "checkpoints.csv"
+    path.write_text("".join(f"{line}\n" for line in ("cluster,job,saved_at", *lines)), encoding="utf-8")
+    return path
+
+
+def write_accounting(folder: Path, cluster: str) -> Path:
+    """What sacct tells of a cluster with one job, which held two GPUs for three hours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = "JobID|JobName|User|Account|Cluster|State|Submit|Eligible|Start|End"
+    fields += "|NNodes|ReqCPUS|ReqMem|ReqTRES|AllocTRES|NodeList"
+    times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00|2026-01-01T04:00:00"
+    row = f"7|train|ann|math|{cluster}|COMPLETED|{times}|1|8|16G|gres/gpu=2|gres/gpu=2|gpu01"
+    path = folder / "sacct.txt"
+    path.write_text(f"{fields}\n{row}\n", encoding="utf-8")
+    return path
+
+
 def seconds(hours: float) -> float:
     return hour(hours).timestamp()
 

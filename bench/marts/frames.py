@@ -26,23 +26,30 @@ QUERIES = {
     "days": "SELECT dt, epoch(started_at) AS b, epoch(ended_at) AS e, epoch(observed_from) AS ob,"
     " epoch(observed_until) AS oe FROM silver_days ORDER BY dt",
     "hours": "SELECT hour_number, epoch(started_at) AS b, observed_seconds FROM silver_hours ORDER BY hour_number",
-    "holdings": f"SELECT {JOB}, {MACHINE}, gpu_type, gpus, used_gpus, bucket, is_inferred, held_seconds,"
-    " epoch(held_from) AS b, epoch(held_until) AS e FROM silver_holdings",
+    "holdings": f"SELECT {JOB}, {MACHINE}, gpu_type, gpus, used_gpus, bucket, use_bucket, is_inferred, has_checkpoint,"
+    " held_seconds, epoch(held_from) AS b, epoch(held_until) AS e, epoch(coalesce(lost_from, held_until)) AS lost_b"
+    " FROM silver_holdings",
     "instances": f"SELECT {MACHINE}, epoch(started_at) AS b, epoch(ended_at) AS e FROM silver_instances"
     " WHERE machine_key IS NOT NULL AND gpus = 0",
+    "unmeasured": f"SELECT {MACHINE}, epoch(coalesce(started_at, ended_at)) AS b,"
+    " epoch(coalesce(ended_at, started_at)) AS e FROM silver_instances WHERE machine_key IS NOT NULL AND gpus IS NULL"
+    " AND status != 'waiting'",
     "jobs": f"SELECT {JOB}, user_id, group_id, workload, status, turnaround_seconds FROM silver_jobs",
     "tasks": "SELECT coalesce(gpu_type, 'unknown') AS gpu_type, launch_wait_seconds,"
-    " requested_gpus * coalesce(planned_instances, 1) AS gpus, epoch(launched_at) AS launch,"
+    " requested_gpus * coalesce(planned_instances, 1) AS gpus, epoch(launched_at) AS launch, status,"
     " epoch(coalesce(started_at, ended_at)) AS until, start_wait_seconds FROM silver_tasks WHERE requested_gpus > 0",
     "capacity": f"SELECT {MACHINE}, coalesce(gpu_type, 'unknown') AS gpu_type, gpus FROM silver_capacity",
-    "outages": f"SELECT {MACHINE}, epoch(started_at) AS b, epoch(ended_at) AS e FROM silver_outages",
+    "outages": f"SELECT {MACHINE}, basis, epoch(started_at) AS b, epoch(ended_at) AS e FROM silver_outages",
     "job_days": f"SELECT * REPLACE ({JOB}) FROM gold_job_efficiency_daily",
     "ledger": "SELECT epoch(started_at) AS b, gpu_type, capacity_gpu_hours - down_gpu_hours AS available,"
-    " capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours AS held FROM gold_ledger_hourly",
-    "clusters": "SELECT epoch(observed_from) AS b, epoch(observed_until) AS e FROM silver_clusters",
+    " capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours - unknown_gpu_hours AS held"
+    " FROM gold_ledger_hourly",
+    "clusters": "SELECT epoch(observed_from) AS b, epoch(observed_until) AS e, unknown_demand_ratio"
+    " FROM silver_clusters",
 }
 Frames = dict[str, pd.DataFrame]
-BUCKETS = ("idle", "under_used", "lost", "unobserved", "productive")
+LOST = ("failed", "timed_out", "interrupted")
+BUCKETS = ("idle", "under_used", *LOST, "unobserved", "used")
 
 
 def cut(begin: np.ndarray[Any, Any], end: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> tuple[Any, Any, Any]:
@@ -56,6 +63,34 @@ def cut(begin: np.ndarray[Any, Any], end: np.ndarray[Any, Any], edges: np.ndarra
     seconds = np.minimum(end[rows], edges[place + 1]) - np.maximum(begin[rows], edges[place])
     keep = seconds > 0
     return rows[keep], place[keep], seconds[keep]
+
+
+def pieces(held: pd.DataFrame, begin: float, end: float, edges: np.ndarray[Any, Any]) -> pd.DataFrame:
+    """What was held between two moments, cut at the edges and put into the buckets: lost since lost_b, else by use."""
+    rows, place, seconds = cut(np.maximum(held.b.to_numpy(), begin), np.minimum(held.e.to_numpy(), end), edges)
+    part = held.iloc[rows]
+    begins = np.maximum(np.maximum(part.b.to_numpy(), begin), edges[place])
+    since = np.maximum(begins, part.lost_b.to_numpy())
+    gpus, hours = part.gpus.to_numpy(), seconds / 3600
+    lost = np.maximum(begins + seconds - since, 0) / 3600
+    used = np.minimum(part.used_gpus.to_numpy(), gpus)
+    use, bucket = part.use_bucket.to_numpy(), part.bucket.to_numpy()
+    is_inferred = part.is_inferred.to_numpy()
+    amounts = {
+        "held": hours * gpus,
+        "idle": np.where(use == "idle", (hours - lost) * gpus, 0),
+        "under_used": np.where(use == "used", (hours - lost) * (gpus - used), 0),
+        **{name: np.where(bucket == name, lost * gpus, 0) for name in LOST},
+        "unobserved": np.where(use == "unobserved", (hours - lost) * gpus, 0),
+        "used": np.where(use == "used", (hours - lost) * used, 0),
+        "lost_at_least": np.where(part.has_checkpoint.to_numpy(), lost * gpus, 0),
+        "inferred": np.where(is_inferred, hours * gpus, 0),
+        "inferred_lost": np.where(is_inferred, lost * gpus, 0),
+        "sensed": np.where(np.isnan(used), 0, hours * gpus),
+        "measured": np.where(np.isnan(used), 0, hours * used),
+    }
+    keys = part[["job_key", "machine_key", "gpu_type"]].reset_index(drop=True)
+    return keys.assign(place=place, **amounts)
 
 
 def daily_utilisation(frames: Frames) -> list[float]:
@@ -123,42 +158,22 @@ def job_efficiency(frames: Frames) -> list[float]:
     held = held[held.held_seconds > 0].merge(
         frames["capacity"][["machine_key", "gpu_type"]], on="machine_key", how="left", suffixes=("_asked", "")
     )
-    held["gpu_type"] = held.gpu_type.fillna(held.gpu_type_asked).fillna("unknown")
+    held["gpu_type"] = held.gpu_type.fillna("unlisted")
     days = frames["days"]
     edges = np.append(days.b.to_numpy(), days.e.iloc[-1]).astype(float)
     edges[0], edges[-1] = days.ob.iloc[0], days.oe.iloc[-1]
-    rows, place, seconds = cut(np.maximum(held.b.to_numpy(), edges[0]), np.minimum(held.e.to_numpy(), edges[-1]), edges)
-    part = held.iloc[rows]
-    hours = seconds / 3600
-    used = np.minimum(part.used_gpus.to_numpy(), part.gpus.to_numpy())
-    gpus = part.gpus.to_numpy()
-    bucket = part.bucket.to_numpy()
-    columns = pd.DataFrame(
-        {
-            "job_key": part.job_key.to_numpy(),
-            "day": place,
-            "gpu_type": part.gpu_type.astype("category").to_numpy(),
-            "held": hours * gpus,
-            "idle": np.where(bucket == "idle", hours * gpus, 0),
-            "under_used": np.where(bucket == "used", hours * (gpus - used), 0),
-            "lost": np.where(bucket == "lost", hours * gpus, 0),
-            "unobserved": np.where(bucket == "unobserved", hours * gpus, 0),
-            "productive": np.where(bucket == "used", hours * used, 0),
-            "sensed": np.where(np.isnan(used), 0, hours * gpus),
-            "used": np.where(np.isnan(used), 0, hours * used),
-            "inferred": np.where(part.is_inferred.to_numpy(), hours * gpus, 0),
-        }
-    )
-    found = columns.groupby(["job_key", "day", "gpu_type"], observed=True, as_index=False).sum()
+    columns = pieces(held, edges[0], edges[-1], edges).drop(columns="machine_key")
+    columns["gpu_type"] = columns.gpu_type.astype("category")
+    found = columns.groupby(["job_key", "place", "gpu_type"], observed=True, as_index=False).sum()
     found = found.merge(frames["jobs"], on="job_key", how="left")
-    ratio = found.used / found.sensed.replace(0, np.nan)
-    return [len(found), found.held.sum(), found.productive.sum(), ratio.sum()]
+    ratio = found.measured / found.sensed.replace(0, np.nan)
+    return [len(found), found.held.sum(), found.used.sum(), found[list(LOST)].sum().sum(), ratio.sum()]
 
 
 def per_user(frames: Frames) -> list[float]:
     days = frames["job_days"]
     keys = ["user_id", "dt"]
-    sums = days.groupby(keys)[[f"{bucket}_gpu_hours" for bucket in ("held", *BUCKETS, "inferred")]].sum()
+    sums = days.groupby(keys)[[f"{bucket}_gpu_hours" for bucket in ("held", *BUCKETS, "lost", "inferred")]].sum()
     jobs = days.groupby(keys)["job_key"].nunique()
     failed = days[days.status.isin(FAILED)].groupby(keys)["job_key"].nunique()
     return [len(sums), int(jobs.sum()), int(failed.sum()), sums.idle_gpu_hours.sum()]
@@ -184,13 +199,15 @@ def waits(frames: Frames) -> list[float]:
 
 def demand(frames: Frames) -> list[float]:
     tasks, hours, span = frames["tasks"], frames["hours"], frames["clusters"].iloc[0]
-    tasks = tasks[tasks.launch.notna()]
+    tasks, hours = tasks[tasks.launch.notna()], hours[hours.observed_seconds > 0]
     edges = np.append(hours.b.to_numpy(), hours.b.iloc[-1] + 3600)
     submitted = np.searchsorted(edges, tasks.launch, side="right") - 1
     counted = (
         tasks.assign(hour=submitted).groupby(["hour", "gpu_type"]).agg(tasks=("gpus", "size"), gpus=("gpus", "sum"))
     )
     counted = counted[(counted.index.get_level_values(0) >= 0) & (counted.index.get_level_values(0) < len(hours))]
+    # What never began waits for as long as anyone looked, if it is waiting; of the rest nobody knows how long it did.
+    tasks = tasks[tasks.until.notna() | (tasks.status == "waiting")]
     until = np.minimum(tasks.until.fillna(span.e).to_numpy(), span.e)
     rows, place, seconds = cut(np.maximum(tasks.launch.to_numpy(), span.b), until, edges)
     waiting = (
@@ -204,7 +221,7 @@ def demand(frames: Frames) -> list[float]:
         .groupby(["hour", "gpu_type"])
         .waiting.sum()
     )
-    kinds = sorted({*tasks.gpu_type.unique(), *frames["ledger"].gpu_type.unique()})
+    kinds = sorted({*counted.index.get_level_values(1), *frames["ledger"].gpu_type.unique()})
     spine = pd.MultiIndex.from_product([range(len(hours)), kinds], names=["hour", "gpu_type"])
     ledger = frames["ledger"].assign(hour=np.searchsorted(edges, frames["ledger"].b, side="right") - 1)
     held = ledger.groupby(["hour", "gpu_type"])[["held", "available"]].sum().reindex(spine, fill_value=0)
@@ -243,22 +260,7 @@ def machine_hours(frames: Frames) -> list[float]:
     held, hours, span = frames["holdings"], frames["hours"], frames["clusters"].iloc[0]
     held = held[held.held_seconds > 0]
     edges = np.append(hours.b.to_numpy(), hours.b.iloc[-1] + 3600)
-    rows, place, seconds = cut(np.maximum(held.b.to_numpy(), span.b), np.minimum(held.e.to_numpy(), span.e), edges)
-    part = held.iloc[rows]
-    piece, gpus, bucket = seconds / 3600, part.gpus.to_numpy(), part.bucket.to_numpy()
-    used = np.minimum(part.used_gpus.fillna(0).to_numpy(), gpus)
-    claims = pd.DataFrame(
-        {
-            "machine_key": part.machine_key.to_numpy(),
-            "hour": place,
-            "idle": np.where(bucket == "idle", piece * gpus, 0),
-            "under_used": np.where(bucket == "used", piece * (gpus - used), 0),
-            "lost": np.where(bucket == "lost", piece * gpus, 0),
-            "unobserved": np.where(bucket == "unobserved", piece * gpus, 0),
-            "productive": np.where(bucket == "used", piece * used, 0),
-            "inferred": np.where(part.is_inferred.to_numpy(), piece * gpus, 0),
-        }
-    )
+    claims = pieces(held, span.b, span.e, edges).rename(columns={"place": "hour"}).drop(columns=["job_key", "gpu_type"])
     signs = [claims]
     for moment in ("b", "e"):
         at = frames["instances"][["machine_key", moment]].dropna()
@@ -272,16 +274,46 @@ def machine_hours(frames: Frames) -> list[float]:
     spine = spine[spine.observed_seconds > 0]
     spine["capacity"] = spine.gpus * spine.observed_seconds / 3600
     found = spine.merge(summed, on=["machine_key", "hour"], how="left").fillna(0)
-    rows, place, seconds = cut(frames["outages"].b.to_numpy(), frames["outages"].e.to_numpy(), edges)
-    down = pd.DataFrame(
-        {"machine_key": frames["outages"].machine_key.to_numpy()[rows], "hour": place, "down": seconds / 3600}
+    outages = frames["outages"]
+    rows, place, seconds = cut(
+        np.maximum(outages.b, span.b).to_numpy(), np.minimum(outages.e, span.e).to_numpy(), edges
     )
-    found = found.merge(down.groupby(["machine_key", "hour"], as_index=False).sum(), how="left").fillna({"down": 0})
+    is_silent = (outages.basis == "silent").to_numpy()[rows]
+    out = pd.DataFrame(
+        {
+            "machine_key": outages.machine_key.to_numpy()[rows],
+            "hour": place,
+            "down": np.where(is_silent, 0, seconds / 3600),
+            "silent": is_silent.astype(float),
+        }
+    )
+    out = pd.concat([out, _unmeasured(frames, edges)])
+    found = found.merge(out.groupby(["machine_key", "hour"], as_index=False).sum(), how="left")
+    found = found.fillna({"down": 0, "silent": 0})
     down_gpus = np.minimum(found.down * found.gpus, found.capacity)
     claimed = found[list(BUCKETS)].sum(axis=1)
     share = np.where(claimed > found.capacity - down_gpus, (found.capacity - down_gpus) / claimed.replace(0, 1), 1)
-    unallocated = np.maximum(found.capacity - down_gpus - claimed * share, 0)
-    return [len(found), unallocated.sum(), (found.lost * share).sum(), (claimed * (1 - share)).sum()]
+    free = np.maximum(found.capacity - down_gpus - claimed * share, 0)
+    is_unknown = (found.silent > 0) | (span.unknown_demand_ratio > 0.5)
+    lost = found[list(LOST)].sum(axis=1)
+    return [
+        *(len(found), free[~is_unknown].sum(), free[is_unknown].sum(), (lost * share).sum()),
+        *((found.lost_at_least * share).sum(), (claimed * (1 - share)).sum()),
+    ]
+
+
+def _unmeasured(frames: Frames, edges: np.ndarray[Any, Any]) -> pd.DataFrame:
+    """Hours of machines with attempts of which nobody knows what they asked for, as silent ones."""
+    span, asked = frames["clusters"].iloc[0], frames["unmeasured"].dropna(subset=["b", "e"])
+    asked = asked[(asked.b <= span.e) & (np.maximum(asked.b, asked.e) >= span.b)]
+    first = np.searchsorted(edges, np.maximum(asked.b, span.b), side="right") - 1
+    last = np.maximum(first, np.searchsorted(edges, np.minimum(asked.e, span.e), side="right") - 1)
+    hours = [
+        (key, hour)
+        for key, begin, end in zip(asked.machine_key, first, last, strict=True)
+        for hour in range(begin, end + 1)
+    ]
+    return pd.DataFrame(hours, columns=["machine_key", "hour"]).assign(down=0.0, silent=1.0)
 
 
 MARTS = {

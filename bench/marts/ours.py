@@ -21,7 +21,7 @@ MARTS = {
     ),
     "job efficiency": (
         ("gold_job_efficiency_daily",),
-        "SELECT count(*), sum(held_gpu_hours), sum(used_gpu_hours), sum(gpu_efficiency_ratio)"
+        "SELECT count(*), sum(held_gpu_hours), sum(used_gpu_hours), sum(lost_gpu_hours), sum(gpu_efficiency_ratio)"
         " FROM gold_job_efficiency_daily",
     ),
     "per-user daily": (
@@ -45,7 +45,8 @@ MARTS = {
     ),
     "machine-hours": (
         ("silver_held_hours", "gold_machine_hours"),
-        "SELECT count(*), sum(unallocated_gpu_hours), sum(lost_gpu_hours), sum(overcommitted_gpu_hours)"
+        "SELECT count(*), sum(unallocated_gpu_hours), sum(unknown_gpu_hours), sum(lost_gpu_hours),"
+        " sum(lost_at_least_gpu_hours), sum(overcommitted_gpu_hours)"
         " FROM gold_machine_hours",
     ),
 }

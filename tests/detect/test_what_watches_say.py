@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detect.scenes import BEGIN, SCENES, lake_of, sample
+from gpulake.core.ledger import BUCKETS, LOST
 from gpulake.core.types import Finding
 from gpulake.detect.findings import HOLDERS, _flagged_days, _idle_holders, _ledger
 from gpulake.detect.watching import watch
@@ -109,13 +110,52 @@ def test_whoever_may_see_some_groups_alone_sees_what_is_about_the_cluster(name: 
     assert found.kind in CLUSTER_KINDS
 
 
-def test_of_what_no_sensor_saw_nothing_is_said_to_be_unproductive() -> None:
-    hours = {"productive": 0, "idle": 0, "under_used": 0, "lost": 10, "unobserved": 50, "down": 0, "unallocated": 940}
-    rows = [{"cluster_id": "c", "bucket": bucket, "gpu_hours": float(value)} for bucket, value in hours.items()]
-    (unseen,) = _ledger(rows)
-    assert unseen.headline == "6.0% of the 1,000 GPU-hours of c were held, and no sensor saw what they did"
-    (seen,) = _ledger([row | {"gpu_hours": 40.0} if row["bucket"] == "idle" else row for row in rows])
-    assert seen.headline == "9.6% of the 1,040 GPU-hours of c were held, and 0% of those were productive"
+def cluster_row(hours: dict[str, float], **facts: Any) -> dict[str, Any]:
+    """A cluster of which nothing that was lost is known to be, and nothing inferred, unless the facts say so."""
+    every = dict.fromkeys(BUCKETS, 0.0) | hours
+    return {
+        "cluster_id": "c",
+        "observed_from": BEGIN,
+        "observed_until": BEGIN + timedelta(days=7),
+        "is_generated": False,
+        "unknown_demand_ratio": 0.0,
+        "hours": list(every.items()),
+        "at_least": [(bucket, 0.0 if bucket in LOST else value) for bucket, value in every.items()],
+        "inferred": [(bucket, 0.0) for bucket in every],
+        **facts,
+    }
+
+
+UNSEEN = {"failed": 10.0, "unobserved": 50.0, "unallocated": 940.0}
+
+
+def test_of_what_no_sensor_saw_nothing_is_said_to_be_unused() -> None:
+    (unseen,) = _ledger([cluster_row(UNSEEN)])
+    assert unseen.headline == (
+        "6.0% of the 1,000 GPU-hours of c from 2026-01-05 00:00 to 2026-01-12 00:00 UTC were held, "
+        "and no sensor saw what they did"
+    )
+    (seen,) = _ledger([cluster_row(UNSEEN | {"idle": 30.0, "used": 10.0})])
+    assert seen.headline.endswith("were held, and 25% of the 40% of those that sensors saw were used")
+
+
+def test_what_is_lost_is_a_range_that_says_what_of_it_is_inferred() -> None:
+    (range_,) = _ledger([cluster_row(UNSEEN, inferred=[(bucket, UNSEEN.get(bucket, 0.0)) for bucket in LOST])])
+    assert ", 0% to 17% lost (100% of it inferred), 83% without a sensor;" in range_.detail
+    (known,) = _ledger([cluster_row(UNSEEN, at_least=[(bucket, UNSEEN.get(bucket, 0.0)) for bucket in LOST])])
+    assert ", 17% lost, 83% without a sensor;" in known.detail
+
+
+def test_a_generated_cluster_is_called_generated() -> None:
+    (found,) = _ledger([cluster_row(UNSEEN, is_generated=True)])
+    assert " GPU-hours of c (generated) from " in found.headline
+    assert found.subject == "c"
+
+
+def test_attempts_of_unknown_demand_are_said_to_be_missing() -> None:
+    (missing,) = _ledger([cluster_row({"unknown": 100.0}, unknown_demand_ratio=0.98)])
+    assert (missing.kind, missing.value) == ("missing_demand", 0.98)
+    assert missing.headline == "what 98% of the attempts of c asked for is not known"
 
 
 def flagged(cluster: str, ratio: float | None, **known: Any) -> dict[str, Any]:
@@ -143,9 +183,23 @@ def test_users_of_the_same_name_in_two_clusters_are_two_and_one_may_have_none() 
     ]
     with lake_of({"gold_user_gpu_usage_daily": rows}) as read:
         found = list(_idle_holders(read(HOLDERS).to_pylist()))
-    told = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}"
+    told = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}; 0 more were under-used"
     assert [(one.cluster_id, one.subject, one.value, one.detail) for one in found] == [
         ("a", "u", 30.0, told.format(30, "a")),
         ("b", "u", 10.0, told.format(10, "b")),
         ("c", "(unknown)", 5.0, told.format(5, "c")),
     ]
+
+
+def test_who_uses_a_part_of_what_they_hold_holds_no_idle_gpus() -> None:
+    day = {"cluster_id": "a", "dt": date(2026, 1, 5), "used_gpu_hours": 10.0}
+    rows = [
+        day | {"user_id": "part", "idle_gpu_hours": 0.0, "under_used_gpu_hours": 90.0},
+        day | {"user_id": "both", "idle_gpu_hours": 30.0, "under_used_gpu_hours": 60.0},
+    ]
+    with lake_of({"gold_user_gpu_usage_daily": rows}) as read:
+        (found,) = _idle_holders(read(HOLDERS).to_pylist())
+    assert found.headline == "user both held 30 idle GPU-hours"
+    assert found.detail == (
+        "30% of the 100 GPU-hours that sensors saw; 100% of all idle GPU-hours of a; 60 more were under-used"
+    )

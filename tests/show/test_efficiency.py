@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.show.advice import Proof
 from gpulake.show.card_text import card_text
-from gpulake.show.efficiency import WASTED, Sum, Waits
-from hand_made import Attempt, write_trace
+from gpulake.show.efficiency import Card, Energy, Money, Waits
+from hand_made import FIRST, Attempt, hour, write_accounting, write_checkpoints, write_trace
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40), "T4": GpuType(price_per_hour=0.2)}
@@ -51,9 +51,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Config:
     return config
 
 
-def rounded(total: Sum | None) -> Sum:
+def rounded(total: Money | Energy | None) -> tuple[float, ...]:
     assert total is not None
-    return Sum(round(total.amount, 6), round(total.wasted, 6), round(total.without_gpu_hours, 6))
+    return tuple(round(value, 6) for value in asdict(total).values())
 
 
 def kinds(config: Config, user: str | None = None) -> dict[str, float]:
@@ -86,15 +86,24 @@ def test_a_proof_is_a_job_with_its_day_what_it_held_and_what_it_used(small: Conf
 def test_the_card_of_a_user_has_all_that_they_held(small: Config) -> None:
     card = Flow(replace(small, gpu_types=PRICES)).efficiency_card("cy")
     assert card.buckets == pytest.approx(
-        {"productive": 11.0, "under_used": 39.0, "idle": 0.0, "lost": 0.0, "unobserved": 0.0}
+        {
+            "used": 11.0,
+            "under_used": 39.0,
+            "idle": 0.0,
+            "unobserved": 0.0,
+            "failed": 0.0,
+            "timed_out": 0.0,
+            "interrupted": 0.0,
+        }
     )
     assert (card.capacity, card.jobs, card.failed_jobs, card.inferred) == (None, 2, 0, 0.0)
     assert card.held == pytest.approx(50.0)
     assert card.standing is not None
-    assert (card.standing.waste_rank, card.standing.held_rank, card.users) == (1, 1, 5)
-    assert rounded(card.money) == Sum(150.0, 117.0, 0.0)
+    # Who uses a part of what they hold wastes nothing: others lost GPU-hours, or left them empty.
+    assert (card.wasted, card.standing.waste_rank, card.standing.held_rank, card.users) == (0.0, 3, 1, 5)
+    assert rounded(card.money) == (150.0, 0.0, 0.0, 117.0, 0.0)
     # 11 GPU-hours of 300 W, 39 of 40 W.
-    assert rounded(card.energy_kilowatt_hours) == Sum(4.86, 1.56, 0.0)
+    assert rounded(card.energy_kilowatt_hours) == (4.86, 1.56, 0.0)
     assert card.waits == Waits(2, 0.0, 0.0)
     # Nobody's GPU-hours are saved twice; the smaller type saves 2.8 of 3 for all that was held.
     assert {advice.kind: advice.saved_cost for advice in card.advice} == pytest.approx({"fewer": 84.0, "smaller": 28.0})
@@ -138,18 +147,85 @@ def test_recurrences_that_fail_at_the_same_time_are_no_retries(config: Config, t
     assert {user: kinds(config, user) for user in ("ann", "bob")} == {"ann": {}, "bob": {"stop": 3.0}}
 
 
-def test_no_advice_promises_more_than_was_wasted(shared_lake: Config) -> None:
+def promised(card: Card, *kinds: str) -> float:
+    return sum(advice.saved_gpu_hours for advice in card.advice if advice.kind in kinds)
+
+
+def test_no_advice_promises_more_than_there_was_to_save(shared_lake: Config) -> None:
     flow = Flow(shared_lake)
     everyone = flow.efficiency_card()
     for user in (None, *(standing.user_id for standing in everyone.worst_users)):
         card = flow.efficiency_card(user)
-        saved = {advice.kind: advice.saved_gpu_hours for advice in card.advice}
         # The ledger of the cluster counts no more than there was capacity for; jobs may claim a little more.
         slack = 1.05 if user is None else 1.000001
-        assert saved.get("release", 0) == pytest.approx(card.buckets["idle"], rel=0.05) or "release" not in saved
-        assert saved.get("stop", 0) + saved.get("checkpoint", 0) <= card.buckets["lost"] * slack
-        assert sum(saved.get(kind, 0) for kind in ("fewer", "smaller", "share")) <= card.buckets["under_used"] * slack
-        assert sum(saved.values()) <= sum(card.buckets[bucket] for bucket in WASTED) * slack
+        released = promised(card, "release")
+        assert released == pytest.approx(card.buckets["idle"], rel=0.05) or not released
+        assert promised(card, "stop", "checkpoint") <= card.lost * slack
+        # What is under-used could be made smaller; it is no part of what was wasted.
+        assert promised(card, "fewer", "smaller", "share") <= card.buckets["under_used"] * slack
+        assert promised(card, "release", "stop", "checkpoint") <= card.wasted * slack
+
+
+def test_idle_is_the_bucket_and_under_used_is_no_waste(config: Config, tmp_path: Path) -> None:
+    attempts = [Attempt("part", "ann", 0, 10, gpus=8, used=1), Attempt("empty", "bob", 0, 1, gpus=1, used=0)]
+    Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
+    card = Flow(config).efficiency_card()
+    assert (card.buckets["idle"], card.wasted) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert [user.user_id for user in card.worst_users] == ["bob"]
+    assert [job["job_id"] for job in card.worst_jobs] == ["empty"]
+    assert card.buckets["under_used"] == pytest.approx(70.0)
+
+
+def test_without_a_checkpoint_what_is_lost_is_a_range_and_with_one_it_is_known(config: Config, tmp_path: Path) -> None:
+    attempts = [
+        # Saved after four of five hours: one hour on four GPUs is lost, sixteen GPU-hours count by use.
+        Attempt("saved", "bob", 0, 5, gpus=4, used=4, status="failed"),
+        Attempt("unsaved", "bob", 6, 8, gpus=4, used=4, status="failed"),
+        # Its end is not recorded: the job's is inferred for it.
+        Attempt("cut", "ann", 0, None, gpus=2, status="interrupted"),
+        Attempt("cut", "ann", 3, 4, gpus=2, used=2),
+    ]
+    paths = [write_trace(tmp_path / "raw", attempts), write_checkpoints(tmp_path, [("saved", 2), ("saved", 4)])]
+    Flow(config).refresh(paths, None)
+    bob = Flow(config).efficiency_card("bob")
+    assert (bob.lost_at_least, bob.lost) == (pytest.approx(4.0), pytest.approx(12.0))
+    assert (bob.wasted_at_least, bob.wasted, bob.inferred_lost) == (pytest.approx(4.0), pytest.approx(12.0), 0.0)
+    assert (bob.buckets["failed"], bob.buckets["used"]) == (pytest.approx(12.0), pytest.approx(16.0))
+    # Nothing that ran for an hour since its checkpoint; two hours on four GPUs less half an hour.
+    (checkpoint,) = bob.advice
+    assert (checkpoint.saved_at_least_gpu_hours, checkpoint.saving) == (0.0, "saves up to 6.0 GPU-hours")
+    assert "  wasted     4.0 to 12.0 GPU-hours (14% to 43%): 0 idle, 4.0 to 12.0 lost\n" in card_text(bob)
+    ann = Flow(config).efficiency_card("ann")
+    assert ann.inferred_lost == pytest.approx(ann.lost)
+    assert "lost (100% inferred)\n" in card_text(ann)
+    assert [advice.saving for advice in ann.advice] == ["saves up to 5.0 GPU-hours (100% inferred)"]
+
+
+def test_a_card_says_of_what_time_it_is_and_what_is_not_known(config: Config, tmp_path: Path) -> None:
+    raw = write_trace(tmp_path / "raw", [Attempt("j", "ann", 0, 10, gpus=2, used=1), Attempt("k", "ann", 2, 4)])
+    # Nobody knows what the second one asked for.
+    tasks = raw / "pai_task_table.csv"
+    tasks.write_text("".join(line for line in tasks.read_text().splitlines(keepends=True) if line.startswith("j,")))
+    Flow(config).refresh([raw], None)
+    card = Flow(config).efficiency_card()
+    (cluster,) = card.clusters
+    assert (cluster.observed_from, cluster.observed_until) == (FIRST, hour(10))
+    assert (cluster.observed_basis, cluster.unknown_demand_ratio, cluster.is_generated) == ("events", 0.5, False)
+    assert card.buckets["unknown"] > 0
+    text = card_text(card)
+    assert "  observed   pai from 2025-12-31 16:00 to 2026-01-01 02:00 UTC (first to last event)\n" in text
+    assert "  missing    what 50% of the attempts of pai asked for is not known\n" in text
+    assert "generated" not in text
+
+
+def test_generated_data_are_called_generated(config: Config, tmp_path: Path) -> None:
+    Flow(config).refresh([write_accounting(tmp_path / "raw", "synth")], tmp_path / "report.html")
+    assert "  generated  synth: not measured on a real cluster\n" in report(config)
+    document = json.loads(report(config, "--json"))
+    assert [(one["cluster_id"], one["is_generated"]) for one in document["clusters"]] == [("synth", True)]
+    report(config, "--out", str(tmp_path / "card.html"))
+    for page in ("card.html", "report.html"):
+        assert "<b>Generated data:</b> synth was written by" in (tmp_path / page).read_text()
 
 
 def test_the_buckets_of_the_cluster_add_up_to_its_capacity(shared_lake: Config) -> None:
@@ -169,8 +245,9 @@ def test_a_card_is_one_screen_and_nothing_in_the_data_can_break_it(config: Confi
     evil = "\x1b[2J" + "long" * 30
     attempts = [replace(attempt, user=f"{evil}{attempt.user}", job=f"{evil}{attempt.job}") for attempt in ATTEMPTS]
     Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
-    for user in (None, f"{evil}cy"):
-        text = card_text(Flow(config).efficiency_card(user))
+    priced = replace(config, gpu_types={**PRICES, "T4": GpuType(busy_watts=70, idle_watts=10)})
+    for user in (None, f"{evil}cy", f"{evil}bob"):
+        text = card_text(Flow(priced).efficiency_card(user))
         assert "\x1b" not in text
         assert len(text.splitlines()) <= 40
         assert max(map(len, text.splitlines())) <= 100
@@ -203,6 +280,9 @@ def report(config: Config, *arguments: str) -> str:
 
 def test_the_command_prints_a_card_a_document_or_the_path_of_a_page(small: Config, tmp_path: Path) -> None:
     assert report(small, "--user", "ann").startswith("user ann on pai, 2026-01-01 to 2026-01-02 (2 days)\n")
+    document = json.loads(report(small, "--user", "bob", "--json"))
+    lost = {name: document[name] for name in ("lost", "lost_at_least", "inferred_lost", "wasted", "wasted_at_least")}
+    assert lost == {"lost": 28.0, "lost_at_least": 0.0, "inferred_lost": 0.0, "wasted": 28.0, "wasted_at_least": 0.0}
     document = json.loads(report(small, "--user", "ann", "--json"))
     assert (document["held"], document["advice"][0]["proofs"][0]["job_id"]) == (20.0, "empty")
     out = tmp_path / "card.html"
@@ -235,7 +315,7 @@ def test_a_user_who_held_nothing_has_nothing_to_change(config: Config, tmp_path:
         table.write("cpu,i-cpu,zoe,Terminated,1767200000,1767203600\n")
     Flow(config).refresh([raw], None)
     text = report(config, "--user", "zoe")
-    assert "held     0 GPU-hours in 0 jobs" in text
+    assert "held       0 GPU-hours in 0 jobs" in text
     assert "Nothing to change" in text
     assert "zoe" in report(config, "--user", "zoe", "--json")
     with Lake(config).reading():

@@ -13,7 +13,8 @@ from gpulake.core.errors import LakeError
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.show.plots import utilisation
-from gpulake.show.report import write_report
+from gpulake.show.report import figures, write_report
+from hand_made import Attempt, write_trace
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -28,6 +29,17 @@ def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, t
     assert all(headline.replace("'", "&#39;") in body for headline in headlines)
     assert [name for name in ("utilisation", "ledger", "holders", "jobs") if f'id="{name}"' not in body] == []
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
+    assert re.search(r"pai: observed from \d{4}-\d\d-\d\d \d\d:\d\d to ", body)
+
+
+def test_the_picture_of_holders_adds_nothing_to_idle(config: Config, tmp_path: Path) -> None:
+    attempts = [Attempt("part", "ann", 0, 10, gpus=8, used=1), Attempt("empty", "bob", 0, 1, gpus=1, used=0)]
+    Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
+    with Lake(config).reading() as reader:
+        bars = {bar["name"]: dict(zip(bar["y"], bar["x"], strict=True)) for bar in figures(reader)["holders"]["data"]}
+    assert bars["idle"] == {"ann": 0.0, "bob": pytest.approx(1.0)}
+    assert bars["under-used"] == {"ann": pytest.approx(70.0), "bob": 0.0}
+    assert list(bars["idle"])[-1] == "bob"
 
 
 def test_a_hostile_user_name_is_shown_and_does_nothing(config: Config, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 NO_NAME = "(unknown)"
@@ -42,6 +43,17 @@ def share(part: float, whole: float) -> str:
         return "–"
     ratio = part / whole
     return f"{ratio:.1%}" if ratio < 0.1 else f"{ratio:.0%}"
+
+
+def bounds(least: float, most: float, form: Callable[[float], str] = amount) -> str:
+    """A range, unless both ends are told alike."""
+    low, high = form(least), form(most)
+    return high if low == high else f"{low} to {high}"
+
+
+def inferred(part: float, whole: float) -> str:
+    """What a figure says of itself where it rests on inferred times."""
+    return f" ({share(part, whole)} inferred)" if part > 0 else ""
 
 
 def bar(part: float, whole: float, width: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from gpulake.core.ledger import LOST
 from gpulake.core.types import Finding
 from gpulake.core.words import NO_NAME, quantity, share
 from gpulake.detect.watching import watch
@@ -14,13 +15,12 @@ from gpulake.lake import Staging
 TABLE = "findings"
 MOST_HOLDERS = 3
 LEAST_IDLE_GPU_HOURS = 1.0
-LOST = ("failed", "timed_out", "interrupted")
 
 # Of the whole of each cluster's time under observation.
 LEDGER = """
 SELECT
     buckets.cluster_id, any_value(clusters.observed_from) AS observed_from,
-    any_value(clusters.observed_until) AS observed_until,
+    any_value(clusters.observed_until) AS observed_until, any_value(clusters.is_generated) AS is_generated,
     any_value(clusters.unknown_demand_ratio) AS unknown_demand_ratio,
     map_from_entries(list((bucket, gpu_hours))) AS hours,
     map_from_entries(list((bucket, gpu_hours_at_least))) AS at_least,
@@ -68,6 +68,7 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         cluster, hours = row["cluster_id"], dict(row["hours"])
         capacity = sum(hours.values())
+        name = f"{cluster} (generated)" if row["is_generated"] else cluster
         held = capacity - hours["down"] - hours["unknown"] - hours["unallocated"]
         time = f"from {row['observed_from']:%Y-%m-%d %H:%M} to {row['observed_until']:%Y-%m-%d %H:%M} UTC"
         if row["unknown_demand_ratio"]:
@@ -80,7 +81,7 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
             kind="ledger",
             subject=cluster,
             headline=(
-                f"{share(held, capacity)} of the {capacity:,.0f} GPU-hours of {cluster} {time} were held, "
+                f"{share(held, capacity)} of the {capacity:,.0f} GPU-hours of {name} {time} were held, "
                 f"{_use(hours, held)}"
             ),
             detail=(

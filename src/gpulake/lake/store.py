@@ -25,6 +25,7 @@ from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
+from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
 from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
@@ -323,6 +324,7 @@ class Staging:
         for table in self.tables():
             if table.startswith("gold_"):
                 self._export(table)
+        name_as_before(self.connection, "lake")
         self.connection.execute("USE memory")
         self.connection.execute("DETACH lake")
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from gpulake.core.config import GpuType
-from gpulake.core.words import ordinal
+from gpulake.core.words import amount, inferred, ordinal
 
 LEAST_SAVED_GPU_HOURS = 1.0
 MOST_ADVICE = 3
@@ -40,23 +40,33 @@ class Proof:
     day: date | None
     attempts: int
     held_gpu_hours: float
-    used_gpu_hours: float | None  # None: no sensor saw
+    measured_gpu_hours: float | None  # in use, of attempts that were lost, too; None: no sensor saw
     saved_gpu_hours: float
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A change, and what it would have saved. No GPU-hour is claimed by two of them."""
+    """A change, and what it would have saved at most. No GPU-hour is claimed by two of them."""
 
     kind: str
     title: str
     reckoning: str
+    saves: str  # of what: idle, lost or under_used
     saved_gpu_hours: float
+    saved_at_least_gpu_hours: float  # less what attempts without a known checkpoint may not have lost
+    inferred_gpu_hours: float  # of what is saved, what rests on inferred times
     saved_cost: float | None  # of what has a price; None: nothing has
     unpriced_gpu_hours: float
     jobs: int
     users: int
     proofs: tuple[Proof, ...]
+
+    @property
+    def saving(self) -> str:
+        """What it saves, in words: as a bound where it is one, and what of it is inferred."""
+        up_to = "up to " if self.saved_at_least_gpu_hours < self.saved_gpu_hours else ""
+        how = inferred(self.inferred_gpu_hours, self.saved_gpu_hours)
+        return f"saves {up_to}{amount(self.saved_gpu_hours)} GPU-hours{how}"
 
 
 def release(_: Row) -> tuple[str, str]:
@@ -66,43 +76,47 @@ def release(_: Row) -> tuple[str, str]:
 def stop(_: Row) -> tuple[str, str]:
     return (
         "Stop retrying what fails",
-        f"lost from the {ordinal(LEAST_FAILURES)} failure in a row on, by a job or its recurrences",
+        f"at most, from the {ordinal(LEAST_FAILURES)} failure in a row on, by a job or its recurrences",
     )
 
 
 def checkpoint(_: Row) -> tuple[str, str]:
     return (
         "Checkpoint long runs",
-        "lost by attempts of over an hour, less the half hour an hourly checkpoint loses",
+        "at most, by attempts of over an hour, less the half hour an hourly checkpoint loses",
     )
 
 
 def fewer(_: Row) -> tuple[str, str]:
-    return "Ask for fewer GPUs, or a part of one", f"what was held, less {HEADROOM:g} times what was used"
+    return (
+        "Ask for fewer GPUs, or a part of one",
+        f"could be made smaller: what was held, less {HEADROOM:g} times what was used",
+    )
 
 
 def smaller(row: Row) -> tuple[str, str]:
     return (
         f"Use a smaller GPU type, such as {row['lesser_type']}",
-        f"left unused by attempts that need < {LOW_USE:.0%} of a GPU and < {LESSER_GIBIBYTES} GiB of its memory",
+        f"left by attempts that need < {LOW_USE:.0%} of a GPU and < {LESSER_GIBIBYTES} GiB of its memory",
     )
 
 
 def share(_: Row) -> tuple[str, str]:
     return (
         "Share GPUs between recurring small jobs",
-        f"held less {HEADROOM:g} times used, where recurring jobs use less than half of one GPU",
+        f"held less {HEADROOM:g} times used, of recurring jobs that use less than half a GPU",
     )
 
 
-# What each kind says of itself: the change, and how the savings are reckoned.
-KINDS: dict[str, Callable[[Row], tuple[str, str]]] = {
-    "release": release,
-    "stop": stop,
-    "checkpoint": checkpoint,
-    "fewer": fewer,
-    "smaller": smaller,
-    "share": share,
+# What each kind saves, and what it says of itself: the change, and how the savings are reckoned. What is under-used is
+# no waste: it could be made smaller.
+KINDS: dict[str, tuple[str, Callable[[Row], tuple[str, str]]]] = {
+    "release": ("idle", release),
+    "stop": ("lost", stop),
+    "checkpoint": ("lost", checkpoint),
+    "fewer": ("under_used", fewer),
+    "smaller": ("under_used", smaller),
+    "share": ("under_used", share),
 }
 
 
@@ -138,12 +152,16 @@ def advise(rows: Sequence[Row]) -> tuple[Advice, ...]:
 
 def _advice(kind: str, jobs: Sequence[Row]) -> Advice:
     first = jobs[0]
-    title, reckoning = KINDS[kind](first)
+    saves, words = KINDS[kind]
+    title, reckoning = words(first)
     return Advice(
         kind=kind,
         title=title,
         reckoning=reckoning,
+        saves=saves,
         saved_gpu_hours=first["all_saved"],
+        saved_at_least_gpu_hours=first["all_certain"],
+        inferred_gpu_hours=first["all_inferred"],
         saved_cost=first["all_cost"],
         unpriced_gpu_hours=first["all_unpriced"],
         jobs=first["jobs"],
@@ -157,7 +175,7 @@ def _advice(kind: str, jobs: Sequence[Row]) -> Advice:
                 day=job["dt"],
                 attempts=job["attempts"],
                 held_gpu_hours=job["held"],
-                used_gpu_hours=job["used"],
+                measured_gpu_hours=job["measured"],
                 saved_gpu_hours=job["saved"],
             )
             for job in jobs

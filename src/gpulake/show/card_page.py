@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpulake.core import words
-from gpulake.show import plots
-from gpulake.show.card_text import MEANINGS
+from gpulake.core import ledger, words
+from gpulake.show import card_text, plots
 from gpulake.show.efficiency import Card
 from gpulake.show.page import write_page
 
@@ -19,7 +18,9 @@ def write_card(card: Card, path: Path) -> None:
         {"days": plots.buckets(card.days)},
         "--out",
         card=card,
-        meanings=MEANINGS,
+        clusters=card.clusters,
+        ledger=ledger,
         colours=plots.BUCKET_COLOURS,
         words=words,
+        text=card_text,
     )

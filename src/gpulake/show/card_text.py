@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpulake.core.words import amount, bar, count, label, ordinal, share, span
+from gpulake.core.ledger import MEANINGS, bucket_name
+from gpulake.core.words import amount, bar, bounds, count, inferred, label, ordinal, share, span
 from gpulake.show.advice import Advice
-from gpulake.show.efficiency import Card, Sum
+from gpulake.show.efficiency import Card, Energy, Money
+from gpulake.show.observed import generated
 
 BAR_WIDTH = 34
-MOST_ID = 26
+MOST_ID = 22
 MOST_USER = 16
-MEANINGS = {
-    "productive": "held and used",
-    "under_used": "held, used in part",
-    "idle": "held, and empty",
-    "lost": "held, then failed or stopped",
-    "unobserved": "held; no sensor saw the use",
-    "unallocated": "nobody held it",
-    "down": "the machine was down",
-}
+MOST_CLUSTERS = 3
 
 
 def card_text(card: Card) -> str:
@@ -30,25 +24,32 @@ def card_text(card: Card) -> str:
 def _head(card: Card) -> Iterator[str]:
     whose = f"user {label(card.user_id, 40)}" if card.user_id is not None else "all users"
     days = (card.last_day - card.first_day).days + 1
-    where = label(", ".join(card.clusters), 24)
+    where = label(", ".join(one.cluster_id for one in card.clusters), 24)
     yield f"{whose} on {where}, {card.first_day} to {card.last_day} ({count(days, 'day')})"
-    yield f"  held     {_held(card)}"
+    if names := generated(card.clusters):
+        yield f"  generated  {label(names, 60)}: not measured on a real cluster"
+    for one in card.clusters[:MOST_CLUSTERS]:
+        yield f"  observed   {label(one.cluster_id, 16)} from {one.time}"
+    if (others := len(card.clusters) - MOST_CLUSTERS) > 0:
+        yield f"             and {count(others, 'cluster')} more"
+    for one in card.clusters:
+        if one.missing:
+            yield f"  missing    {one.missing}"
+    yield f"  held       {_held(card)}"
     if card.held > 0:
-        productive = card.buckets["productive"]
-        has_sensors = productive + card.buckets["under_used"] + card.buckets["idle"] > 0
-        used = f"{amount(productive)} GPU-hours, {share(productive, card.held)} of what was held"
-        yield (
-            f"  used     {used if has_sensors else 'unknown: no sensor saw it'}; "
-            f"{amount(card.wasted)} wasted ({share(card.wasted, card.held)})"
-        )
-    yield f"  cost     {_cost(card)}"
+        yield f"  used       {used_words(card)}"
+        yield f"  wasted     {wasted_words(card)}"
+        under_used = card.buckets["under_used"]
+        yield f"  under-used {amount(under_used)} GPU-hours ({share(under_used, card.held)}), not counted as wasted"
+    yield f"  cost       {_cost(card.money, card.currency)}"
     if energy := card.energy_kilowatt_hours:
-        yield f"  energy   about {_sum(energy, 'kWh', 'power')}"
+        yield f"  energy     about {_energy(energy)}"
     if card.standing:
-        rank = f"{ordinal(card.standing.waste_rank)} of {count(card.users, 'user')} by waste"
-        yield f"  rank     {rank}, {ordinal(card.standing.held_rank)} by what they held"
+        at_most = " at most" if card.wasted_at_least < card.wasted else ""
+        rank = f"{ordinal(card.standing.waste_rank)} of {count(card.users, 'user')} by waste{at_most}"
+        yield f"  rank       {rank}, {ordinal(card.standing.held_rank)} by what they held"
     if waits := card.waits:
-        yield f"  waits    median {span(waits.median_seconds)}, 95 % start within {span(waits.p95_seconds)}"
+        yield f"  waits      median {span(waits.median_seconds)}, 95 % start within {span(waits.p95_seconds)}"
 
 
 def _held(card: Card) -> str:
@@ -59,14 +60,46 @@ def _held(card: Card) -> str:
     return f"{held} of {count(card.users, 'user')}: {share(card.held, card.capacity)} of {amount(card.capacity)}"
 
 
-def _cost(card: Card) -> str:
-    return _sum(card.money, card.currency, "price") if card.money else "unknown: no price_per_hour is set"
+def used_words(card: Card) -> str:
+    """As a share of what sensors saw; of what was held it is a range, since nobody saw the rest."""
+    used, unobserved = card.buckets["used"], card.buckets["unobserved"]
+    if not card.sensed:
+        return "unknown: no sensor saw it"
+    of_held = bounds(used, used + unobserved, lambda hours: share(hours, card.held))
+    return (
+        f"{share(used, card.sensed)} of the {amount(card.sensed)} GPU-hours that sensors saw: {amount(used)}, "
+        f"{of_held} of what was held"
+    )
 
 
-def _sum(total: Sum, unit: str, unknown: str) -> str:
+def wasted_words(card: Card) -> str:
+    hours = f"{bounds(card.wasted_at_least, card.wasted)} GPU-hours"
+    ratio = bounds(card.wasted_at_least, card.wasted, lambda hours: share(hours, card.held))
+    return f"{hours} ({ratio}): {amount(card.buckets['idle'])} idle, {lost_words(card)}"
+
+
+def lost_words(card: Card) -> str:
+    return f"{bounds(card.lost_at_least, card.lost)} lost{inferred(card.inferred_lost, card.lost)}"
+
+
+def _cost(money: Money | None, currency: str) -> str:
+    if money is None:
+        return "unknown: no price_per_hour is set"
+    return f"{amount(money.amount)} {currency}, {cost_words(money)}{_without(money, 'price')}"
+
+
+def cost_words(money: Money) -> str:
+    return f"{bounds(money.wasted_at_least, money.wasted)} of it wasted, {amount(money.under_used)} under-used"
+
+
+def _energy(energy: Energy) -> str:
+    unused = f"{amount(energy.unused)} for GPUs held and not in use"
+    return f"{amount(energy.amount)} kWh, {unused}{_without(energy, 'power')}"
+
+
+def _without(total: Money | Energy, unknown: str) -> str:
     hours = total.without_gpu_hours
-    without = f" (without {amount(hours)} GPU-hours of unknown {unknown})" if hours > 0 else ""
-    return f"{amount(total.amount)} {unit}, {amount(total.wasted)} of it wasted{without}"
+    return f" ({amount(hours)} GPU-hours: {unknown} unknown)" if hours > 0 else ""
 
 
 def _ledger(card: Card) -> Iterator[str]:
@@ -74,11 +107,10 @@ def _ledger(card: Card) -> Iterator[str]:
         return
     yield "Where the GPU-hours went" if card.capacity is not None else "What became of the GPU-hours held"
     for bucket, hours in card.buckets.items():
-        name = bucket.replace("_", "-")
-        yield (
-            f"  {name:<12}{bar(hours, card.total, BAR_WIDTH)} {amount(hours):>10} {share(hours, card.total):>6}"
-            f"  {MEANINGS[bucket]}"
-        )
+        drawn = f"{bar(hours, card.total, BAR_WIDTH)} {amount(hours):>10} {share(hours, card.total):>6}"
+        yield f"  {bucket_name(bucket):<12}{drawn}  {MEANINGS[bucket]}"
+    if card.lost > card.lost_at_least:
+        yield "  what failed, ran out of time or was interrupted is lost at most: not all checkpoints are known"
     if card.inferred > 0:
         yield f"  {share(card.inferred, card.held)} of what was held rests on inferred times"
 
@@ -89,14 +121,14 @@ def _advice(card: Card) -> Iterator[str]:
         return
     yield f"{'The change' if len(card.advice) == 1 else 'The changes'} that would save most"
     for place, advice in enumerate(card.advice, start=1):
-        yield f"{place}. {advice.title:<48} {_saving(advice, card.currency)}"
-        yield f"   {count(advice.jobs, 'job')}: {advice.reckoning}"
+        yield f"{place}. {advice.title:<39} {_saving(advice, card.currency)}"
+        yield f"   {count(advice.jobs, 'job')}, {bucket_name(advice.saves)}: {advice.reckoning}"
         for proof in advice.proofs:
-            used = "unknown" if proof.used_gpu_hours is None else amount(proof.used_gpu_hours)
+            measured = "unknown" if proof.measured_gpu_hours is None else amount(proof.measured_gpu_hours)
             user = "" if card.user_id is not None else f"{label(proof.user_id, MOST_USER):<{MOST_USER + 1}}"
             yield (
-                f"   {label(proof.job_id, MOST_ID):<{MOST_ID + 1}}{user}{proof.day}"
-                f"  held {amount(proof.held_gpu_hours):>7}  used {used:>7}  saves {amount(proof.saved_gpu_hours):>7}"
+                f"   {label(proof.job_id, MOST_ID):<{MOST_ID + 1}}{user}{proof.day}  held "
+                f"{amount(proof.held_gpu_hours):>7}  measured {measured:>7}  saves {amount(proof.saved_gpu_hours):>7}"
             )
 
 
@@ -104,14 +136,17 @@ def _saving(advice: Advice, currency: str) -> str:
     money = ""
     if advice.saved_cost is not None:
         money = f", {amount(advice.saved_cost)} {currency}"
-    return f"saves {amount(advice.saved_gpu_hours)} GPU-hours{money}"
+    return f"{advice.saving}{money}"
 
 
 def _users(card: Card) -> Iterator[str]:
     if not card.worst_users:
         return
-    heads = ("wasted", "held", "productive", "under-used", "idle", "lost")
-    yield f"{'Who wastes most':<{MOST_USER + 2}}" + "".join(f"{head:>12}" for head in heads)
+    heads = ("held", "used", "under-used", "idle", "lost up to")
+    yield f"{'Who wastes most':<{MOST_USER + 2}}{'wasted':>20}" + "".join(f"{head:>12}" for head in heads)
     for user in card.worst_users:
-        hours = (user.wasted, user.held, user.productive, user.under_used, user.idle, user.lost)
-        yield f"  {label(user.user_id, MOST_USER):<{MOST_USER}}" + "".join(f"{amount(value):>12}" for value in hours)
+        wasted = bounds(user.wasted_at_least, user.wasted)
+        hours = (user.held, user.used, user.under_used, user.idle, user.lost)
+        yield f"  {label(user.user_id, MOST_USER):<{MOST_USER}}{wasted:>20}" + "".join(
+            f"{amount(value):>12}" for value in hours
+        )

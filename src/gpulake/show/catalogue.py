@@ -45,7 +45,7 @@ def table_infos(reader: Reader, tables: Iterable[Table]) -> list[TableInfo]:
     for row in reader.query(BRONZE).to_pylist():
         infos[row["name"]] = replace(infos[row["name"]], rows=int(row["rows"]), fresh_at=row["fresh_at"])
     for name in ("landings", "nudges", "quarantine", "runs", "test_results"):
-        count = reader.query(f"SELECT count(*) AS rows FROM {name}").to_pylist()[0]["rows"]  # noqa: S608 - our names
+        count = reader.query(f"SELECT count(*) AS rows FROM {name}").to_pylist()[0]["rows"]
         infos[name] = replace(infos[name], rows=count)
     order = (*LAYERS, "journal")
     return sorted(infos.values(), key=lambda info: (order.index(info.layer), info.table.name))

@@ -9,13 +9,14 @@ from typing import Any
 
 from gpulake.core.config import Config, GpuType
 from gpulake.core.errors import LakeError, UsageError, choice_hint
+from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED, WASTED
 from gpulake.lake import Reader
 from gpulake.show import advice, efficiency_sql
+from gpulake.show.advice_sql import ADVICE
+from gpulake.show.observed import Observed
 from gpulake.show.page import need
 
-HELD = ("productive", "under_used", "idle", "lost", "unobserved")
-BUCKETS = (*HELD, "unallocated", "down")
-WASTED = ("under_used", "idle", "lost")
+SURELY_WASTED = ("idle", "lost_at_least")
 MOST_USERS = 5
 MOST_JOBS = 20
 MOST_NAMES = 5
@@ -31,22 +32,39 @@ class Standing:
     jobs: int
     failed_jobs: int
     held: float
-    productive: float
-    idle: float
+    used: float
     under_used: float
-    lost: float
+    idle: float
+    failed: float
+    timed_out: float
+    interrupted: float
     unobserved: float
-    wasted: float  # idle, under-used or lost
+    lost: float  # at most: failed, timed out or interrupted
+    lost_at_least: float
+    inferred_lost: float  # of what was lost at most, what rests on inferred times
+    wasted: float  # at most: idle or lost
+    wasted_at_least: float
     waste_rank: int  # 1 wastes most
     held_rank: int
 
 
 @dataclass(frozen=True)
-class Sum:
-    """An amount of money or energy, and the GPU-hours that it leaves out since nobody knows their price or power."""
+class Money:
+    """What was held cost so much; without the GPU-hours of which nobody knows the price."""
 
     amount: float
-    wasted: float
+    wasted: float  # at most: idle or lost
+    wasted_at_least: float
+    under_used: float
+    without_gpu_hours: float
+
+
+@dataclass(frozen=True)
+class Energy:
+    """In kWh; without the GPU-hours of which nobody knows the power."""
+
+    amount: float
+    unused: float  # drawn by GPUs that were held and not in use
     without_gpu_hours: float
 
 
@@ -79,20 +97,26 @@ class Card:
     """All amounts are GPU-hours, unless they say otherwise."""
 
     user_id: str | None  # None: all users
-    clusters: tuple[str, ...]
+    clusters: tuple[Observed, ...]
     first_day: date
     last_day: date
     capacity: float | None  # None: a user has none
     held: float
     buckets: dict[str, float]
+    sensed: float  # used, under-used or idle: a share of use is a share of this
+    lost: float  # at most: failed, timed out or interrupted
+    lost_at_least: float
+    wasted: float  # at most: idle or lost
+    wasted_at_least: float
     inferred: float  # of what was held, what rests on a begin or an end that was inferred
+    inferred_lost: float  # of what was lost at most
     jobs: int
     failed_jobs: int
     users: int  # of the clusters, whoever the card is about
     standing: Standing | None  # of the user
-    money: Sum | None
+    money: Money | None
     currency: str
-    energy_kilowatt_hours: Sum | None
+    energy_kilowatt_hours: Energy | None
     waits: Waits | None
     advice: tuple[advice.Advice, ...]
     worst_users: tuple[Standing, ...]
@@ -102,10 +126,6 @@ class Card:
     @property
     def total(self) -> float:
         return self.held if self.capacity is None else self.capacity
-
-    @property
-    def wasted(self) -> float:
-        return sum(self.buckets[bucket] for bucket in WASTED)
 
 
 def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
@@ -121,13 +141,19 @@ def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool
     (counts,) = rows(efficiency_sql.JOBS_HELD)
     return Card(
         user_id=scope.user,
-        clusters=tuple(span["clusters"]),
+        clusters=tuple(Observed(**row) for row in rows(efficiency_sql.OBSERVED)),
         first_day=span["first_dt"],
         last_day=span["last_dt"],
         capacity=None if scope.is_holder else _total(parts, ["capacity"]),
         held=_total(parts, HELD),
         buckets={bucket: _total(parts, [bucket]) for bucket in shown},
+        sensed=_total(parts, SENSED),
+        lost=_total(parts, LOST),
+        lost_at_least=_total(parts, ["lost_at_least"]),
+        wasted=_total(parts, WASTED),
+        wasted_at_least=_total(parts, SURELY_WASTED),
         inferred=_total(parts, ["inferred"]),
+        inferred_lost=_total(parts, ["inferred_lost"]),
         jobs=counts["jobs"],
         failed_jobs=counts["failed_jobs"],
         users=standings[0]["users"] if standings else counts["users"],
@@ -145,7 +171,7 @@ def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool
 
 def advise(reader: Reader, config: Config, scope: Scope) -> tuple[advice.Advice, ...]:
     """What would have saved most of it."""
-    query = efficiency_sql.ADVICE
+    query = ADVICE
     if scope.is_holder:
         # What one of many holds is little: it is looked for once. All of everyone's would not fit into memory.
         query = query.replace("NOT MATERIALIZED", "MATERIALIZED")
@@ -195,20 +221,26 @@ def _standing(row: Row) -> Standing:
     return Standing(**{name: row[name] for name in Standing.__dataclass_fields__})
 
 
-def _money(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Sum | None:
-    """Price of what was held, and of what was wasted of it."""
+def _money(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Money | None:
+    """Price of what was held, and of what became of it."""
     prices = {name: kind.price_per_hour for name, kind in gpu_types.items() if kind.price_per_hour >= 0}
     priced = [row for row in parts if row["gpu_type"] in prices]
     if not priced:
         return None
-    return Sum(
-        amount=sum(_total([row], HELD) * prices[row["gpu_type"]] for row in priced),
-        wasted=sum(_total([row], WASTED) * prices[row["gpu_type"]] for row in priced),
+
+    def price(columns: Sequence[str]) -> float:
+        return sum(_total([row], columns) * prices[row["gpu_type"]] for row in priced)
+
+    return Money(
+        amount=price(HELD),
+        wasted=price(WASTED),
+        wasted_at_least=price(SURELY_WASTED),
+        under_used=price(["under_used"]),
         without_gpu_hours=_total([row for row in parts if row["gpu_type"] not in prices], HELD),
     )
 
 
-def _energy(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Sum | None:
+def _energy(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Energy | None:
     """Busy power for GPUs in use, idle power for the others: what was held by a user, or all that was up."""
     known = {name: kind for name, kind in gpu_types.items() if kind.busy_watts >= 0 and kind.idle_watts >= 0}
     powered = [row for row in parts if row["gpu_type"] in known]
@@ -216,15 +248,15 @@ def _energy(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Sum | Non
         return None
 
     def up(row: Row) -> float:
-        return _total([row], HELD) + float(row.get("unallocated", 0.0))
+        return _total([row], HELD) + float(row.get("unallocated", 0.0)) + float(row.get("unknown", 0.0))
 
-    amount = wasted = 0.0
+    amount = unused = 0.0
     for row in powered:
         kind = known[row["gpu_type"]]
         amount += row["busy"] * kind.busy_watts + (up(row) - row["busy"]) * kind.idle_watts
-        wasted += max(_total([row], HELD) - row["busy"], 0.0) * kind.idle_watts
+        unused += max(_total([row], HELD) - row["busy"], 0.0) * kind.idle_watts
     without = sum(up(row) for row in parts if row["gpu_type"] not in known)
-    return Sum(amount / 1000, wasted / 1000, without)
+    return Energy(amount / 1000, unused / 1000, without)
 
 
 def _waits(row: Row) -> Waits | None:

@@ -6,6 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from gpulake.core.ledger import HELD, bucket_name
+
 Figure = dict[str, Any]
 Row = dict[str, Any]
 # Okabe and Ito's palette: told apart by colour-blind readers too.
@@ -13,15 +15,18 @@ BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#9
 GRID = "rgba(128,128,128,.2)"
 BAND = "rgba(0,114,178,.15)"
 MOST_USERS = 15
-# The ledger's buckets, in the order in which they are stacked.
+# In the order in which they are stacked.
 BUCKET_COLOURS = {
-    "productive": BLUE,
+    "used": BLUE,
     "under_used": "#56B4E9",
     "idle": ORANGE,
-    "lost": RED,
-    "unobserved": "#b7a9c9",
+    "failed": RED,
+    "timed_out": "#CC79A7",
+    "interrupted": "#7B3294",
+    "unobserved": "#c3b9dd",
     # What nobody held is most of a plot: it is the same grey on a light page and on a dark one.
     "unallocated": "rgba(128,140,155,.22)",
+    "unknown": "#cfc08a",
     "down": "#7a828c",
 }
 # Legible on a light page and on a dark one.
@@ -93,16 +98,14 @@ def holders(users: Sequence[Row]) -> Figure:
     """The users who left most GPU-hours idle, and what became of all that they held."""
     top = list(users[:MOST_USERS])[::-1]
     names = [html.escape(str(user["user_id"])) for user in top]
-    parts = [
-        ("used", _column(top, "used"), BLUE),
-        ("idle", _column(top, "idle"), ORANGE),
-        ("lost to failures", _column(top, "lost"), RED),
-        ("no sensor", _column(top, "unobserved"), "#dddddd"),
+    bars = [
+        {**_bar(bucket_name(bucket), _column(top, bucket), names, BUCKET_COLOURS[bucket]), "orientation": "h"}
+        for bucket in HELD
     ]
-    bars = [{**_bar(name, values, names, colour), "orientation": "h"} for name, values, colour in parts]
     figure = _figure(bars, "", barmode="stack")
     figure["layout"]["xaxis"]["title"] = {"text": "GPU-hours held"}
     figure["layout"]["yaxis"].update(type="category", automargin=True)
+    figure["layout"]["legend"]["traceorder"] = "normal"
     return figure
 
 
@@ -110,7 +113,7 @@ def buckets(days: Sequence[Row]) -> Figure:
     """What became of each day's GPU-hours."""
     dates = [str(day["day"]) for day in days]
     shown = [bucket for bucket in BUCKET_COLOURS if any(bucket in day for day in days)]
-    bars = [_bar(bucket.replace("_", "-"), dates, _column(days, bucket), BUCKET_COLOURS[bucket]) for bucket in shown]
+    bars = [_bar(bucket_name(bucket), dates, _column(days, bucket), BUCKET_COLOURS[bucket]) for bucket in shown]
     figure = _figure(bars, "GPU-hours", barmode="stack")
     figure["layout"]["bargap"] = 0.15
     figure["layout"]["legend"]["traceorder"] = "normal"

@@ -5,24 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpulake.core.ledger import BUCKETS, HELD
 from gpulake.lake import Reader
 from gpulake.show import plots
 from gpulake.show.catalogue import BRONZE
+from gpulake.show.observed import OBSERVED, Observed
 from gpulake.show.page import need, write_page
 
-HOLDERS = """
-SELECT
-    user_id, sum(used_gpu_hours) AS used, sum(idle_gpu_hours + under_used_gpu_hours) AS idle,
-    sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved
-FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id
-"""
-LEDGER = """
-SELECT
-    dt AS day, sum(used_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
-    sum(idle_gpu_hours) AS idle, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
-    sum(unallocated_gpu_hours) AS unallocated, sum(down_gpu_hours) AS down
-FROM gold_ledger_hourly GROUP BY dt ORDER BY dt
-"""
+_HELD = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in HELD)
+_BUCKETS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in BUCKETS)
+HOLDERS = f"SELECT user_id, {_HELD} FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id"
+LEDGER = f"SELECT dt AS day, {_BUCKETS} FROM gold_ledger_hourly GROUP BY dt ORDER BY dt"
 NEEDED = {
     "findings",
     "gold_cluster_util_daily",
@@ -30,6 +23,7 @@ NEEDED = {
     "gold_jobs_daily",
     "gold_ledger_hourly",
     "gold_user_gpu_usage_daily",
+    "silver_clusters",
 }
 TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDER BY status"
 
@@ -37,7 +31,7 @@ TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDE
 def write_report(reader: Reader, path: Path) -> None:
     """Needs a whole build; writes the file in one step."""
     need(reader, NEEDED)
-    write_page(path, "report.html", _figures(reader), "--report", **_content(reader))
+    write_page(path, "report.html", figures(reader), "--report", **_content(reader))
 
 
 def _rows(reader: Reader, query: str) -> list[dict[str, Any]]:
@@ -45,7 +39,7 @@ def _rows(reader: Reader, query: str) -> list[dict[str, Any]]:
     return found
 
 
-def _figures(reader: Reader) -> dict[str, plots.Figure]:
+def figures(reader: Reader) -> dict[str, plots.Figure]:
     days = _rows(reader, "SELECT * FROM gold_cluster_util_daily ORDER BY dt")
     scored = _rows(reader, "SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
     return {
@@ -66,13 +60,15 @@ def _content(reader: Reader) -> dict[str, Any]:
         ),
         (
             "Where the GPU-hours went",
-            "Each GPU-hour of capacity is in one bucket: what it means is told in gold_ledger_buckets.",
+            "Each GPU-hour of capacity in the time under observation is in one bucket; gold_ledger_buckets says what "
+            "it means, and within which bounds it is known. What failed, timed out or was interrupted: lost at most.",
             "ledger",
         ),
-        ("Who holds idle GPUs", "What became of the GPU-hours that they held.", "holders"),
+        ("Who holds most idle GPU-hours", "What became of all that they held; what is lost, at most.", "holders"),
         ("How jobs end", "By the day of their end, in the trace's own time zone.", "jobs"),
     ]
     return {
+        "clusters": [Observed(**row) for row in _rows(reader, f"{OBSERVED} ORDER BY cluster_id")],
         "findings": _rows(reader, "SELECT * FROM findings ORDER BY rank"),
         "figures": figures,
         "landed": _rows(reader, BRONZE),

@@ -16,10 +16,11 @@ from starlette.testclient import TestClient
 
 from conftest import rows_of
 from gpulake.core.config import Config, GpuType
+from gpulake.core.ledger import HELD, LOST, WASTED, bucket_name
 from gpulake.flow import Flow
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.show.efficiency import HELD, Scope, efficiency_card
+from gpulake.show.efficiency import Scope, efficiency_card
 from gpulake.show.web.given import carried
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions.efficiency import BINS
@@ -38,13 +39,13 @@ ATTEMPTS = [
     Attempt("good", "eve", 1, 23, gpus=1, used=1, machine="t"),
     Attempt("unseen", "eve", 30, 40, gpus=1, machine="t"),
 ]
-# Of each job: productive, under-used, idle, lost, unobserved; counted by hand.
+# Of each job: used, under-used, idle, failed, timed out, interrupted, unobserved; counted by hand.
 BY_HAND = {
-    "empty": (0.0, 0.0, 20.0, 0.0, 0.0),
-    "wide": (10.0, 30.0, 0.0, 0.0, 0.0),
-    "long": (4.0, 0.0, 0.0, 20.0, 0.0),
-    "good": (22.0, 0.0, 0.0, 0.0, 0.0),
-    "unseen": (0.0, 0.0, 0.0, 0.0, 10.0),
+    "empty": (0.0, 0.0, 20.0, 0.0, 0.0, 0.0, 0.0),
+    "wide": (10.0, 30.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    "long": (4.0, 0.0, 0.0, 20.0, 0.0, 0.0, 0.0),
+    "good": (22.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    "unseen": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0),
 }
 CUTS = ("user", "group", "gpu_type", "workload")
 
@@ -89,16 +90,21 @@ def test_a_job_has_what_was_counted_by_hand(client: TestClient) -> None:
     assert {job: held_of(row) for job, row in jobs.items()} == {
         job: pytest.approx(parts) for job, parts in BY_HAND.items()
     }
-    for job, (productive, *wasted, unobserved) in BY_HAND.items():
-        known = productive + sum(wasted)
-        assert jobs[job]["wasted_gpu_hours"] == pytest.approx(sum(wasted))
-        assert jobs[job]["held_gpu_hours"] == pytest.approx(known + unobserved)
-        assert jobs[job]["efficiency_ratio"] == (pytest.approx(productive / known) if known else None)
-    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs")] == ["wide", "empty", "long"]
+    for job, (used, under_used, idle, *lost, unobserved) in BY_HAND.items():
+        sensed, held = used + under_used + idle, sum(BY_HAND[job])
+        assert jobs[job]["wasted_gpu_hours"] == pytest.approx(idle + sum(lost))
+        # No checkpoint is known: nobody can say that anything was lost.
+        assert jobs[job]["wasted_at_least_gpu_hours"] == pytest.approx(idle)
+        assert jobs[job]["held_gpu_hours"] == pytest.approx(sensed + sum(lost) + unobserved)
+        assert jobs[job]["efficiency_ratio"] == (pytest.approx(used / sensed) if sensed else None)
+        assert jobs[job]["sensed_ratio"] == pytest.approx(sensed / held)
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs")] == ["empty", "long"]
     assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="lost")] == ["long"]
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="timed_out")] == []
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="under_used")] == ["wide"]
     assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="unobserved")] == ["unseen"]
     assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", workload="bert")] == ["empty"]
-    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", user="ann", group="two")] == ["wide"]
+    assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="held", user="ann", group="two")] == ["wide"]
 
 
 @pytest.mark.parametrize("given", [{}, {"cluster": "synth"}, {"cluster": "tiger"}, {"gpu_type": "T4"}])
@@ -135,19 +141,22 @@ def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient) -> No
 
 def test_the_picture_of_efficiencies_tells_of_what_no_sensor_saw(client: TestClient) -> None:
     text = client.get("/panels/efficiency/spread").text
-    assert "and 10 GPU-hours of 1 job that no sensor saw" in text
+    assert "and 10 GPU-hours of 1 job without a share of use" in text
     assert pages()["efficiency"].panels[3].limit > BINS + 1
 
 
 def test_costs_are_those_of_the_types_that_have_a_price(client: TestClient, small: Config) -> None:
     rows = {row["user_id"]: row for row in ask(client, "cost_by_user")}
-    assert {user: (row["held_cost"], row["wasted_cost"], row["currency"]) for user, row in rows.items()} == {
-        # At 3 an hour: 20 + 40 held, 20 + 30 wasted; 24 held, 20 lost. A T4 has no price.
-        "ann": (pytest.approx(180.0), pytest.approx(150.0), "USD"),
-        "bob": (pytest.approx(72.0), pytest.approx(60.0), "USD"),
+    costs = ("held_cost", "wasted_cost", "wasted_at_least_cost", "under_used_cost")
+    assert {user: [row[cost] for cost in costs] for user, row in rows.items()} == {
+        # At 3 an hour: 20 + 40 held, 20 idle, 30 under-used; 24 held, 20 lost at most. A T4 has no price.
+        "ann": pytest.approx([180.0, 60.0, 60.0, 90.0]),
+        "bob": pytest.approx([72.0, 60.0, 0.0, 0.0]),
     }
-    (whole,) = rows_of(Lake(small), "SELECT sum(held_cost) AS held, sum(wasted_cost) AS wasted FROM gold_energy_daily")
-    assert whole == pytest.approx({"held": 252.0, "wasted": 210.0})
+    assert {row["currency"] for row in rows.values()} == {"USD"}
+    sums = "sum(held_cost) AS held, sum(wasted_cost) AS wasted, sum(under_used_cost) AS beside"
+    query = f"SELECT {sums} FROM gold_energy_daily"
+    assert rows_of(Lake(small), query) == [pytest.approx({"held": 252.0, "wasted": 120.0, "beside": 90.0})]
 
 
 def test_without_prices_the_panel_says_how_to_set_one(everything: TestClient) -> None:
@@ -179,9 +188,13 @@ def test_a_report_card_on_a_page_is_the_card(client: TestClient, small: Config, 
     given = {name: value for name, value in given.items() if value is not None}
     tiles = {row["label"]: row["value"] for row in ask(client, "report_card", **given)}
     assert tiles["held"] == pytest.approx(card.held)
-    shares = {bucket: tiles[bucket.replace("_", "-")] for bucket in HELD}
-    assert shares == pytest.approx({bucket: card.buckets[bucket] / card.held for bucket in HELD})
-    assert tiles["wasted"] == pytest.approx(card.wasted / card.held)
+    shown = [bucket for bucket in HELD if bucket not in LOST or card.buckets[bucket]]
+    of = {bucket: card.sensed if bucket == "used" else card.held for bucket in shown}
+    assert {bucket: tiles[bucket_name(bucket)] for bucket in shown} == {
+        bucket: pytest.approx(card.buckets[bucket] / of[bucket]) if of[bucket] else None for bucket in shown
+    }
+    assert not {bucket_name(bucket) for bucket in set(HELD) - set(shown)} & set(tiles)
+    assert (tiles["wasted"], tiles["lost"]) == pytest.approx((card.wasted / card.held, card.lost / card.held))
     assert tiles["cost"] == (pytest.approx(card.money.amount) if card.money else None)
     energy = card.energy_kilowatt_hours
     assert tiles["energy"] == (pytest.approx(energy.amount) if energy else None)
@@ -201,8 +214,30 @@ def test_a_report_card_on_a_page_is_the_card(client: TestClient, small: Config, 
     causes: dict[str, float] = defaultdict(float)
     for row in ask(client, "waste_by_cause", **given):
         causes[row["bucket"]] += row["wasted_gpu_hours"]
-    wasted = {bucket: card.buckets[bucket] for bucket in ("idle", "under_used", "lost") if card.buckets[bucket] > 0}
+    wasted = {bucket: card.buckets[bucket] for bucket in WASTED if card.buckets[bucket] > 0}
     assert dict(causes) == pytest.approx(wasted)
+
+
+def test_a_loss_that_is_not_known_is_shown_as_a_range_and_says_what_is_inferred(client: TestClient) -> None:
+    tiles = {row["label"]: row for row in ask(client, "report_card", user="bob")}
+    assert (tiles["lost"]["words"], tiles["lost"]["note"]) == ("0.0% to 83%", "0 to 20.0 GPU-hours")
+    assert tiles["used"]["note"] == "100% of the 4.0 GPU-hours that sensors saw: 4.0, 17% of what was held"
+    (advice,) = ask(client, "advice", user="bob")
+    assert advice["headline"].startswith("Checkpoint long runs: saves up to 18.0 GPU-hours, ")
+    assert (advice["saves"], advice["saved_at_least_gpu_hours"], advice["inferred_gpu_hours"]) == ("lost", 0.0, 0.0)
+    (cause,) = ask(client, "waste_by_cause", user="bob")
+    assert (cause["bucket"], cause["is_at_most"], cause["inferred_lost_ratio"]) == ("failed", True, 0.0)
+
+
+def test_the_whole_ledger_has_its_bounds_and_its_time(client: TestClient) -> None:
+    rows = {row["bucket"]: row for row in ask(client, "ledger_buckets")}
+    assert list(rows) == ["down", "unknown", "unallocated", "idle", "under_used", *LOST, "unobserved", "used"]
+    bounds = {bucket: (row["gpu_hours_at_least"], row["gpu_hours_at_most"]) for bucket, row in rows.items()}
+    assert bounds["failed"] == (0.0, pytest.approx(20.0))
+    assert bounds["used"] == (pytest.approx(36.0), pytest.approx(46.0))
+    (observed,) = ask(client, "observed")
+    assert {rows["used"][name] for name in ("observed_from",)} == {observed["observed_from"]}
+    assert (observed["observed_basis"], observed["is_generated"]) == ("events", False)
 
 
 def test_the_card_of_a_group_has_what_its_jobs_held(small: Config) -> None:
@@ -211,7 +246,8 @@ def test_the_card_of_a_group_has_what_its_jobs_held(small: Config) -> None:
     parts = [sum(values) for values in zip(BY_HAND["wide"], BY_HAND["long"], strict=True)]
     assert [card.buckets[bucket] for bucket in HELD] == pytest.approx(parts)
     assert (card.capacity, card.jobs, card.users, card.standing) == (None, 2, 2, None)
-    assert [user.user_id for user in card.worst_users] == ["ann", "bob"]
+    # Who used a part of what they held wasted nothing.
+    assert [user.user_id for user in card.worst_users] == ["bob"]
 
 
 def test_a_brief_card_has_the_numbers_of_the_whole(small: Config) -> None:

@@ -146,18 +146,18 @@ def test_hours_and_gpus_of_a_job_are_the_sums_of_its_rows(answers: Answers, rich
     held: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
     for row in rows_of(Lake(rich), "FROM gold_job_efficiency_daily"):
         sums = held[str(row["cluster_id"]), str(row["job_id"])]
-        for place, name in enumerate(("held", "lost", "productive", "unobserved")):
+        for place, name in enumerate(("held", "lost", "used", "unobserved")):
             sums[place] += float(str(row[f"{name}_gpu_hours"]))
     for row in all_jobs(answers):
         own = str(row["cluster_id"]), str(row["job_id"])
         if own not in held:
             assert (row["held_gpu_hours"], row["efficiency_ratio"]) == (None, None)
             continue
-        whole, lost, productive, unobserved = held[own]
+        whole, lost, used, unobserved = held[own]
         assert (row["held_gpu_hours"], row["lost_gpu_hours"]) == (pytest.approx(whole), pytest.approx(lost))
-        seen = whole - unobserved
-        if seen > 1e-9:
-            assert row["efficiency_ratio"] == pytest.approx(productive / seen)
+        sensed = whole - unobserved - lost
+        if sensed > 1e-9:
+            assert row["efficiency_ratio"] == pytest.approx(used / sensed)
 
 
 def test_attempts_of_a_job_are_those_of_silver_and_hold_what_it_held(answers: Answers, rich: Config) -> None:
@@ -178,10 +178,10 @@ def test_attempts_of_a_job_are_those_of_silver_and_hold_what_it_held(answers: An
         assert sum(row["held_gpu_hours"] or 0 for row in found) == pytest.approx(hours)
     names = ("attempt", "status", "machine_id", "ran_seconds", "gpus", "held_gpu_hours", "bucket", "used_gpus")
     assert sorted(tuple(row[name] for name in names) for row in found) == [
-        (1, "interrupted", "gpu01", 1200.0, 2.0, pytest.approx(2 / 3), "lost", None),
-        (1, "interrupted", "gpu02", 1200.0, 2.0, pytest.approx(2 / 3), "lost", None),
-        (2, "failed", "gpu01", 3600.0, 2.0, pytest.approx(2), "lost", 1.0),
-        (2, "failed", "gpu02", 3600.0, 2.0, pytest.approx(2), "lost", 1.0),
+        (1, "interrupted", "gpu01", 1200.0, 2.0, pytest.approx(2 / 3), "interrupted", None),
+        (1, "interrupted", "gpu02", 1200.0, 2.0, pytest.approx(2 / 3), "interrupted", None),
+        (2, "failed", "gpu01", 3600.0, 2.0, pytest.approx(2), "failed", 1.0),
+        (2, "failed", "gpu02", 3600.0, 2.0, pytest.approx(2), "failed", 1.0),
     ]
 
 
@@ -194,8 +194,9 @@ def test_the_dead_job_in_numbers(answers: Answers) -> None:
         "waited": 600.0,
         "ran": 5400.0,
         "GPU-hours": pytest.approx(4 / 3 + 4),
-        "efficiency": 0.0,
-        "lost": pytest.approx(4 / 3 + 4),
+        # All of it was lost, at most: there is no share of use.
+        "efficiency": None,
+        "lost": "0.0 to 5.3",
     }
     (task,) = ask(answers, "job_resources", job=DEAD_JOB, cluster=CLUSTER)
     names = ("requested_gpus", "used_gpus", "requested_cores", "used_cores", "peak_memory_bytes", "measured_instances")

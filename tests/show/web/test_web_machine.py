@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 
 from conftest import rows_of
 from gpulake.core.config import Config
+from gpulake.core.ledger import BUCKETS
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machine
-from gpulake.show.web.questions.ledger import BUCKETS
 from gpulake.show.web.questions.machine import MOST_POINTS
 from show.web.asking import Row, client_of, figure_told, rows_told
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE
@@ -60,7 +60,6 @@ def test_a_machine_of_the_inventory_has_its_facts(client: TestClient) -> None:
         "GPUs": "2 × H100",
         "Cores": "8",
         "Memory": "64 GiB",
-        "Utilisation": f"{ledger['productive_ratio']:.1%}",
         "Held": f"{held / ledger['capacity_gpu_hours']:.1%}",
         "Down": "4.0 GPU-h",
         "Lemon rank": str(lemon["rank"]),

@@ -12,15 +12,14 @@ from starlette.testclient import TestClient
 
 from conftest import built_from, rows_of
 from gpulake.core.config import Config
+from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machines
-from gpulake.show.web.questions.ledger import BUCKETS
-from gpulake.show.web.questions.machines import DOWN, METRICS, POOL, UNOBSERVED
+from gpulake.show.web.questions.machines import DOWN, METRICS, POOL, UNKNOWN, UNOBSERVED
 from show.web.asking import Row, client_of, figure_told, rows_told
 from show.web.lakes import HOSTILE_MACHINE
 
-HELD = ("idle", "under_used", "lost", "unobserved", "productive")
-PARTS = {"utilisation": ("productive",), "held": HELD, "idle": ("idle",), "lost": ("lost",), "down": ("down",)}
+PARTS = {"used": ("used",), "held": HELD, "idle": ("idle",), "lost": LOST, "unknown": ("unknown",), "down": ("down",)}
 BY_HOUR: list[dict[str, str]] = [{"from": "1970-02-03", "to": "1970-02-05"}, {"cluster": "tiger"}]
 BY_DAY: list[dict[str, str]] = [{}, {"from": "1970-02-03", "to": "1970-02-06"}, {"gpu_type": "T4"}]
 
@@ -60,7 +59,9 @@ def share_of(sums: dict[str, float], metric: str) -> float:
     capacity = sums["capacity"]
     if metric != "down" and sums["down"] >= capacity / 2:
         return DOWN
-    if metric in ("utilisation", "idle") and sums["unobserved"] >= capacity / 2:
+    if metric not in ("unknown", "down") and sums["unknown"] >= capacity / 2:
+        return UNKNOWN
+    if metric in ("used", "idle") and sums["unobserved"] >= capacity / 2:
         return UNOBSERVED
     return sum(sums[part] for part in PARTS[metric]) / capacity
 
@@ -98,8 +99,8 @@ def test_the_map_has_cells_that_are_down_and_cells_that_nobody_observed(client: 
     assert down == ["2026-03-01 08:00", "2026-03-01 09:00"]  # 13 to 15 UTC
 
 
-def test_without_a_metric_the_map_shows_utilisation(client: TestClient) -> None:
-    assert rows_told(client, "machine_heat") == rows_told(client, "machine_heat", metric="utilisation")
+def test_without_a_metric_the_map_shows_what_was_used(client: TestClient) -> None:
+    assert rows_told(client, "machine_heat") == rows_told(client, "machine_heat", metric="used")
 
 
 def test_machines_are_sorted_by_type_and_name(client: TestClient) -> None:
@@ -126,10 +127,11 @@ def test_the_numbers_of_the_fleet_are_those_of_its_rows(client: TestClient, hour
     assert told == {
         "Machines with GPUs": len(with_gpus),
         "GPUs": sum(row["gpus"] for row in with_gpus),
-        "Utilisation": pytest.approx(sums["productive"] / sums["capacity"]),
+        "Used": pytest.approx(sums["used"] / sum(sums[part] for part in SENSED)),
         "Held": pytest.approx(sum(sums[part] for part in HELD) / sums["capacity"]),
-        "Lost": pytest.approx(sums["lost"]),
+        "Lost": pytest.approx(sum(sums[part] for part in LOST)),
         "Down": pytest.approx(sums["down"]),
+        "Unknown": pytest.approx(sums["unknown"]),
         "Lemons": sum(row["is_lemon"] for row in rows_told(client, "lemon_machines", cluster="synth")),
     }
 

@@ -7,19 +7,22 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
 
 from conftest import rows_of
 from gpulake.core.config import Config
+from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED
+from gpulake.flow import Flow
 from gpulake.flow.incidents import read_incidents
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.figures import days, ledger
 from gpulake.show.web.pages import pages
-from gpulake.show.web.questions.ledger import BUCKETS
+from hand_made import Attempt, write_accounting, write_trace
 
 PAGES = ("overview", "efficiency")
 SEVERITY = ("critical", "warning", "info")
@@ -97,7 +100,7 @@ def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incide
 ) -> None:
     rows = {row["label"]: row["value"] for row in ask(client, "key_numbers", **given)}
     sums = hours(rich, **given)
-    held = sum(sums[bucket] for bucket in BUCKETS[:5])
+    held, sensed = (sum(sums[bucket] for bucket in part) for part in (HELD, SENSED))
     ended = rows_of(Lake(rich), "SELECT cluster_id, status FROM silver_jobs WHERE ended_at IS NOT NULL")
     own = [job["status"] for job in ended if given.get("cluster", job["cluster_id"]) == job["cluster_id"]]
     incidents = [
@@ -109,16 +112,70 @@ def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incide
         {
             "capacity": sums["capacity"],
             "held": held / sums["capacity"],
-            "productive": sums["productive"] / held,
+            "used": sums["used"] / sensed if sensed else None,
             "under-used": sums["under_used"] / held,
             "idle": sums["idle"] / held,
-            "lost": sums["lost"] / held,
+            "lost": sum(sums[bucket] for bucket in LOST) / held,
             "unobserved": sums["unobserved"] / held,
+            **({"unknown": sums["unknown"] / sums["capacity"]} if sums["unknown"] else {}),
             "jobs ended": len(own),
             "failed": own.count("failed") / len(own),
             "unresolved incidents": len(incidents),
         }
     )
+
+
+def test_key_numbers_say_of_what_time_they_are_and_how_sure_they_are(traced: TestClient, shared_lake: Config) -> None:
+    (cluster,) = ask(traced, "observed")
+    begin, end = (f"{cluster[name][:10]} {cluster[name][11:16]}" for name in ("observed_from", "observed_until"))
+    tiles = {row["label"]: row for row in ask(traced, "key_numbers")}
+    for label in ("capacity", "held"):
+        assert tiles[label]["note"].endswith(f", observed {begin} to {end} UTC")
+    query = f"""
+    SELECT sum(lost_gpu_hours) AS lost, sum(inferred_lost_gpu_hours) / sum(lost_gpu_hours) AS inferred,
+        sum({" + ".join(f"{bucket}_gpu_hours" for bucket in HELD)}) AS held
+    FROM gold_ledger_hourly
+    """
+    (sums,) = cast("list[dict[str, float]]", rows_of(Lake(shared_lake), query))
+    # No checkpoint of a trace is known.
+    assert tiles["lost"]["words"] == f"0.0% to {sums['lost'] / sums['held']:.1%}"
+    assert tiles["lost"]["note"].startswith(f"0 to {sums['lost']:,.0f} GPU-hours, {sums['inferred']:.0%} inferred: ")
+    assert re.search(
+        r"^[\d,]+ GPU-hours, of the \d+% of held that sensors saw; \d+% to \d+% of held$", tiles["used"]["note"]
+    )
+
+
+def test_a_page_says_that_data_are_generated_and_of_what_time_they_are(config: Config, tmp_path: Path) -> None:
+    Flow(config).refresh([write_accounting(tmp_path, "synth")], None)
+    with TestClient(application(Lake(config))) as client:
+        for path in ("/overview", "/efficiency", "/machines", "/jobs", "/user?user=ann", "/rows/ledger_by_day"):
+            text = client.get(path).text
+            assert '<span class="mark generated" title="Data of synth were generated' in text, path
+            assert "synth (generated): observed from 2026-01-01 00:00 to 2026-01-01 04:00 UTC" in text, path
+        for name in ("key_numbers", "ledger_by_day", "observed"):
+            assert client.get(f"/api/v1/{name}").json()["generated"] == ["synth"], name
+
+
+def test_a_page_of_measured_data_says_nothing_of_generated_ones(client: TestClient) -> None:
+    text = client.get("/overview?cluster=tiger").text
+    assert "generated data" not in text
+    assert "tiger: observed from 2026-03-01 " in text
+    assert "pai: observed" not in text
+    assert client.get("/api/v1/key_numbers?cluster=tiger").json()["generated"] == []
+
+
+def test_what_nobody_knows_is_told_on_the_overview(config: Config, tmp_path: Path) -> None:
+    raw = write_trace(tmp_path / "raw", [Attempt("j", "ann", 0, 10, gpus=2, used=1), Attempt("k", "ann", 2, 4)])
+    tasks = raw / "pai_task_table.csv"
+    tasks.write_text("".join(line for line in tasks.read_text().splitlines(keepends=True) if line.startswith("j,")))
+    Flow(config).refresh([raw], None)
+    with TestClient(application(Lake(config))) as client:
+        tiles = {row["label"]: row for row in ask(client, "key_numbers")}
+        assert tiles["unknown"]["value"] > 0
+        assert tiles["unknown"]["note"].endswith("; what 50% of the attempts asked for is not known")
+        assert "<b>what 50% of the attempts of pai asked for is not known</b>" in client.get("/efficiency").text
+        figure, _ = panel_figure(client, "/panels/overview/ledger")
+        assert "unknown" in [trace["name"] for trace in figure["data"]]
 
 
 def test_a_key_number_leads_to_its_rows_under_the_same_filters(client: TestClient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from gpulake.show.web.answers import Answer, Answers, Asked
+from gpulake.core.errors import UsageError
+from gpulake.show.observed import Observed
+from gpulake.show.web.answers import MOST_ROWS, Answer, Answers, Asked
 from gpulake.show.web.downloads import download
 from gpulake.show.web.given import described, filters_of, taken
-from gpulake.show.web.questions import Question, catalogue
-from gpulake.show.web.viewers import Viewer
+from gpulake.show.web.questions import Question, Value, catalogue
+from gpulake.show.web.viewers import NOBODY, Viewer
 
 PREFIX = "/api/v1"
 FIRST_ROWS: dict[str, int | str] = {"limit": 100, "offset": 0, "sort": ""}
@@ -37,6 +40,7 @@ class AnswerModel(BaseModel):
     offset: int
     missing: list[str]  # tables that no build has made yet
     version: str  # of what the rows rest on: the same version, the same rows
+    generated: list[str]  # clusters whose data were generated, not measured
 
 
 class QuestionModel(BaseModel):
@@ -104,7 +108,9 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
         asked = Asked(question, viewer=viewer_of(request), **read_rows(request))
 
         def rendered() -> str:
-            return as_model(answers.ask(asked), asked.offset).model_dump_json()
+            clusters = observed(answers, asked.given.get("cluster"))
+            names = [one.cluster_id for one in clusters if one.is_generated]
+            return as_model(answers.ask(asked), asked.offset, names).model_dump_json()
 
         key = (answers.version(question), asked.key)
         return answers.rendered.respond(request, key, asked.viewer, "application/json", rendered)
@@ -140,7 +146,17 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
         )
 
 
-def as_model(answer: Answer, offset: int = 0) -> AnswerModel:
+def observed(answers: Answers, cluster: Value) -> list[Observed]:
+    """The clusters, or the one, and the time of each that is under observation."""
+    try:
+        answer = answers.ask(Asked(catalogue().get("observed"), {"cluster": cluster}, NOBODY, MOST_ROWS))
+    except UsageError:
+        # A build of an earlier version does not know it. Its panels say so themselves.
+        return []
+    return [Observed(**row) for row in answer.rows]
+
+
+def as_model(answer: Answer, offset: int = 0, generated: Sequence[str] = ()) -> AnswerModel:
     return AnswerModel(
         question=answer.question.name,
         title=answer.question.title,
@@ -150,6 +166,7 @@ def as_model(answer: Answer, offset: int = 0) -> AnswerModel:
         offset=offset,
         missing=list(answer.missing),
         version=answer.version,
+        generated=list(generated),
     )
 
 

@@ -7,7 +7,10 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from gpulake.core.ledger import bucket_name
+
 Row = Mapping[str, Any]
+BUCKET_COLUMNS = ("bucket", "saves")
 # Columns that name a thing with a page of its own: the page, and the option that takes the name.
 PAGES = {
     "job_id": ("job", "job"),
@@ -56,7 +59,7 @@ def cell(column: str, value: Any) -> str:
         return value.isoformat()
     if isinstance(value, int | float):
         return number(column, value)
-    return str(value).replace("_", "-") if column == "bucket" else str(value)
+    return bucket_name(str(value)) if column in BUCKET_COLUMNS else str(value)
 
 
 def number(column: str, value: float) -> str:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from gpulake.core.ledger import BUCKETS, HELD
 from gpulake.show.web.questions import Question
 
-BUCKETS = ("productive", "under_used", "idle", "lost", "unobserved", "unallocated", "down")
-HELD = ("productive", "under_used", "idle", "lost", "unobserved")
 # A day that has begun says little. The newest is over when it has all of its hours, the first when it has them too.
 _DAYS = """
 WITH hours AS (
@@ -118,7 +117,7 @@ GAUGES = (
     ),
     Gauge(
         "gpulake_lake_day_gpu_seconds",
-        "Where the GPU time of the last complete day went; the buckets sum to its capacity.",
+        "Where the GPU time of the last complete day went; the buckets sum to its capacity. Lost ones are at most.",
         _buckets(_OF_DAY),
     ),
     Gauge("gpulake_lake_day_held_gpu_seconds", "GPU time that jobs held on the last complete day.", _held(_OF_DAY)),
@@ -129,7 +128,7 @@ GAUGES = (
     ),
     Gauge(
         "gpulake_lake_hour_gpu_seconds",
-        "Where the GPU time of the newest hour went; the buckets sum to its capacity.",
+        "Where the GPU time of the newest hour went; the buckets sum to its capacity. Lost ones are at most.",
         _buckets(_OF_HOUR),
     ),
     Gauge(

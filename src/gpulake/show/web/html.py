@@ -14,20 +14,21 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
+from gpulake.show.observed import generated
 from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
-from gpulake.show.web.api import FIRST_ROWS, PREFIX, plain, viewer_of
+from gpulake.show.web.api import FIRST_ROWS, PREFIX, observed, plain, viewer_of
 from gpulake.show.web.given import FILTERS, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue
-from gpulake.show.web.viewers import SESSION, Viewer
+from gpulake.show.web.viewers import NOBODY, SESSION
 
-_NOBODY = Viewer("nobody")
 CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
 UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
 """
+MOST_CLUSTERS = 3  # whose time is told on every page; that of all is a page of its own
 _CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
 KINDS = ("tiles", "table", "figure", "list")
 
@@ -155,6 +156,7 @@ def _own(options: tuple[Option, ...]) -> tuple[Option, ...]:
 
 
 def _rendered(request: Request, answers: Answers, template: str, **content: Any) -> Response:
+    clusters = observed(answers, content["given"].get("cluster"))
     text = (
         environment()
         .get_template(template)
@@ -165,6 +167,9 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
             viewer=viewer_of(request),
             has_session=SESSION in request.cookies,
             choices=_choices(answers),
+            generated=generated(clusters),
+            clusters=clusters,
+            most_clusters=MOST_CLUSTERS,
             path=request.url.path,
             token=request.app.state.events.token,
         )
@@ -174,7 +179,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
 
 def _choices(answers: Answers) -> dict[str, list[str]]:
     """What the filters offer."""
-    answer: Answer = answers.ask(Asked(_CHOICES, {}, _NOBODY, 1_000))
+    answer: Answer = answers.ask(Asked(_CHOICES, {}, NOBODY, 1_000))
     found: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
     for row in answer.rows:
         found[row["kind"]].append(str(row["name"]))

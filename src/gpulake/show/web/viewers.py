@@ -24,6 +24,7 @@ class Viewer:
         return self.groups is not None
 
 
+NOBODY = Viewer("nobody")
 # Who sits at the machine itself and set up no logins.
 LOCAL = Viewer("local", "operator")
 

@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from gpulake.core.ledger import HELD, bucket_name
 from gpulake.core.words import count, label
 from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, GRID, Figure, Row
 from gpulake.show.web.figures.axes import time_axis
@@ -26,7 +27,7 @@ def area(rows: Sequence[Row]) -> Figure:
             "type": "scatter",
             "mode": "lines" if len(rows) > 1 else "markers",
             "stackgroup": "capacity",
-            "name": bucket.replace("_", "-"),
+            "name": bucket_name(bucket),
             "x": x,
             "y": [row[bucket] for row in rows],
             "customdata": days,
@@ -58,7 +59,7 @@ def holders(name: str) -> Any:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": bucket.replace("_", "-"),
+                "name": bucket_name(bucket),
                 "x": [row[f"{bucket}_gpu_hours"] for row in top],
                 "y": places,
                 "customdata": ["" if row[name] is None else str(row[name]) for row in top],
@@ -67,7 +68,8 @@ def holders(name: str) -> Any:
                 "marker": {"color": BUCKET_COLOURS[bucket]},
                 "hovertemplate": "%{text}: %{x:,.0f} GPU-hours<extra>%{fullData.name}</extra>",
             }
-            for bucket in ("productive", "under_used", "idle", "lost", "unobserved")
+            for bucket in HELD
+            if any(row[f"{bucket}_gpu_hours"] for row in top)
         ]
         figure = amounts(traces, "")
         figure["layout"]["barmode"] = "stack"
@@ -103,7 +105,7 @@ def spread(rows: Sequence[Row]) -> Figure:
         hours, jobs = unknown[0]["held_gpu_hours"], unknown[0]["jobs"]
         figure["layout"]["annotations"] = [
             {
-                "text": f"and {hours:,.0f} GPU-hours of {count(jobs, 'job')} that no sensor saw",
+                "text": f"and {hours:,.0f} GPU-hours of {count(jobs, 'job')} without a share of use",
                 "xref": "paper",
                 "yref": "paper",
                 "x": 1,

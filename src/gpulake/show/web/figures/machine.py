@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from gpulake.show.plots import BLUE, BUCKET_COLOURS, GREY, ORANGE, RED, Figure, Row
+from gpulake.core.ledger import HELD, bucket_name
+from gpulake.show.plots import BUCKET_COLOURS, GREY, Figure, Row
 from gpulake.show.web.cells import duration
 from gpulake.show.web.figures.axes import time_axis
 from gpulake.show.web.figures.frame import figure
@@ -21,7 +22,7 @@ SERIES = (
     ("power_watts", "W", "", 1),
 )
 # What an attempt counts as, in the order of the legend.
-HELD_COLOURS = {"used": BLUE, "idle": ORANGE, "lost": RED, "unobserved": BUCKET_COLOURS["unobserved"]}
+HELD_COLOURS = {bucket: BUCKET_COLOURS[bucket] for bucket in HELD if bucket != "under_used"}
 MOST_STEPS = 3  # from one point to the next of a line
 LEAST_LANES = 4  # so that few attempts are no wall
 TALLEST, LANE, AROUND = 480, 22, 100  # in pixels
@@ -33,7 +34,7 @@ def ledger(rows: Sequence[Row]) -> Figure:
     for bucket, colour in BUCKET_COLOURS.items():
         values = [round(row[bucket], 3) for row in rows]
         marker = {"color": colour, "line": {"width": 0}}
-        traces.append({"type": "bar", "name": bucket.replace("_", "-"), "x": begins, "y": values, "marker": marker})
+        traces.append({"type": "bar", "name": bucket_name(bucket), "x": begins, "y": values, "marker": marker})
     y = {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}
     return figure(traces, time_axis(begins), y, barmode="stack", bargap=0, hovermode="x unified")
 
@@ -105,14 +106,14 @@ def timeline(rows: Sequence[Row]) -> Figure:
         own = [(row, lane) for row, lane in zip(ordered, lanes, strict=True) if row["bucket"] == bucket]
         texts = [
             f"job {html.escape(str(row['job_id']))}, {html.escape(str(row['status']))}<br>{row['gpus']:g} GPUs for "
-            f"{duration(row['held_seconds'])}<br>{bucket}"
+            f"{duration(row['held_seconds'])}<br>{bucket_name(bucket)}"
             for row, _ in own
         ]
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": bucket,
+                "name": bucket_name(bucket),
                 "base": [_time(row["held_from"]) for row, _ in own],
                 "x": [round(row["held_seconds"] * 1000) for row, _ in own],
                 "y": [lane for _, lane in own],

@@ -9,14 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpulake.core.words import label
-from gpulake.show.plots import BLUE, ORANGE, RED, Figure, Row
+from gpulake.show.plots import BLUE, BUCKET_COLOURS, ORANGE, RED, Figure, Row
 from gpulake.show.web.figures.axes import time_axis
 from gpulake.show.web.figures.frame import figure
 from gpulake.show.web.figures.queue import colour_scale
-from gpulake.show.web.questions.machines import DOWN, UNOBSERVED
+from gpulake.show.web.questions.machines import DOWN, UNKNOWN, UNOBSERVED
 
-# Neither is on the way from blue over grey to yellow, for colour-blind readers either.
-STATES = {DOWN: ("down for half of it and more", "#a3123f"), UNOBSERVED: ("held, and unobserved", "#cfc4e0")}
+# None is on the way from blue over grey to yellow, for colour-blind readers either.
+STATES = {
+    DOWN: ("down for half of it and more", "#a3123f"),
+    UNOBSERVED: ("held, and unobserved", BUCKET_COLOURS["unobserved"]),
+    UNKNOWN: ("unknown if held", "#e08fb0"),
+}
 MOST_LABEL = 16  # letters of a name beside the map; the whole of it is told on hovering
 MOST_NAMES = 40  # of machines beside the map; beyond that their types alone
 ENOUGH, LEAST_BRIGHTEST = 0.99, 0.1
@@ -127,9 +131,9 @@ def lemons(rows: Sequence[Row]) -> Figure:
 
 def energy(rows: Sequence[Row]) -> Figure:
     days = [str(row["day"]) for row in rows]
-    wasted = [row["wasted_energy_kwh"] or 0 for row in rows]
-    rest = [row["energy_kwh"] - lost for row, lost in zip(rows, wasted, strict=True)]
-    parts = (("in use, or free", rest, BLUE), ("held and not in use", wasted, ORANGE))
+    unused = [row["unused_energy_kwh"] or 0 for row in rows]
+    rest = [row["energy_kwh"] - part for row, part in zip(rows, unused, strict=True)]
+    parts = (("in use, or free", rest, BLUE), ("held and not in use", unused, ORANGE))
     traces = [
         {"type": "bar", "name": name, "x": days, "y": [round(one, 2) for one in values], "marker": {"color": colour}}
         for name, values, colour in parts

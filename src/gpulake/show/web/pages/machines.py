@@ -22,8 +22,9 @@ MACHINES = Page(
             name="heat",
             title="Every machine over time",
             about=(
-                "Share of a machine's capacity, by the hour up to three days, else by the day; a click leads to it. "
-                "Nearly all lie below the brightest colour."
+                "Share of a machine's capacity in the time under observation, by the hour up to three days, else by "
+                "the day; a click leads to it. Used: at least, as far as sensors saw; lost: at most. Nearly all lie "
+                "below the brightest colour."
             ),
             question="machine_heat",
             show="figure",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from gpulake.core.ledger import HELD, LOST
+from gpulake.core.ledger import SENSED as SENSED_BUCKETS
 from gpulake.show.web.questions import KEPT, Option, Question
+from gpulake.show.web.questions.ledger import LOST_AT_MOST, SENSED
 
-HELD = ("productive", "under_used", "idle", "lost", "unobserved")
 BINS = 20
 MOST_JOBS = 1_000
 MEANING = (
-    "In GPU-hours. Held = productive + under-used + idle + lost + unobserved (no sensor saw them). Wasted is idle, "
-    "under-used or lost. Efficiency is productive over held, without what no sensor saw."
+    "In GPU-hours. Efficiency: used, of what sensors saw; sensed: what they saw of held. Wasted: idle or lost; "
+    f"under-used stands beside it. {LOST_AT_MOST}"
 )
 USER = Option("user", "jobs of this user alone")
 GROUP = Option("group", "jobs of this group alone")
@@ -18,15 +20,19 @@ BIN = Option("bin", f"jobs in this one of {BINS} steps of efficiency alone, 0 is
 BY = Option(
     "by",
     "the jobs with most of these GPU-hours; if not given, wasted ones",
-    choices=("wasted", "held", *HELD),
+    choices=("wasted", "held", "lost", *HELD),
     usual="wasted",
 )
 OWN = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
     AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
-SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}_gpu_hours" for bucket in HELD)
+NOTES = ("lost", "lost_at_least", "inferred_lost", "inferred")
+COLUMNS = tuple(f"{name}_gpu_hours" for name in (*SENSED_BUCKETS, *NOTES, *LOST, "unobserved"))
+SUMS = ", ".join(f"sum({column}) AS {column}" for column in COLUMNS)
 TOTAL = " + ".join(f"{bucket}_gpu_hours" for bucket in HELD)
-WASTED = "under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours"
-RATIO = f"used_gpu_hours / nullif(used_gpu_hours + {WASTED}, 0)"
+WASTED = "idle_gpu_hours + lost_gpu_hours"
+WASTES = f"{WASTED} AS wasted_gpu_hours, idle_gpu_hours + lost_at_least_gpu_hours AS wasted_at_least_gpu_hours"
+RATIOS = f"""used_gpu_hours / nullif({SENSED}, 0) AS efficiency_ratio,
+    ({SENSED}) / nullif(held_gpu_hours, 0) AS sensed_ratio"""
 
 
 def _shares(column: str, link: str) -> str:
@@ -39,10 +45,8 @@ WITH held AS (
     GROUP BY ALL
 )
 SELECT
-    {column}, {TOTAL} AS held_gpu_hours, {", ".join(f"{bucket}_gpu_hours" for bucket in HELD)},
-    {WASTED} AS wasted_gpu_hours,
-    wasted_gpu_hours / nullif((SELECT sum({WASTED}) FROM held), 0) AS share_of_waste_ratio,
-    {RATIO} AS efficiency_ratio{link}
+    {column}, {TOTAL} AS held_gpu_hours, {RATIOS}, {WASTES},
+    wasted_gpu_hours / nullif((SELECT sum({WASTED}) FROM held), 0) AS share_of_waste_ratio, {", ".join(COLUMNS)}{link}
 FROM held
 WHERE held_gpu_hours > 0
 """
@@ -51,9 +55,9 @@ WHERE held_gpu_hours > 0
 _ROWS = f"""gold_job_efficiency_daily
     WHERE {OWN} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
         AND {{days}} AND {{cluster}} AND {{gpu_type}}"""
-# The least of nothing and a number is that number: what no sensor saw has no bin.
-_BIN = f"""CASE WHEN sum(used_gpu_hours + {WASTED}) > 0 THEN
-        least(floor({BINS} * sum(used_gpu_hours) / sum(used_gpu_hours + {WASTED}) + 1e-9), {BINS - 1})
+# The least of nothing and a number is that number: what no sensor saw has no bin, nor has what was lost.
+_BIN = f"""CASE WHEN sum({SENSED}) > 0 THEN
+        least(floor({BINS} * sum(used_gpu_hours) / sum({SENSED}) + 1e-9), {BINS - 1})
     END::INTEGER"""
 # Which jobs they are is told by numbers alone; there are too many to look at the words of all.
 JOBS = f"""
@@ -74,15 +78,14 @@ held AS (
     GROUP BY job_key
 )
 SELECT
-    job_id, user_id, {WASTED} AS wasted_gpu_hours, {TOTAL} AS held_gpu_hours,
-    {", ".join(f"{bucket}_gpu_hours" for bucket in HELD)}, {RATIO} AS efficiency_ratio, status, first_day, gpu_type,
+    job_id, user_id, {WASTES}, {TOTAL} AS held_gpu_hours, {RATIOS}, {", ".join(COLUMNS)}, status, first_day, gpu_type,
     workload, group_id, cluster_id
 FROM held
 """.replace(
     "{by}",
     f"""CASE coalesce(getvariable('by')::VARCHAR, 'wasted')
         WHEN 'wasted' THEN {WASTED} WHEN 'held' THEN held_gpu_hours
-        {" ".join(f"WHEN '{bucket}' THEN {bucket}_gpu_hours" for bucket in HELD)}
+        {" ".join(f"WHEN '{bucket}' THEN {bucket}_gpu_hours" for bucket in ("lost", *HELD))}
     END""",
 )
 
@@ -108,13 +111,16 @@ held AS (
         user_id, gpu_type,
         sum(used_gpu_hours + under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours + unobserved_gpu_hours)
             AS held,
-        sum(under_used_gpu_hours + idle_gpu_hours + lost_gpu_hours) AS wasted
+        sum(idle_gpu_hours + lost_gpu_hours) AS wasted, sum(under_used_gpu_hours) AS under_used,
+        sum(idle_gpu_hours + lost_at_least_gpu_hours) AS wasted_at_least
     FROM gold_ledger_daily
     WHERE user_id IS NOT NULL AND {days} AND {cluster} AND {gpu_type}
     GROUP BY user_id, gpu_type
 )
 SELECT
-    user_id, sum(held * price) AS held_cost, sum(wasted * price) AS wasted_cost, any_value(currency) AS currency,
+    user_id, sum(held * price) AS held_cost, sum(wasted * price) AS wasted_cost,
+    sum(wasted_at_least * price) AS wasted_at_least_cost, sum(under_used * price) AS under_used_cost,
+    any_value(currency) AS currency,
     sum(held) AS held_gpu_hours, coalesce(sum(held) FILTER (price IS NULL), 0) AS unpriced_gpu_hours
 FROM held
 LEFT JOIN prices USING (gpu_type)
@@ -156,13 +162,15 @@ QUESTIONS = (
         sql=SPREAD,
         order="bin NULLS LAST",
         options=(USER, GROUP),
-        about="Jobs and what they held, in steps of efficiency. A bin of none: no sensor saw any of it.",
+        about="Jobs and what they held, in steps of efficiency: used over what sensors saw. A bin of none: no sensor "
+        "saw any of it, or all of it was lost.",
     ),
     Question(
         name="cost_by_user",
         title="Cost by user",
         sql=COSTS,
         order="wasted_cost DESC, user_id",
-        about="Held and wasted GPU-hours at the price of their type; unpriced are those of a type without a price.",
+        about="GPU-hours at the price of their type; unpriced are those of a type without a price. Wasted: idle or "
+        "lost, at most; what is under-used stands beside it.",
     ),
 )

@@ -10,29 +10,25 @@ import pyarrow as pa
 
 from gpulake.core.config import Config
 from gpulake.core.errors import LakeError
-from gpulake.core.words import amount, count, ordinal, span
+from gpulake.core.ledger import HELD, LOST, MEANINGS, WASTED, bucket_name
+from gpulake.core.words import amount, bounds, count, inferred, ordinal, share, span
 from gpulake.lake import Reader
 from gpulake.show.advice import Advice
-from gpulake.show.efficiency import Card, Scope, Sum, advise, efficiency_card, unknown
+from gpulake.show.card_text import cost_words, used_words, wasted_words
+from gpulake.show.efficiency import Card, Energy, Money, Scope, advise, efficiency_card, unknown
 from gpulake.show.efficiency_sql import NEEDED
 from gpulake.show.web.given import as_query
 from gpulake.show.web.questions import KEPT, Computed, Question, Value
-from gpulake.show.web.questions.efficiency import GROUP, OWN, USER
+from gpulake.show.web.questions.efficiency import GROUP, NOTES, OWN, SUMS, USER
 
 JOBS = "/rows/efficiency_of_jobs"
-BUCKETS = {
-    "productive": ("held and used", "good"),
-    "under_used": ("held, used in part", ""),
-    "idle": ("held, and empty", ""),
-    "lost": ("held, then failed or stopped", ""),
-    "unobserved": ("held; no sensor saw the use", "soft"),
-}
 TILE = pa.schema(
     [
         ("place", pa.int32()),
         ("label", pa.string()),
         ("value", pa.float64()),
         ("unit", pa.string()),
+        ("words", pa.string()),
         ("note", pa.string()),
         ("level", pa.string()),
         ("link", pa.string()),
@@ -45,7 +41,7 @@ PROOF = pa.struct(
         ("user_id", pa.string()),
         ("day", pa.date32()),
         ("held_gpu_hours", pa.float64()),
-        ("used_gpu_hours", pa.float64()),
+        ("measured_gpu_hours", pa.float64()),
         ("saved_gpu_hours", pa.float64()),
     ]
 )
@@ -55,7 +51,10 @@ ADVICE = pa.schema(
         ("kind", pa.string()),
         ("headline", pa.string()),
         ("detail", pa.string()),
+        ("saves", pa.string()),
         ("saved_gpu_hours", pa.float64()),
+        ("saved_at_least_gpu_hours", pa.float64()),
+        ("inferred_gpu_hours", pa.float64()),
         ("saved_cost", pa.float64()),
         ("currency", pa.string()),
         ("jobs", pa.int64()),
@@ -99,8 +98,10 @@ def advice_rows(reader: Reader, config: Config, given: Mapping[str, Value]) -> p
     return pa.Table.from_pylist(rows, ADVICE)
 
 
-def _tile(label: str, value: float | None, unit: str, note: str, level: str = "", link: str = "") -> Tile:
-    return {"label": label, "value": value, "unit": unit, "note": note, "level": level, "link": link}
+def _tile(
+    label: str, value: float | None, unit: str, note: str, level: str = "", link: str = "", words: str = ""
+) -> Tile:
+    return {"label": label, "value": value, "unit": unit, "words": words, "note": note, "level": level, "link": link}
 
 
 def _tiles(card: Card, query: str) -> Iterator[Tile]:
@@ -108,16 +109,22 @@ def _tiles(card: Card, query: str) -> Iterator[Tile]:
     yield _tile(
         "held", card.held, "gpu_hours", f"GPU-hours, {count(card.jobs, 'job')}{failed}", link=f"{JOBS}?{query}&by=held"
     )
-    yield _tile("wasted", _ratio(card.wasted, card.held), "share_ratio", _hours(card.wasted), "bad", f"{JOBS}?{query}")
-    for bucket, (meaning, level) in BUCKETS.items():
-        hours = card.buckets[bucket]
-        note = f"{meaning}: {_hours(hours)}"
-        target = f"{JOBS}?{query}&by={bucket}"
-        yield _tile(bucket.replace("_", "-"), _ratio(hours, card.held), "share_ratio", note, level, target)
-    yield _sum("cost", card.money, card.currency, "no price_per_hour is set", "price")
-    yield _sum("energy", card.energy_kilowatt_hours, "kWh", "no power of these GPUs is known", "power")
+    used = _ratio(card.buckets["used"], card.sensed)
+    yield _tile("used", used, "share_ratio", used_words(card), "good", f"{JOBS}?{query}&by=used")
+    yield _bounded("wasted", card.wasted_at_least, card.wasted, card.held, wasted_words(card), f"{JOBS}?{query}")
+    yield _part(card, "idle", query)
+    yield _part(card, "under_used", query, ", not counted as wasted")
+    lost = f"{bounds(card.lost_at_least, card.lost)} GPU-hours{inferred(card.inferred_lost, card.lost)}"
+    yield _bounded("lost", card.lost_at_least, card.lost, card.held, lost, f"{JOBS}?{query}&by=lost")
+    for bucket in LOST:
+        if card.buckets[bucket] > 0:
+            yield _part(card, bucket, query, ", at most" if card.lost_at_least < card.lost else "")
+    yield _part(card, "unobserved", query)
+    yield _cost(card.money, card.currency)
+    yield _energy(card.energy_kilowatt_hours)
     if card.standing:
-        held = f"of {count(card.users, 'user')}; {ordinal(card.standing.held_rank)} by what they held"
+        at_most = "at most; " if card.wasted_at_least < card.wasted else ""
+        held = f"{at_most}of {count(card.users, 'user')}; {ordinal(card.standing.held_rank)} by what they held"
         yield _tile("rank by waste", card.standing.waste_rank, "count", held, link="/rows/efficiency_by_user")
     if card.waits:
         note = f"the median; 95 % start within {span(card.waits.p95_seconds)}"
@@ -125,6 +132,22 @@ def _tiles(card: Card, query: str) -> Iterator[Tile]:
     if card.inferred > 0:
         note = "of what was held rests on inferred times"
         yield _tile("inferred", _ratio(card.inferred, card.held), "share_ratio", note, "soft")
+
+
+def _part(card: Card, bucket: str, query: str, note: str = "") -> Tile:
+    """A bucket, as a share of what was held."""
+    hours = card.buckets[bucket]
+    said = f"{MEANINGS[bucket]}: {_hours(hours)}{note}"
+    level = "soft" if bucket == "unobserved" else ""
+    return _tile(
+        bucket_name(bucket), _ratio(hours, card.held), "share_ratio", said, level, f"{JOBS}?{query}&by={bucket}"
+    )
+
+
+def _bounded(label: str, least: float, most: float, held: float, note: str, link: str) -> Tile:
+    """A share of what was held that is known within bounds: its value is the upper one."""
+    words = bounds(least, most, lambda hours: share(hours, held)) if held > 0 else ""
+    return _tile(label, _ratio(most, held), "share_ratio", note, "bad" if most > 0 else "", link, words)
 
 
 def _ratio(part: float, whole: float) -> float | None:
@@ -135,11 +158,21 @@ def _hours(value: float) -> str:
     return f"{amount(value)} GPU-hours"
 
 
-def _sum(label: str, total: Sum | None, unit: str, unknown: str, of: str) -> Tile:
-    if total is None:
-        return _tile(label, None, "amount", unknown, "soft")
-    without = f"; without {_hours(total.without_gpu_hours)} of unknown {of}" if total.without_gpu_hours > 0 else ""
-    return _tile(label, total.amount, "amount", f"{unit}, {amount(total.wasted)} of it wasted{without}")
+def _cost(money: Money | None, currency: str) -> Tile:
+    if money is None:
+        return _tile("cost", None, "amount", "no price_per_hour is set", "soft")
+    return _tile("cost", money.amount, "amount", f"{currency}, {cost_words(money)}{_without(money, 'price')}")
+
+
+def _energy(energy: Energy | None) -> Tile:
+    if energy is None:
+        return _tile("energy", None, "amount", "no power of these GPUs is known", "soft")
+    note = f"kWh, {amount(energy.unused)} for GPUs held and not in use{_without(energy, 'power')}"
+    return _tile("energy", energy.amount, "amount", note)
+
+
+def _without(total: Money | Energy, of: str) -> str:
+    return f"; without {_hours(total.without_gpu_hours)} of unknown {of}" if total.without_gpu_hours > 0 else ""
 
 
 def _advice(place: int, one: Advice, currency: str) -> dict[str, Any]:
@@ -147,9 +180,12 @@ def _advice(place: int, one: Advice, currency: str) -> dict[str, Any]:
     return {
         "place": place,
         "kind": one.kind,
-        "headline": f"{one.title}: saves {_hours(one.saved_gpu_hours)}{money}",
-        "detail": f"{count(one.jobs, 'job')}: {one.reckoning}",
+        "headline": f"{one.title}: {one.saving}{money}",
+        "detail": f"{count(one.jobs, 'job')}, {bucket_name(one.saves)}: {one.reckoning}",
+        "saves": one.saves,
         "saved_gpu_hours": one.saved_gpu_hours,
+        "saved_at_least_gpu_hours": one.saved_at_least_gpu_hours,
+        "inferred_gpu_hours": one.inferred_gpu_hours,
         "saved_cost": one.saved_cost,
         "currency": currency,
         "jobs": one.jobs,
@@ -159,30 +195,33 @@ def _advice(place: int, one: Advice, currency: str) -> dict[str, Any]:
 
 HELD_BY_DAY = f"""
 SELECT
-    dt AS day, sum(used_gpu_hours) AS productive, sum(under_used_gpu_hours) AS under_used,
-    sum(idle_gpu_hours) AS idle, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
-    sum(held_gpu_hours) AS held
+    dt AS day, {", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*HELD, *NOTES))}, sum(held_gpu_hours) AS held
 FROM gold_job_efficiency_daily WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
 GROUP BY dt
 """
+_CAUSES = " UNION ALL ".join(
+    f"""SELECT '{bucket}' AS bucket, '{MEANINGS[bucket]}' AS reason, count(*) FILTER ({bucket}_gpu_hours > 0) AS jobs,
+        sum({bucket}_gpu_hours) AS wasted_gpu_hours, {"false" if bucket == "idle" else "is_at_most"} AS is_at_most,
+        {"NULL" if bucket == "idle" else "inferred_lost_ratio"} AS inferred_lost_ratio
+    FROM jobs CROSS JOIN bounds GROUP BY ALL"""
+    for bucket in WASTED
+)
 CAUSES = f"""
 WITH jobs AS (
-    SELECT
-        job_key, coalesce(any_value(status), 'unknown') AS status, sum(idle_gpu_hours) AS idle,
-        sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost
+    SELECT job_key, {SUMS}
     FROM gold_job_efficiency_daily WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
     GROUP BY job_key
 ),
-causes AS (
-    SELECT 'idle' AS bucket, 'held, and empty' AS reason, count(*) AS jobs, sum(idle) AS wasted_gpu_hours
-    FROM jobs WHERE idle > 0
-    UNION ALL
-    SELECT 'under_used', 'held, used in part', count(*), sum(under_used) FROM jobs WHERE under_used > 0
-    UNION ALL
-    SELECT 'lost', 'lost, job ' || status, count(*), sum(lost) FROM jobs WHERE lost > 0 GROUP BY status
-)
+bounds AS (
+    SELECT
+        sum(lost_at_least_gpu_hours) < sum(lost_gpu_hours) AS is_at_most,
+        sum(inferred_lost_gpu_hours) / nullif(sum(lost_gpu_hours), 0) AS inferred_lost_ratio
+    FROM jobs
+),
+causes AS ({_CAUSES})
 SELECT
-    reason, bucket, jobs, wasted_gpu_hours, wasted_gpu_hours / sum(wasted_gpu_hours) OVER () AS share_of_waste_ratio,
+    reason, bucket, jobs, wasted_gpu_hours, is_at_most, inferred_lost_ratio,
+    wasted_gpu_hours / sum(wasted_gpu_hours) OVER () AS share_of_waste_ratio,
     '{JOBS}?' || concat_ws(
         '&', 'by=' || bucket,
         'user=' || url_encode(getvariable('user')::VARCHAR),
@@ -201,7 +240,8 @@ QUESTIONS = (
         sql="SELECT * FROM computed",
         order="place",
         options=(USER, GROUP),
-        about="As in gpulake report efficiency. Shares are of what was held, on all types of GPU.",
+        about="As in gpulake report efficiency, on all types of GPU. Used is a share of what sensors saw, all others "
+        "of what was held.",
         computed=_CARD,
     ),
     Question(
@@ -230,6 +270,7 @@ QUESTIONS = (
         sql=CAUSES,
         order="wasted_gpu_hours DESC, reason",
         options=(USER, GROUP),
-        about="In GPU-hours. What was lost is told by how its job stands now: it may have been an earlier try.",
+        about="In GPU-hours: idle, or lost by what ended the attempt. At most: not all checkpoints are known. "
+        "Inferred: the share of all that was lost. What is under-used is no waste.",
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpulake.show.web.questions import Option, Question
+from gpulake.show.web.questions.ledger import LOST_WORDS, SENSED, range_words
 
 JOB = Option("job", "the job's id", is_needed=True)
 MOST_POINTS = 500  # of a figure of telemetry, all its GPUs together
@@ -28,8 +29,9 @@ asked AS (
     FROM silver_tasks WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
 ),
 spent AS (
-    SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(used_gpu_hours) AS productive,
-        sum(held_gpu_hours - unobserved_gpu_hours) AS seen, sum(inferred_gpu_hours) AS inferred
+    SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(used_gpu_hours) AS used,
+        sum({SENSED}) AS sensed, sum(inferred_gpu_hours) AS inferred, sum(lost_at_least_gpu_hours) AS lost_at_least,
+        sum(inferred_lost_gpu_hours) AS inferred_lost
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
 ),
 job AS (SELECT * FROM own LEFT JOIN asked USING (job_key) LEFT JOIN spent USING (job_key))
@@ -46,9 +48,10 @@ UNION ALL SELECT 6, cluster_id, 'ran', epoch(ended_at - started_at), 'run_second
 FROM job
 UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferred > 0
     THEN format('{{:.1f}} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
-UNION ALL SELECT 8, cluster_id, 'efficiency', productive / nullif(seen, 0), 'efficiency_ratio', '',
-    'productive, of what sensors saw', '', '' FROM job
-UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', '', 'GPU-hours of failed attempts',
+UNION ALL SELECT 8, cluster_id, 'efficiency', used / nullif(sensed, 0), 'efficiency_ratio', '',
+    coalesce(format('used, of the {{:.0f}}% of held that sensors saw', 100 * sensed / nullif(held, 0)), ''), '', ''
+FROM job
+UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {range_words("lost_at_least", "lost", "{:,.1f}")}, {LOST_WORDS},
     CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
 """,
         order="cluster_id, rank",
@@ -64,7 +67,7 @@ held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM own
 used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM tried))
 SELECT t.cluster_id, t.task_name, t.attempt, t.status, m.machine_id, t.started_at, t.ended_at,
     t.run_seconds AS ran_seconds, h.held_from, h.held_until, h.is_inferred, t.gpus, t.gpu_type, u.used_gpus,
-    h.gpus * h.held_seconds / 3600 AS held_gpu_hours, h.bucket, u.peak_memory_bytes,
+    h.gpus * h.held_seconds / 3600 AS held_gpu_hours, h.bucket, h.lost_from, h.has_checkpoint, u.peak_memory_bytes,
     t.instance_key::VARCHAR AS instance_id
 FROM tried t
 LEFT JOIN held h ON t.instance_key = h.instance_key AND t.attempt = h.attempt
@@ -73,7 +76,8 @@ LEFT JOIN silver_machines m ON m.machine_key = t.machine_key
 """,
         order="coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id",
         options=(JOB,),
-        about="One run of one instance on one machine. Where the source lacks a begin or an end, held is inferred.",
+        about="One run of one instance on one machine. Where the source lacks a begin or an end, held is inferred. "
+        "Lost, at most, is what it held since lost_from: since the last checkpoint, if one is known.",
     ),
     Question(
         name="job_resources",

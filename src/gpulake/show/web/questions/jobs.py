@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from gpulake.show.web.questions import Option, Question
+from gpulake.show.web.questions.ledger import SENSED, inferred_words, range_words
 
+LOST_SHARE = range_words("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%")
+INFERRED = inferred_words("inferred_lost", "lost")
 STATUSES = (
     *("succeeded", "failed", "cancelled", "timeout", "node_fail", "interrupted", "running", "waiting", "unknown"),
 )
@@ -47,7 +50,9 @@ CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE min(gpu_type) ||
 SPENT = {
     "held_gpu_hours": "sum(held_gpu_hours)",
     "lost_gpu_hours": "sum(lost_gpu_hours)",
-    "efficiency_ratio": "sum(used_gpu_hours) / nullif(sum(held_gpu_hours - unobserved_gpu_hours), 0)",
+    "lost_at_least_gpu_hours": "sum(lost_at_least_gpu_hours)",
+    "inferred_lost_gpu_hours": "sum(inferred_lost_gpu_hours)",
+    "efficiency_ratio": f"sum(used_gpu_hours) / nullif(sum({SENSED}), 0)",
 }
 SORTS = {
     "group_id": "SELECT job_key, group_id FROM silver_jobs",
@@ -71,7 +76,7 @@ SELECT job_key, cluster_id, job_id, user_id, status, submitted_at, launch_wait_s
 DETAILS = f"""
 SELECT
     job_key, p.job_id, p.cluster_id, p.user_id, j.group_id, j.workload, p.status, t.gpus, t.gpu_type, p.submitted_at,
-    p.waited_seconds, p.ran_seconds, h.held_gpu_hours, h.lost_gpu_hours, h.efficiency_ratio
+    p.waited_seconds, p.ran_seconds, {", ".join(f"h.{name}" for name in SPENT)}
 FROM page p JOIN silver_jobs j USING (job_key)
 LEFT JOIN (
     SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, {GPU_TYPE}
@@ -87,7 +92,8 @@ NAMES = ("from", "to", "cluster", "gpu_type", *(option.name for option in OPTION
 THEIRS = " ".join(f"[[{name} AND job_key IN (SELECT job_key FROM kept)]]" for name in NAMES)
 ABOUT = (
     "Days are those of the submission. Waited: from submission to launch; ran: from launch to end. GPU-hours are those "
-    "held; efficiency is the productive share of those that sensors saw, and what was lost is not productive."
+    "held; efficiency is the share used of those that sensors saw of attempts that were not lost. Lost: at most; at "
+    "least, what came after a known checkpoint; inferred: what of it rests on inferred times."
 )
 
 QUESTIONS = (
@@ -123,20 +129,22 @@ counted AS (
         count(*) FILTER ({HAS_ENDED} AND j.status IN {FAILED}) AS failed FROM kept j
 ),
 spent AS (
-    SELECT coalesce(sum(held_gpu_hours), 0) AS held, coalesce(sum(lost_gpu_hours), 0) AS lost
+    SELECT coalesce(sum(held_gpu_hours), 0) AS held, coalesce(sum(lost_gpu_hours), 0) AS lost,
+        coalesce(sum(lost_at_least_gpu_hours), 0) AS lost_at_least,
+        coalesce(sum(inferred_lost_gpu_hours), 0) AS inferred_lost
     FROM gold_job_efficiency_daily
     WHERE true {THEIRS}
 )
 SELECT 1 AS rank, 'jobs' AS label, jobs::DOUBLE AS value, 'jobs' AS unit, format('{{:,}} ended', ended) AS note,
-    '' AS level FROM counted
+    '' AS level, '' AS words FROM counted
 UNION ALL
 SELECT 2, 'failed', failed / nullif(ended, 0), 'failed_ratio', format('{{:,}} of those that ended', failed),
-    CASE WHEN failed > 0.25 * ended THEN 'bad' ELSE '' END FROM counted
+    CASE WHEN failed > 0.25 * ended THEN 'bad' ELSE '' END, '' FROM counted
 UNION ALL
-SELECT 3, 'GPU-hours', held, 'held', 'held by their attempts', '' FROM spent
+SELECT 3, 'GPU-hours', held, 'held', 'held by their attempts', '', '' FROM spent
 UNION ALL
-SELECT 4, 'lost', lost, 'lost', coalesce(round(100 * lost / nullif(held, 0), 1) || ' % of those held', ''),
-    CASE WHEN lost > 0.1 * held THEN 'bad' ELSE '' END FROM spent
+SELECT 4, 'lost', lost, 'lost', coalesce({LOST_SHARE} || ' of those held', '') || {INFERRED},
+    CASE WHEN lost > 0.1 * held THEN 'bad' ELSE '' END, {range_words("lost_at_least", "lost", "{:,.0f}")} FROM spent
 """,
         order="rank",
         options=OPTIONS,

@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
+from gpulake.core.ledger import BUCKETS
+from gpulake.show.observed import OBSERVED
 from gpulake.show.web.questions import Question
 
-BUCKETS = ("productive", "under_used", "idle", "lost", "unobserved", "unallocated", "down")
 MOST_HOURLY_DAYS = 7
-SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in BUCKETS)
+NOTES = ("lost", "lost_at_least", "inferred_lost")  # beside the buckets: what was lost, within which bounds
+SUMS = ", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*BUCKETS, *NOTES))
+SENSED = "used_gpu_hours + under_used_gpu_hours + idle_gpu_hours"
+HELD = f"{SENSED} + lost_gpu_hours + unobserved_gpu_hours"
+LOST_AT_MOST = (
+    "Lost (failed, timed out, interrupted): at most; at least, what came after a known checkpoint. Inferred: what "
+    "rests on inferred times."
+)
+
+
+def range_words(least: str, most: str, form: str) -> str:
+    """A range in words, unless both ends are told alike."""
+    low, high = f"format('{form}', {least})", f"format('{form}', {most})"
+    return f"CASE WHEN {low} = {high} THEN {high} ELSE {low} || ' to ' || {high} END"
+
+
+def inferred_words(part: str, whole: str) -> str:
+    return f"CASE WHEN {part} > 0 THEN format(', {{:.0f}}% inferred', 100 * {part} / {whole}) ELSE '' END"
+
+
+# As a share of what sensors saw, from columns named used, sensed, held and unobserved.
+USED_WORDS = f"""coalesce(format('of the {{:.0f}}% of held that sensors saw; ', 100 * sensed / nullif(held, 0)), '')
+    || coalesce({range_words("100 * used / nullif(held, 0)", "100 * (used + unobserved) / nullif(held, 0)", "{:.0f}%")}
+    || ' of held', '')"""
+LOST_WORDS = f"""{range_words("lost_at_least", "lost", "{:,.0f}")} || ' GPU-hours'
+    || {inferred_words("inferred_lost", "lost")}"""
 
 QUESTIONS = (
+    Question(
+        name="observed",
+        title="Time under observation",
+        sql=f"{OBSERVED} WHERE {{cluster}}",
+        order="cluster_id",
+        about="Shares of capacity are shares of this time. Basis: settings, events (all of them), or trimmed (without "
+        "a few stragglers). Unknown demand: the share of attempts of which nobody knows what they asked for.",
+    ),
+    Question(
+        name="ledger_buckets",
+        title="The ledger in numbers",
+        sql="""
+SELECT
+    bucket, gpu_hours, gpu_hours_at_least, gpu_hours_at_most, capacity_ratio, sensed_ratio, inferred_ratio, meaning,
+    rests_on, observed_from, observed_until, cluster_id, rank
+FROM gold_ledger_buckets WHERE {cluster}
+""",
+        order="cluster_id, rank",
+        about="Over all of the time under observation. At least and at most: a bucket of use may have any part of what "
+        "is unobserved; a lost one may have lost only what came after a known checkpoint. Sensed: of what sensors saw. "
+        "Inferred: the share that rests on inferred times.",
+    ),
     Question(
         name="ledger_by_day",
         title="The ledger by day",
@@ -17,7 +65,8 @@ SELECT dt AS day, {SUMS}, sum(capacity_gpu_hours) AS capacity
 FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}} GROUP BY dt
 """,
         order="day",
-        about="In GPU-hours. Each GPU-hour of capacity is in one bucket: those of a day sum to its capacity.",
+        about="In GPU-hours, within the time under observation. Each GPU-hour of capacity is in one bucket: those of a "
+        f"day sum to its capacity. {LOST_AT_MOST}",
     ),
     Question(
         name="ledger",
@@ -42,7 +91,8 @@ GROUP BY ALL
         order="began_at",
         about=(
             "In GPU-hours, by day; by hour where at most 7 days are shown. Times are those of the cluster's own zone. "
-            "Each GPU-hour of capacity is in one bucket: together they are the capacity."
+            "Each GPU-hour of capacity is in one bucket: together they are the capacity of the time under observation. "
+            "What failed, timed out or was interrupted is lost at most."
         ),
     ),
 )

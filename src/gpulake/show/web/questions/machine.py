@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpulake.core.ledger import BUCKETS
 from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import BUCKETS
+from gpulake.show.web.questions.ledger import HELD, SENSED, USED_WORDS
 from gpulake.show.web.questions.machines import MOST_HOURLY_DAYS, POOL
 
 MACHINE = Option("machine", "name of the machine in the inventory, or of the node", is_needed=True)
@@ -34,9 +35,9 @@ QUESTIONS = (
 WITH {NODES},
 ledger AS (
     SELECT
-        machine_key, sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS productive,
-        sum(down_gpu_hours) AS down,
-        sum(capacity_gpu_hours - down_gpu_hours - unallocated_gpu_hours) AS held
+        machine_key, sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS used, sum({SENSED}) AS sensed,
+        sum(unobserved_gpu_hours) AS unobserved, sum(down_gpu_hours) AS down, sum(unknown_gpu_hours) AS unknown,
+        sum({HELD}) AS held
     FROM gold_machine_hours WHERE machine_key IN (SELECT machine_key FROM named) AND {{days}} GROUP BY machine_key
 ),
 facts AS (
@@ -44,8 +45,8 @@ facts AS (
         named.cluster_id, coalesce(machine.gpu_type, node.gpu_name) AS gpu_type,
         coalesce(machine.gpus, node.gpus) AS gpus,
         coalesce(machine.cores, node.cores) AS cores, coalesce(machine.memory_bytes, node.memory_bytes) AS memory,
-        node.cpu_model, capacity, productive, down, held, lemon.rank, lemon.is_lemon, lemon.failed_jobs, lemon.jobs,
-        lemon.expected_failed_jobs
+        node.cpu_model, capacity, used, sensed, unobserved, down, unknown, held, lemon.rank, lemon.is_lemon,
+        lemon.failed_jobs, lemon.jobs, lemon.expected_failed_jobs
     FROM named
     LEFT JOIN silver_machines AS machine ON named.machine_key = machine.machine_key
     LEFT JOIN (SELECT * FROM nodes QUALIFY row_number() OVER (PARTITION BY machine_key ORDER BY node_id) = 1) AS node
@@ -59,13 +60,15 @@ tiles AS (
     FROM facts
     UNION ALL SELECT cluster_id, 3, 'Cores', format('{{:g}}', cores), cpu_model, NULL FROM facts
     UNION ALL SELECT cluster_id, 4, 'Memory', format('{{:.0f}} GiB', memory / 1073741824), NULL, NULL FROM facts
-    UNION ALL SELECT cluster_id, 5, 'Utilisation', format('{{:.1f}}%', 100 * productive / nullif(capacity, 0)),
-        'productive, of capacity', NULL FROM facts
+    UNION ALL SELECT cluster_id, 5, 'Used', format('{{:.1f}}%', 100 * used / nullif(sensed, 0)),
+        {USED_WORDS}, NULL FROM facts
     UNION ALL SELECT cluster_id, 6, 'Held', format('{{:.1f}}%', 100 * held / nullif(capacity, 0)),
-        'by jobs, of capacity', NULL FROM facts
+        format('by jobs, of {{:,.0f}} GPU-hours in the time under observation', capacity), NULL FROM facts
     UNION ALL SELECT cluster_id, 7, 'Down', format('{{:,.1f}} GPU-h', down),
         format('of {{:,.0f}}', capacity), CASE WHEN down > 0 THEN 'bad' END FROM facts
-    UNION ALL SELECT cluster_id, 8, 'Lemon rank', format('{{}}', rank),
+    UNION ALL SELECT cluster_id, 8, 'Unknown', format('{{:,.1f}} GPU-h', unknown),
+        'nobody knows if they were held', NULL FROM facts WHERE unknown > 0
+    UNION ALL SELECT cluster_id, 9, 'Lemon rank', format('{{}}', rank),
         coalesce(
             format(
                 '{{}} of {{}} jobs failed, {{:.1f}} expected; over all time', failed_jobs, jobs, expected_failed_jobs
@@ -77,7 +80,7 @@ tiles AS (
 SELECT * EXCLUDE (cluster_id), cluster_id FROM tiles WHERE value IS NOT NULL
 """,
         "cluster_id, place",
-        "Shares are of the GPU-hours that it had in these days.",
+        "Of the GPU-hours that it had in these days, within the time under observation.",
     ),
     about_machine(
         "machine_ledger",

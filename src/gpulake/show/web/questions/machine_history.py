@@ -45,20 +45,23 @@ held AS MATERIALIZED (
         silver_holdings.cluster_id, job_key, count(*) AS attempts, min(held_from) AS held_from,
         max(held_until) AS held_until,
         sum(gpus * held_seconds) / 3600 AS held_gpu_hours,
-        coalesce(sum(gpus * held_seconds) FILTER (bucket = 'lost'), 0) / 3600 AS lost_gpu_hours,
+        coalesce(sum(gpus * lost_seconds), 0) / 3600 AS lost_gpu_hours,
+        coalesce(sum(gpus * lost_seconds) FILTER (has_checkpoint), 0) / 3600 AS lost_at_least_gpu_hours,
+        coalesce(sum(gpus * lost_seconds) FILTER (is_inferred), 0) / 3600 AS inferred_lost_gpu_hours,
         count(*) FILTER (status IN ('failed', 'timeout', 'node_fail')) AS failed_attempts
-    FROM silver_holdings
+    FROM (SELECT *, epoch(held_until) - epoch(lost_from) AS lost_seconds FROM silver_holdings) AS silver_holdings
     INNER JOIN bounds
         ON silver_holdings.cluster_id = bounds.cluster_id AND held_until > begins_at AND held_from < ends_at
     WHERE machine_key IN (SELECT machine_key FROM named) GROUP BY ALL
 )
 SELECT
     held.cluster_id, job_id, user_id, status, attempts, failed_attempts, held_from, held_until, held_gpu_hours,
-    lost_gpu_hours
+    lost_gpu_hours, lost_at_least_gpu_hours, inferred_lost_gpu_hours
 FROM held LEFT JOIN silver_jobs ON held.job_key = silver_jobs.job_key
 """,
         "held_gpu_hours DESC, job_id",
-        "What they held on this machine in attempts that touch these days, those that held most first. Times are UTC.",
+        "What they held on this machine in attempts that touch these days, those that held most first. Lost: at most; "
+        "at least, after a known checkpoint. Times are UTC.",
     ),
     about_machine(
         "machine_events",
@@ -99,7 +102,8 @@ INNER JOIN bounds ON silver_outages.cluster_id = bounds.cluster_id AND coalesce(
 WHERE machine_key IN (SELECT machine_key FROM named)
 """,
         "started_at DESC",
-        "Recorded: somebody said so. Silent: it held nothing while its peers did. Times are UTC.",
+        "Recorded: somebody said so. Died: it lost all it ran and stayed silent. Silent: nobody knows if it was down. "
+        "Times are UTC.",
     ),
     about_machine(
         "machine_incidents",

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from gpulake.core.ledger import BUCKETS
 from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import BUCKETS
+from gpulake.show.web.questions.ledger import HELD, LOST_AT_MOST, LOST_WORDS, NOTES, SENSED, USED_WORDS, range_words
 
 MOST_HOURLY_DAYS = 3  # told by the hour; more are told by the day
 METRICS = {
-    "utilisation": "used_gpu_hours",
-    "held": "idle_gpu_hours + under_used_gpu_hours + lost_gpu_hours + unobserved_gpu_hours + used_gpu_hours",
+    "used": "used_gpu_hours",
+    "held": HELD,
     "idle": "idle_gpu_hours",
     "lost": "lost_gpu_hours",
+    "unknown": "unknown_gpu_hours",
     "down": "down_gpu_hours",
 }
-DOWN, UNOBSERVED = -1, -2  # instead of a share
+DOWN, UNOBSERVED, UNKNOWN = -1, -2, -3  # instead of a share
 POOL = "(all machines)"  # stands for those of a cluster, where a job's own machine is not known
-_SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}_gpu_hours" for bucket in BUCKETS)
+_SUMS = ", ".join(f"sum({name}_gpu_hours) AS {name}_gpu_hours" for name in (*BUCKETS, *NOTES))
 _METRIC = (
-    "CASE coalesce(getvariable('metric')::VARCHAR, 'utilisation') "
+    "CASE coalesce(getvariable('metric')::VARCHAR, 'used') "
     + " ".join(f"WHEN '{name}' THEN {hours}" for name, hours in METRICS.items())
     + " END"
 )
@@ -39,43 +41,53 @@ steps AS (
 )
 """
 METRIC = Option(
-    "metric", "what share of capacity is shown; without it: utilisation", choices=tuple(METRICS), usual="utilisation"
+    "metric",
+    "what share of capacity is shown; without it: used, as far as sensors saw",
+    choices=tuple(METRICS),
+    usual="used",
 )
 
 QUESTIONS = (
     Question(
         name="fleet_facts",
         title="The machines in numbers",
-        sql="""
+        sql=f"""
 WITH machines AS (
     SELECT count(*) AS machines, coalesce(sum(gpus), 0) AS gpus FROM silver_machines
-    WHERE gpus > 0 AND {cluster} AND {gpu_type}
+    WHERE gpus > 0 AND {{cluster}} AND {{gpu_type}}
 ),
 ledger AS (
     SELECT
-        sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) / sum(capacity_gpu_hours) AS productive,
-        1 - sum(down_gpu_hours + unallocated_gpu_hours) / sum(capacity_gpu_hours) AS held,
-        sum(lost_gpu_hours) AS lost, sum(down_gpu_hours) AS down
-    FROM gold_ledger_hourly WHERE {days} AND {cluster} AND {gpu_type}
+        sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS used, sum({SENSED}) AS sensed, sum({HELD}) AS held,
+        sum(unobserved_gpu_hours) AS unobserved, sum(lost_gpu_hours) AS lost,
+        sum(lost_at_least_gpu_hours) AS lost_at_least, sum(inferred_lost_gpu_hours) AS inferred_lost,
+        sum(down_gpu_hours) AS down, sum(recorded_down_gpu_hours) AS recorded, sum(unknown_gpu_hours) AS unknown
+    FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
 ),
-lemons AS (SELECT count(*) AS lemons FROM gold_lemon_machines WHERE is_lemon AND {cluster} AND {gpu_type})
-SELECT place, label, value, unit, note, level, link FROM (
-    SELECT 1 AS place, 'Machines with GPUs' AS label, machines AS value, 'count' AS unit, 'in the inventory' AS note,
-        NULL AS level, '/rows/machines' AS link FROM machines
-    UNION ALL SELECT 2, 'GPUs', gpus, 'count', 'in the inventory', NULL, '/rows/machines' FROM machines
-    UNION ALL SELECT 3, 'Utilisation', productive, 'share_ratio', 'productive, of capacity', NULL,
+lemons AS (SELECT count(*) AS lemons FROM gold_lemon_machines WHERE is_lemon AND {{cluster}} AND {{gpu_type}})
+SELECT place, label, value, unit, words, note, level, link FROM (
+    SELECT 1 AS place, 'Machines with GPUs' AS label, machines AS value, 'count' AS unit, NULL AS words,
+        'in the inventory' AS note, NULL AS level, '/rows/machines' AS link FROM machines
+    UNION ALL SELECT 2, 'GPUs', gpus, 'count', NULL, 'in the inventory', NULL, '/rows/machines' FROM machines
+    UNION ALL SELECT 3, 'Used', used / nullif(sensed, 0), 'share_ratio', NULL, {USED_WORDS}, NULL,
         '/rows/machine_ledgers' FROM ledger
-    UNION ALL SELECT 4, 'Held', held, 'share_ratio', 'by jobs, of capacity', NULL, '/rows/machine_ledgers' FROM ledger
-    UNION ALL SELECT 5, 'Lost', lost, 'count', 'GPU-hours of attempts that failed', NULL, '/rows/machine_ledgers'
-    FROM ledger
-    UNION ALL SELECT 6, 'Down', down, 'count', 'GPU-hours', NULL, '/rows/machine_ledgers' FROM ledger
-    UNION ALL SELECT 7, 'Lemons', lemons, 'count', 'fail far more than their peers, over all time',
+    UNION ALL SELECT 4, 'Held', held / nullif(capacity, 0), 'share_ratio', NULL,
+        format('by jobs, of {{:,.0f}} GPU-hours of capacity in the time under observation', capacity), NULL,
+        '/rows/observed' FROM ledger
+    UNION ALL SELECT 5, 'Lost', lost, 'count', {range_words("lost_at_least", "lost", "{:,.0f}")},
+        {LOST_WORDS}, NULL, '/rows/machine_ledgers' FROM ledger
+    UNION ALL SELECT 6, 'Down', down, 'count', NULL, 'GPU-hours' || CASE
+            WHEN down > recorded THEN format(', {{:.0f}}% inferred', 100 * (1 - recorded / down)) ELSE '' END,
+        NULL, '/rows/machine_ledgers' FROM ledger
+    UNION ALL SELECT 7, 'Unknown', unknown, 'count', NULL, 'GPU-hours: nobody knows if they were held', NULL,
+        '/rows/machine_ledgers' FROM ledger WHERE unknown > 0
+    UNION ALL SELECT 8, 'Lemons', lemons, 'count', NULL, 'fail far more than their peers, over all time',
         CASE WHEN lemons > 0 THEN 'bad' ELSE 'good' END, '/rows/lemon_machines' FROM lemons
 )
 WHERE (SELECT machines FROM machines) > 0 OR (SELECT capacity FROM ledger) > 0
 """,
         order="place",
-        about="Shares are of all GPU-hours that there were in these days.",
+        about="In these days, within the time under observation.",
     ),
     Question(
         name="machine_heat",
@@ -87,7 +99,7 @@ cells AS (
     SELECT
         cluster_id, machine_key, gpu_type, CASE WHEN is_hourly THEN epoch(started_at)::BIGINT ELSE epoch(dt)::BIGINT END
         AS step, sum(capacity_gpu_hours) AS capacity, sum(down_gpu_hours) AS down,
-        sum(unobserved_gpu_hours) AS unobserved, sum({_METRIC}) AS hours
+        sum(unobserved_gpu_hours) AS unobserved, sum(unknown_gpu_hours) AS unknown, sum({_METRIC}) AS hours
     FROM gold_machine_hours CROSS JOIN span
     WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
     GROUP BY ALL
@@ -96,8 +108,10 @@ coded AS (
     SELECT *, CASE
         WHEN capacity <= 0 THEN 3000
         WHEN down >= capacity / 2 AND getvariable('metric')::VARCHAR IS DISTINCT FROM 'down' THEN 2000
+        WHEN unknown >= capacity / 2
+            AND coalesce(getvariable('metric')::VARCHAR, 'used') NOT IN ('unknown', 'down') THEN 4000
         WHEN unobserved >= capacity / 2
-            AND coalesce(getvariable('metric')::VARCHAR, 'utilisation') IN ('utilisation', 'idle') THEN 3000
+            AND coalesce(getvariable('metric')::VARCHAR, 'used') IN ('used', 'idle') THEN 3000
         ELSE least(round(1000 * hours / capacity)::BIGINT, 1000)
     END AS code FROM cells
 ),
@@ -108,7 +122,7 @@ listed AS (
 SELECT
     listed.cluster_id, coalesce(machine_id, '{POOL}') AS machine_id, listed.gpu_type, begins,
     list_transform(codes, one -> CASE one % 10000 WHEN 2000 THEN {DOWN} WHEN 3000 THEN {UNOBSERVED}
-        ELSE one % 10000 / 1000 END) AS shares
+        WHEN 4000 THEN {UNKNOWN} ELSE one % 10000 / 1000 END) AS shares
 FROM listed
 INNER JOIN begins ON listed.cluster_id = begins.cluster_id
 LEFT JOIN silver_machines ON listed.machine_key = silver_machines.machine_key
@@ -118,7 +132,8 @@ LEFT JOIN silver_machines ON listed.machine_key = silver_machines.machine_key
         about=(
             "The metric as a share of the machine's capacity, from each begin to the next, by the cluster's own clock: "
             f"by the hour up to {MOST_HOURLY_DAYS} days, else by the day. {DOWN}: down for half of the time and more. "
-            f"{UNOBSERVED}: held, and no sensor says what for, for half of it and more (utilisation and idle alone)."
+            f"{UNOBSERVED}: held, and no sensor saw it, for half of it and more (used and idle alone). {UNKNOWN}: "
+            "nobody knows if it was held, for half of it and more. Used is at least, lost at most."
         ),
     ),
     Question(
@@ -131,12 +146,14 @@ WITH sums AS (
 )
 SELECT
     sums.cluster_id, coalesce(machine_id, '{POOL}') AS machine_id, sums.gpu_type,
-    used_gpu_hours / nullif(capacity_gpu_hours, 0) AS productive_ratio,
-    sums.* EXCLUDE (cluster_id, machine_key, gpu_type)
+    used_gpu_hours / nullif({SENSED}, 0) AS used_ratio, ({SENSED}) / nullif({HELD}, 0) AS sensed_ratio,
+    ({HELD}) / nullif(capacity_gpu_hours, 0) AS held_ratio, sums.* EXCLUDE (cluster_id, machine_key, gpu_type)
 FROM sums LEFT JOIN silver_machines ON sums.machine_key = silver_machines.machine_key
 """,
-        order="productive_ratio, machine_id, cluster_id",
-        about="In GPU-hours of the days asked for: the buckets of a machine sum to its capacity. The least used first.",
+        order="used_ratio NULLS LAST, machine_id, cluster_id",
+        about="In GPU-hours of the days asked for: the buckets of a machine sum to its capacity in the time under "
+        "observation. Used is a share of what sensors saw, sensed of what was held, held of capacity. "
+        f"{LOST_AT_MOST} The least used first.",
     ),
     Question(
         name="machines",
@@ -157,8 +174,9 @@ FROM gold_lemon_machines WHERE {cluster} AND {gpu_type}
 """,
         order="excess_deviations DESC NULLS LAST, cluster_id, rank",
         about=(
-            "Over all time. Expected: what machines of the same type with as many jobs had. At risk: what it would "
-            "lose beyond its peers in thirty days like these. Both are empty for a machine that is alone of its type."
+            "Over all time. Expected: what machines of the same type with as many jobs had. Lost: at most. At risk: "
+            "what it would lose beyond its peers in thirty days like these. Both are empty for a machine that is alone "
+            "of its type."
         ),
     ),
     Question(
@@ -166,14 +184,14 @@ FROM gold_lemon_machines WHERE {cluster} AND {gpu_type}
         title="Energy by day",
         sql="""
 SELECT
-    dt AS day, sum(energy_kilowatt_hours) AS energy_kwh, sum(wasted_energy_kilowatt_hours) AS wasted_energy_kwh,
+    dt AS day, sum(energy_kilowatt_hours) AS energy_kwh, sum(wasted_energy_kilowatt_hours) AS unused_energy_kwh,
     sum(capacity_gpu_hours) AS capacity_gpu_hours, sum(busy_gpu_hours) AS busy_gpu_hours
 FROM gold_energy_daily WHERE {days} AND {cluster} AND {gpu_type}
 GROUP BY dt HAVING sum(energy_kilowatt_hours) IS NOT NULL
 """,
         order="day",
         about=(
-            "kWh of the GPUs, worked out from the watts of their type when idle and when busy. Wasted: drawn by GPUs "
+            "kWh of the GPUs, worked out from the watts of their type when idle and when busy. Unused: drawn by GPUs "
             "that were held and not in use."
         ),
     ),

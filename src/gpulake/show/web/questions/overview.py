@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from gpulake.show.web.questions import KEPT, Question
 from gpulake.show.web.questions.incidents import TOLD
+from gpulake.show.web.questions.ledger import HELD, LOST_WORDS, SENSED, USED_WORDS, range_words
 
 # A number a row, in the order in which they are read.
 KEY_NUMBERS = f"""
 WITH ledger AS (
     SELECT
-        sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS productive, sum(idle_gpu_hours) AS idle,
+        sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS used, sum(idle_gpu_hours) AS idle,
         sum(under_used_gpu_hours) AS under_used, sum(lost_gpu_hours) AS lost, sum(unobserved_gpu_hours) AS unobserved,
-        productive + idle + under_used + lost + unobserved AS held, count(DISTINCT dt) AS days
+        sum(failed_gpu_hours) AS failed, sum(timed_out_gpu_hours) AS timed_out,
+        sum(interrupted_gpu_hours) AS interrupted, sum(unknown_gpu_hours) AS unknown,
+        sum(lost_at_least_gpu_hours) AS lost_at_least, sum(inferred_lost_gpu_hours) AS inferred_lost,
+        sum({SENSED}) AS sensed, sum({HELD}) AS held, count(DISTINCT dt) AS days
     FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
+),
+-- The time of several clusters need not be the same.
+observed AS (
+    SELECT
+        CASE WHEN count(*) = 1 THEN format(
+            ', observed {{}} to {{}} UTC', strftime(min(observed_from) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
+            strftime(max(observed_until) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M')
+        ) ELSE format(' of {{}} clusters', count(*)) END AS time,
+        max(unknown_demand_ratio) AS unknown_demand
+    FROM silver_clusters WHERE {{cluster}}
 ),
 ended AS (
     SELECT coalesce(sum(ended_jobs), 0)::DOUBLE AS jobs, sum(failed_jobs)::DOUBLE AS failed
@@ -24,56 +38,65 @@ opened AS (
 ),
 tiles AS (
     SELECT
-        1 AS place, 'capacity' AS label, capacity AS value, 'gpu_hours' AS unit,
-        format('GPU-hours in {{:d}} day{{}}', days, CASE WHEN days = 1 THEN '' ELSE 's' END) AS note, '' AS level,
-        '/rows/ledger_by_day' AS target, '' AS more
-    FROM ledger
+        1 AS place, 'capacity' AS label, capacity AS value, 'gpu_hours' AS unit, '' AS words,
+        format('GPU-hours in {{:d}} day{{}}{{}}', days, CASE WHEN days = 1 THEN '' ELSE 's' END, time) AS note,
+        '' AS level, '/rows/observed' AS target, '' AS more
+    FROM ledger CROSS JOIN observed
     UNION ALL
-    SELECT 2, 'held', held / nullif(capacity, 0), 'held_ratio', format('{{:,.0f}} GPU-hours, of capacity', held), '',
-        '/rows/ledger_by_day', ''
-    FROM ledger
+    SELECT 2, 'held', held / nullif(capacity, 0), 'held_ratio', '',
+        format('{{:,.0f}} GPU-hours, of capacity{{}}', held, time), '', '/rows/ledger_by_day', ''
+    FROM ledger CROSS JOIN observed
     UNION ALL
-    SELECT 3, 'productive', productive / nullif(held, 0), 'productive_ratio',
-        format('{{:,.0f}} GPU-hours', productive), 'good', '/rows/efficiency_by_user',
+    SELECT 3, 'used', used / nullif(sensed, 0), 'used_ratio', '',
+        format('{{:,.0f}} GPU-hours, ', used) || {USED_WORDS}, 'good', '/rows/efficiency_by_user',
         'sort=-used_gpu_hours'
     FROM ledger
     UNION ALL
-    SELECT 4, 'under-used', under_used / nullif(held, 0), 'under_used_ratio',
-        format('{{:,.0f}} GPU-hours', under_used),
-        CASE WHEN under_used > 0 AND under_used = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
-        '/rows/efficiency_of_jobs', 'by=under_used'
+    SELECT 4, 'under-used', under_used / nullif(held, 0), 'under_used_ratio', '',
+        format('{{:,.0f}} GPU-hours, not counted as wasted', under_used), '', '/rows/efficiency_of_jobs',
+        'by=under_used'
     FROM ledger
     UNION ALL
-    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', format('{{:,.0f}} GPU-hours', idle),
-        CASE WHEN idle > 0 AND idle = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
-        '/rows/efficiency_of_jobs', 'by=idle'
+    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', '', format('{{:,.0f}} GPU-hours', idle),
+        CASE WHEN idle > 0 AND idle >= lost THEN 'bad' ELSE '' END, '/rows/efficiency_of_jobs', 'by=idle'
     FROM ledger
     UNION ALL
-    SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio', format('{{:,.0f}} GPU-hours', lost),
-        CASE WHEN lost > 0 AND lost = greatest(under_used, idle, lost) THEN 'bad' ELSE '' END,
-        '/rows/efficiency_of_jobs', 'by=lost'
+    SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio',
+        {range_words("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%")},
+        {LOST_WORDS} || format(
+            ': {{:,.0f}} failed, {{:,.0f}} timed out, {{:,.0f}} interrupted', failed, timed_out, interrupted
+        ),
+        CASE WHEN lost > idle THEN 'bad' ELSE '' END, '/rows/efficiency_of_jobs', 'by=lost'
     FROM ledger
     UNION ALL
-    SELECT 7, 'unobserved', unobserved / nullif(held, 0), 'unobserved_ratio',
+    SELECT 7, 'unobserved', unobserved / nullif(held, 0), 'unobserved_ratio', '',
         format('{{:,.0f}} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
         'by=unobserved'
     FROM ledger
     UNION ALL
-    SELECT 8, 'jobs ended', jobs, 'count',
+    SELECT 8, 'unknown', unknown / nullif(capacity, 0), 'unknown_ratio', '',
+        format('{{:,.0f}} GPU-hours, of capacity: nobody knows if they were held', unknown) || CASE
+            WHEN unknown_demand > 0
+                THEN format('; what {{:.0f}}% of the attempts asked for is not known', 100 * unknown_demand)
+            ELSE ''
+        END, 'bad', '/rows/ledger_buckets', ''
+    FROM ledger CROSS JOIN observed WHERE unknown > 0 OR unknown_demand > 0
+    UNION ALL
+    SELECT 9, 'jobs ended', jobs, 'count', '',
         CASE WHEN getvariable('gpu_type') IS NULL THEN 'of any outcome' ELSE 'on any type of GPU' END, '',
         '/rows/ended_jobs', ''
     FROM ended
     UNION ALL
-    SELECT 9, 'failed', failed / nullif(jobs, 0), 'failed_ratio', format('of those: {{:,.0f}} jobs', failed), '',
+    SELECT 10, 'failed', failed / nullif(jobs, 0), 'failed_ratio', '', format('of those: {{:,.0f}} jobs', failed), '',
         '/rows/ended_jobs', 'status=failed'
     FROM ended
     UNION ALL
-    SELECT 10, 'unresolved incidents', incidents, 'count', format('{{:d}} of them critical', critical),
+    SELECT 11, 'unresolved incidents', incidents, 'count', '', format('{{:d}} of them critical', critical),
         CASE WHEN incidents > 0 THEN 'bad' ELSE 'good' END, '/incidents', ''
     FROM opened
 )
 SELECT
-    place, label, value, unit, note, level, target || '?' || concat_ws('&', nullif(more, ''), {KEPT}) AS link
+    place, label, value, unit, words, note, level, target || '?' || concat_ws('&', nullif(more, ''), {KEPT}) AS link
 FROM tiles
 """
 
@@ -101,7 +124,7 @@ SELECT
             '&', 'machine=' || url_encode(node), 'cluster=' || url_encode(cluster_id)
         )
         WHEN kind IN ('runaway_user', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
-        WHEN kind = 'ledger' THEN '/efficiency?cluster=' || url_encode(subject)
+        WHEN kind IN ('ledger', 'missing_demand') THEN '/efficiency?cluster=' || url_encode(subject)
         WHEN found_on IS NOT NULL THEN '/jobs?' || concat_ws(
             '&', 'from=' || found_on, 'to=' || found_on, 'cluster=' || url_encode(cluster_id)
         )
@@ -144,7 +167,9 @@ QUESTIONS = (
         title="Key numbers",
         sql=KEY_NUMBERS,
         order="place",
-        about="Shares are of what was held, where they do not say otherwise. Red: the largest part of the waste. Jobs "
+        about="Used is a share of what sensors saw, all others of what was held, where they do not say otherwise. Red: "
+        "the largest part of the waste, which is idle or lost. What is lost is a range where checkpoints are not "
+        "known. Jobs "
         "count on the day they ended, on any type of GPU; incidents that are not resolved, on each day they were seen.",
     ),
     Question(

@@ -1,0 +1,27 @@
+"""The buckets of the GPU-hour ledger, in the order in which they are shown. docs/ledger.md defines them."""
+
+from __future__ import annotations
+
+LOST = ("failed", "timed_out", "interrupted")
+SENSED = ("used", "under_used", "idle")
+HELD = (*SENSED, *LOST, "unobserved")
+BUCKETS = (*HELD, "unallocated", "unknown", "down")
+# At most: of a lost attempt without a known checkpoint nobody knows how much was lost. Under-used is not among them.
+WASTED = ("idle", *LOST)
+MEANINGS = {
+    "used": "held and used",
+    "under_used": "held, used in part",
+    "idle": "held, and empty",
+    "failed": "held, then failed",
+    "timed_out": "held, then out of time",
+    "interrupted": "held, then interrupted",
+    "unobserved": "held; no sensor saw the use",
+    "unallocated": "nobody held it",
+    "unknown": "nobody knows if it was held",
+    "down": "the machine was down",
+}
+
+
+def bucket_name(bucket: str) -> str:
+    """As people read it."""
+    return bucket.replace("timed_out", "timed out").replace("_", "-")

@@ -1,0 +1,215 @@
+"""The query of the advice. It follows SPAN of the efficiency card."""
+
+from __future__ import annotations
+
+# What would have saved what, attempt by attempt. A GPU-hour is claimed by one advice at most: one that was held empty
+# by the first, a lost one by the second or the third, one that was under-used by whichever of the rest saves most.
+ADVICE = """
+, prices AS (
+    SELECT unnest(
+        from_json(getvariable('prices')::JSON, '[{"gpu_type": "VARCHAR", "price": "DOUBLE"}]'), recursive := true
+    )
+),
+lesser AS (
+    SELECT cluster_id, arg_max(gpu_type, gpus) AS lesser_type
+    FROM (
+        SELECT cluster_id, gpu_type, sum(gpus) AS gpus FROM silver_capacity
+        WHERE gpu_type IN (SELECT unnest(string_split(getvariable('lesser_types'), ',')))
+        GROUP BY cluster_id, gpu_type
+    )
+    GROUP BY cluster_id
+),
+owners AS (
+    SELECT
+        job_key, job_id, user_id,
+        -- Where the source knows no recurrence, a job recurs with its own tries alone.
+        group_id IS DISTINCT FROM user_id AND group_id IS NOT NULL AS has_group,
+        CASE
+            WHEN group_id IS DISTINCT FROM user_id AND group_id IS NOT NULL THEN hash(cluster_id, group_id)
+            ELSE hash(job_key)
+        END AS recurs_as
+    FROM silver_jobs
+    WHERE
+        (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+        AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
+),
+-- Without the words of its job: there are many more attempts than jobs.
+owned AS NOT MATERIALIZED (
+    SELECT holdings.*, owners.recurs_as
+    FROM silver_holdings AS holdings
+    INNER JOIN owners ON holdings.job_key = owners.job_key
+    WHERE holdings.held_seconds > 0
+),
+held AS (
+    SELECT
+        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, holdings.recurs_as,
+        coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type, holdings.use_bucket, holdings.gpus,
+        holdings.has_checkpoint, holdings.is_inferred,
+        -- Not of nothing: the least of nothing and a number is that number.
+        CASE WHEN holdings.used_gpus IS NOT NULL THEN least(holdings.used_gpus, holdings.gpus) END AS used_gpus,
+        greatest(holdings.held_from, bounds.from_at) AS counted_from,
+        (
+            epoch(least(holdings.held_until, bounds.until_at)) - epoch(greatest(holdings.held_from, bounds.from_at))
+        ) / 3600 AS hours,
+        -- Since the last checkpoint that is known. What came before counts by use.
+        (epoch(holdings.held_until) - epoch(coalesce(holdings.lost_from, holdings.held_until))) / 3600
+            AS whole_lost_hours,
+        greatest(
+            epoch(least(holdings.held_until, bounds.until_at))
+            - epoch(greatest(coalesce(holdings.lost_from, holdings.held_until), bounds.from_at)), 0
+        ) / 3600 AS lost_hours,
+        hours - lost_hours AS kept_hours
+    FROM owned AS holdings
+    INNER JOIN bounds
+        ON
+            holdings.cluster_id = bounds.cluster_id
+            AND holdings.held_from < bounds.until_at AND holdings.held_until > bounds.from_at
+    LEFT JOIN silver_capacity AS capacity ON holdings.machine_key = capacity.machine_key
+    WHERE holdings.use_bucket != 'unobserved' OR holdings.lost_from IS NOT NULL
+),
+failing AS (
+    SELECT recurs_as FROM held WHERE whole_lost_hours > 0 GROUP BY recurs_as
+    HAVING count(DISTINCT (job_key, attempt)) >= getvariable('failures')
+),
+-- A gang's attempts of one number are one try of its job.
+tries AS (
+    SELECT
+        holdings.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
+        max(holdings.held_until) AS ended_at, bool_or(holdings.lost_from IS NOT NULL) AS is_lost,
+        bool_and(holdings.status = 'succeeded') AS has_succeeded
+    FROM owned AS holdings
+    SEMI JOIN failing ON holdings.recurs_as = failing.recurs_as
+    GROUP BY holdings.recurs_as, holdings.job_key, holdings.attempt
+),
+-- A failure counts from its end on, until the next success ends.
+events AS (
+    SELECT recurs_as, job_key, attempt, ended_at AS happened_at, 0 AS is_begin, is_lost, has_succeeded
+    FROM tries
+    UNION ALL
+    SELECT recurs_as, job_key, attempt, begun_at, 1, false, false
+    FROM tries
+    WHERE is_lost
+),
+rows_of_failures AS (
+    SELECT
+        *, sum(has_succeeded::INTEGER) OVER (
+            PARTITION BY recurs_as ORDER BY happened_at, is_begin, has_succeeded ROWS UNBOUNDED PRECEDING
+        ) AS successes
+    FROM events
+),
+repeated AS (
+    SELECT job_key, attempt
+    FROM (
+        SELECT
+            job_key, attempt, is_begin, sum(is_lost::INTEGER) OVER (
+                PARTITION BY recurs_as, successes ORDER BY happened_at, is_begin ROWS UNBOUNDED PRECEDING
+            ) AS failures_before
+        FROM rows_of_failures
+    )
+    WHERE is_begin = 1 AND failures_before >= getvariable('failures') - 1
+),
+recurring AS (
+    SELECT recurs_as FROM owners WHERE has_group GROUP BY recurs_as HAVING count(*) >= getvariable('recurrences')
+),
+empty AS (
+    SELECT *, 'release' AS kind, gpus * kept_hours AS saved, true AS is_certain, 1.0 AS price_ratio
+    FROM held WHERE use_bucket = 'idle'
+),
+lost AS (
+    SELECT
+        held.*, CASE WHEN repeated.job_key IS NULL THEN 'checkpoint' ELSE 'stop' END AS kind,
+        gpus * lost_hours * CASE
+            WHEN repeated.job_key IS NULL THEN 1 - getvariable('checkpoint_hours') / 2 / whole_lost_hours ELSE 1
+        END AS saved,
+        has_checkpoint AS is_certain, 1.0 AS price_ratio
+    FROM held
+    LEFT JOIN repeated ON held.job_key = repeated.job_key AND held.attempt = repeated.attempt
+    WHERE
+        held.lost_hours > 0
+        AND (repeated.job_key IS NOT NULL OR held.whole_lost_hours > getvariable('checkpoint_hours'))
+),
+-- What would run on a lesser type: it uses little, and what it keeps in memory fits.
+fitting AS (
+    SELECT held.instance_key, held.attempt
+    FROM held
+    INNER JOIN silver_instances AS instances
+        ON held.instance_key = instances.instance_key AND held.attempt = instances.attempt
+    INNER JOIN silver_instance_usage AS usage ON instances.worker_key = usage.worker_key
+    WHERE
+        held.use_bucket = 'used' AND held.kept_hours > 0 AND held.used_gpus < getvariable('low_use') * held.gpus
+        AND held.gpu_type IN (SELECT unnest(string_split(getvariable('scarce_types'), ',')))
+        AND usage.peak_gpu_memory_bytes / ceil(held.gpus) < getvariable('lesser_bytes')
+),
+choices AS (
+    SELECT
+        held.*, dear.price, cheap.price AS lesser_price,
+        greatest(held.gpus - getvariable('headroom') * held.used_gpus, 0) * held.kept_hours AS fewer,
+        held.gpus = 1 AND held.used_gpus < getvariable('shared_use') AND recurring.recurs_as IS NOT NULL
+            AS is_shareable,
+        fitting.instance_key IS NOT NULL AND lesser.lesser_type IS NOT NULL AS has_room_on_lesser
+    FROM held
+    LEFT JOIN fitting ON held.instance_key = fitting.instance_key AND held.attempt = fitting.attempt
+    LEFT JOIN recurring ON held.recurs_as = recurring.recurs_as
+    LEFT JOIN lesser ON held.cluster_id = lesser.cluster_id
+    LEFT JOIN prices AS dear ON held.gpu_type = dear.gpu_type
+    LEFT JOIN prices AS cheap ON lesser.lesser_type = cheap.gpu_type
+    WHERE held.use_bucket = 'used' AND held.kept_hours > 0
+),
+under_used AS (
+    SELECT
+        * EXCLUDE (fewer, is_shareable, has_room_on_lesser, price, lesser_price, is_smaller),
+        CASE WHEN is_smaller THEN 'smaller' WHEN is_shareable THEN 'share' ELSE 'fewer' END AS kind,
+        CASE WHEN is_smaller THEN (gpus - used_gpus) * kept_hours ELSE fewer END AS saved, true AS is_certain,
+        -- All that was held is paid at the lesser price, not only what was left unused.
+        CASE
+            WHEN is_smaller THEN (price - lesser_price) / nullif(price, 0) * gpus / (gpus - used_gpus) ELSE 1.0
+        END AS price_ratio
+    FROM (
+        SELECT
+            *, has_room_on_lesser AND coalesce(
+                gpus * kept_hours * (price - lesser_price) >= fewer * price, true
+            ) AS is_smaller
+        FROM choices
+    )
+),
+claims AS (
+    FROM empty UNION ALL BY NAME FROM lost UNION ALL BY NAME FROM under_used
+),
+jobs AS (
+    SELECT
+        kind, cluster_id, job_key, min(counted_from) AS counted_from,
+        CASE WHEN min(claims.gpu_type) = max(claims.gpu_type) THEN min(claims.gpu_type) ELSE 'several' END AS gpu_type,
+        count(*) AS attempts, sum(gpus * hours) AS held, sum(used_gpus * hours) AS measured, sum(saved) AS saved,
+        sum(CASE WHEN is_certain THEN saved ELSE 0 END) AS certain,
+        sum(CASE WHEN is_inferred THEN saved ELSE 0 END) AS inferred,
+        sum(saved * price_ratio * prices.price) AS cost,
+        sum(CASE WHEN price_ratio * prices.price IS NULL THEN saved ELSE 0 END) AS unpriced
+    FROM claims
+    LEFT JOIN prices ON claims.gpu_type = prices.gpu_type
+    WHERE saved > 0
+    GROUP BY kind, cluster_id, job_key
+),
+totals AS (
+    SELECT
+        kind, count(*) AS jobs, count(DISTINCT user_id) AS users, sum(saved) AS all_saved, sum(cost) AS all_cost,
+        sum(certain) AS all_certain, sum(inferred) AS all_inferred, sum(unpriced) AS all_unpriced
+    FROM jobs
+    INNER JOIN owners USING (job_key)
+    GROUP BY kind
+),
+shown AS (
+    FROM jobs
+    INNER JOIN owners USING (job_key)
+    SELECT jobs.*, owners.job_id, owners.user_id
+    QUALIFY row_number() OVER (PARTITION BY kind ORDER BY saved DESC, job_id) <= getvariable('most')
+)
+SELECT shown.* EXCLUDE (job_key, counted_from), totals.* EXCLUDE (kind), span.dt, lesser.lesser_type
+FROM shown
+INNER JOIN totals ON shown.kind = totals.kind
+LEFT JOIN span
+    ON
+        shown.cluster_id = span.cluster_id
+        AND shown.counted_from >= span.started_at AND shown.counted_from < span.ended_at
+LEFT JOIN lesser ON shown.cluster_id = lesser.cluster_id
+ORDER BY shown.kind, saved DESC, job_id
+"""

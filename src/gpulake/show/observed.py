@@ -1,0 +1,45 @@
+"""Of which clusters and of what time the numbers are. It stands wherever a share of capacity is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpulake.core.words import label, share
+
+OBSERVED = """
+SELECT cluster_id, observed_from, observed_until, observed_basis, unknown_demand_ratio, is_generated
+FROM silver_clusters
+"""
+BASES = {"events": "first to last event", "trimmed": "without stragglers", "settings": "as set"}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A cluster, and its time under observation."""
+
+    cluster_id: str
+    observed_from: datetime
+    observed_until: datetime
+    observed_basis: str
+    unknown_demand_ratio: float  # of its attempts
+    is_generated: bool
+
+    @property
+    def time(self) -> str:
+        begin, end = (at.astimezone(UTC) for at in (self.observed_from, self.observed_until))
+        return f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC ({BASES[self.observed_basis]})"
+
+    @property
+    def missing(self) -> str:
+        """What is not known of it, in words; nothing where all is."""
+        if not self.unknown_demand_ratio:
+            return ""
+        ratio = share(self.unknown_demand_ratio, 1)
+        return f"what {ratio} of the attempts of {label(self.cluster_id, 24)} asked for is not known"
+
+
+def generated(clusters: Iterable[Observed]) -> str:
+    """Which of them are none: their data were generated."""
+    return ", ".join(label(one.cluster_id, 24) for one in clusters if one.is_generated)
