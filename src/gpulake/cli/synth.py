@@ -17,10 +17,24 @@ from gpulake.core.errors import UsageError
 @click.option("--seed", type=int, default=0, show_default=True, help="The same jobs and seed give the same bytes.")
 @click.option("--tar", "is_tar", is_flag=True, help="Write <table>.tar.gz archives, as published, instead of CSV.")
 @click.option("--no-incidents", is_flag=True, help="Inject nothing; truth.json is an empty list.")
+@click.option(
+    "--incident-strength",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="How much incidents add to what is usual, of all that they add at 1.",
+)
 @click.option("--check", type=click.Path(path_type=Path), help="Compare the trace in this folder with the figures.")
 @json_option
 def command(
-    out: Path | None, jobs: int, seed: int, is_tar: bool, no_incidents: bool, check: Path | None, as_json: bool
+    out: Path | None,
+    jobs: int,
+    seed: int,
+    is_tar: bool,
+    no_incidents: bool,
+    incident_strength: float,
+    check: Path | None,
+    as_json: bool,
 ) -> None:
     """Write a synthetic trace in the format of the Alibaba PAI trace v2020.
 
@@ -30,22 +44,33 @@ def command(
     \b
     Example:  gpulake synth --out data_raw
     All of it: gpulake synth --out data_raw --jobs 1055501
+    Faint:     gpulake synth --out data_raw --incident-strength 0.5
     How close: gpulake synth --check data_raw
     """
     if check is not None:
         _compare(check, as_json)
     elif out is not None:
-        _write(out, jobs, seed, is_tar, not no_incidents, as_json)
+        _write(out, jobs, seed, is_tar, not no_incidents, incident_strength, as_json)
     else:
         raise UsageError("neither --out nor --check was given", "try: gpulake synth --out data_raw")
 
 
-def _write(out: Path, jobs: int, seed: int, is_tar: bool, has_incidents: bool, as_json: bool) -> None:
+def _write(
+    out: Path, jobs: int, seed: int, is_tar: bool, has_incidents: bool, incident_strength: float, as_json: bool
+) -> None:
     from gpulake.cli._progress import progress_bar
     from gpulake.synth import write_trace
 
     with progress_bar(is_quiet=as_json) as report:
-        made = write_trace(out, jobs=jobs, seed=seed, is_tar=is_tar, has_incidents=has_incidents, report=report)
+        made = write_trace(
+            out,
+            jobs=jobs,
+            seed=seed,
+            is_tar=is_tar,
+            has_incidents=has_incidents,
+            incident_strength=incident_strength,
+            report=report,
+        )
     if as_json:
         record = {
             "out": str(out),

@@ -41,11 +41,15 @@ def write_trace(
     seed: int = 0,
     is_tar: bool = False,
     has_incidents: bool = True,
+    incident_strength: float = 1.0,
     report: Report = silent,
 ) -> TraceSummary:
-    """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs and seed, same bytes."""
-    _check(out, jobs, seed)
-    made = trace.make(jobs, seed, has_incidents=has_incidents, report=report)
+    """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs, seed and strength, same bytes.
+
+    The strength of incidents scales what each adds to what is usual; 1 is all of it.
+    """
+    _check(out, jobs, seed, incident_strength)
+    made = trace.make(jobs, seed, has_incidents=has_incidents, report=report, incident_strength=incident_strength)
     report("measuring usage", 0.45)
     usage = measured(made)
     source = tables.Source(made, usage, observed(made, usage), Ids(seed))
@@ -71,11 +75,16 @@ def write_trace(
     return TraceSummary(jobs, seed, {table: rows[table] for table in HEADERS}, folder.files, found)
 
 
-def _check(out: Path, jobs: int, seed: int) -> None:
+def _check(out: Path, jobs: int, seed: int, strength: float) -> None:
     most = published()["counts"]["jobs"]
     if not LEAST_JOBS <= jobs <= most:
         raise UsageError(f"cannot make a trace of {jobs:,} jobs", f"choose from {LEAST_JOBS:,} to {most:,}")
     if not 0 <= seed <= MOST_SEED:
         raise UsageError(f"cannot use seed {seed}", f"choose from 0 to {MOST_SEED}")
+    if not 0.0 < strength <= 1.0:
+        raise UsageError(
+            f"cannot inject incidents of strength {strength:g}",
+            "choose above 0 and up to 1; --no-incidents injects nothing",
+        )
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file", "name a folder")
