@@ -69,7 +69,7 @@ def naive(tasks: Tasks, place: int) -> tuple[float, float, float, int, int]:
     user = median(own) if own else overall
     if tasks.group[place] != NO_GROUP and of("group"):
         same = of("request", 5)
-        if len(same) >= 3:
+        if same:
             return median(same), user, overall, REQUEST, len(of("group"))
         return median(of("group", 5)), user, overall, GROUP, len(of("group"))
     return user, user, overall, USER if own else EVERYBODY, 0
@@ -108,7 +108,7 @@ def test_whatever_the_future_brings_the_prediction_stays(rows: list[tuple[int, .
 
 def test_a_run_that_ends_as_another_is_submitted_tells_nothing_yet() -> None:
     tasks = tasks_of([(0, 5, 5, 1, 0, 0, 0), (5, 5, 5, 1, 0, 0, 0), (6, 5, 5, 1, 0, 0, 0)])
-    assert predict(tasks).basis.tolist() == [NOTHING, NOTHING, GROUP]
+    assert predict(tasks).basis.tolist() == [NOTHING, NOTHING, REQUEST]
 
 
 @given(st.lists(st.integers(0, 20).map(float), min_size=1))

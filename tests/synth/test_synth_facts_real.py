@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gpulake.core.pai import published
@@ -85,3 +86,23 @@ def test_the_shares_are_those_of_the_real_instances(pai: Path) -> None:
     for status, share in shares["missing_start"].items():
         lacking = sum(row["status"] == status and not row["start_time"] for row in rows)
         assert lacking / count[status] * 100 == pytest.approx(share, abs=1.5)
+
+
+def test_the_run_times_are_those_of_the_real_instances(pai: Path) -> None:
+    with gzip.open(pai / "pai_instance_table_tail.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    members: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        members.setdefault((row["job_name"], row["task_name"]), set()).add(row["inst_name"])
+    runs = [
+        (float(row["end_time"]) - float(row["start_time"]), len(members[row["job_name"], row["task_name"]]) > 1)
+        for row in rows
+        if row["status"] == "Terminated"
+    ]
+    tail = published()["tail"]
+    assert np.mean([seconds for seconds, _ in runs]) == pytest.approx(tail["run_mean_seconds"], rel=0.001)
+    for name, seconds in (
+        ("run_seconds", [seconds for seconds, _ in runs]),
+        ("gang_run_seconds", [seconds for seconds, in_gang in runs if in_gang]),
+    ):
+        assert tail[name]["value"] == pytest.approx(np.percentile(seconds, tail[name]["percent"]), rel=0.04)

@@ -80,7 +80,7 @@ def silent(what: str, share: float) -> None:
 
 
 @pytest.mark.parametrize("jobs", [5_000, 30_000])
-def test_machines_hold_more_than_they_have_for_less_than_a_hundredth_of_the_time(jobs: int) -> None:
+def test_machines_hold_more_than_they_have_for_less_than_two_hundredths_of_the_time(jobs: int) -> None:
     trace = make(jobs, 4, has_incidents=True, report=silent)
     rows, tasks, machines = trace.rows, trace.population.tasks, trace.population.machines
     holds = np.flatnonzero((rows.machine >= 0) & tasks.has_gpu[rows.task])
@@ -94,7 +94,7 @@ def test_machines_hold_more_than_they_have_for_less_than_a_hundredth_of_the_time
         held = np.cumsum(change[order])[:-1]
         over += int(np.diff(second[order])[held > machines.cap_gpu[machine] * 100].sum())
         total += 51 * 86_400
-    assert over / total < 0.01
+    assert over / total < 0.02
 
 
 @pytest.mark.parametrize("jobs", [-1, 0, 999, FULL + 1])

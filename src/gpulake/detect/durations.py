@@ -1,8 +1,8 @@
 """How long a task will run, foretold when it is submitted from what had ended by then: recurring jobs run alike.
 
-The last runs of the same group that asked for the same, if there are enough; else the last runs of the group; else the
-median of the user; else that of everybody. Nothing that ended at or after the submission is looked at, nor the type of
-GPU that a task was later given: only what it asked for.
+The last runs of the same group that asked for the same, be it one: other tasks of the group run for other times. Else
+the last runs of the group; else the median of the user; else that of everybody. Nothing that ended at or after the
+submission is looked at, nor the type of GPU that a task was later given: only what it asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ Ints = NDArray[np.int64]
 
 REMEMBERED = 5
 WALKED_AT_ONCE = 65_536
-ENOUGH = 3
 NO_GROUP = -1
 NOTHING, EVERYBODY, USER, GROUP, REQUEST = range(5)
 """What a prediction rests on, the least first."""
@@ -130,9 +129,7 @@ class Memory:
         runs = self.runs.get(group, 0)
         if runs:
             same = self.requests.get(request, [])
-            is_enough = len(same) >= ENOUGH
-            recent = same if is_enough else self.groups[group]
-            return _median(recent), user_median, overall, REQUEST if is_enough else GROUP, runs
+            return _median(same or self.groups[group]), user_median, overall, REQUEST if same else GROUP, runs
         return user_median, user_median, overall, USER if own else EVERYBODY, 0
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpulake.core.pai import published
 from gpulake.synth.draws import Curve, sums_by
-from gpulake.synth.facts import GPU_TYPES, STATUSES, curve
+from gpulake.synth.facts import GPU_TYPES, STATUSES, curve, tail_curve
 from gpulake.synth.readback import Readback, opened
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"
@@ -32,6 +32,7 @@ RHYTHM_BOUND = 1.0
 DAILY_BOUND = 25.0
 RECURRING_BOUND = 5.0
 RUNTIME_BOUND = 400.0
+RUN_MEAN_BOUND = 700.0
 # Nobody submits less than one job, which in a small trace is more than many of the real users submit.
 USERS_BOUND = 0.2
 GPU_CLASSES = {"<25": (0, 25), "[25,50)": (25, 50), "[50,100)": (50, 100), "=100": (100, 101), ">100": (101, 1e9)}
@@ -50,7 +51,9 @@ class Check:
 def measure(directory: Path) -> list[Check]:
     """Every calibrated figure of the trace in a folder."""
     trace = opened(directory, USED_COLUMNS)
-    groups = (_counts, _shares, _instance_shares, _gangs, _waits_and_runtimes, _usage, _machines, _people, _rhythm)
+    groups = (
+        _counts, _shares, _instance_shares, _gangs, _waits_and_runtimes, _runs, _usage, _machines, _people, _rhythm,
+    )  # fmt: skip
     return [check for group in groups for check in group(trace)]
 
 
@@ -148,6 +151,33 @@ def _waits_and_runtimes(trace: Readback) -> Iterator[Check]:
     yield _point("mean runtime with a GPU, s", ours, known["runtime_mean_seconds"], RUNTIME_BOUND)
     ours = float(np.median(wait[(kind != "") & np.isfinite(wait)]))
     yield _point("median wait with a GPU, s", ours, known["wait_median_seconds"], 1.0)
+
+
+def _runs(trace: Readback) -> Iterator[Check]:
+    """Instances, which figures of tasks say little about: the real tail's run times, and how full they keep the GPUs.
+
+    What share of its GPUs the cluster held is not published. The GPUs asked for in an hour (Fig 3c, read roughly) times
+    the tail's mean run is; of it the Terminated instances, whose times are all known, hold their part.
+    """
+    tail, paper = published()["tail"], published()["first_week"]
+    is_over = trace.texts(INSTANCES, "status") == "Terminated"
+    run = (trace.numbers(INSTANCES, "end_time") - trace.numbers(INSTANCES, "start_time"))[is_over]
+    task = trace.task[is_over]
+    size, plan = trace.numbers(TASKS, "inst_num"), np.nan_to_num(trace.numbers(TASKS, "plan_gpu")) / 100
+    yield _curve("run of an instance (tail), s", run, tail_curve("run_seconds"), CURVE_BOUND)
+    in_gang = run[size[task] > 1]
+    yield _curve("run of an instance in a gang (tail), s", in_gang, tail_curve("gang_run_seconds"), CURVE_BOUND)
+    yield _point("mean run of an instance (tail), s", float(run.mean()), tail["run_mean_seconds"], RUN_MEAN_BOUND)
+    scale = len(trace.tables[JOBS]) / published()["counts"]["jobs"]
+    submitted = trace.numbers(JOBS, "start_time")
+    hours = float(submitted.max() - submitted.min()) / 3600
+    low, high = paper["gpus"]
+    ours = float((size * plan).sum()) / scale / hours
+    yield _point("Fig 3c GPUs asked for in an hour, scaled", ours, (low + high) / 2, (high - low) / 2)
+    gpus = sum(entry["cap_gpu"] * entry["count"] for entry in published()["machines"])
+    share = tail["run_mean_seconds"] / 3600 / gpus * published()["shares"]["instance_status"]["Terminated"]
+    held = float((run * plan[task]).sum()) / hours / 3600 / trace.numbers("pai_machine_spec", "cap_gpu").sum() * 100
+    yield _point("GPU time held by Terminated instances, %", held, (low + high) / 2 * share, (high - low) / 2 * share)
 
 
 def _usage(trace: Readback) -> Iterator[Check]:

@@ -54,14 +54,6 @@ def ranks(score: Floats) -> NDArray[np.float64]:
     return place / max(len(score), 1)
 
 
-def ranks_among(score: Floats, reference: Floats) -> NDArray[np.float64]:
-    """Where each score would stand among the reference scores."""
-    if len(reference) == 0:
-        return ranks(score)
-    place = np.searchsorted(np.sort(reference), score).astype(float)
-    return (place + 0.5) / (len(reference) + 1)
-
-
 def even(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Shares that fill 0..1 evenly over every stretch of the sequence."""
     shares: NDArray[np.float64] = np.mod(rng.random() + GOLDEN * np.arange(count), 1.0)

@@ -48,7 +48,16 @@ def gpu_models() -> bytes:
 
 @cache
 def curve(family: str, name: str) -> Curve:
-    points = published()["curves"][family][name]
+    return _through(published()["curves"][family][name])
+
+
+@cache
+def tail_curve(name: str) -> Curve:
+    """A distribution of the real tail of pai_instance_table."""
+    return _through(published()["tail"][name])
+
+
+def _through(points: dict[str, Any]) -> Curve:
     return Curve.through(points["percent"], points["value"], least=points["least"], most=points["most"])
 
 

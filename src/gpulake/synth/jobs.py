@@ -12,6 +12,7 @@ from gpulake.synth import clock
 from gpulake.synth.draws import choose, generator, quotas, ranks
 from gpulake.synth.facts import curve, habits, scaled
 
+LARGE_GANG = 8
 LARGE_GANG_GROUP = 40
 """How often, at most, a job with a large gang recurs."""
 
@@ -40,10 +41,10 @@ def templates(count: int, rng: np.random.Generator) -> NDArray[np.int8]:
     return rng.permutation(np.repeat(np.arange(len(kinds), dtype=np.int8), counts))
 
 
-def submitted(template: NDArray[np.int8], alike: NDArray[np.int64], is_large: NDArray[np.bool_], seed: int) -> Jobs:
+def submitted(template: NDArray[np.int8], alike: NDArray[np.int64], in_job: NDArray[np.int64], seed: int) -> Jobs:
     """Jobs with their times, groups and users. Jobs of one group are neighbours in `alike`: they ask for the same."""
     rng = generator(seed, 1)
-    group = _groups(alike, is_large, rng)
+    group = _groups(alike, in_job, rng)
     return Jobs(
         template=template,
         submitted_at=clock.submissions(len(template), rng).astype(np.int32),
@@ -52,23 +53,37 @@ def submitted(template: NDArray[np.int8], alike: NDArray[np.int64], is_large: ND
     )
 
 
-def _groups(alike: NDArray[np.int64], is_large: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Group numbers: most jobs recur, in groups with a heavy tail; the others come once to four times."""
-    count = len(alike)
-    recurring = int(habits()["groups"]["recurring_job_share"] * count)
-    largest = max(5, count // 60)
+def _groups(alike: NDArray[np.int64], in_job: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
+    """Group numbers: most jobs recur, those with gangs more than others."""
+    group = np.empty(len(alike), dtype=np.int32)
+    share = habits()["groups"]["recurring_job_share"]
+    is_gang = in_job > 1
+    of_gangs = habits()["groups"]["recurring_gang_share"]
+    alone = (share - of_gangs * is_gang.mean()) / max(1 - is_gang.mean(), 1e-9)
+    first = 0
+    order = np.argsort(alike, kind="stable")
+    for chosen, recurring in ((order[is_gang[order]], of_gangs), (order[~is_gang[order]], alone)):
+        chunk, within = _chunks(len(chosen), int(recurring * len(chosen)), max(5, len(alike) // 60), rng)
+        # One group of a thousand large gangs, all of the same length, would decide how full a whole GPU type is.
+        part = np.where(in_job[chosen] >= LARGE_GANG, within // LARGE_GANG_GROUP, 0)
+        is_new = (np.diff(chunk, prepend=-1) != 0) | (np.diff(part, prepend=0) != 0)
+        group[chosen] = first + np.cumsum(is_new) - 1
+        first += int(is_new.sum())
+    return group
+
+
+def _chunks(
+    count: int, recurring: int, largest: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Neighbours that belong together, and their places: of the recurring ones in groups with a heavy tail, of the
+    others one to four."""
     many = np.minimum(5 * (1 - rng.random(recurring // 5 + 1)) ** (-1 / 0.95), largest).astype(np.int64)
     many = many[: int(np.searchsorted(np.cumsum(many), recurring)) + 1]
     few = choose([80, 12, 5, 3], rng.random(count)) + 1
-    sizes = rng.permutation(np.concatenate([many, few[: np.searchsorted(np.cumsum(few), count - many.sum()) + 1]]))
+    few = few[: np.searchsorted(np.cumsum(few), max(count - many.sum(), 0)) + 1]
+    sizes = rng.permutation(np.concatenate([many, few]))
     chunk = np.repeat(np.arange(len(sizes)), sizes)[:count]
-    within = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)[:count]
-    order = np.argsort(alike, kind="stable")
-    # One group of a thousand large gangs, all of the same length, would decide how full a whole GPU type is.
-    part = np.where(is_large[order], within // LARGE_GANG_GROUP, 0)
-    group = np.empty(count, dtype=np.int32)
-    group[order] = np.cumsum((np.diff(chunk, prepend=-1) != 0) | (np.diff(part, prepend=0) != 0)) - 1
-    return group
+    return chunk, np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)[:count]
 
 
 def user_quotas(jobs: int) -> NDArray[np.int64]:

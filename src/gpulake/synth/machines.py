@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,9 @@ def inventory(jobs: int) -> Machines:
     """Machines in proportion to the jobs, so that load looks alike at every scale, and at least one of each class."""
     scale = jobs / published()["counts"]["jobs"]
     classes = published()["machines"]
-    count = [max(1, round(entry["count"] * scale)) for entry in classes]
+    share = [entry["count"] * scale for entry in classes]
+    # Rounding one and a half machines down would leave a third too few.
+    count = [round(exact) if exact >= 2 else math.ceil(exact) for exact in share]
 
     def column(key: str) -> NDArray[np.int32]:
         return np.repeat(np.array([entry[key] for entry in classes], dtype=np.int32), count)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.pai import published
-from gpulake.synth.draws import choose, deal, even, generator, quotas, ranks, ranks_among
+from gpulake.synth.draws import choose, deal, even, generator, quotas, ranks
 from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, TYPES, curve, habits, scaled
 from gpulake.synth.machines import Machines
 
 LARGE_GANG = 8
-CROWDED_SHARE = 0.1
+CROWDED_SHARE = 0.25
 FIRST_ATTEMPT_SHARE = 0.929
 """Of instance rows; the others are retries."""
 
@@ -124,8 +124,8 @@ def _gpu_types(
 
 
 def _crowding(gpu_type: NDArray[np.int8], wanted: NDArray[np.float64], gpus: NDArray[np.int64]) -> NDArray[np.float64]:
-    """By how much (as a logarithm) a gang's GPUs exceed a tenth of their type's. A small trace has few machines but the
-    gangs of the large one; those ask for slices, and for less time, or they would not fit."""
+    """By how much (as a logarithm) a gang's GPUs exceed a quarter of their type's. A small trace has few machines but
+    the gangs of the large one; those ask for slices, or they would not fit."""
     return np.log(np.maximum(wanted / (CROWDED_SHARE * np.maximum(gpus[gpu_type], 1)), 1.0))
 
 
@@ -146,7 +146,7 @@ def _plan_gpu(
         weights += list(np.array(options["weight"]) / np.sum(options["weight"]) * share)
     gpu = np.flatnonzero(has_gpu)
     crowding = _crowding(gpu_type[gpu], size[gpu].astype(float), gpus)
-    lean = np.array([0.15, 0.0, 0.3, 1.6, 2.0, 0.0])[gpu_type[gpu]] - 0.4 * np.log(size[gpu]) - 1.5 * crowding
+    lean = np.array([0.15, 0.0, 0.3, 1.6, 2.0, 0.0])[gpu_type[gpu]] - 0.4 * np.log(size[gpu]) - 2.0 * crowding
     plan = np.zeros(len(size), dtype=np.int32)
     in_order = np.repeat(np.array(values), quotas(weights, len(gpu)))
     plan[gpu[np.argsort(lean + rng.normal(0.0, 1.0, len(gpu)), kind="stable")]] = in_order
@@ -177,23 +177,3 @@ def waits(tasks: Tasks, seed: int) -> NDArray[np.int32]:
     idle = np.flatnonzero(~tasks.has_gpu & (tasks.gpu_type != CPU_TYPE))
     wait[idle] = np.rint(curve("wait_seconds", "MISC").value(ranks(score[idle])))
     return wait
-
-
-def runtimes(
-    tasks: Tasks, group: NDArray[np.int32], is_terminated: NDArray[np.bool_], machines: Machines, seed: int
-) -> NDArray[np.float64]:
-    """Mean seconds the instances run: as published for the Terminated tasks of each GPU type, alike within a group."""
-    rng = generator(seed, 5)
-    habit = rng.normal(0.0, 1.0, int(group.max()) + 1)
-    score = 0.96 * habit[group[tasks.job]] + 0.28 * rng.normal(0.0, 1.0, len(tasks))
-    # Gangs run neither seconds nor days: real instances, most of which belong to gangs, spread less than tasks do.
-    score = np.where(tasks.size > 1, 0.3 + 0.65 * score, score)
-    score -= 0.5 * _crowding(tasks.gpu_type, tasks.size * tasks.plan_gpu / 100, machines.gpus_by_type())
-    runtime = np.empty(len(tasks))
-    for code, name in enumerate((*GPU_TYPES, "all")):
-        has_type = (tasks.gpu_type == code) & tasks.has_gpu if name != "all" else ~tasks.has_gpu
-        known = score[has_type & is_terminated]
-        runtime[has_type & is_terminated] = curve("runtime_seconds", name).value(ranks(known))
-        others = has_type & ~is_terminated
-        runtime[others] = curve("runtime_seconds", name).value(ranks_among(score[others], known))
-    return runtime

@@ -17,7 +17,8 @@ from gpulake.synth.incidents import Plan
 from gpulake.synth.jobs import Jobs, submitted, templates
 from gpulake.synth.machines import Machines, inventory
 from gpulake.synth.placement import Closure, Drag, place
-from gpulake.synth.tasks import LARGE_GANG, Tasks, alike, plan_cpu_mem, planned, runtimes, waits
+from gpulake.synth.runtimes import runtimes
+from gpulake.synth.tasks import Tasks, alike, plan_cpu_mem, planned, waits
 
 NO_JOBS = np.array([], dtype=np.int64)
 UNKNOWN = -1
@@ -80,12 +81,12 @@ def _population(count: int, seed: int, strength: float | None) -> Population:
     machines = inventory(count)
     tasks = planned(template, machines, seed)
     in_job = sums_by(tasks.job, tasks.size, count).astype(np.int64)
-    jobs = submitted(template, alike(tasks, count), in_job >= LARGE_GANG, seed)
+    jobs = submitted(template, alike(tasks, count), in_job, seed)
     story = stories.told(in_job, seed)
     plan = incidents.planned(machines, seed, strength) if strength is not None else None
     burst_jobs = incidents.burst(plan, jobs, story, in_job, seed) if plan else NO_JOBS
     is_terminated = (stories.trait("job_status")[story] == TERMINATED)[tasks.job]
-    runtime = runtimes(tasks, jobs.group, is_terminated, machines, seed)
+    runtime = runtimes(tasks, jobs, is_terminated, seed)
     plan_cpu, plan_mem = plan_cpu_mem(tasks, jobs.group, seed)
     gpus = int(machines.gpus_by_type()[incidents.RUNAWAY_TYPE])
     user, idle = incidents.runaway(plan, jobs, tasks, story, runtime, gpus, seed) if plan else (UNKNOWN, NO_JOBS)
