@@ -252,7 +252,8 @@ def test_land_and_build_say_what_they_did(trace: tuple[Path, object], config: Co
 def test_demo_goes_from_nothing_to_findings_first(tmp_path: Path) -> None:
     answer = in_a_process("demo", "--jobs", "2000", "--out", str(tmp_path / "demo"), cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
-    lines = answer.stdout.splitlines()
+    first, *lines = answer.stdout.splitlines()
+    assert first == "A generated cluster (synth): no real one is meant."
     assert lines[0] == "What was found"
     assert lines[1].startswith("  • ")
     assert (tmp_path / "demo" / "report.html").is_file()

@@ -178,13 +178,13 @@ def test_a_lake_without_incidents_says_where_they_come_from(lake: Lake) -> None:
 def test_the_inventory_is_the_size_of_the_cluster(built_lake: Config) -> None:
     lake = Lake(built_lake)
     with lake.reading() as reader:
-        query = "SELECT machine_id FROM silver_machines WHERE cluster_id = 'pai' ORDER BY 1"
+        query = "SELECT machine_id FROM silver_machines WHERE cluster_id = 'synth' ORDER BY 1"
         names = [row["machine_id"] for row in reader.query(query).to_pylist()]
-    died_just_now(lake, **{**CORDON, "cluster_id": "pai", "node": names[0]})
+    died_just_now(lake, **{**CORDON, "cluster_id": "synth", "node": names[0]})
     document = json.loads(gpulake(lake, "4f", "--json").stdout)
     assert [step["step"] for step in document["steps"]] == ["cordon", "restart"]
     assert document["breaker"]["nodes"] == len(names)
-    died_just_now(lake, "5a", **{**CORDON, "cluster_id": "pai", "node": "login1"})
+    died_just_now(lake, "5a", **{**CORDON, "cluster_id": "synth", "node": "login1"})
     steps = json.loads(gpulake(lake, "5a", "--json").stdout)["steps"]
     assert [(step["step"], step["status"]) for step in steps] == [
         ("cordon", "refused"),

@@ -132,7 +132,7 @@ def test_scores_count_tasks_and_their_instances() -> None:
 
 def test_recurrence_tells_more_than_the_user_and_the_user_more_than_nothing(shared_lake: Config) -> None:
     with Lake(shared_lake).reading() as reader:
-        found = {score.method: score for score in score_durations(reader) if score.past_runs == "5 to 9"}
+        found = {score.method: score for score in score_durations(reader, "synth") if score.past_runs == "5 to 9"}
     errors = [found[method].median_log_error or 0 for method in ("recurrence", "user", "everybody")]
     assert found["recurrence"].tasks > 10
     assert errors[0] < errors[1] < errors[2]

@@ -85,7 +85,7 @@ def snapshots(rich: Config) -> Iterator[Snapshots]:
 def largest_user(snapshots: Snapshots) -> str:
     with snapshots.reading() as reader:
         query = (
-            "SELECT user_id FROM silver_jobs WHERE cluster_id = 'pai' GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT 1"
+            "SELECT user_id FROM silver_jobs WHERE cluster_id = 'synth' GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT 1"
         )
         return str(reader.query(query).to_pylist()[0]["user_id"])
 

@@ -216,14 +216,14 @@ def test_all_of_a_generated_trace_goes_out_in_small_parts(
 
 
 def test_a_cluster_that_is_not_there_gets_the_nearest(shared_lake: Config, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no cluster or workload named 'pia'") as caught:
-        export(Lake(shared_lake), tmp_path, "pia")
-    assert caught.value.hint == "did you mean 'pai'?"
+    with pytest.raises(UsageError, match="no cluster or workload named 'sinth'") as caught:
+        export(Lake(shared_lake), tmp_path, "sinth")
+    assert caught.value.hint == "did you mean 'synth'?"
     with pytest.raises(UsageError, match="the lake has 0 clusters"):
         export(Lake(Config(lake=tmp_path / "empty")).create(), tmp_path)
 
 
 def test_power_is_that_of_the_settings(shared_lake: Config) -> None:
     with Lake(shared_lake).open().reading() as reader:
-        hosts = from_lake(reader, Selection("pai"), shared_lake.gpu_types).hosts
+        hosts = from_lake(reader, Selection("synth"), shared_lake.gpu_types).hosts
     assert {host.gpu_type: host.gpu_busy_watts for host in hosts if host.gpu_type == "T4"} == {"T4": 70}

@@ -130,7 +130,7 @@ def test_what_was_exported_can_be_imported_and_exported_again(
     shared_lake: Config, config: Config, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    Flow(shared_lake).export_lake("pai", None, (None, None), OpendcExport(), Clockwork(), first)
+    Flow(shared_lake).export_lake("synth", None, (None, None), OpendcExport(), Clockwork(), first)
     round_trip(config, first, second)
     for table in ("tasks.parquet", "fragments.parquet"):
         assert pq.read_table(first / table).equals(pq.read_table(second / table))

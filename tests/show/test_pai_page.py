@@ -31,7 +31,8 @@ def test_json_holds_every_figure_and_table(shared_lake: Config, tmp_path: Path) 
     arguments = ["report", "pai", "--lake", str(shared_lake.lake), "--out", str(tmp_path / "pai.html"), "--json"]
     answer = CliRunner().invoke(root, arguments, catch_exceptions=False)
     found = json.loads(answer.output, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert list(found) == ["headlines", "chapters", "durations", "trace", "build", "page"]
+    assert found["is_generated"] is True
+    assert list(found) == ["is_generated", "headlines", "chapters", "durations", "trace", "build", "page"]
     figures = {figure["number"]: figure for chapter in found["chapters"] for figure in chapter["figures"]}
     notebook = [f"{chapter}{part}" for chapter, parts in NOTEBOOK.items() for part in parts]
     paper = [f"paper: {word}" for word in ("recurrence", "machines", "contention", "sharing", "prediction")]
@@ -50,7 +51,9 @@ def test_the_text_fits_on_a_screen_and_ends_with_the_page(shared_lake: Config, t
     answer = CliRunner().invoke(root, ["report", "pai", "--lake", str(shared_lake.lake), "--out", str(page)])
     lines = answer.output.splitlines()
     assert len(lines) <= 60
-    assert re.match(r"• 9\d\.\d\d % of the tasks ask for more GPU than they use \(published 98\.02 %\)", lines[0])
+    assert lines[0] == "• These data are generated (gpulake synth): they tell of no real cluster"
+    assert "tests the plumbing, not the world" in lines[1]
+    assert re.match(r"• 9\d\.\d\d % of the tasks ask for more GPU than they use \(published 98\.02 %\)", lines[2])
     assert lines[-1] == str(page)
     assert page.is_file()
 
@@ -59,6 +62,7 @@ def test_the_page_draws_every_figure_and_needs_no_network(shared_lake: Config, t
     found = Flow(shared_lake).write_study(tmp_path / "pai.html")
     page = (tmp_path / "pai.html").read_text()
     body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert "<h1>The PAI study, from generated data</h1>" in body
     assert len(found.figures) == body.count('class="plot"') == 23
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
     assert all(headline.headline.replace("'", "&#39;") in body for headline in found.headlines)

@@ -17,7 +17,8 @@ def run(*arguments: str) -> Result:
 def test_synth_prints_what_it_wrote(tmp_path: Path) -> None:
     result = run("--out", str(tmp_path / "raw"), "--jobs", "1000")
     assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
+    first, *lines = result.stdout.splitlines()
+    assert first == "generated: every id begins with synth-, and the cluster is synth, not pai"
     assert lines[0].split() == ["pai_job_table", "1,000", "rows"]
     assert lines[2].split() == ["pai_instance_table", "7,126", "rows"]
     assert result.stderr == ""
@@ -27,6 +28,7 @@ def test_synth_prints_what_it_wrote(tmp_path: Path) -> None:
 def test_synth_speaks_json(tmp_path: Path) -> None:
     result = run("--out", str(tmp_path), "--jobs", "1000", "--seed", "4", "--no-incidents", "--tar", "--json")
     record = json.loads(result.stdout)
+    assert record["is_generated"] is True
     assert (record["jobs"], record["seed"], record["incidents"]) == (1000, 4, [])
     assert record["rows"]["pai_machine_metric"] == 1904
     assert sorted(record["files"]) == sorted(path.name for path in tmp_path.iterdir())
@@ -39,7 +41,9 @@ def test_synth_takes_the_strength_of_incidents(tmp_path: Path) -> None:
 
 
 def test_synth_checks_a_trace_against_the_published_figures(written_in: Path) -> None:
-    lines = run("--check", str(written_in)).stdout.splitlines()
+    result = run("--check", str(written_in))
+    assert "agreement tests the plumbing, not the world" in result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0].split() == ["figure", "published", "ours", "distance", "bound"]
     (row,) = [line for line in lines if line.startswith("gpu plan above usage")]
     assert row.split()[5] == "98.02"

@@ -43,11 +43,12 @@ def test_ranks_stand_for_places() -> None:
 
 
 @pytest.mark.parametrize("kind", LENGTHS)
-def test_ids_are_lower_case_hex_of_the_published_length_and_never_the_same(kind: str) -> None:
+def test_ids_say_that_they_are_generated_and_are_never_the_same(kind: str) -> None:
     found = Ids(7).column(kind, np.arange(20_000)).to_pylist()
     assert len(set(found)) == 20_000
     assert {len(text) for text in found} == {LENGTHS[kind]}
-    assert set("".join(found)) == set("0123456789abcdef")
+    assert {text[:6] for text in found} == {"synth-"}
+    assert set("".join(text[6:] for text in found)) == set("0123456789abcdef")
 
 
 def test_an_id_does_not_depend_on_its_neighbours() -> None:

@@ -29,13 +29,13 @@ PUBLISHED_HEADERS = {
 }
 
 FIELDS = {
-    "job_name": "[0-9a-f]{24}",
-    "inst_id": "[0-9a-f]{60}",
-    "inst_name": "[0-9a-f]{60}",
-    "worker_name": "([0-9a-f]{60})?",
-    "machine": "([0-9a-f]{24})?",
-    "user": "[0-9a-f]{12}",
-    "group": "[0-9a-f]{32}",
+    "job_name": "synth-[0-9a-f]{18}",
+    "inst_id": "synth-[0-9a-f]{54}",
+    "inst_name": "synth-[0-9a-f]{54}",
+    "worker_name": "(synth-[0-9a-f]{54})?",
+    "machine": "(synth-[0-9a-f]{18})?",
+    "user": "synth-[0-9a-f]{12}",
+    "group": "synth-[0-9a-f]{26}",
     "start_time": r"(\d{7}\.0)?",
     "end_time": r"(\d{7}\.0)?",
     "inst_num": r"\d+\.0",

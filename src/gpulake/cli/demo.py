@@ -36,6 +36,7 @@ def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(result), "lake": str(config.lake)})
         return
+    click.secho("A generated cluster (synth): no real one is meant.", dim=True)
     print_findings(result.build.findings)
     rows = sum(landing.rows_landed for landing in result.landings)
     click.echo(f"\nLake    {config.lake}  ({rows:,} rows landed, {len(result.build.tests)} data tests)")

@@ -39,7 +39,7 @@ def command(
     """Write a synthetic trace in the format of the Alibaba PAI trace v2020.
 
     Seven tables without header rows and their .header files, a table of GPU models, and truth.json, which says what
-    was made to go wrong, when and where.
+    was made to go wrong, when and where. Every id begins with synth-: wherever such rows land, their cluster is synth.
 
     \b
     Example:  gpulake synth --out data_raw
@@ -74,6 +74,7 @@ def _write(
     if as_json:
         record = {
             "out": str(out),
+            "is_generated": True,
             "jobs": made.jobs,
             "seed": made.seed,
             "rows": made.rows,
@@ -82,6 +83,7 @@ def _write(
         }
         click.echo(json.dumps(record, indent=2))
         return
+    click.echo("generated: every id begins with synth-, and the cluster is synth, not pai")
     for table, rows in made.rows.items():
         click.echo(f"{table:<22}{rows:>12,} rows")
     for incident in made.incidents:
@@ -98,6 +100,8 @@ def _compare(directory: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], indent=2))
         return
+    # Nobody should take a generator that follows the figures for evidence of them.
+    click.echo("The generator draws from these figures: agreement tests the plumbing, not the world.", err=True)
     click.echo(f"{'figure':<44}{'published':>12}{'ours':>12}{'distance':>10}{'bound':>8}")
     for check in checks:
         mark = "" if check.passed else "  off"

@@ -37,7 +37,7 @@ WITH
 ran AS (
     SELECT task_key, avg(run_seconds) AS seconds, max(ended_at) AS ended_at, count(*) AS instances
     FROM silver_instances
-    WHERE cluster_id = 'pai' AND run_seconds >= 0
+    WHERE cluster_id = getvariable('cluster') AND run_seconds >= 0
     GROUP BY task_key
 )
 SELECT
@@ -51,7 +51,7 @@ SELECT
 FROM silver_tasks AS tasks
 INNER JOIN ran USING (task_key)
 INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = 'pai' AND coalesce(jobs.submitted_at, tasks.launched_at) IS NOT NULL
+WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, tasks.launched_at) IS NOT NULL
 ORDER BY task_key
 """
 
@@ -133,9 +133,9 @@ class Memory:
         return user_median, user_median, overall, USER if own else EVERYBODY, 0
 
 
-def score_durations(reader: Reader) -> list[DurationScore]:
-    """How well the run times of the PAI tasks could have been foretold."""
-    found = reader.query(TASKS)
+def score_durations(reader: Reader, cluster: str = "pai") -> list[DurationScore]:
+    """How well the run times of a cluster's tasks could have been foretold."""
+    found = reader.query(TASKS, cluster=cluster)
     tasks = Tasks(**{name: found[name].to_numpy() for name in found.column_names})
     return scores(tasks, predict(tasks))
 

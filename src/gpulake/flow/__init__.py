@@ -259,7 +259,7 @@ class Flow:
         with self._step("study", is_reader=True) as detail, self.lake.reading() as reader:
             trace = opened(reader)
             self.report("foretelling run times", 0.1)
-            durations = score_durations(reader)
+            durations = score_durations(reader, trace.cluster)
             self.report("measuring figures", 0.4)
             found = study(trace, durations)
             self.report("writing the page", 0.9)

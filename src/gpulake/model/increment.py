@@ -15,9 +15,10 @@ from gpulake.lake import Staging
 from gpulake.lake.engine import text
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 
-# The job and the worker of a row, as the models key them.
+# The job, the worker and the cluster of a row, as the models key them.
 JOB = 'cast(hash("job_name") >> 1 as bigint)'
 WORKER = 'cast(hash("worker_name") >> 1 as bigint)'
+CLUSTER = "CASE WHEN job_name LIKE 'synth-%' THEN 'synth' ELSE 'pai' END"
 JOB_TABLES = ("bronze_job_events", "bronze_task_table", "bronze_instance_table")
 TAGS, SENSORS, METRICS = "bronze_group_tag_table", "bronze_sensor_table", "bronze_machine_metrics"
 # Files of other tables may touch anything.
@@ -246,9 +247,11 @@ class Increment:
 
     def _late_attempts(self) -> int:
         """Those of the new files that speak of a time that had been built already."""
-        built = "SELECT epoch(observed_until) FROM touched.main.old_silver_clusters WHERE cluster_id = 'pai'"
         return self._number(
-            f"FROM {self._new('bronze_instance_table')} WHERE coalesce(end_time, start_time) < ({built})", "count"
+            f"FROM {self._new('bronze_instance_table')} AS rows JOIN touched.main.old_silver_clusters AS built"
+            f" ON built.cluster_id = {CLUSTER}"
+            " AND coalesce(rows.end_time, rows.start_time) < epoch(built.observed_until)",
+            "count",
         )
 
     def _refuse_other_times(self) -> None:

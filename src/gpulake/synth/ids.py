@@ -1,4 +1,8 @@
-"""Random-looking hexadecimal ids, derived from a counter and never stored."""
+"""Ids that say that they are generated, derived from a counter and never stored.
+
+A row must be recognisable wherever it lands, so each id begins with the mark, which the models know; random-looking
+hexadecimal digits follow.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from gpulake.synth.draws import Bools, Ints
 
 Words = NDArray[np.uint64]
 
-LENGTHS = {"job": 24, "inst": 60, "instance": 60, "worker": 60, "user": 12, "group": 32, "machine": 24}
-"""Hexadecimal digits of each kind of id, as published."""
+MARK = "synth-"
+LENGTHS = {"job": 24, "inst": 60, "instance": 60, "worker": 60, "user": 18, "group": 32, "machine": 24}
+"""Characters of each kind of id, the mark among them: as published, but for users, whose 12 would leave too few."""
 
 # Sixteen bits become four digits at a time: one lookup instead of four.
 _DIGITS = np.frombuffer("".join(f"{word:04x}" for word in range(65536)).encode(), dtype=np.uint32)
@@ -33,7 +38,9 @@ class Ids:
 
     def column(self, kind: str, number: Ints, is_null: Bools | None = None) -> pa.Array:
         length = LENGTHS[kind]
-        text = np.ascontiguousarray(self._digits(kind, number, length))
+        text = np.empty((len(number), length), dtype=np.uint8)
+        text[:, : len(MARK)] = np.frombuffer(MARK.encode(), dtype=np.uint8)
+        text[:, len(MARK) :] = self._digits(kind, number, length - len(MARK))
         offsets = np.arange(0, (len(number) + 1) * length, length, dtype=np.int32)
         mask = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
         return pa.Array.from_buffers(pa.string(), len(number), [mask, pa.py_buffer(offsets), pa.py_buffer(text)])

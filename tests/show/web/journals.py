@@ -40,7 +40,7 @@ def _history(chance: random.Random, number: int) -> list[Incident]:
         kind=reason if reason != "OutOfMemoryError" else "failure",
         severity=chance.choice(["critical", "warning", "info"]),
         subject=chance.choice(SUBJECTS),
-        cluster_id=chance.choice([None, "tiger", "pai"]),
+        cluster_id=chance.choice([None, "tiger", "synth"]),
         node=chance.choice([None, "gpu01", HOSTILE]),
         job_id=chance.choice([None, "80", "a&b"]),
         opened_at=opened,

@@ -47,7 +47,7 @@ def tab(browser: Browser, url: str) -> Iterator[Seen]:
 
 
 def test_a_click_on_a_point_leads_to_what_is_behind_it(tab: Seen) -> None:
-    page = tab.go("/overview?cluster=pai")
+    page = tab.go("/overview?cluster=synth")
     plot = page.locator("#ledger .plot .nsewdrag").first
     plot.wait_for(state="attached")
     box = plot.bounding_box()
@@ -57,7 +57,7 @@ def test_a_click_on_a_point_leads_to_what_is_behind_it(tab: Seen) -> None:
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_url("**/jobs?*")
     given = dict(part.split("=") for part in urlsplit(page.url).query.split("&"))
-    assert (given["from"], given["cluster"]) == (given["to"], "pai")
+    assert (given["from"], given["cluster"]) == (given["to"], "synth")
     tab.filled()
     assert given["from"] in page.locator(".chosen").inner_text()
 

@@ -101,7 +101,7 @@ def test_a_job_has_what_was_counted_by_hand(client: TestClient) -> None:
     assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", user="ann", group="two")] == ["wide"]
 
 
-@pytest.mark.parametrize("given", [{}, {"cluster": "pai"}, {"cluster": "tiger"}, {"gpu_type": "T4"}])
+@pytest.mark.parametrize("given", [{}, {"cluster": "synth"}, {"cluster": "tiger"}, {"gpu_type": "T4"}])
 def test_every_cut_sums_to_what_the_ledger_says_was_held(everything: TestClient, given: dict[str, str]) -> None:
     days = ask(everything, "ledger_by_day", **given)
     ledger = [sum(day[bucket] for day in days) for bucket in HELD]
@@ -122,14 +122,14 @@ def test_what_a_user_holds_sums_over_their_groups_and_what_a_group_holds_over_it
 
 
 def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient) -> None:
-    steps = ask(everything, "job_efficiencies", cluster="pai")
+    steps = ask(everything, "job_efficiencies", cluster="synth")
     known = [step for step in steps if step["bin"] is not None]
     for step in known:
-        jobs = ask(everything, "efficiency_of_jobs", cluster="pai", bin=step["bin"], by="held")
+        jobs = ask(everything, "efficiency_of_jobs", cluster="synth", bin=step["bin"], by="held")
         assert len(jobs) == step["jobs"]
         assert sum(row["held_gpu_hours"] for row in jobs) == pytest.approx(step["held_gpu_hours"])
         assert all(step["from_ratio"] - 1e-6 <= row["efficiency_ratio"] <= step["to_ratio"] + 1e-6 for row in jobs)
-    held = [row["held"] for row in ask(everything, "held_by_day", cluster="pai")]
+    held = [row["held"] for row in ask(everything, "held_by_day", cluster="synth")]
     assert sum(step["held_gpu_hours"] for step in steps) == pytest.approx(sum(held))
 
 

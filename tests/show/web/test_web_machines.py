@@ -118,10 +118,10 @@ def test_the_ledgers_of_the_machines_sum_to_that_of_the_days(client: TestClient,
 
 
 def test_the_numbers_of_the_fleet_are_those_of_its_rows(client: TestClient, hours: list[Row]) -> None:
-    given = {"from": "1970-02-03", "to": "1970-02-20", "cluster": "pai"}
+    given = {"from": "1970-02-03", "to": "1970-02-20", "cluster": "synth"}
     own = chosen(hours, given)
     sums = {part: sum(hour[f"{part}_gpu_hours"] for hour in own) for part in (*BUCKETS, "capacity")}
-    with_gpus = [row for row in rows_told(client, "machines", cluster="pai") if row["gpus"]]
+    with_gpus = [row for row in rows_told(client, "machines", cluster="synth") if row["gpus"]]
     told = {row["label"]: row["value"] for row in rows_told(client, "fleet_facts", **given)}
     assert told == {
         "Machines with GPUs": len(with_gpus),
@@ -130,7 +130,7 @@ def test_the_numbers_of_the_fleet_are_those_of_its_rows(client: TestClient, hour
         "Held": pytest.approx(sum(sums[part] for part in HELD) / sums["capacity"]),
         "Lost": pytest.approx(sums["lost"]),
         "Down": pytest.approx(sums["down"]),
-        "Lemons": sum(row["is_lemon"] for row in rows_told(client, "lemon_machines", cluster="pai")),
+        "Lemons": sum(row["is_lemon"] for row in rows_told(client, "lemon_machines", cluster="synth")),
     }
 
 

@@ -128,8 +128,8 @@ def test_utilisation_is_that_of_the_newest_complete_day_that_was_observed(shared
     }
     days = rows_of(Lake(shared_lake), "SELECT * FROM gold_cluster_util_daily ORDER BY dt")
     newest = [row for row in days if began[row["dt"]] <= day][-1]  # type: ignore[operator]
-    assert _values(text, "gpulake_lake_day_gpu_utilisation_ratio") == {("pai",): newest["gpu_util_ratio"]}
-    assert _values(text, "gpulake_lake_day_coverage_ratio") == {("pai",): newest["coverage_ratio"]}
+    assert _values(text, "gpulake_lake_day_gpu_utilisation_ratio") == {("synth",): newest["gpu_util_ratio"]}
+    assert _values(text, "gpulake_lake_day_coverage_ratio") == {("synth",): newest["coverage_ratio"]}
 
 
 def test_every_family_has_help_and_a_type_and_the_names_follow_the_conventions(rich: Config, text: str) -> None:

@@ -25,10 +25,10 @@ PAGES = ("overview", "efficiency")
 SEVERITY = ("critical", "warning", "info")
 FILTERS: tuple[dict[str, str], ...] = (
     {},
-    {"cluster": "pai"},
+    {"cluster": "synth"},
     {"cluster": "tiger"},
     {"gpu_type": "T4"},
-    {"cluster": "pai", "gpu_type": "P100"},
+    {"cluster": "synth", "gpu_type": "P100"},
 )
 
 
@@ -76,10 +76,10 @@ def test_each_moment_of_the_ledger_sums_to_its_capacity_and_all_to_the_machines_
 
 
 def test_the_ledger_is_by_hour_for_a_week_and_by_day_for_more(client: TestClient) -> None:
-    every = ask(client, "ledger_by_day", cluster="pai")
+    every = ask(client, "ledger_by_day", cluster="synth")
     first = every[10]["day"]
     for last, lasted in ((every[16]["day"], "hour"), (every[17]["day"], "day")):
-        rows = ask(client, "ledger", cluster="pai", **{"from": first, "to": last})
+        rows = ask(client, "ledger", cluster="synth", **{"from": first, "to": last})
         assert {row["lasted"] for row in rows} == {lasted}
         sums: dict[str, float] = defaultdict(float)
         for row in rows:
@@ -122,9 +122,9 @@ def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incide
 
 
 def test_a_key_number_leads_to_its_rows_under_the_same_filters(client: TestClient) -> None:
-    given = {"cluster": "pai", "gpu_type": "T4", "from": "1970-02-01"}
+    given = {"cluster": "synth", "gpu_type": "T4", "from": "1970-02-01"}
     for row in ask(client, "key_numbers", **given):
-        assert row["link"].endswith("from=1970-02-01&cluster=pai&gpu_type=T4")
+        assert row["link"].endswith("from=1970-02-01&cluster=synth&gpu_type=T4")
         if row["link"].startswith("/rows/"):
             assert client.get(row["link"]).status_code == 200
 
@@ -173,14 +173,14 @@ def test_utilisation_is_that_of_the_days_with_the_band_of_the_score(traced: Test
 
 
 def test_the_area_is_stacked_up_to_capacity_and_knows_its_days(client: TestClient) -> None:
-    figure, panel = panel_figure(client, "/panels/overview/ledger?cluster=pai&gpu_type=T4")
+    figure, panel = panel_figure(client, "/panels/overview/ledger?cluster=synth&gpu_type=T4")
     stacked = [trace for trace in figure["data"] if trace.get("stackgroup")]
     (capacity,) = (trace for trace in figure["data"] if trace["name"] == "capacity")
     assert [sum(values) for values in zip(*(trace["y"] for trace in stacked), strict=True)] == pytest.approx(
         capacity["y"]
     )
     assert all(trace["customdata"] == trace["x"] for trace in stacked)
-    assert 'data-leads-to="/jobs?from={custom}&amp;to={custom}&amp;cluster=pai&amp;gpu_type=T4"' in panel
+    assert 'data-leads-to="/jobs?from={custom}&amp;to={custom}&amp;cluster=synth&amp;gpu_type=T4"' in panel
 
 
 def test_hollow_days_are_poorly_covered_and_flagged_days_say_why(traced: TestClient) -> None:

@@ -205,7 +205,7 @@ def test_a_long_range_is_told_by_the_day(rich: Config) -> None:
     asked = catalogue().get("demand_over_time")
     by_day = replace(asked, sql=asked.sql.replace(f"<= {MOST_HOURS}", "<= 10"))
     answers = Answers(Lake(rich).open())
-    given = {"from": None, "to": None, "cluster": "pai", "gpu_type": None}
+    given = {"from": None, "to": None, "cluster": "synth", "gpu_type": None}
     hours, days = (answers._ask(Asked(one, given, LOCAL, 5_000)).rows for one in (asked, by_day))
     assert {row["begin"] for row in days} == {f"{row['begin'][:10]} 00:00" for row in hours}
     assert sum(row["held_gpu_hours"] for row in days) == pytest.approx(sum(row["held_gpu_hours"] for row in hours))
@@ -214,7 +214,7 @@ def test_a_long_range_is_told_by_the_day(rich: Config) -> None:
 def test_an_hour_of_the_week_is_that_of_the_clusters_clock(client: TestClient, rich: Config) -> None:
     lake = Lake(rich)
     zones = {row["cluster_id"]: ZoneInfo(str(row["time_zone"])) for row in rows_of(lake, "FROM silver_clusters")}
-    assert zones["tiger"] != zones["pai"]
+    assert zones["tiger"] != zones["synth"]
     hours: dict[tuple[int, int], dict[datetime, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in cast("list[Row]", rows_of(lake, "FROM gold_demand_hourly")):
         local = row["started_at"].astimezone(zones[row["cluster_id"]]).replace(tzinfo=None)

@@ -143,7 +143,7 @@ def days_of(rows: list[dict[str, Any]]) -> list[str]:
     return [row["day"] for row in rows]
 
 
-@pytest.mark.parametrize("given", [{}, {"cluster": CLUSTER}, {"cluster": "pai"}, {"place": 3}, {"gpu_type": "H100"}])
+@pytest.mark.parametrize("given", [{}, {"cluster": CLUSTER}, {"cluster": "synth"}, {"place": 3}, {"gpu_type": "H100"}])
 def test_jobs_and_incidents_at_a_glance_are_the_rows_they_lead_to(client: TestClient, given: dict[str, Any]) -> None:
     if "place" in given:
         days = days_of(rows_told(client, "ledger_by_day"))
@@ -177,7 +177,7 @@ def test_jobs_end_on_the_days_of_their_cluster(client: TestClient, rich: Config)
 
 
 def test_what_was_found_in_a_cluster_is_not_shown_under_another(client: TestClient) -> None:
-    found = {name: rows_told(client, "found", cluster=name) for name in (CLUSTER, "pai")}
+    found = {name: rows_told(client, "found", cluster=name) for name in (CLUSTER, "synth")}
     for name, rows in found.items():
         assert {row["subject"] for row in rows if row["kind"] == "ledger"} == {name}
         assert {row["cluster_id"] for row in rows} <= {name, None}
@@ -185,7 +185,7 @@ def test_what_was_found_in_a_cluster_is_not_shown_under_another(client: TestClie
 
 def test_days_that_stand_out_are_those_of_the_cluster(client: TestClient) -> None:
     every = days_of(rows_told(client, "anomalous_days"))
-    used = {row["dt"] for row in rows_told(client, "utilisation_by_day", cluster="pai")}
+    used = {row["dt"] for row in rows_told(client, "utilisation_by_day", cluster="synth")}
     assert every
-    assert set(days_of(rows_told(client, "anomalous_days", cluster="pai"))) == set(every) & used
+    assert set(days_of(rows_told(client, "anomalous_days", cluster="synth"))) == set(every) & used
     assert rows_told(client, "anomalous_days", cluster="no such cluster") == []

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from gpulake.show.pai.parts import Chapter, Figure, Headline, Measure
 
 UNKNOWN = "?"
+GENERATED = Headline(
+    "These data are generated (gpulake synth): they tell of no real cluster",
+    "the generator draws from the published figures: agreement with them tests the plumbing, not the world",
+)
 
 
 class Measured:

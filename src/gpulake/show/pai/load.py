@@ -24,7 +24,7 @@ WITH hourly AS (
         sum(tasks.requested_gpus * tasks.planned_instances) AS gpus,
         sum(tasks.requested_memory_bytes * tasks.planned_instances) / 2 ** 30 AS memory_gb
     FROM silver_tasks AS tasks INNER JOIN silver_clusters AS clusters USING (cluster_id)
-    WHERE tasks.cluster_id = 'pai' AND tasks.launched_at IS NOT NULL
+    WHERE tasks.cluster_id = getvariable('cluster') AND tasks.launched_at IS NOT NULL
     GROUP BY ALL
 )
 SELECT
@@ -33,7 +33,9 @@ SELECT
 FROM hourly
 """
 # A day that the trace covers from end to end, but for a minute.
-WHOLE_DAYS = "SELECT dt FROM silver_days WHERE cluster_id = 'pai' AND observed_seconds >= 86340 ORDER BY dt"
+WHOLE_DAYS = (
+    "SELECT dt FROM silver_days WHERE cluster_id = getvariable('cluster') AND observed_seconds >= 86340 ORDER BY dt"
+)
 COUNTED = ("tasks", "cores", "gpus", "memory_gb")
 DAY_HOURS = 24
 WEEK_DAYS = 7

@@ -17,7 +17,7 @@ SELECT network_read_bytes * 8 / 2 ** 30 AS gigabits FROM silver_instance_usage W
 PROCESSORS = """
 SELECT cpu_user_ratio * 100 AS usr, cpu_kernel_ratio * 100 AS kernel, cpu_iowait_ratio * 100 AS iowait
 FROM silver_gpu_timeseries
-WHERE cluster_id = 'pai'
+WHERE cluster_id = getvariable('cluster')
 """
 # Time counts, not rows: overlapping windows of a machine were made one, and each stretch weighs its seconds.
 UTILISATION = """
@@ -27,7 +27,7 @@ SELECT
     round(200 * stretches.cpu_util_ratio) / 2 AS cpu,
     sum(stretches.seconds) AS seconds
 FROM silver_machine_stretches AS stretches INNER JOIN silver_machines AS machines USING (machine_key)
-WHERE stretches.cluster_id = 'pai' AND stretches.seconds > 0
+WHERE stretches.cluster_id = getvariable('cluster') AND stretches.seconds > 0
 GROUP BY ALL
 """
 # A run beside the usual run of its group and role, by how busy the processors of its machine were meanwhile.
@@ -41,8 +41,8 @@ WITH runs AS (
     INNER JOIN silver_instances AS instances USING (worker_key)
     INNER JOIN silver_jobs AS jobs USING (job_key)
     WHERE
-        windows.cluster_id = 'pai' AND windows.cpu_util_ratio IS NOT NULL AND instances.status = 'succeeded'
-        AND instances.run_seconds > 0 AND jobs.group_id != jobs.user_id
+        windows.cluster_id = getvariable('cluster') AND windows.cpu_util_ratio IS NOT NULL
+        AND instances.status = 'succeeded' AND instances.run_seconds > 0 AND jobs.group_id != jobs.user_id
     WINDOW alike AS (PARTITION BY jobs.group_id, instances.task_name)
 )
 SELECT fifth, median(pace) AS median_pace, quantile_cont(pace, 0.9) AS p90_pace, count(*) AS runs
@@ -58,11 +58,11 @@ edges AS (
     SELECT
         machine_key, ceil(epoch(held_from) / 3600)::BIGINT AS hour_number, gpus, ceil(round(gpus, 6)) AS whole
     FROM silver_holdings
-    WHERE cluster_id = 'pai'
+    WHERE cluster_id = getvariable('cluster')
     UNION ALL
     SELECT machine_key, ceil(epoch(held_until) / 3600)::BIGINT, -gpus, -ceil(round(gpus, 6))
     FROM silver_holdings
-    WHERE cluster_id = 'pai'
+    WHERE cluster_id = getvariable('cluster')
 ),
 changes AS (
     SELECT machine_key, hour_number, sum(gpus) AS gpus, sum(whole) AS whole
@@ -94,7 +94,7 @@ running AS (
 SELECT
     strftime(timezone(clusters.time_zone, to_timestamp(running.hour_number * 3600)), '%Y-%m-%d %H:%M') AS hour,
     running.whole, running.packed
-FROM running CROSS JOIN (FROM silver_clusters WHERE cluster_id = 'pai') AS clusters
+FROM running CROSS JOIN (FROM silver_clusters WHERE cluster_id = getvariable('cluster')) AS clusters
 WHERE
     to_timestamp(running.hour_number * 3600) BETWEEN clusters.observed_from AND clusters.observed_until
 ORDER BY running.hour_number

@@ -30,16 +30,22 @@ BUILT = {
     "silver_machines",
     "silver_tasks",
 }
+# The real trace where the lake has it, else a generated one.
+CLUSTER = """
+SELECT coalesce(min(cluster_id), 'pai') AS cluster_id
+FROM (FROM silver_clusters SELECT cluster_id UNION FROM silver_machines SELECT cluster_id)
+WHERE cluster_id IN ('pai', 'synth')
+"""
 # In the words of the trace: what a build has rows of.
 PRESENT = """
 SELECT
-    exists(FROM silver_jobs WHERE cluster_id = 'pai') AS pai_job_table,
-    exists(FROM silver_tasks WHERE cluster_id = 'pai') AS pai_task_table,
-    exists(FROM silver_instances WHERE cluster_id = 'pai') AS pai_instance_table,
+    exists(FROM silver_jobs WHERE cluster_id = getvariable('cluster')) AS pai_job_table,
+    exists(FROM silver_tasks WHERE cluster_id = getvariable('cluster')) AS pai_task_table,
+    exists(FROM silver_instances WHERE cluster_id = getvariable('cluster')) AS pai_instance_table,
     exists(FROM silver_instance_usage) AS pai_sensor_table,
-    exists(FROM silver_jobs WHERE cluster_id = 'pai' AND group_id != user_id) AS pai_group_tag_table,
-    exists(FROM silver_machines WHERE cluster_id = 'pai') AS pai_machine_spec,
-    exists(FROM silver_gpu_timeseries WHERE cluster_id = 'pai') AS pai_machine_metric
+    exists(FROM silver_jobs WHERE cluster_id = getvariable('cluster') AND group_id != user_id) AS pai_group_tag_table,
+    exists(FROM silver_machines WHERE cluster_id = getvariable('cluster')) AS pai_machine_spec,
+    exists(FROM silver_gpu_timeseries WHERE cluster_id = getvariable('cluster')) AS pai_machine_metric
 """
 
 
@@ -68,11 +74,20 @@ class Trace:
     reader: Reader
 
     @cached_property
-    def present(self) -> set[str]:
-        """The tables of the trace that this lake has rows of."""
+    def cluster(self) -> str:
+        """The cluster that the trace is of, which queries know as getvariable('cluster')."""
         built = {row["name"] for row in self.reader.query("SHOW TABLES").to_pylist()}
         if missing := sorted(BUILT - built):
             raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+        return str(self.reader.query(CLUSTER).to_pylist()[0]["cluster_id"])
+
+    @property
+    def is_generated(self) -> bool:
+        return self.cluster == "synth"
+
+    @cached_property
+    def present(self) -> set[str]:
+        """The tables of the trace that this lake has rows of."""
         present = {name for name, is_there in self.rows(PRESENT)[0].items() if is_there}
         if not present - {SENSORS}:
             raise UsageError(
@@ -82,8 +97,8 @@ class Trace:
         return present
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.reader.query(query).to_pylist()
+        found: list[dict[str, Any]] = self.reader.query(query, cluster=self.cluster).to_pylist()
         return found
 
     def columns(self, query: str) -> Columns:
-        return Columns(self.reader.query(query))
+        return Columns(self.reader.query(query, cluster=self.cluster))

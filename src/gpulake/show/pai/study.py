@@ -12,7 +12,7 @@ from gpulake.lake import Reader
 from gpulake.show.page import write_page
 from gpulake.show.pai import load, machines, predictions, trace, usage, users, waits
 from gpulake.show.pai.draw import drawn
-from gpulake.show.pai.headlines import headlines
+from gpulake.show.pai.headlines import GENERATED, headlines
 from gpulake.show.pai.parts import Chapter, Figure, Headline, Listing, Measure
 from gpulake.show.pai.source import Trace
 
@@ -24,6 +24,7 @@ MOST_MEASURES = 2
 
 @dataclass(frozen=True)
 class Study:
+    is_generated: bool
     headlines: list[Headline]
     chapters: list[Chapter]
     listings: list[Listing]
@@ -37,6 +38,7 @@ class Study:
     def as_dict(self) -> dict[str, Any]:
         """Everything, for machines."""
         return {
+            "is_generated": self.is_generated,
             "headlines": [asdict(headline) for headline in self.headlines],
             "chapters": [
                 {"title": chapter.title, "figures": [_figure(figure) for figure in chapter.figures]}
@@ -65,7 +67,8 @@ def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
         predictions.chapter(source, durations),
     ]
     build = source.rows("SELECT build_id, built_at, gpulake_version FROM build_info")[0]
-    return Study(headlines(chapters), chapters, trace.listings(source), list(durations), build)
+    found = [GENERATED] * source.is_generated + headlines(chapters)
+    return Study(source.is_generated, found, chapters, trace.listings(source), list(durations), build)
 
 
 def write_study(found: Study, path: Path) -> None:

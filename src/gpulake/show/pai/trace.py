@@ -17,7 +17,7 @@ SELECT
     coalesce(gpu_type, 'CPU') AS gpu_type, cores, memory_bytes / 2 ** 30 AS memory_gb, gpus AS gpus_each,
     count(*) AS machines, sum(gpus) AS gpus
 FROM silver_machines
-WHERE cluster_id = 'pai'
+WHERE cluster_id = getvariable('cluster')
 GROUP BY ALL
 ORDER BY ALL
 """
@@ -29,25 +29,31 @@ SELECT
     100 * count(*) FILTER (WHERE ended_at IS NULL) / count(*) AS no_end,
     100 * count(*) FILTER (WHERE worker_key IS NULL) / count(*) AS no_worker
 FROM silver_instances
-WHERE cluster_id = 'pai'
+WHERE cluster_id = getvariable('cluster')
 GROUP BY status
 ORDER BY attempts DESC, status
 """
 ATTEMPTS = """
 WITH tries AS (
-    SELECT max(attempt) AS attempts FROM silver_instances WHERE cluster_id = 'pai' GROUP BY instance_key
+    SELECT max(attempt) AS attempts FROM silver_instances
+    WHERE cluster_id = getvariable('cluster')
+    GROUP BY instance_key
 )
 SELECT attempts, count(*) AS instances FROM tries GROUP BY attempts ORDER BY attempts
 """
 WORKERS = """
 SELECT count(DISTINCT worker_key) AS workers, count(worker_key) AS runs
 FROM silver_instances
-WHERE cluster_id = 'pai'
+WHERE cluster_id = getvariable('cluster')
 """
-SIZES = "SELECT count(*) AS size FROM silver_instances WHERE cluster_id = 'pai' AND attempt = 1 GROUP BY task_key"
+SIZES = """
+SELECT count(*) AS size FROM silver_instances
+WHERE cluster_id = getvariable('cluster') AND attempt = 1
+GROUP BY task_key
+"""
 RUNS = """
 SELECT run_seconds FROM silver_instances
-WHERE cluster_id = 'pai' AND status = 'succeeded' AND run_seconds >= 0
+WHERE cluster_id = getvariable('cluster') AND status = 'succeeded' AND run_seconds >= 0
 """
 TYPES = """
 SELECT
@@ -59,7 +65,7 @@ SELECT
     100 * count(*) / sum(count(*)) OVER () AS percent,
     median(instances.run_seconds) FILTER (WHERE instances.status = 'succeeded') AS median_seconds
 FROM silver_instances AS instances LEFT JOIN silver_machines AS machines USING (machine_key)
-WHERE instances.cluster_id = 'pai'
+WHERE instances.cluster_id = getvariable('cluster')
 GROUP BY ALL
 """
 # Counted by the hour first: asking the time zone of each start would take longer than all the rest.
@@ -71,7 +77,7 @@ WITH hourly AS (
         clusters.time_zone,
         count(*) AS starts
     FROM silver_instances AS instances INNER JOIN silver_clusters AS clusters USING (cluster_id)
-    WHERE instances.cluster_id = 'pai' AND instances.started_at IS NOT NULL
+    WHERE instances.cluster_id = getvariable('cluster') AND instances.started_at IS NOT NULL
     GROUP BY ALL
 )
 SELECT hour(timezone(time_zone, to_timestamp(second))) AS hour, sum(starts)::BIGINT AS starts

@@ -28,7 +28,7 @@ WITH
 sensed AS (
     SELECT worker_key, min(task_key) AS task_key, min(machine_key) AS machine_key
     FROM silver_instances SEMI JOIN silver_instance_usage USING (worker_key)
-    WHERE cluster_id = 'pai'
+    WHERE cluster_id = getvariable('cluster')
     GROUP BY worker_key
 ),
 workers AS (
@@ -76,7 +76,7 @@ SELECT
     median(usage.mean_memory_bytes) / 2 ** 30 AS memory_used_gb,
     median(usage.mean_gpu_memory_bytes) FILTER (WHERE instances.gpus > 0) / 2 ** 30 AS gpu_memory_used_gb
 FROM silver_instances AS instances INNER JOIN silver_instance_usage AS usage USING (worker_key)
-WHERE instances.cluster_id = 'pai'
+WHERE instances.cluster_id = getvariable('cluster')
 """
 RESOURCES = {"cpu": "CPU", "gpu": "GPU", "mem": "main memory"}
 SENSED = "Summed over the workers of a task that have a sensor."

@@ -12,19 +12,24 @@ from gpulake.show.pai.source import INSTANCES, JOBS, TAGS, TASKS, Trace
 TASKS_OF_USERS = """
 SELECT count(*) AS tasks
 FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = 'pai' AND jobs.user_id IS NOT NULL
+WHERE tasks.cluster_id = getvariable('cluster') AND jobs.user_id IS NOT NULL
 GROUP BY jobs.user_id
 """
-PLANNED = "SELECT planned_instances AS size FROM silver_tasks WHERE cluster_id = 'pai' AND planned_instances > 0"
+PLANNED = """
+SELECT planned_instances AS size FROM silver_tasks
+WHERE cluster_id = getvariable('cluster') AND planned_instances > 0
+"""
 # The first attempt of an instance stands for it.
 RECORDED = """
-SELECT count(*) AS size FROM silver_instances WHERE cluster_id = 'pai' AND attempt = 1 GROUP BY task_key
+SELECT count(*) AS size FROM silver_instances
+WHERE cluster_id = getvariable('cluster') AND attempt = 1
+GROUP BY task_key
 """
 # A job without a tag is alone: its user's other jobs are no repetition of it.
 RECURRENCE = """
 SELECT count(*) AS size
 FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = 'pai'
+WHERE tasks.cluster_id = getvariable('cluster')
 GROUP BY CASE WHEN jobs.group_id != jobs.user_id THEN jobs.group_id ELSE tasks.task_key::VARCHAR END
 """
 RECURRING = 5

@@ -27,7 +27,7 @@ TASK_TIMES = """
 WITH ran AS (
     SELECT task_key, avg(run_seconds) AS run_seconds
     FROM silver_instances
-    WHERE cluster_id = 'pai' AND run_seconds >= 0
+    WHERE cluster_id = getvariable('cluster') AND run_seconds >= 0
     GROUP BY task_key
 )
 SELECT
@@ -37,7 +37,7 @@ SELECT
     CASE WHEN tasks.start_wait_seconds >= 0 THEN tasks.start_wait_seconds END AS wait,
     ran.run_seconds
 FROM silver_tasks AS tasks LEFT JOIN ran USING (task_key)
-WHERE tasks.cluster_id = 'pai'
+WHERE tasks.cluster_id = getvariable('cluster')
 """
 CLASSES = {"<25": (0, 25), "[25,50)": (25, 50), "[50,100)": (50, 100), "=100": (100, 100), ">100": (100, np.inf)}
 """Of the GPU that an instance asks for, in %."""

@@ -51,7 +51,7 @@ from (
         count(distinct worker_key) as workers_here,
         count(*) as rows_here
     from {{ model }}
-    where cluster_id = 'pai'
+    where cluster_id in ('pai', 'synth')
 ) as here
 cross join (
     select

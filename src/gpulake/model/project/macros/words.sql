@@ -54,6 +54,9 @@
     end
 {%- endmacro %}
 
+{# The cluster of a row of the PAI tables, from any of its ids: the ids of generated rows say so. #}
+{% macro pai_cluster(column) %}case when {{ column }} like 'synth-%' then 'synth' else 'pai' end{% endmacro %}
+
 {# An instant of the PAI trace; it writes 0 where it knows none. #}
 {% macro pai_instant(column) %}{{ instant(finite('nullif(' ~ column ~ ', 0)')) }}{% endmacro %}
 
@@ -86,9 +89,12 @@
 {# What never began and is over held nothing: there is no attempt to speak of. #}
 {% macro has_begun_or_may(started_at, status) %}({{ started_at }} is not null or {{ status }} in ('running', 'waiting')){% endmacro %}
 
-{# PAI's machine ids are unique in themselves; those of others are names within a cluster. #}
+{# PAI's machine ids, real or generated, are unique in themselves; those of others are names within a cluster. #}
 {% macro machine_key(cluster, machine) -%}
-    case when {{ cluster }} = 'pai' then {{ surrogate_key([machine]) }} else {{ surrogate_key([cluster, machine]) }} end
+    case
+        when {{ cluster }} in ('pai', 'synth') then {{ surrogate_key([machine]) }}
+        else {{ surrogate_key([cluster, machine]) }}
+    end
 {%- endmacro %}
 
 {# Stands for all machines of a cluster, where a job's own machine is not known. #}

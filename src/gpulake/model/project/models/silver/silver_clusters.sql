@@ -85,7 +85,8 @@ final as (
 
     select
         *,
-        {{ hour_shift_seconds('observed_from', 'time_zone') }} as hour_shift_seconds
+        {{ hour_shift_seconds('observed_from', 'time_zone') }} as hour_shift_seconds,
+        cluster_id = 'synth' as is_generated
     from zoned
 
 )

@@ -7,14 +7,14 @@ with metrics as (
 machines as (
 
     select * from {{ ref('silver_machines') }}
-    where cluster_id = 'pai'
+    where cluster_id in ('pai', 'synth')
 
 ),
 
 final as (
 
     select
-        'pai' as cluster_id,
+        {{ pai_cluster('metrics.machine') }} as cluster_id,
         {{ surrogate_key(['metrics.machine']) }} as machine_key,
         case when metrics.worker_name is not null then {{ surrogate_key(['metrics.worker_name']) }} end as worker_key,
         {{ pai_instant('metrics.start_time') }} as window_started_at,

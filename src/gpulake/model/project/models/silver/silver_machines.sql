@@ -62,9 +62,9 @@ listed as (
     union all
 
     select
-        {{ machine_key("'pai'", 'machine') }} as machine_key,
+        {{ surrogate_key(['machine']) }} as machine_key,
         2 as preference,
-        'pai' as cluster_id,
+        {{ pai_cluster('machine') }} as cluster_id,
         machine as machine_id,
         nullif(gpu_type, 'CPU') as gpu_type,
         cast({{ finite('cap_gpu') }} as bigint) as gpus,

@@ -32,7 +32,7 @@ launches as (
 
 select
     events.row_key as job_key,
-    'pai' as cluster_id,
+    {{ pai_cluster('events.job_name') }} as cluster_id,
     events.job_name as job_id,
     events.user as user_id,
     coalesce(tags.group, events.user) as group_id,

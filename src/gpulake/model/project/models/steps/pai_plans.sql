@@ -13,7 +13,7 @@ with tasks as (
 select
     row_key as task_key,
     {{ surrogate_key(['job_name']) }} as job_key,
-    'pai' as cluster_id,
+    {{ pai_cluster('job_name') }} as cluster_id,
     task_name,
     cast({{ finite('inst_num') }} as bigint) as planned_instances,
     {{ pai_status('status') }} as status,
