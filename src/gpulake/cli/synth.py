@@ -24,6 +24,7 @@ from gpulake.core.errors import UsageError
     show_default=True,
     help="How much incidents add to what is usual, of all that they add at 1.",
 )
+@click.option("--telemetry", "has_telemetry", is_flag=True, help="Also half a day of telemetry of a few nodes.")
 @click.option("--check", type=click.Path(path_type=Path), help="Compare the trace in this folder with the figures.")
 @json_option
 def command(
@@ -33,6 +34,7 @@ def command(
     is_tar: bool,
     no_incidents: bool,
     incident_strength: float,
+    has_telemetry: bool,
     check: Path | None,
     as_json: bool,
 ) -> None:
@@ -50,27 +52,18 @@ def command(
     if check is not None:
         _compare(check, as_json)
     elif out is not None:
-        _write(out, jobs, seed, is_tar, not no_incidents, incident_strength, as_json)
+        options = {"is_tar": is_tar, "has_incidents": not no_incidents, "has_telemetry": has_telemetry}
+        _write(out, jobs, seed, options, incident_strength, as_json)
     else:
         raise UsageError("neither --out nor --check was given", "try: gpulake synth --out data_raw")
 
 
-def _write(
-    out: Path, jobs: int, seed: int, is_tar: bool, has_incidents: bool, incident_strength: float, as_json: bool
-) -> None:
+def _write(out: Path, jobs: int, seed: int, options: dict[str, bool], incident_strength: float, as_json: bool) -> None:
     from gpulake.cli._progress import progress_bar
     from gpulake.synth import write_trace
 
     with progress_bar(is_quiet=as_json) as report:
-        made = write_trace(
-            out,
-            jobs=jobs,
-            seed=seed,
-            is_tar=is_tar,
-            has_incidents=has_incidents,
-            incident_strength=incident_strength,
-            report=report,
-        )
+        made = write_trace(out, jobs=jobs, seed=seed, incident_strength=incident_strength, report=report, **options)
     if as_json:
         record = {
             "out": str(out),

@@ -318,10 +318,10 @@ class Flow:
         return RefreshResult(landings, unknown, result, report_path)
 
     def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:
-        """A refresh of a generated trace."""
+        """A refresh of a generated trace, with telemetry of some of its nodes."""
         from gpulake.synth import write_trace
 
-        write_trace(trace, jobs=jobs, seed=seed, report=self.report)
+        write_trace(trace, jobs=jobs, seed=seed, has_telemetry=True, report=self.report)
         return self.refresh([trace], report_path)
 
     @contextmanager

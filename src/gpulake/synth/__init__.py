@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gpulake.synth.facts import HEADERS, gpu_models
 from gpulake.synth.ids import Ids
 from gpulake.synth.incidents import Incident
 from gpulake.synth.metrics import observed
+from gpulake.synth.telemetry import write_telemetry
 from gpulake.synth.usage import measured
 from gpulake.synth.writer import Folder
 
@@ -42,11 +44,13 @@ def write_trace(
     is_tar: bool = False,
     has_incidents: bool = True,
     incident_strength: float = 1.0,
+    has_telemetry: bool = False,
     report: Report = silent,
 ) -> TraceSummary:
     """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs, seed and strength, same bytes.
 
-    The strength of incidents scales what each adds to what is usual; 1 is all of it.
+    The strength of incidents scales what each adds to what is usual; 1 is all of it. With telemetry, the folder has one
+    of half a day of a few nodes below it, too.
     """
     _check(out, jobs, seed, incident_strength)
     made = trace.make(jobs, seed, has_incidents=has_incidents, report=report, incident_strength=incident_strength)
@@ -55,7 +59,10 @@ def write_trace(
     source = tables.Source(made, usage, observed(made, usage), Ids(seed))
     found = truth.injected(made, source.ids)
     rows: dict[str, int] = {}
-    with Folder(out) as folder:
+    telemetry = Folder(out / "telemetry") if has_telemetry else None
+    with Folder(out) as folder, telemetry or nullcontext():
+        if telemetry:
+            found = tuple(sorted((*found, *write_telemetry(telemetry, made, usage, source.ids)), key=_first_second))
         # Two writers: Arrow formats text outside the interpreter's lock.
         pool = ThreadPoolExecutor(max_workers=2)
         try:
@@ -72,7 +79,12 @@ def write_trace(
             folder.write(f"{table}.header", f"{header}\n".encode())
         folder.write("tpu_gpus.csv", gpu_models())
         folder.write("truth.json", truth.as_json(found))
-    return TraceSummary(jobs, seed, {table: rows[table] for table in HEADERS}, folder.files, found)
+    files = folder.files + (telemetry.files if telemetry else ())
+    return TraceSummary(jobs, seed, {table: rows[table] for table in HEADERS}, files, found)
+
+
+def _first_second(incident: Incident) -> int:
+    return incident.first_second
 
 
 def _check(out: Path, jobs: int, seed: int, strength: float) -> None:

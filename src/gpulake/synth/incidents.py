@@ -44,9 +44,9 @@ class Incident:
     last_second: int
     subject: str
     subject_ids: tuple[str, ...]
-    strength: float
     magnitude: float
     expect: str
+    strength: float = 1.0
 
     def as_record(self) -> dict[str, object]:
         local = {"first_local": clock.iso(self.first_second), "last_local": clock.iso(self.last_second)}

@@ -15,6 +15,7 @@ from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, HEADERS, STATUSES, TYPES, W
 from gpulake.synth.ids import Ids
 from gpulake.synth.jobs import workloads
 from gpulake.synth.metrics import Metrics
+from gpulake.synth.nodes import devices_of
 from gpulake.synth.tasks import role_names
 from gpulake.synth.trace import Trace
 from gpulake.synth.usage import GANG_NOISE, Usage
@@ -114,7 +115,7 @@ def sensors(source: Source) -> Batches:
         is_gang = people.tasks.size[task] > 1
         near = 1 + GANG_NOISE * is_gang * rng.uniform(-1, 1, len(number))
         peak = 1 + rng.exponential(0.35, len(number))
-        device = rng.integers(0, np.maximum(people.machines.cap_gpu[rows.machine[number]], 1))
+        device = devices_of(number, people.machines.cap_gpu[rows.machine[number]], people.tasks.plan_gpu[task])
         read = curve("network", "read_gbit").value(rng.random(len(number))) * 2**30 / 8
         write = read * np.exp(rng.normal(-0.7, 1.0, len(number)))
         yield batch(

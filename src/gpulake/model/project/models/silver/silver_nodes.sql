@@ -127,7 +127,8 @@ matches as (
         candidates.machine_key,
         'inventory' as cluster_basis
     from candidates
-    inner join machines on candidates.machine_key = machines.machine_key
+    inner join machines
+        on candidates.machine_key = machines.machine_key and candidates.cluster_id = machines.cluster_id
 
     union
 
@@ -137,7 +138,8 @@ matches as (
         candidates.machine_key,
         'scheduler' as cluster_basis
     from candidates
-    inner join attempts on candidates.machine_key = attempts.machine_key
+    inner join attempts
+        on candidates.machine_key = attempts.machine_key and candidates.cluster_id = attempts.cluster_id
 
 ),
 

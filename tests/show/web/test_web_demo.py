@@ -1,0 +1,69 @@
+"""The demo's own dashboard: no panel of it is empty, but for what only people, their logs and their prices can fill."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpulake.core.config import Config
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from gpulake.show.web.pages import Page, pages
+from show.web.asking import client_of
+
+# A job that was measured on a node with telemetry; the machines that incidents are about.
+ASKED = """
+SELECT j.job_id AS job, j.user_id AS user, j.group_id AS group, n.node_id AS machine, m.run_id AS run
+FROM silver_instances i JOIN silver_jobs j USING (job_key) JOIN silver_nodes n USING (machine_key)
+JOIN silver_instance_usage USING (worker_key) CROSS JOIN bronze_run_meta m
+WHERE i.started_at > '1970-03-05 00:00:00+00' AND i.ended_at < '1970-03-05 12:00:00+00' AND j.group_id != j.user_id
+ORDER BY i.run_seconds DESC, 1 LIMIT 1
+"""
+INCIDENTS = "SELECT incident_id AS incident, node AS machine FROM incidents WHERE node IS NOT NULL ORDER BY 1"
+ONLY_PEOPLE_FILL = {
+    "efficiency/costs": "a price, in the settings",
+    "incident/alerts": "a sink",
+    "incident/diagnosis": "a log that was diagnosed",
+    "incident/recoveries": "a recovery",
+    "incidents/alerts": "a sink",
+    "incidents/sinks": "a sink",
+    "incidents/windows": "a time in which nobody is to be told",
+    "job/diagnoses": "a log that was diagnosed",
+    "job/incidents": "a log that was diagnosed",
+    "jobs/reasons": "a log that was diagnosed",
+    "machine/outages": "an outage, kept by hand or inferred",
+    "overview/open": "an incident that is not over: these are of 1970",
+    "quality/quarantine": "a row that does not parse",
+    "quality/quarantined": "a row that does not parse",
+}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    folder = tmp_path_factory.mktemp("demo")
+    config = Config(lake=folder / "lake", threads=1)
+    Flow(config).demo(folder / "trace", folder / "report.html", 20_000, 0)
+    return config
+
+
+@pytest.mark.slow
+def test_no_panel_of_the_demo_is_empty_that_generated_data_can_fill(demo: Config) -> None:
+    with Lake(demo).reading() as reader:
+        (asked,) = reader.query(ASKED).to_pylist()
+        others = reader.query(INCIDENTS).to_pylist()
+    client = client_of(demo)
+
+    def is_empty(page: Page, question: str, fixed: dict[str, str], given: dict[str, str]) -> bool:
+        own = {option.name for option in page.options}
+        values = {**fixed, **{name: value for name, value in given.items() if name in own}, "limit": "1"}
+        response = client.get(f"/api/v1/{question}", params=values)
+        assert response.status_code == 200, (question, response.text)
+        return not response.json()["rows"]
+
+    every = [{**others[0], **asked}, *({**asked, **other} for other in others)]
+    empty = {
+        f"{page.name}/{panel.name}"
+        for page in pages().values()
+        for panel in page.panels
+        if all(is_empty(page, panel.question, dict(panel.given), given) for given in every)
+    }
+    assert empty <= set(ONLY_PEOPLE_FILL)
