@@ -50,18 +50,33 @@ def hourly(who: str, hour: int) -> Row:
 
 
 def cluster_days(who: str) -> Tables:
-    days = [(place, BEGIN + place * DAY) for place in range(30)]
-    daily = [
+    """Four machines, one of them twice as busy as the others; one day all of them do half as much again."""
+    days = [BEGIN + place * DAY for place in range(30)]
+    daily = [{"cluster_id": who, "dt": day.date(), "is_poorly_covered": False} for day in days]
+    begins = [{"cluster_id": who, "dt": day.date(), "started_at": day, "ended_at": day + DAY} for day in days]
+    machines = [{"cluster_id": who, "machine_key": key, "machine_id": f"m{key}", "gpus": 8} for key in range(4)]
+    chances = iter(noise(4 * len(days)))
+    stretches = [
         {
             "cluster_id": who,
+            "machine_key": key,
             "dt": day.date(),
-            "gpu_util_ratio": 0.8 if place == 26 else 0.3 + 0.05 * (place % 7 > 4) + 0.01 * chance,
-            "is_poorly_covered": False,
+            "started_at": day,
+            "ended_at": day + DAY,
+            "seconds": 86_400.0,
+            "busy_gpus": (4.0 if key == 0 else 2.0)
+            * (1.5 if place == 26 else 1.1 if place % 7 > 4 else 1.0)
+            * (1.0 + 0.05 * next(chances)),
         }
-        for (place, day), chance in zip(days, noise(30), strict=True)
+        for place, day in enumerate(days)
+        for key in range(4)
     ]
-    begins = [{"cluster_id": who, "dt": day.date(), "started_at": day, "ended_at": day + DAY} for _, day in days]
-    return {"gold_cluster_util_daily": daily, "silver_days": begins}
+    return {
+        "gold_cluster_util_daily": daily,
+        "silver_days": begins,
+        "silver_machine_stretches": stretches,
+        "silver_machines": machines,
+    }
 
 
 def failures(who: str) -> Tables:
@@ -96,7 +111,8 @@ def dead_machines(who: str) -> Tables:
             begin = BEGIN + hour * HOUR
             row = {"cluster_id": "c", "machine_key": machine, "start_basis": "recorded", "end_basis": "recorded"}
             ends = {"held_from": begin, "held_until": begin + timedelta(minutes=50)}
-            held.extend([row | ends | {"status": "failed" if is_dead else "succeeded"}] * 4)
+            status = "failed" if is_dead else "succeeded"
+            held.extend(row | ends | {"status": status, "job_key": len(held) + place} for place in range(4))
     machines = [{"cluster_id": "c", "machine_key": key, "machine_id": f"{who}{key}"} for key in range(4)]
     clusters = [{"cluster_id": "c", "observed_from": BEGIN, "observed_until": BEGIN + 120 * HOUR}]
     return {"silver_holdings": held, "silver_machines": machines, "silver_clusters": clusters}

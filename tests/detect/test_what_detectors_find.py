@@ -13,6 +13,7 @@ from gpulake.detect.detectors.forest import PastForest
 from gpulake.detect.detectors.level_shift import LevelShift
 from gpulake.detect.detectors.saturation import Saturation
 from gpulake.detect.detectors.seasonal import Seasonal
+from gpulake.detect.detectors.spell import Spell
 from gpulake.detect.detectors.spike import Spike
 from gpulake.detect.detectors.surprise import Surprise
 from gpulake.detect.series import Detector, Floats, Series
@@ -217,3 +218,29 @@ def test_a_trend_through_a_single_point_is_none() -> None:
     values[200:] += 1e12
     values[random.random(values.shape) < 0.97] = np.nan
     assert not Saturation(limits={"a": 1e15}).score(series(values)).is_flagged.any()
+
+
+def test_two_days_in_a_row_are_found_of_which_neither_would_tell() -> None:
+    values = noise(60, 2)
+    values[40, 1] = 55.5
+    assert found(Spell(), series(values, DAY_MS)) == []
+    values[41, 1] = 55.5
+    assert found(Spell(), series(values, DAY_MS)) == [(41, "b")]
+    values[41, 1] = 44.5
+    assert found(Spell(), series(values, DAY_MS)) == []
+
+
+def test_a_weekday_that_always_differs_is_usual_once_it_is_known() -> None:
+    values = noise(84, 1)
+    values[5::7] += 8
+    assert [begin for begin, _ in found(Spell(), series(values, DAY_MS)) if begin > 28] == []
+    values[82, 0] -= 16
+    assert found(Spell(), series(values, DAY_MS))[-1] == (82, "a")
+
+
+def test_the_waves_of_a_short_past_ask_for_no_more_than_they_may() -> None:
+    values = noise(200, 1)
+    values[70:90, 0] += 1.5
+    values[150:, 0] += 2
+    assert found(Drift(), series(values)) == []
+    assert found(Drift(most_sum=20.0), series(values)) == [(173, "a")]

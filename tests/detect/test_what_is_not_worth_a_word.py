@@ -31,9 +31,33 @@ def hours_that_were_hardly_observed() -> Tables:
 
 
 def a_day_that_was_hardly_observed() -> Tables:
+    strange = (BEGIN + timedelta(days=26)).date()
     return changed(
-        "cluster_days", "gold_cluster_util_daily", lambda row: row | {"is_poorly_covered": row["gpu_util_ratio"] > 0.6}
+        "cluster_days", "gold_cluster_util_daily", lambda row: row | {"is_poorly_covered": row["dt"] == strange}
     )
+
+
+def a_day_on_which_one_machine_does_all_it_can() -> Tables:
+    strange = (BEGIN + timedelta(days=26)).date()
+    return changed(
+        "cluster_days",
+        "silver_machine_stretches",
+        lambda row: row | ({"busy_gpus": 8.0 if row["machine_key"] == 0 else 2.0} if row["dt"] == strange else {}),
+    )
+
+
+def machines_that_rest_with_all_others_after_a_gang_failed() -> Tables:
+    """At the end of a week's work: nobody begins anything, anywhere."""
+    scene = SCENES["dead_machines"]("thing")
+    held = [row for row in scene["silver_holdings"] if row["held_from"] <= BEGIN + 100 * HOUR]
+    return scene | {"silver_holdings": held}
+
+
+def a_machine_that_rests_after_one_job_failed() -> Tables:
+    scene = SCENES["dead_machines"]("thing")
+    held = [row for row in scene["silver_holdings"] if row["status"] != "failed"]
+    (last, *_) = [row for row in scene["silver_holdings"] if row["status"] == "failed"]
+    return scene | {"silver_holdings": [*held, last]}
 
 
 def machines_on_which_one_job_came_through() -> Tables:
@@ -112,6 +136,9 @@ def a_warm_gpu_that_rests() -> Tables:
     [
         hours_that_were_hardly_observed,
         a_day_that_was_hardly_observed,
+        a_day_on_which_one_machine_does_all_it_can,
+        machines_that_rest_with_all_others_after_a_gang_failed,
+        a_machine_that_rests_after_one_job_failed,
         machines_on_which_one_job_came_through,
         machines_that_often_stand_still_for_a_day,
         a_few_more_failures_than_usual_of_very_many_jobs,

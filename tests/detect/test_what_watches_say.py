@@ -100,7 +100,7 @@ def test_one_dead_machine_is_told_of_as_one() -> None:
 def test_a_day_is_held_against_others_of_its_weekday() -> None:
     (found,) = found_in(SCENES["cluster_days"]("c"))
     assert found.began_at is not None
-    assert f"of other {found.began_at:%A}s" in found.headline
+    assert f"as they usually are on a {found.began_at:%A}" in found.headline
 
 
 @pytest.mark.parametrize("name", ["cluster_days", "cluster_hours", "failures", "queue"])

@@ -16,7 +16,7 @@ from gpulake.core.config import Config
 from gpulake.core.types import Finding
 from gpulake.detect.watching import again
 from gpulake.flow import Flow
-from gpulake.flow.trace_scores import document, generated, is_about
+from gpulake.flow.trace_scores import Injected, TraceScore, document, generated, is_about, table
 from gpulake.lake import Lake
 from model.telemetry_by_hand import Gpu, gpu_file
 from model.test_gold_telemetry import nanogpt
@@ -157,9 +157,43 @@ def test_a_finding_is_about_an_incident_by_kind_subject_and_time() -> None:
     assert not is_about(replace(FOUND, began_at=None), TRUTH)
 
 
+def test_what_was_found_is_counted_by_kind_and_strength() -> None:
+    strong = (Injected("dead_rack", 1.0, True), Injected("slow_machine", 1.0, True))
+    faint = (Injected("dead_rack", 0.5, True), Injected("slow_machine", 0.5, False))
+    told = document([TraceScore("a", strong, (), 7.0), TraceScore("b", faint, ("a false one",), 7.0)])
+    none = {"injected": 0, "found": 0}
+    others = {"hot_weekend": none, "runaway_user": none, "failure_burst": none}
+    one, two = {"injected": 1, "found": 1}, {"injected": 2, "found": 2}
+    assert told == {
+        "traces": 2,
+        "injected": 4,
+        "found": 3,
+        "recall": 0.75,
+        "false_alarms": 1,
+        "weeks": 14.0,
+        "false_alarms_a_week": 1 / 14,
+        "by_strength": [
+            {"strength": 1.0, "all": two, **others, "dead_rack": one, "slow_machine": one},
+            {"strength": 0.5, "all": {"injected": 2, "found": 1}, **others}
+            | {"dead_rack": one, "slow_machine": {"injected": 1, "found": 0}},
+        ],
+        "missed": ["b: slow_machine"],
+    }
+    heads, *lines = (line.split("  ") for line in table(told["by_strength"]))
+    assert [cell.strip() for cell in heads if cell] == [
+        *("strength", "all", "hot_weekend", "runaway_user", "failure_burst", "dead_rack", "slow_machine")
+    ]
+    assert [[cell.strip() for cell in line if cell] for line in lines] == [
+        ["100%", "2 of 2", "0 of 0", "0 of 0", "0 of 0", "1 of 1", "1 of 1"],
+        ["50%", "1 of 2", "0 of 0", "0 of 0", "0 of 0", "1 of 1", "0 of 1"],
+    ]
+    assert table([]) == []
+
+
 @pytest.mark.slow
 def test_what_was_injected_is_found_and_little_else() -> None:
-    told = document([generated(8_000, 21, has_incidents=True), generated(8_000, 22, has_incidents=False)])
-    assert told["injected"] == 5
+    told = document([generated(8_000, 21, 1.0), generated(8_000, 23, 0.5), generated(8_000, 22, None)])
+    assert told["injected"] == 10
+    assert [row["strength"] for row in told["by_strength"]] == [1.0, 0.5]
     assert told["recall"] >= 0.9
     assert told["false_alarms_a_week"] <= 1

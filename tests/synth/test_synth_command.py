@@ -35,6 +35,11 @@ def test_synth_speaks_json(tmp_path: Path) -> None:
     assert "pai_job_table.tar.gz" in record["files"]
 
 
+def test_synth_takes_the_strength_of_incidents(tmp_path: Path) -> None:
+    result = run("--out", str(tmp_path), "--jobs", "1000", "--incident-strength", "0.5", "--json")
+    assert {entry["strength"] for entry in json.loads(result.stdout)["incidents"]} == {0.5}
+
+
 def test_synth_checks_a_trace_against_the_published_figures(written_in: Path) -> None:
     result = run("--check", str(written_in))
     assert "agreement tests the plumbing, not the world" in result.stderr

@@ -17,6 +17,13 @@ from gpulake.core.errors import UsageError
 @click.option("--seed", type=int, default=0, show_default=True, help="The same jobs and seed give the same bytes.")
 @click.option("--tar", "is_tar", is_flag=True, help="Write <table>.tar.gz archives, as published, instead of CSV.")
 @click.option("--no-incidents", is_flag=True, help="Inject nothing; truth.json is an empty list.")
+@click.option(
+    "--incident-strength",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="How much incidents add to what is usual, of all that they add at 1.",
+)
 @click.option("--telemetry", "has_telemetry", is_flag=True, help="Also half a day of telemetry of a few nodes.")
 @click.option("--check", type=click.Path(path_type=Path), help="Compare the trace in this folder with the figures.")
 @json_option
@@ -26,6 +33,7 @@ def command(
     seed: int,
     is_tar: bool,
     no_incidents: bool,
+    incident_strength: float,
     has_telemetry: bool,
     check: Path | None,
     as_json: bool,
@@ -38,23 +46,24 @@ def command(
     \b
     Example:  gpulake synth --out data_raw
     All of it: gpulake synth --out data_raw --jobs 1055501
+    Faint:     gpulake synth --out data_raw --incident-strength 0.5
     How close: gpulake synth --check data_raw
     """
     if check is not None:
         _compare(check, as_json)
     elif out is not None:
         options = {"is_tar": is_tar, "has_incidents": not no_incidents, "has_telemetry": has_telemetry}
-        _write(out, jobs, seed, options, as_json)
+        _write(out, jobs, seed, options, incident_strength, as_json)
     else:
         raise UsageError("neither --out nor --check was given", "try: gpulake synth --out data_raw")
 
 
-def _write(out: Path, jobs: int, seed: int, options: dict[str, bool], as_json: bool) -> None:
+def _write(out: Path, jobs: int, seed: int, options: dict[str, bool], incident_strength: float, as_json: bool) -> None:
     from gpulake.cli._progress import progress_bar
     from gpulake.synth import write_trace
 
     with progress_bar(is_quiet=as_json) as report:
-        made = write_trace(out, jobs=jobs, seed=seed, report=report, **options)
+        made = write_trace(out, jobs=jobs, seed=seed, incident_strength=incident_strength, report=report, **options)
     if as_json:
         record = {
             "out": str(out),

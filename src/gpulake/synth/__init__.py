@@ -43,15 +43,17 @@ def write_trace(
     seed: int = 0,
     is_tar: bool = False,
     has_incidents: bool = True,
+    incident_strength: float = 1.0,
     has_telemetry: bool = False,
     report: Report = silent,
 ) -> TraceSummary:
-    """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs and seed, same bytes.
+    """Writes the seven tables, their headers, tpu_gpus.csv and truth.json. Same jobs, seed and strength, same bytes.
 
-    With telemetry, the folder has one of half a day of a few nodes below it, too.
+    The strength of incidents scales what each adds to what is usual; 1 is all of it. With telemetry, the folder has one
+    of half a day of a few nodes below it, too.
     """
-    _check(out, jobs, seed)
-    made = trace.make(jobs, seed, has_incidents=has_incidents, report=report)
+    _check(out, jobs, seed, incident_strength)
+    made = trace.make(jobs, seed, has_incidents=has_incidents, report=report, incident_strength=incident_strength)
     report("measuring usage", 0.45)
     usage = measured(made)
     source = tables.Source(made, usage, observed(made, usage), Ids(seed))
@@ -85,11 +87,16 @@ def _first_second(incident: Incident) -> int:
     return incident.first_second
 
 
-def _check(out: Path, jobs: int, seed: int) -> None:
+def _check(out: Path, jobs: int, seed: int, strength: float) -> None:
     most = published()["counts"]["jobs"]
     if not LEAST_JOBS <= jobs <= most:
         raise UsageError(f"cannot make a trace of {jobs:,} jobs", f"choose from {LEAST_JOBS:,} to {most:,}")
     if not 0 <= seed <= MOST_SEED:
         raise UsageError(f"cannot use seed {seed}", f"choose from 0 to {MOST_SEED}")
+    if not 0.0 < strength <= 1.0:
+        raise UsageError(
+            f"cannot inject incidents of strength {strength:g}",
+            "choose above 0 and up to 1; --no-incidents injects nothing",
+        )
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file", "name a folder")

@@ -1,4 +1,13 @@
-"""Incidents: the things that go wrong in a trace on purpose, and the truth about them."""
+"""Incidents: the things that go wrong in a trace on purpose, and the truth about them.
+
+Strength scales what each of them adds to what is usual; 1 is all of it, a half is half of it:
+
+- runaway user: the number of jobs;
+- failure burst: the share of the jobs that is made to fail;
+- slow machine: by how much longer runs take, 2.5 times as long at full strength and 1.75 times at a half;
+- hot week-end: by how much more GPUs do, and how far its tasks move up in the ranking of usage;
+- dead rack: how long it is silent, a day at full strength, and so the GPU-hours that it costs.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +30,11 @@ SLOW_TYPE = GPU_TYPES.index("T4")
 RUNAWAY_TYPE = GPU_TYPES.index("MISC")
 BURST_FAILED_SHARE = 0.85
 BURST_MOST_INSTANCES = 30
+SLOW_FACTOR = 2.5
+HOT_FACTOR = 2.2
+HOT_BOOST = 1.6
+"""By how much tasks of the hot week-end move up in the ranking, in standard deviations of its noise or so."""
+DEAD_SECONDS = clock.DAY_SECONDS
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,7 @@ class Incident:
     subject_ids: tuple[str, ...]
     magnitude: float
     expect: str
+    strength: float = 1.0
 
     def as_record(self) -> dict[str, object]:
         local = {"first_local": clock.iso(self.first_second), "last_local": clock.iso(self.last_second)}
@@ -50,9 +65,23 @@ class Plan:
     burst_from: int
     burst_to: int
     slow: Drag | None
+    strength: float = 1.0
+
+    @property
+    def burst_failed_share(self) -> float:
+        """Of the jobs of the burst, made to fail; the others fail as often as ever."""
+        return BURST_FAILED_SHARE * self.strength
+
+    @property
+    def hot_factor(self) -> float:
+        return 1.0 + (HOT_FACTOR - 1.0) * self.strength
+
+    @property
+    def hot_boost(self) -> float:
+        return HOT_BOOST * self.strength
 
 
-def planned(machines: Machines, seed: int) -> Plan:
+def planned(machines: Machines, seed: int, strength: float) -> Plan:
     rng = generator(seed, 9)
     runaway = clock.at(2, 3 + int(rng.integers(0, 2)), 8)
     dead = clock.at(2, 10 + int(rng.integers(0, 3)), 10 + int(rng.integers(0, 7)))
@@ -61,8 +90,9 @@ def planned(machines: Machines, seed: int) -> Plan:
     slow = clock.at(3, 2 + int(rng.integers(0, 3)))
     racks, slows = len(machines.of_type(RACK_TYPE)), len(machines.of_type(SLOW_TYPE))
     size = min(24, max(2, racks // 6))
-    rack = Closure(np.arange(size), dead, dead + clock.DAY_SECONDS)
-    drag = Drag(int(rng.integers(0, slows)), slow, slow + 9 * clock.DAY_SECONDS, 2.5)
+    rack = Closure(np.arange(size), dead, dead + round(DEAD_SECONDS * strength))
+    factor = 1.0 + (SLOW_FACTOR - 1.0) * strength
+    drag = Drag(int(rng.integers(0, slows)), slow, slow + 9 * clock.DAY_SECONDS, factor)
     return Plan(
         runaway_from=runaway,
         runaway_to=runaway + 2 * clock.DAY_SECONDS,
@@ -73,6 +103,7 @@ def planned(machines: Machines, seed: int) -> Plan:
         burst_from=burst,
         burst_to=burst + 5 * clock.HOUR_SECONDS,
         slow=drag if slows >= 3 else None,
+        strength=strength,
     )
 
 
@@ -82,7 +113,7 @@ def burst(plan: Plan, jobs: Jobs, story: NDArray[np.int8], in_job: NDArray[np.in
     is_within = (jobs.submitted_at >= plan.burst_from) & (jobs.submitted_at < plan.burst_to)
     # One gang of a thousand would weigh more than all other failures of those hours.
     is_within &= in_job <= BURST_MOST_INSTANCES
-    hit = np.flatnonzero(is_within & (rng.random(len(jobs)) < BURST_FAILED_SHARE))
+    hit = np.flatnonzero(is_within & (rng.random(len(jobs)) < plan.burst_failed_share))
     story[hit] = np.where(in_job[hit] > 1, stories.NAMES.index("failed_gang"), stories.NAMES.index("failed"))
     return hit
 
@@ -102,7 +133,8 @@ def runaway(
     fits &= story[tasks.job] == stories.NAMES.index("well")
     candidate = np.flatnonzero(fits)
     distance = np.abs(np.log(runtime[candidate] / wanted_seconds))
-    chosen = tasks.job[np.sort(candidate[np.argsort(distance, kind="stable")[:count]])].astype(np.int64)
+    taken = max(1, round(count * plan.strength))
+    chosen = tasks.job[np.sort(candidate[np.argsort(distance, kind="stable")[:taken]])].astype(np.int64)
     submitted = np.bincount(jobs.user)
     typical = np.flatnonzero((submitted > 0) & (submitted <= np.median(submitted[submitted > 0])))
     user = int(rng.choice(typical))
@@ -139,20 +171,27 @@ def kill_rack(rack: NDArray[np.int64], second: int, rows: Attempts, jobs: NDArra
     return is_hit
 
 
-def with_rack(plan: Plan, rows: Attempts, pool: NDArray[np.int64]) -> Plan:
-    """The plan with the rack, and the moment of its day, that the most running instances are on: it shall be felt."""
+def with_rack(plan: Plan, rows: Attempts, holds_gpu: NDArray[np.bool_], pool: NDArray[np.int64], seed: int) -> Plan:
+    """The plan with a rack and a moment of its day, drawn from those at which GPUs were held on most of its machines.
+
+    A rack that holds nothing leaves nothing in the records of jobs. Where none holds anything all day, none dies.
+    """
     if plan.rack is None:
         return plan
     day = (plan.rack.first_second - clock.FIRST_SECOND) // clock.DAY_SECONDS * clock.DAY_SECONDS + clock.FIRST_SECOND
     seconds = np.arange(day, day + clock.DAY_SECONDS, SLOT_SECONDS)
-    is_near = (rows.started_at < seconds[-1]) & (rows.ended_at > day) & (rows.status == TERMINATED)
-    active = np.zeros((len(pool) + 1, len(seconds)), dtype=np.int64)
+    is_near = (rows.started_at < seconds[-1]) & (rows.ended_at > day) & (rows.status == TERMINATED) & holds_gpu
+    has_active = np.zeros((len(pool) + 1, len(seconds)), dtype=np.int64)
     for place, machine in enumerate(pool):
         here = is_near & (rows.machine == machine)
         started, ended = np.sort(rows.started_at[here]), np.sort(rows.ended_at[here])
-        active[place + 1] = np.searchsorted(started, seconds) - np.searchsorted(ended, seconds, side="right")
+        has_active[place + 1] = np.searchsorted(started, seconds) > np.searchsorted(ended, seconds, side="right")
     size = len(plan.rack.machines)
-    summed = np.cumsum(active, axis=0)
-    first, moment = np.unravel_index(np.argmax(summed[size:] - summed[:-size]), (len(pool) - size + 1, len(seconds)))
-    second = int(seconds[moment])
-    return replace(plan, rack=Closure(np.arange(first, first + size), second, second + clock.DAY_SECONDS))
+    summed = np.cumsum(has_active, axis=0)
+    firsts, moments = np.nonzero(summed[size:] - summed[:-size] > size // 2)
+    if not len(firsts):
+        return replace(plan, rack=None)
+    drawn = int(generator(seed, 13).integers(0, len(firsts)))
+    second = int(seconds[moments[drawn]])
+    silent = plan.rack.last_second - plan.rack.first_second
+    return replace(plan, rack=Closure(firsts[drawn] + np.arange(size), second, second + silent))

@@ -21,7 +21,6 @@ With it the daily means of machine_gpu come out as published, and those of the f
 """
 TRAINING_WEIGHT = 0.6
 """Of what instances use in the mean, the part that adds to what the machine does anyway."""
-HOT_FACTOR = 2.2
 FULLEST = 0.97
 
 
@@ -87,7 +86,7 @@ def _gpu_level(trace: Trace, used: NDArray[np.float64], rng: np.random.Generator
     second = clock.FIRST_SECOND + BIN_SECONDS * np.arange(used.shape[1])
     factor = np.ones(used.shape[1])
     if trace.plan:
-        factor[(second >= trace.plan.hot_from) & (second < trace.plan.hot_to)] = HOT_FACTOR
+        factor[(second >= trace.plan.hot_from) & (second < trace.plan.hot_to)] = trace.plan.hot_factor
     share = np.array([BACKGROUND_SHARE.get(int(gpus), 0.0) for gpus in cap])
     services = room * share * (0.7 + 0.6 * rng.permutation(even(len(cap), rng)))
     wanted = (TRAINING_WEIGHT * np.maximum(used, 0.0) + services[:, None]) * factor

@@ -55,9 +55,9 @@ class Trace:
     job_ended_at: NDArray[np.int64]
 
 
-def make(jobs: int, seed: int, *, has_incidents: bool, report: Report) -> Trace:
+def make(jobs: int, seed: int, *, has_incidents: bool, report: Report, incident_strength: float = 1.0) -> Trace:
     report("drawing jobs", 0.0)
-    people = _population(jobs, seed, has_incidents=has_incidents)
+    people = _population(jobs, seed, incident_strength if has_incidents else None)
     rng = generator(seed, 12)
     task_start = _task_starts(people, rng)
     first_start = task_start + people.wait_seconds
@@ -67,7 +67,7 @@ def make(jobs: int, seed: int, *, has_incidents: bool, report: Report) -> Trace:
     rows = attempts.timed(people.tasks, ends, first_start, people.runtime_seconds, seed)
     del ends
     report("placing instances", 0.15)
-    plan, hit = _placed(people, rows, rng, report)
+    plan, hit = _placed(people, rows, rng, seed, report)
     job_status = stories.trait("job_status").astype(np.int8)[people.story]
     job_status[people.tasks.job[rows.task[hit]]] = FAILED
     _forget_times(people, rows, hit, rng)
@@ -76,14 +76,14 @@ def make(jobs: int, seed: int, *, has_incidents: bool, report: Report) -> Trace:
     return Trace(seed, people, rows, plan, hit, task_start, task_end, job_status, job_end)
 
 
-def _population(count: int, seed: int, *, has_incidents: bool) -> Population:
+def _population(count: int, seed: int, strength: float | None) -> Population:
     template = templates(count, generator(seed, 0))
     machines = inventory(count)
     tasks = planned(template, machines, seed)
     in_job = sums_by(tasks.job, tasks.size, count).astype(np.int64)
     jobs = submitted(template, alike(tasks, count), in_job, seed)
     story = stories.told(in_job, seed)
-    plan = incidents.planned(machines, seed) if has_incidents else None
+    plan = incidents.planned(machines, seed, strength) if strength is not None else None
     burst_jobs = incidents.burst(plan, jobs, story, in_job, seed) if plan else NO_JOBS
     is_terminated = (stories.trait("job_status")[story] == TERMINATED)[tasks.job]
     runtime = runtimes(tasks, jobs, is_terminated, seed)
@@ -114,7 +114,7 @@ def _leave_running(people: Population, first_start: NDArray[np.int64]) -> None:
 
 
 def _placed(
-    people: Population, rows: Attempts, rng: np.random.Generator, report: Report
+    people: Population, rows: Attempts, rng: np.random.Generator, seed: int, report: Report
 ) -> tuple[Plan | None, NDArray[np.bool_]]:
     """Gives every row its machine; returns the plan as it came out and the rows the dead rack hit."""
     plan = people.plan
@@ -131,7 +131,7 @@ def _placed(
         rows.machine[on_cpu] = pool[rng.integers(0, len(pool), len(on_cpu))]
         if plan and plan.rack and code == incidents.RACK_TYPE:
             # Until the rack dies, the second placement is the first one again.
-            plan = incidents.with_rack(plan, rows, pool)
+            plan = incidents.with_rack(plan, rows, has_gpu, pool, seed)
             _place_gpu(people, rows, on_gpu, pool, closure=plan.rack)
             _leave_rack(rows, on_cpu, pool, plan.rack)
     if plan and plan.slow:

@@ -10,7 +10,6 @@ import numpy as np
 from gpulake.synth import incidents
 from gpulake.synth.ids import Ids
 from gpulake.synth.incidents import Incident, Plan
-from gpulake.synth.metrics import HOT_FACTOR
 from gpulake.synth.trace import Trace
 
 
@@ -27,7 +26,8 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
             last_second=plan.hot_to,
             subject="cluster",
             subject_ids=(),
-            magnitude=HOT_FACTOR,
+            strength=plan.strength,
+            magnitude=plan.hot_factor,
             expect="machine_gpu is far above that of other Saturdays and Sundays",
         ),
         Incident(
@@ -36,6 +36,7 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
             last_second=plan.runaway_to,
             subject="user",
             subject_ids=(ids.text("user", people.idle_user),),
+            strength=plan.strength,
             magnitude=float(len(people.idle_jobs)),
             expect="one user submits so many jobs, each of which holds a whole GPU at about 0 % use",
         ),
@@ -45,7 +46,8 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
             last_second=plan.burst_to,
             subject="job",
             subject_ids=burst_ids,
-            magnitude=incidents.BURST_FAILED_SHARE,
+            strength=plan.strength,
+            magnitude=plan.burst_failed_share,
             expect="this share of the jobs submitted in these hours fails",
         ),
         *_machine_incidents(trace, plan, ids),
@@ -63,6 +65,7 @@ def _machine_incidents(trace: Trace, plan: Plan, ids: Ids) -> Iterator[Incident]
             last_second=plan.rack.last_second,
             subject="machine",
             subject_ids=tuple(ids.text("machine", int(machine)) for machine in dead),
+            strength=plan.strength,
             magnitude=float(np.count_nonzero(trace.hit_rows)),
             expect="so many instances end Failed or Interrupted at the first second; none starts here before the last",
         )
@@ -74,6 +77,7 @@ def _machine_incidents(trace: Trace, plan: Plan, ids: Ids) -> Iterator[Incident]
             last_second=plan.slow.last_second,
             subject="machine",
             subject_ids=(ids.text("machine", int(slow)),),
+            strength=plan.strength,
             magnitude=plan.slow.factor,
             expect="instances that start on this machine run so many times longer, and their gangs wait for them",
         )

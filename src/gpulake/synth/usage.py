@@ -16,8 +16,6 @@ from gpulake.synth.trace import Trace
 GANG_NOISE = 0.10
 """By how much an instance of a gang may differ from the mean of its task."""
 IDLE_RATIO = 0.0002
-HOT_BOOST = 1.6
-"""By how much tasks of the hot week-end move up in the ranking, in standard deviations of its noise or so."""
 NOISE = {"gpu": 1.2, "cpu": 1.2, "mem": 9.0}
 """How little a task's use follows from its request; chosen such that hardly any ratio must be moved across 1."""
 MEM_RATIO = Curve.through([5, 25, 50, 75, 95], [0.01, 0.05, 0.12, 0.30, 0.92], least=0.002, most=2.5)
@@ -89,7 +87,7 @@ def _heat(trace: Trace) -> NDArray[np.float64]:
     if trace.plan is None:
         return np.zeros(len(trace.task_started_at))
     is_within = (trace.task_started_at >= trace.plan.hot_from) & (trace.task_ended_at < trace.plan.hot_to)
-    return np.where(is_within, HOT_BOOST, 0.0)
+    return np.where(is_within, trace.plan.hot_boost, 0.0)
 
 
 def _with_share_above(ratio: NDArray[np.float64], share: float) -> NDArray[np.float64]:

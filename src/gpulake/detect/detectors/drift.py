@@ -31,6 +31,7 @@ class Drift:
     side: Literal["high", "low"] = "high"
     allowance: float = 0.5  # deviations by which every point may be off
     least_sum: float = 15.0  # of deviations
+    most_sum: float = np.inf  # that the waves of the past may ask for
     least_points: int = 60
 
     def score(self, series: Series) -> Scores:
@@ -46,7 +47,7 @@ class Drift:
         # What always comes and goes in waves must go further than its waves.
         plain = _summed(beyond)
         waves = own_thresholds(plain.max(axis=1), EXCEEDED)
-        enough = np.where(np.isinf(waves), self.least_sum, np.maximum(waves, self.least_sum))
+        enough = np.where(np.isinf(waves), self.least_sum, np.clip(waves, self.least_sum, self.most_sum))
         # What never reaches it needs no walk from point to point.
         carried, threshold = _told(beyond, enough) if (plain.max(axis=1) >= enough).any() else (plain, enough)
         return judged(

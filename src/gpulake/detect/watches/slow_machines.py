@@ -1,14 +1,15 @@
 """A machine on which everything takes longer than it takes elsewhere.
 
-A run is held against the other runs of its recurrence group and role. Gangs wait for their slowest worker, so that
-peers of the same job would tell nothing. A machine's points are its groups, day by day: the natural logarithm of how
-many times longer their runs took there.
+A run is held against the other runs of its recurrence group and role. A gang waits for its slowest worker: peers of
+the same job would tell nothing, and a gang that ran on several machines does not tell which of them is slow, so that it
+counts only on machines that hardly run anything else. A machine's points are its groups, day by day: the natural
+logarithm of how many times longer their runs took there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,13 +18,14 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.drift import Drift
 from gpulake.detect.series import Detector, Scores, usual_interval_ms
 from gpulake.detect.tabled import grouped, series_of, whole
-from gpulake.detect.telling import flagged, when
+from gpulake.detect.telling import at, flagged, when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
-LEAST_TIMES = 1.4
+LEAST_TIMES = 1.25
+LEAST_ALONE = 0.25  # of a machine's runs, for gangs on several machines to be left out
 LEAST_RUNS = 5  # of a group, to know what is usual
 WINDOW_RUNS = 20
-STRANGE_TIMES = 1.5  # over so many runs; fewer machines are read, since a drift reaches its sum only beyond it
+STRANGE_TIMES = 1.2  # over so many runs: others are not read
 # Only machines are read that ever had some days of slow runs.
 RUNS = """
 WITH runs AS (
@@ -39,22 +41,35 @@ WITH runs AS (
     WHERE attempts.status = 'succeeded' AND attempts.run_seconds >= 1 AND jobs.group_id IS NOT NULL
     GROUP BY ALL
 ),
-tasks AS (SELECT group_id, task_name, task_key, max(took) AS took FROM runs GROUP BY ALL),
+tasks AS (SELECT group_id, task_name, task_key, max(took) AS took, count(*) AS machines FROM runs GROUP BY ALL),
 usual AS (
     SELECT group_id, task_name, median(took) AS took
     FROM tasks
     GROUP BY group_id, task_name
     HAVING count(*) >= {least_runs}
 ),
-days AS (
+compared AS (
     SELECT
         runs.machine_key,
         runs.group_id,
-        min(epoch_ms(runs.started_at)) AS at_ms,
-        avg(greatest(-2, least(2, runs.took - usual.took))) AS log_times_longer
+        runs.started_at,
+        greatest(-1, least(1, runs.took - usual.took)) AS log_times_longer
     FROM runs
     INNER JOIN usual ON runs.group_id = usual.group_id AND runs.task_name = usual.task_name
-    GROUP BY runs.machine_key, runs.group_id, date_trunc('day', runs.started_at)
+    INNER JOIN tasks ON runs.task_key = tasks.task_key AND runs.task_name = tasks.task_name
+    QUALIFY
+        tasks.machines = 1
+        OR count(*) FILTER (tasks.machines = 1) OVER (PARTITION BY runs.machine_key)
+        < {alone} * count(*) OVER (PARTITION BY runs.machine_key)
+),
+days AS (
+    SELECT
+        machine_key,
+        group_id,
+        min(epoch_ms(started_at)) AS at_ms,
+        avg(log_times_longer) AS log_times_longer
+    FROM compared
+    GROUP BY machine_key, group_id, date_trunc('day', started_at)
 ),
 points AS (SELECT machine_key, at_ms, avg(log_times_longer) AS log_times_longer FROM days GROUP BY ALL),
 windows AS (
@@ -78,7 +93,9 @@ INNER JOIN strange ON windows.machine_key = strange.machine_key
 INNER JOIN silver_machines AS machines ON windows.machine_key = machines.machine_key
 ORDER BY machines.cluster_id, machines.machine_id, windows.at_ms
 """
-LASTING = Drift(least_sum=15.0)
+# Runs do not come in waves, and some hundred of them have too short a tail for more.
+LASTING = Drift(least_sum=15.0, most_sum=20.0)
+ALARMING_RUNS = 5  # as few may have raised the alarm with which it begins
 
 
 @WATCHES.register("slow_machines")
@@ -89,7 +106,11 @@ class SlowMachines:
 
     def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
         query = RUNS.format(
-            least_runs=LEAST_RUNS, window=WINDOW_RUNS - 1, least_points=LASTING.least_points, times=STRANGE_TIMES
+            least_runs=LEAST_RUNS,
+            alone=LEAST_ALONE,
+            window=WINDOW_RUNS - 1,
+            least_points=LASTING.least_points,
+            times=STRANGE_TIMES,
         )
         for (cluster, machine), rows in grouped(read(query), ["cluster_id", "machine_id"]):
             if subject in (None, machine):
@@ -99,9 +120,13 @@ class SlowMachines:
 
     def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
         series, is_flagged = watched.series, flagged(watched.series, scores, alarm)
-        before = series.values[series.times_ms < alarm.begin_ms][-WINDOW_RUNS:]
-        slow = np.concatenate([before[:, 0], series.values[is_flagged, 0]])
+        # The sum wears off slowly: runs were slow until it last was at its highest.
+        first = int(np.searchsorted(series.times_ms, alarm.begin_ms))
+        highest = scores.score[is_flagged].max()
+        last = int(np.flatnonzero(is_flagged & (scores.score >= 0.999 * highest))[-1])
+        slow = series.values[max(first - ALARMING_RUNS, 0) : last + 1, 0]
         times = float(np.exp(np.median(slow) - scores.expected[is_flagged, 0].min()))
+        alarm = replace(alarm, end_ms=int(series.times_ms[last]))
         if times < LEAST_TIMES:
             return None
         return Finding(
@@ -114,5 +139,6 @@ class SlowMachines:
             value=times,
             unit="times",
             severity="warning",
+            ended_at=at(alarm.end_ms + series.interval_ms),
             remedy="compare clocks, throttling and PCIe width with its neighbours; drain it and run a burn-in",
         )

@@ -153,8 +153,7 @@ zoned as (
             when spans.begins_at > spans.first_at or spans.ends_at < spans.last_at then 'trimmed'
             else 'events'
         end as observed_basis,
-        coalesce(demands.unknown_demand_ratio, 0) as unknown_demand_ratio,
-        spans.cluster_id = 'synth' as is_generated
+        coalesce(demands.unknown_demand_ratio, 0) as unknown_demand_ratio
     from spans
     left join known on spans.cluster_id = known.cluster_id
     left join demands on spans.cluster_id = demands.cluster_id
