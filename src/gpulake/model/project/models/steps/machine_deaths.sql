@@ -1,24 +1,14 @@
--- Machines that lost all they ran at one moment and then showed no sign of life for far longer than usual.
+-- Machines that lost all they ran at one moment and then stayed silent against the odds, as docs/ledger.md defines it.
+-- Those that lost it at the same moment are judged together.
 
-{% set least_lost = 3 %}
+{% set least_lost = 2 %}
 {% set least_silent_seconds = 10800 %}
-{% set times_longer = 2.5 %}
+{% set most_surprise = 5 %}
+{% set expected_by_chance = 0.2 %}
 
-with instances as (
+with holdings as (
 
-    select
-        machine_key,
-        status,
-        started_at,
-        case when ended_at < started_at then null else ended_at end as ended_at
-    from {{ ref('silver_instances') }}
-    where machine_key is not null
-
-),
-
-windows as (
-
-    select * from {{ ref('silver_gpu_timeseries') }}
+    select * from {{ ref('silver_holdings') }}
 
 ),
 
@@ -34,105 +24,233 @@ watched as (
 
 ),
 
-losses as (
+begins as (
+
+    select
+        watched.cluster_id,
+        watched.gpu_type,
+        holdings.machine_key,
+        holdings.job_key,
+        holdings.held_from
+    from holdings
+    inner join watched on holdings.machine_key = watched.machine_key
+    where holdings.start_basis in ('recorded', 'metric')
+
+),
+
+-- What is inferred is no sign of life. What was interrupted went with its gang.
+signs as (
 
     select
         machine_key,
-        ended_at
-    from instances
-    where status in ('failed', 'node_fail') and ended_at is not null
-    group by machine_key, ended_at
-    having count(*) >= {{ least_lost }}
-
-),
-
-suspects as (
-
-    select distinct watched.*
-    from watched
-    inner join losses on watched.machine_key = losses.machine_key
-
-),
-
--- Signs of life of the machines that may have died, the losses among them.
-lives as (
-
-    select
-        instances.machine_key,
-        instances.ended_at as happened_at,
-        case when instances.status in ('failed', 'node_fail') then 1 else 0 end as lost,
-        case when instances.status in ('failed', 'node_fail', 'interrupted') then 0 else 1 end as others
-    from instances
-    where instances.ended_at is not null and instances.machine_key in (select suspects.machine_key from suspects)
+        held_until as happened_at,
+        case when {{ is_failed('status') }} then 1 else 0 end as lost,
+        case when {{ is_failed('status') }} or status = 'interrupted' then 0 else 1 end as others
+    from holdings
+    where end_basis = 'recorded' and machine_key in (select watched.machine_key from watched)
 
     union all
 
     select
-        instances.machine_key,
-        instances.started_at as happened_at,
+        machine_key,
+        held_from as happened_at,
         0 as lost,
         0 as others
-    from instances
-    where instances.started_at is not null and instances.machine_key in (select suspects.machine_key from suspects)
-
-    union all
-
-    select
-        windows.machine_key,
-        windows.window_started_at as happened_at,
-        0 as lost,
-        0 as others
-    from windows
-    where windows.machine_key in (select suspects.machine_key from suspects)
+    from begins
 
 ),
 
 moments as (
 
     select
-        suspects.cluster_id,
-        lives.machine_key,
-        lives.happened_at,
-        sum(lives.lost) as lost,
-        sum(lives.others) as others
-    from lives
-    inner join suspects on lives.machine_key = suspects.machine_key
-    group by suspects.cluster_id, lives.machine_key, lives.happened_at
+        machine_key,
+        happened_at,
+        sum(lost) as lost,
+        sum(others) as others
+    from signs
+    group by machine_key, happened_at
 
 ),
 
-pauses as (
+followed as (
 
     select
-        moments.*,
-        coalesce(
-            lead(moments.happened_at) over (partition by moments.machine_key order by moments.happened_at),
-            {{ latest(['clusters.observed_until', 'moments.happened_at']) }}
-        ) as until_at
+        *,
+        lead(happened_at) over (partition by machine_key order by happened_at) as next_sign_at
     from moments
-    inner join clusters on moments.cluster_id = clusters.cluster_id
 
 ),
 
-usual as (
+-- A job comes to machines of a type once.
+arrivals as (
+
+    select
+        cluster_id,
+        gpu_type,
+        job_key,
+        min(held_from) as began_at
+    from begins
+    group by cluster_id, gpu_type, job_key
+
+),
+
+totals as (
+
+    select
+        cluster_id,
+        gpu_type,
+        count(*) as jobs
+    from arrivals
+    group by cluster_id, gpu_type
+
+),
+
+own as (
 
     select
         machine_key,
-        {{ quantile(seconds_of('until_at') ~ ' - ' ~ seconds_of('happened_at'), 0.95) }} as seconds
-    from pauses
+        count(distinct job_key) as jobs
+    from begins
     group by machine_key
+
+),
+
+silences as (
+
+    select
+        watched.cluster_id,
+        watched.gpu_type,
+        followed.machine_key,
+        followed.happened_at,
+        followed.lost,
+        {{ later('followed.happened_at', least_silent_seconds) }} as judged_from,
+        coalesce(
+            followed.next_sign_at, {{ latest(['clusters.observed_until', 'followed.happened_at']) }}
+        ) as silent_until
+    from followed
+    inner join watched on followed.machine_key = watched.machine_key
+    inner join clusters on watched.cluster_id = clusters.cluster_id
+    where followed.lost > 0 and followed.others = 0
+
+),
+
+long_silences as (
+
+    select
+        *,
+        sum(lost) over (partition by cluster_id, happened_at) as lost_at_once
+    from silences
+    where silent_until >= judged_from
+
+),
+
+as_large as (
+
+    select
+        cluster_id,
+        lost_at_once,
+        sum(count(distinct happened_at)) over (partition by cluster_id order by lost_at_once desc) as moments
+    from long_silences
+    group by cluster_id, lost_at_once
+
+),
+
+-- How many jobs had come by when: those of the very moment are before the begin of a silence, and after its end.
+timeline as (
+
+    select
+        cluster_id,
+        gpu_type,
+        began_at as happens_at,
+        1 as place,
+        1 as jobs,
+        cast(null as bigint) as machine_key,
+        cast(null as timestamptz) as silent_since
+    from arrivals
+
+    union all
+
+    select
+        cluster_id,
+        gpu_type,
+        judged_from as happens_at,
+        2 as place,
+        0 as jobs,
+        machine_key,
+        happened_at as silent_since
+    from long_silences
+
+    union all
+
+    select
+        cluster_id,
+        gpu_type,
+        silent_until as happens_at,
+        0 as place,
+        0 as jobs,
+        machine_key,
+        happened_at as silent_since
+    from long_silences
+
+),
+
+counted as (
+
+    select
+        place,
+        machine_key,
+        silent_since,
+        sum(jobs) over (
+            partition by cluster_id, gpu_type order by happens_at, place
+            rows between unbounded preceding and current row
+        ) as jobs
+    from timeline
+
+),
+
+came as (
+
+    select
+        machine_key,
+        silent_since,
+        greatest(max(case when place = 0 then jobs end) - max(case when place = 2 then jobs end), 0) as jobs
+    from counted
+    where place != 1
+    group by machine_key, silent_since
+
+),
+
+judged as (
+
+    select
+        long_silences.*,
+        least(
+            coalesce(-ln(1 - least(own.jobs / cast(totals.jobs as double), 0.5)) * came.jobs, 0), {{ most_surprise }}
+        ) as surprise
+    from long_silences
+    inner join came
+        on long_silences.machine_key = came.machine_key and long_silences.happened_at = came.silent_since
+    left join own on long_silences.machine_key = own.machine_key
+    left join totals on long_silences.cluster_id = totals.cluster_id and long_silences.gpu_type = totals.gpu_type
+
+),
+
+together as (
+
+    select
+        *,
+        sum(surprise) over (partition by cluster_id, happened_at) as surprise_at_once
+    from judged
 
 )
 
 select
-    pauses.cluster_id,
-    pauses.machine_key,
-    pauses.happened_at as started_at,
-    pauses.until_at as ended_at
-from pauses
-inner join usual on pauses.machine_key = usual.machine_key
+    together.cluster_id,
+    together.machine_key,
+    together.happened_at as started_at,
+    together.silent_until as ended_at
+from together
+inner join as_large on together.cluster_id = as_large.cluster_id and together.lost_at_once = as_large.lost_at_once
 where
-    pauses.lost >= {{ least_lost }}
-    and pauses.others = 0
-    and {{ seconds_of('pauses.until_at') }} - {{ seconds_of('pauses.happened_at') }}
-    >= greatest({{ least_silent_seconds }}, {{ times_longer }} * usual.seconds)
+    together.lost_at_once >= {{ least_lost }}
+    and as_large.moments * exp(-together.surprise_at_once) <= {{ expected_by_chance }}

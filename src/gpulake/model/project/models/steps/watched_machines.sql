@@ -15,7 +15,8 @@ recorded as (
 
 select
     cluster_id,
-    machine_key
+    machine_key,
+    coalesce(gpu_type, 'unknown') as gpu_type
 from capacity
 where
     basis = 'inventory'
