@@ -102,20 +102,14 @@ def runaway_users(who: str) -> Tables:
 
 
 def dead_machines(who: str) -> Tables:
-    held: list[Row] = []
-    for machine in range(4):
-        for hour in range(120):
-            is_dead = machine < 2 and hour >= 100
-            if is_dead and hour > 100:
-                continue
-            begin = BEGIN + hour * HOUR
-            row = {"cluster_id": "c", "machine_key": machine, "start_basis": "recorded", "end_basis": "recorded"}
-            ends = {"held_from": begin, "held_until": begin + timedelta(minutes=50)}
-            status = "failed" if is_dead else "succeeded"
-            held.extend(row | ends | {"status": status, "job_key": len(held) + place} for place in range(4))
+    died = BEGIN + 100 * HOUR + timedelta(minutes=50)
+    outages = [
+        {"cluster_id": "c", "machine_key": key, "basis": "died", "started_at": died, "ended_at": BEGIN + 120 * HOUR}
+        for key in range(2)
+    ]
     machines = [{"cluster_id": "c", "machine_key": key, "machine_id": f"{who}{key}"} for key in range(4)]
     clusters = [{"cluster_id": "c", "observed_from": BEGIN, "observed_until": BEGIN + 120 * HOUR}]
-    return {"silver_holdings": held, "silver_machines": machines, "silver_clusters": clusters}
+    return {"silver_outages": outages, "silver_machines": machines, "silver_clusters": clusters}
 
 
 def slow_machines(who: str) -> Tables:

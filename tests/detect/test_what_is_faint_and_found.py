@@ -16,42 +16,6 @@ def found_in(tables: Any) -> list[Finding]:
         return watch(read)
 
 
-def one_attempt_each() -> Tables:
-    """Two machines lose one attempt each at the same moment, and rest for half a day while others work on."""
-    scene = SCENES["dead_machines"]("m")
-    came_through = [row for row in scene["silver_holdings"] if row["status"] != "failed"]
-    lost = {row["machine_key"]: row for row in scene["silver_holdings"] if row["status"] == "failed"}
-    return scene | {"silver_holdings": [*came_through, *lost.values()]}
-
-
-def test_machines_that_lose_an_attempt_each_at_one_moment_died_together() -> None:
-    (found,) = found_in(one_attempt_each())
-    assert (found.kind, found.severity, found.subject) == ("dead_machines", "critical", "m0, m1")
-    assert found.began_at == BEGIN + 100 * HOUR + 50 * HOUR / 60
-
-
-def test_what_a_gang_had_elsewhere_is_interrupted_and_no_sign_of_life() -> None:
-    scene = one_attempt_each()
-    (lost, *_) = [row for row in scene["silver_holdings"] if row["status"] == "failed"]
-    (found,) = found_in(scene | {"silver_holdings": [*scene["silver_holdings"], lost | {"status": "interrupted"}]})
-    assert found.subject == "m0, m1"
-
-
-def test_the_more_often_as_much_is_lost_the_less_a_silence_tells() -> None:
-    """Every tenth hour both machines lose as much, and rest for the next four while others work on."""
-    scene = one_attempt_each()
-    held = []
-    for row in scene["silver_holdings"]:
-        hour = (row["held_from"] - BEGIN) // HOUR
-        if row["machine_key"] > 1 or hour >= 100 or hour % 10 > 4:
-            held.append(row)
-        elif hour % 10 == 0:
-            held.append(row | {"status": "failed"})
-    early = [row for row in held if row["held_from"] < BEGIN + 85 * HOUR]
-    clusters = [row | {"observed_until": BEGIN + 85 * HOUR} for row in scene["silver_clusters"]]
-    assert found_in(scene | {"silver_holdings": early, "silver_clusters": clusters}) == []
-
-
 def bursting(share: float) -> Tables:
     """Eight jobs an hour, one of which fails; from the 200th hour on, for five hours, so many of them."""
     rows: list[Row] = []

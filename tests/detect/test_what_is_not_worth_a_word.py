@@ -46,34 +46,8 @@ def a_day_on_which_one_machine_does_all_it_can() -> Tables:
     )
 
 
-def machines_that_rest_with_all_others_after_a_gang_failed() -> Tables:
-    """At the end of a week's work: nobody begins anything, anywhere."""
-    scene = SCENES["dead_machines"]("thing")
-    held = [row for row in scene["silver_holdings"] if row["held_from"] <= BEGIN + 100 * HOUR]
-    return scene | {"silver_holdings": held}
-
-
-def a_machine_that_rests_after_one_job_failed() -> Tables:
-    scene = SCENES["dead_machines"]("thing")
-    held = [row for row in scene["silver_holdings"] if row["status"] != "failed"]
-    (last, *_) = [row for row in scene["silver_holdings"] if row["status"] == "failed"]
-    return scene | {"silver_holdings": [*held, last]}
-
-
-def machines_on_which_one_job_came_through() -> Tables:
-    scene = SCENES["dead_machines"]("thing")
-    held = [dict(row) for row in scene["silver_holdings"]]
-    for machine in (0, 1):
-        last = [row for row in held if row["machine_key"] == machine and row["status"] == "failed"]
-        last.append(dict(last[0]) | {"status": "succeeded"})
-        held.append(last[-1])
-    return scene | {"silver_holdings": held}
-
-
-def machines_that_often_stand_still_for_a_day() -> Tables:
-    scene = SCENES["dead_machines"]("thing")
-    held = [row for row in scene["silver_holdings"] if (row["held_from"] - BEGIN) // HOUR % 20 == 0]
-    return scene | {"silver_holdings": held}
+def a_machine_gone_silent_of_which_nobody_knows_why() -> Tables:
+    return changed("dead_machines", "silver_outages", lambda row: row | {"basis": "silent"})
 
 
 def a_few_more_failures_than_usual_of_very_many_jobs() -> Tables:
@@ -137,10 +111,7 @@ def a_warm_gpu_that_rests() -> Tables:
         hours_that_were_hardly_observed,
         a_day_that_was_hardly_observed,
         a_day_on_which_one_machine_does_all_it_can,
-        machines_that_rest_with_all_others_after_a_gang_failed,
-        a_machine_that_rests_after_one_job_failed,
-        machines_on_which_one_job_came_through,
-        machines_that_often_stand_still_for_a_day,
+        a_machine_gone_silent_of_which_nobody_knows_why,
         a_few_more_failures_than_usual_of_very_many_jobs,
         a_queue_that_is_short_although_longer_than_usual,
         a_queue_that_is_gone,
