@@ -89,8 +89,8 @@ def pieces(held: pd.DataFrame, begin: float, end: float, edges: np.ndarray[Any, 
         "sensed": np.where(np.isnan(used), 0, hours * gpus),
         "measured": np.where(np.isnan(used), 0, hours * used),
     }
-    keys = part[["job_key", "machine_key", "gpu_type"]].reset_index(drop=True)
-    return keys.assign(place=place, **amounts)
+    keys = {name: part[name].to_numpy() for name in ("job_key", "machine_key", "gpu_type")}
+    return pd.DataFrame({**keys, "place": place, **amounts})
 
 
 def daily_utilisation(frames: Frames) -> list[float]:

@@ -170,7 +170,7 @@ def test_idle_is_the_bucket_and_under_used_is_no_waste(config: Config, tmp_path:
     attempts = [Attempt("part", "ann", 0, 10, gpus=8, used=1), Attempt("empty", "bob", 0, 1, gpus=1, used=0)]
     Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
     card = Flow(config).efficiency_card()
-    assert (card.buckets["idle"], card.wasted) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert (card.buckets["idle"], card.wasted) == pytest.approx((1.0, 1.0))
     assert [user.user_id for user in card.worst_users] == ["bob"]
     assert [job["job_id"] for job in card.worst_jobs] == ["empty"]
     assert card.buckets["under_used"] == pytest.approx(70.0)
@@ -188,9 +188,9 @@ def test_without_a_checkpoint_what_is_lost_is_a_range_and_with_one_it_is_known(c
     paths = [write_trace(tmp_path / "raw", attempts), write_checkpoints(tmp_path, [("saved", 2), ("saved", 4)])]
     Flow(config).refresh(paths, None)
     bob = Flow(config).efficiency_card("bob")
-    assert (bob.lost_at_least, bob.lost) == (pytest.approx(4.0), pytest.approx(12.0))
-    assert (bob.wasted_at_least, bob.wasted, bob.inferred_lost) == (pytest.approx(4.0), pytest.approx(12.0), 0.0)
-    assert (bob.buckets["failed"], bob.buckets["used"]) == (pytest.approx(12.0), pytest.approx(16.0))
+    assert (bob.lost_at_least, bob.lost) == pytest.approx((4.0, 12.0))
+    assert (bob.wasted_at_least, bob.wasted, bob.inferred_lost) == pytest.approx((4.0, 12.0, 0.0))
+    assert (bob.buckets["failed"], bob.buckets["used"]) == pytest.approx((12.0, 16.0))
     # Nothing that ran for an hour since its checkpoint; two hours on four GPUs less half an hour.
     (checkpoint,) = bob.advice
     assert (checkpoint.saved_at_least_gpu_hours, checkpoint.saving) == (0.0, "saves up to 6.0 GPU-hours")

@@ -29,7 +29,7 @@ def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, t
     assert all(headline.replace("'", "&#39;") in body for headline in headlines)
     assert [name for name in ("utilisation", "ledger", "holders", "jobs") if f'id="{name}"' not in body] == []
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
-    assert re.search(r"pai: observed from \d{4}-\d\d-\d\d \d\d:\d\d to ", body)
+    assert re.search(r"\w+: observed from \d{4}-\d\d-\d\d \d\d:\d\d to ", body)
 
 
 def test_the_picture_of_holders_adds_nothing_to_idle(config: Config, tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import rows_of
 from gpulake.core.config import Config
+from gpulake.core.ledger import BUCKETS, HELD
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.show.web.gauges import BUCKETS, GAUGES, HELD
+from gpulake.show.web.gauges import GAUGES
 from gpulake.show.web.metrics import Requests, route_of
 from show.web.browser import serving
 
