@@ -25,7 +25,7 @@ from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_USER, ODD_USER
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-LONG_ID = re.compile(r"[0-9a-f]{12,}")
+LONG_ID = re.compile(r"synth-[0-9a-f]{12,}")
 MOST_PAGES = 5
 # What stands whatever the filter, as each says in its `about` or beside the number: findings of no one day or cluster,
 # jobs and incidents on any type of GPU, and what machines and nodes are.

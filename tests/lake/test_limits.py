@@ -16,7 +16,7 @@ from gpulake.lake.snapshots import Snapshots
 
 IDS = {"job_id", "user_id", "group_id", "account_id", "owner_id", "idle_owner_id"}
 KEYS = {"job_key", "worker_key", "task_key", "instance_key"}
-LONG_ID = re.compile(r"[0-9a-f]{12,}")  # of the generated trace, wherever a text has one
+LONG_ID = re.compile(r"synth-[0-9a-f]{12,}")  # of the generated trace, wherever a text has one
 # Whole tables that everybody sees, since they name nobody. A new table stands here only after somebody thought of it.
 WHOLE = {
     *("build_info", "build_inputs", "runs", "table_builds", "test_results"),

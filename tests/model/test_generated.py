@@ -8,6 +8,8 @@ from pathlib import Path
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
+from gpulake.land.readers.pai import TABLES
+from gpulake.synth import TraceSummary
 from hand_made import Attempt, write_trace
 
 CLUSTERS = """
@@ -27,6 +29,18 @@ def test_every_row_of_a_generated_trace_is_of_the_cluster_synth(shared_lake: Con
     assert {"silver_jobs", "silver_machines", "gold_ledger_daily", "silver_gpu_timeseries"} <= set(tables)
     assert found - {None} == {"synth"}
     assert cluster == {"time_zone": "Asia/Shanghai", "is_generated": True}
+
+
+def test_a_generated_file_that_was_renamed_is_recognised_by_its_rows(
+    trace: tuple[Path, TraceSummary], tmp_path: Path, config: Config
+) -> None:
+    files = sorted(trace[0].glob("pai_*.csv"))
+    for number, file in enumerate(files):
+        (tmp_path / f"part-{number}.csv").write_bytes(file.read_bytes())
+    landings, _ = Flow(config).land([tmp_path / f"part-{number}.csv" for number in range(len(files))])
+    assert {landing.table: landing.rows_landed for landing in landings} == {
+        TABLES[name]: rows for name, rows in trace[1].rows.items()
+    }
 
 
 def test_generated_rows_stay_apart_from_real_ones_in_the_same_files(tmp_path: Path) -> None:

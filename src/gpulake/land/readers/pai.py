@@ -19,15 +19,20 @@ TABLES = {
     "pai_machine_metric": "bronze_machine_metrics",
 }
 NUMBER = r"[\d.eE+-]*"
-# What a first row looks like, for a file that was renamed: the lengths of the hex ids tell the tables apart.
+JOB = MACHINE = "(?:[0-9a-f]{24}|synth-[0-9a-f]{18})"
+INSTANCE = "(?:[0-9a-f]{60}|synth-[0-9a-f]{54})"
+SHORTER = "(?:synth-)?[0-9a-f]{0,60}"
+USER = "(?:synth-)?[0-9a-f]{12}"
+GROUP = "(?:[0-9a-f]{32}|synth-[0-9a-f]{26})"
+# What a first row looks like, for a file that was renamed: the lengths of the ids tell the tables apart.
 SHAPES = {
-    "pai_job_table": rf"[0-9a-f]{{24}},[0-9a-f]{{60}},[0-9a-f]{{12}},\w+,{NUMBER},{NUMBER}",
-    "pai_task_table": rf"[0-9a-f]{{24}},\w+,{NUMBER},\w+(,{NUMBER}){{5}},\w*",
-    "pai_instance_table": rf"[0-9a-f]{{24}},\w+(,[0-9a-f]{{0,60}}){{3}},\w+,{NUMBER},{NUMBER},[0-9a-f]{{0,24}}",
-    "pai_sensor_table": rf"[0-9a-f]{{24}},\w+,[0-9a-f]{{60}},[0-9a-f]{{60}},[0-9a-f]{{24}},[^,]*(,{NUMBER}){{10}}",
-    "pai_group_tag_table": r"[0-9a-f]{60},[0-9a-f]{12},\w*,[0-9a-f]{32},\w*",
-    "pai_machine_spec": rf"[0-9a-f]{{24}},\w+,{NUMBER},{NUMBER},{NUMBER}",
-    "pai_machine_metric": rf"[0-9a-f]{{60}},[0-9a-f]{{24}}(,{NUMBER}){{10}}",
+    "pai_job_table": rf"{JOB},{INSTANCE},{USER},\w+,{NUMBER},{NUMBER}",
+    "pai_task_table": rf"{JOB},\w+,{NUMBER},\w+(,{NUMBER}){{5}},\w*",
+    "pai_instance_table": rf"{JOB},\w+(,{SHORTER}){{3}},\w+,{NUMBER},{NUMBER},{SHORTER}",
+    "pai_sensor_table": rf"{JOB},\w+,{INSTANCE},{INSTANCE},{MACHINE},[^,]*(,{NUMBER}){{10}}",
+    "pai_group_tag_table": rf"{INSTANCE},{USER},\w*,{GROUP},\w*",
+    "pai_machine_spec": rf"{MACHINE},\w+,{NUMBER},{NUMBER},{NUMBER}",
+    "pai_machine_metric": rf"{INSTANCE},{MACHINE}(,{NUMBER}){{10}}",
 }
 
 
