@@ -21,7 +21,7 @@ from gpulake.detect.telling import at, moment, peak
 from gpulake.detect.watches import WATCHES, Read, Watched
 from gpulake.detect.watches.cluster_hours import REMEDY
 
-LEAST_TIMES = 1.1
+LEAST_TIMES = 1.15
 MOST_TIMES = 2.0  # that one machine counts: an idle one that is used for a day would outweigh all others
 IDLE_RATIO = 0.01  # what does less is as good as idle
 DAYS = """

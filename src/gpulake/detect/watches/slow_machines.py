@@ -1,9 +1,9 @@
 """A machine on which everything takes longer than it takes elsewhere.
 
 A run is held against the other runs of its recurrence group and role. A gang waits for its slowest worker: peers of
-the same job would tell nothing, and a gang that ran on several machines does not tell which of them is slow, so that it
-counts only on machines that hardly run anything else. A machine's points are its groups, day by day: the natural
-logarithm of how many times longer their runs took there.
+the same job would tell nothing, and a gang that ran on several machines does not tell which of them is slow, so that
+only what ran on one machine counts. A machine's points are its groups, day by day: the natural logarithm of how many
+times longer their runs took there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from gpulake.detect.telling import at, flagged, when
 from gpulake.detect.watches import WATCHES, Read, Watched
 
 LEAST_TIMES = 1.25
-LEAST_ALONE = 0.25  # of a machine's runs, for gangs on several machines to be left out
 LEAST_RUNS = 5  # of a group, to know what is usual
 WINDOW_RUNS = 20
 STRANGE_TIMES = 1.2  # over so many runs: others are not read
@@ -56,11 +55,7 @@ compared AS (
         greatest(-1, least(1, runs.took - usual.took)) AS log_times_longer
     FROM runs
     INNER JOIN usual ON runs.group_id = usual.group_id AND runs.task_name = usual.task_name
-    INNER JOIN tasks ON runs.task_key = tasks.task_key AND runs.task_name = tasks.task_name
-    QUALIFY
-        tasks.machines = 1
-        OR count(*) FILTER (tasks.machines = 1) OVER (PARTITION BY runs.machine_key)
-        < {alone} * count(*) OVER (PARTITION BY runs.machine_key)
+    WHERE runs.task_key IN (SELECT task_key FROM tasks WHERE machines = 1)
 ),
 days AS (
     SELECT
@@ -107,7 +102,6 @@ class SlowMachines:
     def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
         query = RUNS.format(
             least_runs=LEAST_RUNS,
-            alone=LEAST_ALONE,
             window=WINDOW_RUNS - 1,
             least_points=LASTING.least_points,
             times=STRANGE_TIMES,
