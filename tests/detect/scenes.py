@@ -104,8 +104,8 @@ def runaway_users(who: str) -> Tables:
 def dead_machines(who: str) -> Tables:
     died = BEGIN + 100 * HOUR + timedelta(minutes=50)
     outages = [
-        {"cluster_id": "c", "machine_key": key, "basis": "died", "started_at": died, "ended_at": BEGIN + 120 * HOUR}
-        for key in range(2)
+        {"cluster_id": "c", "machine_key": key, "basis": basis, "started_at": died, "ended_at": BEGIN + 120 * HOUR}
+        for key, basis in ((3, "silent"), (0, "died"), (1, "died"))
     ]
     machines = [{"cluster_id": "c", "machine_key": key, "machine_id": f"{who}{key}"} for key in range(4)]
     clusters = [{"cluster_id": "c", "observed_from": BEGIN, "observed_until": BEGIN + 120 * HOUR}]

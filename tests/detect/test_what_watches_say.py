@@ -91,7 +91,7 @@ def test_one_dead_machine_is_told_of_as_one() -> None:
     assert both.headline == (
         "2 machines (m0, m1) lost all they ran at 2026-01-09 04:50 UTC and stood still for up to 19 hours"
     )
-    (one,) = found_in(scene | {"silver_holdings": [row for row in scene["silver_holdings"] if row["machine_key"] != 1]})
+    (one,) = found_in(scene | {"silver_outages": [row for row in scene["silver_outages"] if row["machine_key"] != 1]})
     assert one.headline == "machine m0 lost all it ran at 2026-01-09 04:50 UTC and stood still for 19 hours"
     assert one.remedy == "look at its power, network and cooling; drain it until it is tested"
     assert one.node == "m0"

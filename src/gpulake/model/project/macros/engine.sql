@@ -123,6 +123,15 @@
 {% macro json_count(json) %}{{ adapter.dispatch('json_count', 'gpulake')(json) }}{% endmacro %}
 {% macro default__json_count(json) %}cardinality(try_cast({{ json }} as map(varchar, double))){% endmacro %}
 
+{# The same of the objects that the members of an object have under a name, all together. #}
+{% macro json_sum_within(json, name) %}{{ adapter.dispatch('json_sum_within', 'gpulake')(json, name) }}{% endmacro %}
+{% macro default__json_sum_within(json, name) -%}
+    list_sum([
+        list_sum(map_values(try_cast(json_extract(member, '$."{{ name }}"') as map(varchar, double))))
+        for member in map_values(try_cast(try_cast({{ json }} as json) as map(varchar, json)))
+    ])
+{%- endmacro %}
+
 {# What a JSON object of texts has under a name. #}
 {% macro json_text(json, name) %}{{ adapter.dispatch('json_text', 'gpulake')(json, name) }}{% endmacro %}
 {% macro default__json_text(json, name) %}json_extract_string({{ json }}, '$."{{ name }}"'){% endmacro %}

@@ -168,6 +168,11 @@ kinds as (
     select
         cluster_id,
         gpu_type
+    from edges
+    union distinct
+    select
+        cluster_id,
+        gpu_type
     from held
 
 ),

@@ -80,12 +80,14 @@ runs as (
         spent.held_gpu_hours,
         spent.good_gpu_hours,
         gangs.gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
-        gangs.gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600 as progress_gpu_hours
+        case
+            when jobs.turnaround_seconds is not null
+                then gangs.gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600
+        end as progress_gpu_hours
     from spent
     inner join jobs on spent.job_key = jobs.job_key
     inner join gangs on spent.job_key = gangs.job_key
     left join progress on spent.job_key = progress.job_key
-    where jobs.turnaround_seconds >= 0
 
 ),
 

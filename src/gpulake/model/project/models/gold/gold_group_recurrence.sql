@@ -2,11 +2,7 @@
 
 with jobs as (
 
-    select
-        *,
-        -- A clock that ran backwards tells no time.
-        case when turnaround_seconds >= 0 then turnaround_seconds end as sound_seconds
-    from {{ ref('silver_jobs') }}
+    select * from {{ ref('silver_jobs') }}
 
 ),
 
@@ -31,8 +27,8 @@ final as (
         cast(count(case when {{ is_failed('jobs.status') }} then 1 end) as bigint) as failed_jobs,
         min(jobs.submitted_at) as first_submitted_at,
         max(jobs.submitted_at) as last_submitted_at,
-        {{ quantile('jobs.sound_seconds', 0.5) }} as median_turnaround_seconds,
-        stddev_pop(jobs.sound_seconds) / nullif(avg(jobs.sound_seconds), 0) as turnaround_cov_ratio,
+        {{ quantile('jobs.turnaround_seconds', 0.5) }} as median_turnaround_seconds,
+        stddev_pop(jobs.turnaround_seconds) / nullif(avg(jobs.turnaround_seconds), 0) as turnaround_cov_ratio,
         sum(coalesce(job_days.held_gpu_hours, 0)) as held_gpu_hours,
         sum(coalesce(job_days.lost_gpu_hours, 0)) as lost_gpu_hours
     from jobs

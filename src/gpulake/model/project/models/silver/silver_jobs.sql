@@ -9,7 +9,10 @@ final as (
     select
         *,
         {{ seconds_of('started_at') }} - {{ seconds_of('submitted_at') }} as launch_wait_seconds,
-        {{ seconds_of('ended_at') }} - {{ seconds_of('submitted_at') }} as turnaround_seconds
+        -- A clock that ran backwards tells no time.
+        case
+            when ended_at >= submitted_at then {{ seconds_of('ended_at') }} - {{ seconds_of('submitted_at') }}
+        end as turnaround_seconds
     from jobs
 
 )

@@ -26,11 +26,12 @@ awaited as (
 
 ),
 
+-- By the local time: a row of a run that is not over does not tell which of two hours it began in.
 told_once as (
 
     {{ newest(
         'awaited',
-        surrogate_key(['cluster_id', 'own_job_id', 'started_at']),
+        surrogate_key(['cluster_id', 'own_job_id', 'case when started_at is not null then "Start" end']),
         'ended_at desc nulls last, ' ~ status_rank('status') ~ ', submitted_at desc nulls last, '
         ~ try_number(extract_text('array_task_id', '([0-9]+)')) ~ ' desc nulls last'
     ) }}

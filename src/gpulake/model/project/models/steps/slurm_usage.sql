@@ -165,6 +165,11 @@ used as (
         / nullif({{ json_number(json_member('nodes.js1', "'total_time'")) }}, 0) as used_cores,
         coalesce(
             {{ json_sum(json_member('nodes.summary', "'gpu_utilization'")) }} / 100,
+            -- Where the dump names no node, of all that the summary has.
+            case
+                when nodes.node is null
+                    then {{ json_sum_within(json_member('nodes.js1', "'nodes'"), 'gpu_utilization') }} / 100
+            end,
             case
                 when known_runs.run is not null
                     then
