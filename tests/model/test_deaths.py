@@ -32,7 +32,7 @@ def attempt(machine: int, hour: int, status: str = "succeeded", job: int = 0) ->
 
 def fleet(lost: int) -> list[Row]:
     """Four machines at work for 120 hours; two lose so many attempts each in the 100th, and rest from then on."""
-    held = []
+    held: list[Row] = []
     for machine in range(4):
         for hour in range(120):
             is_dead = machine < 2 and hour >= 100
