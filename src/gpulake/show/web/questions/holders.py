@@ -146,7 +146,8 @@ def _part(card: Card, bucket: str, query: str, note: str = "") -> Tile:
 
 def _bounded(label: str, least: float, most: float, held: float, note: str, link: str) -> Tile:
     """A share of what was held that is known within bounds: its value is the upper one."""
-    words = bounds(least, most, lambda hours: share(hours, held)) if held > 0 else ""
+    low, high = share(least, held), share(most, held)
+    words = f"{low} to {high}" if low != high else ""
     return _tile(label, _ratio(most, held), "share_ratio", note, "bad" if most > 0 else "", link, words)
 
 

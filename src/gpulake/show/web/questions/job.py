@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import LOST_WORDS, SENSED, range_words
+from gpulake.show.web.questions.ledger import LOST_WORDS, SENSED, only_range
 
 JOB = Option("job", "the job's id", is_needed=True)
 MOST_POINTS = 500  # of a figure of telemetry, all its GPUs together
@@ -51,7 +51,7 @@ UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferre
 UNION ALL SELECT 8, cluster_id, 'efficiency', used / nullif(sensed, 0), 'efficiency_ratio', '',
     coalesce(format('used, of the {{:.0f}}% of held that sensors saw', 100 * sensed / nullif(held, 0)), ''), '', ''
 FROM job
-UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {range_words("lost_at_least", "lost", "{:,.1f}")}, {LOST_WORDS},
+UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {only_range("lost_at_least", "lost", "{:,.1f}")}, {LOST_WORDS},
     CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
 """,
         order="cluster_id, rank",

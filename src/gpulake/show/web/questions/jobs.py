@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import SENSED, inferred_words, range_words
+from gpulake.show.web.questions.ledger import SENSED, inferred_words, only_range, range_words
 
 LOST_SHARE = range_words("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%")
 INFERRED = inferred_words("inferred_lost", "lost")
@@ -144,7 +144,7 @@ UNION ALL
 SELECT 3, 'GPU-hours', held, 'held', 'held by their attempts', '', '' FROM spent
 UNION ALL
 SELECT 4, 'lost', lost, 'lost', coalesce({LOST_SHARE} || ' of those held', '') || {INFERRED},
-    CASE WHEN lost > 0.1 * held THEN 'bad' ELSE '' END, {range_words("lost_at_least", "lost", "{:,.0f}")} FROM spent
+    CASE WHEN lost > 0.1 * held THEN 'bad' ELSE '' END, {only_range("lost_at_least", "lost", "{:,.0f}")} FROM spent
 """,
         order="rank",
         options=OPTIONS,

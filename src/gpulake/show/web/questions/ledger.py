@@ -23,6 +23,11 @@ def range_words(least: str, most: str, form: str) -> str:
     return f"CASE WHEN {low} = {high} THEN {high} ELSE {low} || ' to ' || {high} END"
 
 
+def only_range(least: str, most: str, form: str) -> str:
+    """A range in place of a tile's value; nothing where the value says it all."""
+    return f"nullif({range_words(least, most, form)}, format('{form}', {most}))"
+
+
 def inferred_words(part: str, whole: str) -> str:
     return f"CASE WHEN {part} > 0 THEN format(', {{:.0f}}% inferred', 100 * {part} / {whole}) ELSE '' END"
 

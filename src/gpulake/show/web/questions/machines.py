@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpulake.core.ledger import BUCKETS
 from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import HELD, LOST_AT_MOST, LOST_WORDS, NOTES, SENSED, USED_WORDS, range_words
+from gpulake.show.web.questions.ledger import HELD, LOST_AT_MOST, LOST_WORDS, NOTES, SENSED, USED_WORDS, only_range
 
 MOST_HOURLY_DAYS = 3  # told by the hour; more are told by the day
 METRICS = {
@@ -74,7 +74,7 @@ SELECT place, label, value, unit, words, note, level, link FROM (
     UNION ALL SELECT 4, 'Held', held / nullif(capacity, 0), 'share_ratio', NULL,
         format('by jobs, of {{:,.0f}} GPU-hours of capacity in the time under observation', capacity), NULL,
         '/rows/observed' FROM ledger
-    UNION ALL SELECT 5, 'Lost', lost, 'count', {range_words("lost_at_least", "lost", "{:,.0f}")},
+    UNION ALL SELECT 5, 'Lost', lost, 'count', {only_range("lost_at_least", "lost", "{:,.0f}")},
         {LOST_WORDS}, NULL, '/rows/machine_ledgers' FROM ledger
     UNION ALL SELECT 6, 'Down', down, 'count', NULL, 'GPU-hours' || CASE
             WHEN down > recorded THEN format(', {{:.0f}}% inferred', 100 * (1 - recorded / down)) ELSE '' END,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpulake.show.web.questions import KEPT, Question
 from gpulake.show.web.questions.incidents import TOLD
-from gpulake.show.web.questions.ledger import HELD, LOST_WORDS, SENSED, USED_WORDS, range_words
+from gpulake.show.web.questions.ledger import HELD, LOST_WORDS, SENSED, USED_WORDS, only_range
 
 # A number a row, in the order in which they are read.
 KEY_NUMBERS = f"""
@@ -62,7 +62,7 @@ tiles AS (
     FROM ledger
     UNION ALL
     SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio',
-        {range_words("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%")},
+        {only_range("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%")},
         {LOST_WORDS} || format(
             ': {{:,.0f}} failed, {{:,.0f}} timed out, {{:,.0f}} interrupted', failed, timed_out, interrupted
         ),
