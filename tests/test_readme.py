@@ -1,0 +1,35 @@
+"""What the README says is what its commands say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpulake.cli import root
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+@pytest.mark.slow
+def test_the_demo_says_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(root, ["demo", "--out", "demo"], catch_exceptions=False)
+    (shown,) = re.findall(r"\$ make demo[^\n]*\n(.*?)```", README, flags=re.DOTALL)
+    lines = [line for line in shown.splitlines() if line.strip() != "…"]
+    said = iter(result.output.splitlines())
+    # In this order, with others in between.
+    assert [line for line in lines if line not in said] == []
+
+
+def test_each_figure_stands_in_the_page_that_its_command_writes() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]*\d[^|]*) \| `[^`]+`, \[[^]]+\]\(([^)]+)\) \|$", README, flags=re.MULTILINE)
+    assert len(rows) >= 6
+    for what, figure, page in rows:
+        written = set(NUMBER.findall((ROOT / page).read_text(encoding="utf-8")))
+        missing = [number for number in NUMBER.findall(figure) if number not in written]
+        assert missing == [], f"{what}: not in {page}"
