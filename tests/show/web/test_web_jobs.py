@@ -96,7 +96,7 @@ FILTERS: list[dict[str, Any]] = [
     {"from": "1970-02-01", "to": "1970-02-03"},
     {"from": "2026-03-01"},
     {"to": "1970-01-26", "status": "succeeded"},
-    {"search": "a", "least_gpus": 0.5, "gpu_type": "MISC"},
+    {"search": "synth-", "least_gpus": 0.5, "gpu_type": "MISC"},
 ]
 
 
