@@ -1,0 +1,60 @@
+"""A lake of several made-up clusters, built by the product."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from random import Random
+
+from gpulake.core.config import Cluster, Config, GpuType
+from gpulake.flow import Flow
+from gpulake.lake import Lake
+from oracle.facts import Facts
+from oracle.making import with_offset, write_side_tables
+from oracle.marts import PRICES, WATTS
+from oracle.pai_traces import pai_facts, write_pai
+from oracle.slurm_traces import slurm_facts, write_slurm
+
+CLUSTERS = ("pai", "tiger", "della", "stellar")
+
+
+def built_lake(seed: int, folder: Path, names: Collection[str] = CLUSTERS) -> tuple[Lake, list[Facts]]:
+    """One trace of PAI and three of Slurm, independent of each other."""
+    every = []
+    for name in names:
+        if name == "pai":
+            facts = pai_facts(seed)
+            write_pai(facts, folder / "raw")
+        else:
+            facts, runs = slurm_facts(seed, name)
+            write_slurm(facts, runs, folder / "raw")
+        every.append(facts)
+    write_side_tables(Random(f"side tables {seed}"), every, folder / "raw")
+    flow = Flow(
+        Config(
+            lake=folder / "lake",
+            threads=1,
+            clusters={facts.cluster: _settings(facts) for facts in every},
+            gpu_types={
+                name: GpuType(price_per_hour=PRICES.get(name, -1.0), busy_watts=busy, idle_watts=idle)
+                for name, (busy, idle) in WATTS.items()
+            },
+        )
+    )
+    flow.land([folder / "raw"])
+    flow.build()
+    return flow.lake, every
+
+
+def _settings(facts: Facts) -> Cluster:
+    def text(moment: int | None) -> str:
+        return "" if moment is None else with_offset(moment, facts.zone)
+
+    return Cluster(
+        time_zone=facts.zone,
+        gpus=facts.gpus_setting,
+        gpu_type=facts.gpu_type_setting,
+        has_stale_running=facts.has_stale_running,
+        observed_from=text(facts.observed_from),
+        observed_until=text(facts.observed_until),
+    )
