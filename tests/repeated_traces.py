@@ -223,6 +223,13 @@ SLURM = [
         "Tiger,g2,2026-03-01T11:00:00Z,2026-03-01T11:30:00Z,",
         header="cluster,machine,started_at,ended_at,reason",
     ),
+    table(
+        "checkpoints.csv",
+        "Tiger,1,2026-03-01T10:15:00Z",
+        "Tiger,1,2026-03-01T10:30:00Z",
+        "Tiger,1,2026-03-01T10:15:00Z",
+        header="cluster,job,saved_at",
+    ),
 ]  # fmt: skip
 
 OPENDC = [

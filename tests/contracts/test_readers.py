@@ -91,6 +91,7 @@ EXAMPLES = {
             f'machine,cluster,started_at,ended_at,reason\nm,c,{EAST},,"disk, then fan"\nm,c,{EAST},{EAST},\n',
             "m,c,yesterday,,\n",
         ),
+        Example("checkpoints.csv", f"cluster,job,saved_at\nc,1,{EAST}\nc,2,{EAST}\n", "c,1,yesterday\n"),
     ],
     "slurm": [
         Example(

@@ -28,10 +28,10 @@ class Death:
     lost: int  # attempts
 
 
-def deaths(facts: Facts, types: dict[str, str | None], until: int) -> list[Outage]:
-    """`types`: GPU type of each machine of the inventory."""
+def deaths(facts: Facts, types: dict[str, str | None], known: set[str], until: int) -> list[Outage]:
+    """`types`: GPU type of each machine of the inventory. Of those in `known` nothing is inferred."""
     by_moment: dict[int, list[Death]] = {}
-    for machine in types:
+    for machine in types.keys() - known:
         for death in _suspects(facts, machine, until):
             by_moment.setdefault(death.moment, []).append(death)
     moments = [group for group in by_moment.values() if _lost(group) >= 2]

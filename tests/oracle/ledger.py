@@ -191,6 +191,10 @@ def buckets(book: Book) -> dict[tuple[object, ...], dict[str, float | None]]:
             most += total.get("unobserved", 0.0)
         elif bucket in LOST_BUCKETS:
             least = known_lost.get(bucket, 0.0)
+        if bucket in ("idle", "under_used", "used", "unobserved"):
+            most += sum(total.get(name, 0.0) - known_lost.get(name, 0.0) for name in LOST_BUCKETS)
+        if bucket != "unknown":
+            most += total.get("unknown", 0.0)
         has_basis = bucket in HELD or bucket == "down"
         is_sensed = bucket in ("idle", "under_used", "used")
         found[(bucket,)] = {

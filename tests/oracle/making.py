@@ -124,7 +124,7 @@ def add_settings(rng: Random, facts: Facts, begin: int, end: int) -> None:
         facts.observed_from = begin + rng.randint(0, (end - begin) // 3)
     if kind < 0.15 or kind > 0.9:
         facts.observed_until = end - rng.randint(-HOUR, (end - begin) // 3)
-    # Where an outage is recorded none is inferred, and only steady work lets one be inferred.
+    # Of a machine with a recorded outage none is inferred, and only steady work lets one be inferred.
     if facts.machines and rng.random() < (0.15 if facts.is_steady else 0.45):
         for name in rng.sample(sorted(facts.machines), k=min(2, len(facts.machines))):
             for _ in range(rng.randint(1, 2)):

@@ -66,22 +66,28 @@ def outages(
 ) -> list[Outage]:
     """`held`: machines and begins of hours in which GPUs were held."""
     until = hours[-1].until
-    if facts.outages:
-        return _recorded(facts, until)
+    recorded = _recorded(facts, until)
     if is_pool(facts) or not facts.machines:
-        return []
-    died = deaths(facts, {name: kind.gpu_type for name, kind in listed.items()}, until)
+        return recorded
+    # Of a machine of which an outage is recorded in the time under observation nothing is inferred.
+    known = {
+        name
+        for name, first, last in facts.outages
+        if first < until and (until if last is None else last) > hours[0].since
+    }
+    died = deaths(facts, {name: kind.gpu_type for name, kind in listed.items()}, known, until)
     # A machine that is not listed is no part of the cluster.
     busy = {machine: times for machine, times in busy_hours(facts, hours, held).items() if machine in listed}
-    silent = [outage for machine in listed for outage in _silences(machine, hours, busy)]
-    return died + [part for outage in silent for part in _without(outage, died)]
+    silent = [outage for machine in listed if machine not in known for outage in _silences(machine, hours, busy)]
+    inferred = died + [part for outage in silent for part in _without(outage, died)]
+    return recorded + [part for outage in inferred for part in _without(outage, recorded)]
 
 
-def _without(silent: Outage, died: list[Outage]) -> list[Outage]:
+def _without(outage: Outage, others: list[Outage]) -> list[Outage]:
     """Stretches of a machine do not overlap: what is down is not unknown."""
-    parts = [silent]
-    for other in died:
-        if other.machine == silent.machine:
+    parts = [outage]
+    for other in others:
+        if other.machine == outage.machine:
             parts = [
                 Outage(part.machine, part.basis, first, last)
                 for part in parts

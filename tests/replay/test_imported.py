@@ -139,7 +139,9 @@ def test_what_was_exported_can_be_imported_and_exported_again(
 
 def test_gpus_that_were_cut_into_parts_come_back_as_gpus(shared_lake: Config, config: Config, tmp_path: Path) -> None:
     clock = Clockwork(gpu_mhz=1500.0, gpu_cores=20)
-    summary = Flow(shared_lake).export_lake("pai", None, (None, None), OpendcExport(), clock, tmp_path / "week").summary
+    summary = (
+        Flow(shared_lake).export_lake("synth", None, (None, None), OpendcExport(), clock, tmp_path / "week").summary
+    )
     round_trip(config, tmp_path / "week", tmp_path / "again")
     counted = "SELECT cluster_id, sum(gpus * held_seconds) / 3600 AS gpu_hours FROM silver_holdings GROUP BY ALL"
     for folder in ("week", "again"):

@@ -35,7 +35,8 @@ SELECT
     cluster_id, user_id, sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used,
     sum(used_gpu_hours + idle_gpu_hours + under_used_gpu_hours) AS sensed,
     sum(sum(idle_gpu_hours)) OVER (PARTITION BY cluster_id) AS all_idle
-FROM gold_user_gpu_usage_daily
+FROM gold_ledger_daily
+WHERE user_id IS NOT NULL
 GROUP BY cluster_id, user_id
 ORDER BY idle DESC, cluster_id, user_id
 """
@@ -72,9 +73,7 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
         held = capacity - hours["down"] - hours["unknown"] - hours["unallocated"]
         time = f"from {row['observed_from']:%Y-%m-%d %H:%M} to {row['observed_until']:%Y-%m-%d %H:%M} UTC"
         if row["unknown_demand_ratio"]:
-            yield _missing_demand(
-                cluster, row["unknown_demand_ratio"], hours["unknown"] / capacity if capacity else 0.0
-            )
+            yield _missing_demand(cluster, time, row["unknown_demand_ratio"], share(hours["unknown"], capacity))
         if not held:
             continue
         yield Finding(
@@ -93,13 +92,13 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
         )
 
 
-def _missing_demand(cluster: str, ratio: float, unknown: float) -> Finding:
+def _missing_demand(cluster: str, time: str, ratio: float, unknown: str) -> Finding:
     return Finding(
         kind="missing_demand",
         subject=cluster,
         headline=f"what {ratio:.0%} of the attempts of {cluster} asked for is not known",
         detail=(
-            f"so that nobody can say whether {unknown:.0%} of its capacity was held, nor who wasted what; "
+            f"so that nobody can say whether {unknown} of its capacity {time} was held, nor who wasted what; "
             "land the table that has their requests (PAI: pai_task_table)"
         ),
         value=ratio,
@@ -123,7 +122,7 @@ def _lost(row: Row, held: float) -> str:
     )
     if not most:
         return "none lost"
-    bounds = f"{most / held:.0%} lost" if least >= most else f"{least / held:.0%} to {most / held:.0%} lost"
+    bounds = f"{share(most, held)} lost" if least >= most else f"{share(least, held)} to {share(most, held)} lost"
     return bounds + (f" ({inferred / most:.0%} of it inferred)" if inferred else "")
 
 

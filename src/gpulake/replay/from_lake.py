@@ -201,8 +201,8 @@ def _hosts(reader: Reader, chosen: Selection, notes: Notes) -> list[Host]:
 
 def _outages(reader: Reader, chosen: Selection, notes: Notes) -> list[Outage]:
     rows = reader.query(lake_sql.OUTAGES, **chosen.variables).to_pylist()
-    if silent := sum(row["basis"] == "silent" for row in rows):
-        notes.inferred["outages: a busy machine fell silent"] += silent
+    if died := sum(row["basis"] == "died" for row in rows):
+        notes.inferred["outages: a machine lost all it ran and stayed silent"] += died
     if rows:
         return [Outage(row["machine"], row["started_ms"], row["ended_ms"]) for row in rows]
     failed = reader.query(lake_sql.NODE_FAILURES, **chosen.variables).to_pylist()

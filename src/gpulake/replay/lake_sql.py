@@ -243,7 +243,7 @@ SELECT
     epoch_ms(started_at) AS started_ms,
     epoch_ms(ended_at) AS ended_ms
 FROM silver_outages
-WHERE cluster_id = getvariable('cluster')
+WHERE cluster_id = getvariable('cluster') AND basis IN ('recorded', 'died')
 ORDER BY started_ms, ended_ms, machine
 """
 

@@ -44,7 +44,7 @@ held AS (
     SELECT
         holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, holdings.recurs_as,
         coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type, holdings.use_bucket, holdings.gpus,
-        holdings.has_checkpoint, holdings.is_inferred,
+        holdings.bucket = 'failed' AS has_failed, holdings.has_checkpoint, holdings.is_inferred,
         -- Not of nothing: the least of nothing and a number is that number.
         CASE WHEN holdings.used_gpus IS NOT NULL THEN least(holdings.used_gpus, holdings.gpus) END AS used_gpus,
         greatest(holdings.held_from, bounds.from_at) AS counted_from,
@@ -68,14 +68,14 @@ held AS (
     WHERE holdings.use_bucket != 'unobserved' OR holdings.lost_from IS NOT NULL
 ),
 failing AS (
-    SELECT recurs_as FROM held WHERE whole_lost_hours > 0 GROUP BY recurs_as
+    SELECT recurs_as FROM held WHERE has_failed AND whole_lost_hours > 0 GROUP BY recurs_as
     HAVING count(DISTINCT (job_key, attempt)) >= getvariable('failures')
 ),
 -- A gang's attempts of one number are one try of its job.
 tries AS (
     SELECT
         holdings.recurs_as, holdings.job_key, holdings.attempt, min(holdings.held_from) AS begun_at,
-        max(holdings.held_until) AS ended_at, bool_or(holdings.lost_from IS NOT NULL) AS is_lost,
+        max(holdings.held_until) AS ended_at, bool_or(holdings.bucket = 'failed') AS is_failure,
         bool_and(holdings.status = 'succeeded') AS has_succeeded
     FROM owned AS holdings
     SEMI JOIN failing ON holdings.recurs_as = failing.recurs_as
@@ -83,12 +83,12 @@ tries AS (
 ),
 -- A failure counts from its end on, until the next success ends.
 events AS (
-    SELECT recurs_as, job_key, attempt, ended_at AS happened_at, 0 AS is_begin, is_lost, has_succeeded
+    SELECT recurs_as, job_key, attempt, ended_at AS happened_at, 0 AS is_begin, is_failure, has_succeeded
     FROM tries
     UNION ALL
     SELECT recurs_as, job_key, attempt, begun_at, 1, false, false
     FROM tries
-    WHERE is_lost
+    WHERE is_failure
 ),
 rows_of_failures AS (
     SELECT
@@ -101,7 +101,7 @@ repeated AS (
     SELECT job_key, attempt
     FROM (
         SELECT
-            job_key, attempt, is_begin, sum(is_lost::INTEGER) OVER (
+            job_key, attempt, is_begin, sum(is_failure::INTEGER) OVER (
                 PARTITION BY recurs_as, successes ORDER BY happened_at, is_begin ROWS UNBOUNDED PRECEDING
             ) AS failures_before
         FROM rows_of_failures
@@ -123,7 +123,8 @@ lost AS (
         END AS saved,
         has_checkpoint AS is_certain, 1.0 AS price_ratio
     FROM held
-    LEFT JOIN repeated ON held.job_key = repeated.job_key AND held.attempt = repeated.attempt
+    LEFT JOIN repeated
+        ON held.job_key = repeated.job_key AND held.attempt = repeated.attempt AND held.has_failed
     WHERE
         held.lost_hours > 0
         AND (repeated.job_key IS NOT NULL OR held.whole_lost_hours > getvariable('checkpoint_hours'))

@@ -44,7 +44,7 @@ def _head(card: Card) -> Iterator[str]:
     yield f"  cost       {_cost(card.money, card.currency)}"
     if energy := card.energy_kilowatt_hours:
         yield f"  energy     about {_energy(energy)}"
-    if card.standing:
+    if card.standing and not card.is_unseen:
         at_most = " at most" if card.wasted_at_least < card.wasted else ""
         rank = f"{ordinal(card.standing.waste_rank)} of {count(card.users, 'user')} by waste{at_most}"
         yield f"  rank       {rank}, {ordinal(card.standing.held_rank)} by what they held"
@@ -57,6 +57,8 @@ def _held(card: Card) -> str:
     held = f"{amount(card.held)} GPU-hours in {count(card.jobs, 'job')}{failed}"
     if card.capacity is None:
         return held
+    if not card.held and any(one.missing for one in card.clusters):
+        return f"nobody knows how much of {amount(card.capacity)} GPU-hours"
     return f"{held} of {count(card.users, 'user')}: {share(card.held, card.capacity)} of {amount(card.capacity)}"
 
 
@@ -64,8 +66,9 @@ def used_words(card: Card) -> str:
     """As a share of what sensors saw; of what was held it is a range, since nobody saw the rest."""
     used, unobserved = card.buckets["used"], card.buckets["unobserved"]
     if not card.sensed:
-        return "unknown: no sensor saw it"
-    of_held = bounds(used, used + unobserved, lambda hours: share(hours, card.held))
+        return "unknown: no sensor saw it" if card.is_unseen else "unknown: no sensor saw what was not lost"
+    at_most = used + unobserved + card.lost - card.lost_at_least
+    of_held = bounds(used, at_most, lambda hours: share(hours, card.held))
     return (
         f"{share(used, card.sensed)} of the {amount(card.sensed)} GPU-hours that sensors saw: {amount(used)}, "
         f"{of_held} of what was held"
@@ -73,6 +76,8 @@ def used_words(card: Card) -> str:
 
 
 def wasted_words(card: Card) -> str:
+    if card.is_unseen:
+        return "unknown: no sensor saw what was held"
     hours = f"{bounds(card.wasted_at_least, card.wasted)} GPU-hours"
     ratio = bounds(card.wasted_at_least, card.wasted, lambda hours: share(hours, card.held))
     return f"{hours} ({ratio}): {amount(card.buckets['idle'])} idle, {lost_words(card)}"
@@ -117,9 +122,9 @@ def _ledger(card: Card) -> Iterator[str]:
 
 def _advice(card: Card) -> Iterator[str]:
     if not card.advice:
-        yield "Nothing to change: no change would have saved a GPU-hour"
+        yield no_advice(card)
         return
-    yield f"{'The change' if len(card.advice) == 1 else 'The changes'} that would save most"
+    yield f"{'The change' if len(card.advice) == 1 else 'The changes'} that would save most, of what jobs claimed"
     for place, advice in enumerate(card.advice, start=1):
         yield f"{place}. {advice.title:<39} {_saving(advice, card.currency)}"
         yield f"   {count(advice.jobs, 'job')}, {bucket_name(advice.saves)}: {advice.reckoning}"
@@ -130,6 +135,14 @@ def _advice(card: Card) -> Iterator[str]:
                 f"   {label(proof.job_id, MOST_ID):<{MOST_ID + 1}}{user}{proof.day}  held "
                 f"{amount(proof.held_gpu_hours):>7}  measured {measured:>7}  saves {amount(proof.saved_gpu_hours):>7}"
             )
+
+
+def no_advice(card: Card) -> str:
+    if any(one.missing for one in card.clusters) and not card.held:
+        return "Nothing can be said: what was asked for is not known"
+    if card.is_unseen and card.held:
+        return "Nothing can be said: no sensor saw what was held"
+    return "Nothing to change: no change would have saved a GPU-hour"
 
 
 def _saving(advice: Advice, currency: str) -> str:

@@ -127,6 +127,11 @@ class Card:
     def total(self) -> float:
         return self.held if self.capacity is None else self.capacity
 
+    @property
+    def is_unseen(self) -> bool:
+        """Nothing is known of use or loss, so that nothing can be said of waste."""
+        return not self.sensed and not self.lost
+
 
 def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
     """The card of a user, of a group, or of the clusters; a brief one has its numbers, and neither advice nor jobs."""

@@ -24,6 +24,7 @@ ONLY_PEOPLE_FILL = {
     "incident/alerts": "a sink",
     "incident/diagnosis": "a log that was diagnosed",
     "incident/recoveries": "a recovery",
+    "incident/similar": "an incident of the past that was like it",
     "incidents/alerts": "a sink",
     "incidents/sinks": "a sink",
     "incidents/windows": "a time in which nobody is to be told",

@@ -62,7 +62,7 @@ from (
         count(distinct worker_key) as workers_here,
         count(*) as rows_here
     from {{ model }}
-    where cluster_id in ('pai', 'synth')
+    where cluster_id in (select {{ pai_cluster('job_name') }} from {{ landed }})
 ) as here
 cross join (
     select

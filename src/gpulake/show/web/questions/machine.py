@@ -37,7 +37,7 @@ ledger AS (
     SELECT
         machine_key, sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS used, sum({SENSED}) AS sensed,
         sum(unobserved_gpu_hours) AS unobserved, sum(down_gpu_hours) AS down, sum(unknown_gpu_hours) AS unknown,
-        sum({HELD}) AS held
+        sum({HELD}) AS held, sum(lost_gpu_hours) AS lost, sum(lost_at_least_gpu_hours) AS lost_at_least
     FROM gold_machine_hours WHERE machine_key IN (SELECT machine_key FROM named) AND {{days}} GROUP BY machine_key
 ),
 facts AS (
@@ -45,7 +45,7 @@ facts AS (
         named.cluster_id, coalesce(machine.gpu_type, node.gpu_name) AS gpu_type,
         coalesce(machine.gpus, node.gpus) AS gpus,
         coalesce(machine.cores, node.cores) AS cores, coalesce(machine.memory_bytes, node.memory_bytes) AS memory,
-        node.cpu_model, capacity, used, sensed, unobserved, down, unknown, held, lemon.rank, lemon.is_lemon,
+        node.cpu_model, capacity, used, sensed, unobserved, down, unknown, held, lost, lost_at_least, lemon.rank, lemon.is_lemon,
         lemon.failed_jobs, lemon.jobs, lemon.expected_failed_jobs
     FROM named
     LEFT JOIN silver_machines AS machine ON named.machine_key = machine.machine_key

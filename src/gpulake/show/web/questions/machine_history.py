@@ -92,10 +92,13 @@ FROM gold_gpu_errors_daily WHERE node_id IN (SELECT node_id FROM nodes) AND erro
     ),
     about_machine(
         "machine_outages",
-        "When it was down",
+        "When it was down, or nobody knows",
         f"""
 WITH {NAMED}, {BOUNDS}
-SELECT silver_outages.cluster_id, basis, started_at, ended_at, epoch(ended_at) - epoch(started_at) AS down_seconds
+SELECT
+    silver_outages.cluster_id, basis, started_at, ended_at,
+    CASE WHEN basis != 'silent' THEN epoch(ended_at) - epoch(started_at) END AS down_seconds,
+    CASE WHEN basis = 'silent' THEN epoch(ended_at) - epoch(started_at) END AS unknown_seconds
 FROM silver_outages
 INNER JOIN bounds ON silver_outages.cluster_id = bounds.cluster_id AND coalesce(ended_at, ends_at) > begins_at
     AND started_at < ends_at

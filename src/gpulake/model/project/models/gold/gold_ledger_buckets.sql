@@ -118,6 +118,8 @@ notes as (
         {% for bucket in lost_buckets() %}
             sum(case when has_checkpoint then {{ piece_gpu_hours(bucket) }} else 0 end) as certain_{{ bucket }}_gpu_hours,
         {% endfor %}
+        -- Lost at most: where it was not, it counts by use.
+        greatest(sum(case when has_checkpoint then 0 else lost_hours * gpus end), 0) as doubtful_gpu_hours,
         {% for bucket in held_buckets() %}
             sum(case when is_inferred then {{ piece_gpu_hours(bucket) }} else 0 end) as inferred_{{ bucket }}_gpu_hours
             {{- ',' if not loop.last }}
@@ -143,7 +145,10 @@ amounts as (
             {% else %}
                 totals.{{ bucket }}_gpu_hours
             {% endif %} as gpu_hours_at_least,
-            totals.{{ bucket }}_gpu_hours{{ ' + totals.unobserved_gpu_hours' if bucket in sensed }} as gpu_hours_at_most,
+            totals.{{ bucket }}_gpu_hours
+            {{ '+ totals.unknown_gpu_hours' if bucket != 'unknown' }}
+            {{ '+ totals.unobserved_gpu_hours' if bucket in sensed }}
+            {{ '+ coalesce(notes.doubtful_gpu_hours, 0)' if bucket in sensed + ['unobserved'] }} as gpu_hours_at_most,
             totals.{{ bucket }}_gpu_hours / nullif(totals.capacity_gpu_hours, 0) as capacity_ratio,
             {% if bucket in sensed %}
                 totals.{{ bucket }}_gpu_hours / nullif({{ total_gpu_hours(sensed) }}, 0)

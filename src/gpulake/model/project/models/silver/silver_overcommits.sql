@@ -61,6 +61,8 @@ intervals as (
     select
         holdings.cluster_id,
         holdings.job_key,
+        holdings.instance_key,
+        holdings.attempt,
         holdings.machine_key,
         spans.first_hour,
         spans.last_hour,
@@ -90,6 +92,8 @@ final as (
         pieces.cluster_id,
         pieces.machine_key,
         pieces.job_key,
+        pieces.instance_key,
+        pieces.attempt,
         excesses.dt,
         pieces.hour_number,
         excesses.gpu_type,

@@ -130,7 +130,7 @@ silences as (
     from followed
     inner join watched on followed.machine_key = watched.machine_key
     inner join clusters on watched.cluster_id = clusters.cluster_id
-    where followed.lost > 0 and followed.others = 0
+    where followed.lost > 0 and followed.others = 0 and not watched.is_recorded
 
 ),
 

@@ -140,6 +140,7 @@ select
     {{ instant('expected.until_hour * 3600 - clusters.hour_shift_seconds') }} as ended_at
 from expected
 inner join clusters on expected.cluster_id = clusters.cluster_id
+inner join watched on expected.machine_key = watched.machine_key and not watched.is_recorded
 cross join parameters
 where
     cast(expected.busy_hours as double) * expected.within / nullif(expected.in_all - expected.within, 0)

@@ -117,7 +117,18 @@ ended as (
 )
 
 select
-    *,
+    * replace (
+        {% for moment, local in [('submitted_at', '"Submit"'), ('eligible_at', '"Eligible"')] %}
+            -- Nothing is submitted after it began.
+            coalesce(
+                case
+                    when {{ moment }} > started_at
+                        then {{ earlier_instant_of_local(local, moment, 'time_zone') }}
+                end,
+                {{ moment }}
+            ) as {{ moment }}{{ ',' if not loop.last }}
+        {% endfor %}
+    ),
     case
         when
             status not in ('running', 'waiting', 'unknown')

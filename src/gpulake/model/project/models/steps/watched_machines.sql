@@ -1,4 +1,5 @@
--- Machines whose state is inferred: those of an inventory, not pools, of clusters that record no outages.
+-- Machines of an inventory, not pools. The state of one is inferred unless an outage of it is recorded in the time under
+-- observation.
 
 with capacity as (
 
@@ -6,19 +7,27 @@ with capacity as (
 
 ),
 
+clusters as (
+
+    select * from {{ ref('silver_clusters') }}
+
+),
+
 recorded as (
 
-    select coalesce(lower(cluster), 'slurm') as cluster_id
-    from {{ source('landed', 'bronze_outages') }}
+    select {{ machine_key('clusters.cluster_id', 'records.machine') }} as machine_key
+    from {{ source('landed', 'bronze_outages') }} as records
+    inner join clusters on coalesce(lower(records.cluster), 'slurm') = clusters.cluster_id
+    where
+        records.started_at < clusters.observed_until
+        and coalesce(records.ended_at, clusters.observed_until) > clusters.observed_from
 
 )
 
 select
     cluster_id,
     machine_key,
-    coalesce(gpu_type, 'unknown') as gpu_type
+    coalesce(gpu_type, 'unknown') as gpu_type,
+    machine_key in (select recorded.machine_key from recorded) as is_recorded
 from capacity
-where
-    basis = 'inventory'
-    and machine_key != {{ pool_key('cluster_id') }}
-    and cluster_id not in (select recorded.cluster_id from recorded)
+where basis = 'inventory' and machine_key != {{ pool_key('cluster_id') }}
