@@ -1,4 +1,4 @@
-"""docs/performance.md: what a whole run measured, kept where the README's figures can be held against it."""
+"""docs/performance.md: what the last run measured, kept where the README's figures can be held against it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from bench.lines import COLUMNS, Line
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """# What it costs
 
-Written by `make bench`, ours and its peers in one run. Compare ratios, not seconds: machines differ.
+Written by `make bench` (or by `scripts/bench --quick`: one percent of the trace alone), ours and its peers in one run.
+Compare ratios, not seconds: machines differ.
 
 {machine}, {day}, commit {commit}.
 

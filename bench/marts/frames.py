@@ -37,7 +37,9 @@ QUERIES = {
     "jobs": f"SELECT {JOB}, user_id, group_id, workload, status, turnaround_seconds FROM silver_jobs",
     "tasks": "SELECT coalesce(gpu_type, 'unknown') AS gpu_type, launch_wait_seconds,"
     " requested_gpus * coalesce(planned_instances, 1) AS gpus, epoch(launched_at) AS launch, status,"
-    " epoch(coalesce(started_at, ended_at)) AS until, start_wait_seconds FROM silver_tasks WHERE requested_gpus > 0",
+    " epoch(coalesce(started_at, ended_at)) AS until, start_wait_seconds, started_at IS NULL AND task_key IN ("
+    "SELECT task_key FROM silver_instances WHERE started_at IS NULL AND status NOT IN ('waiting', 'unknown')"
+    ") AS is_undated FROM silver_tasks WHERE requested_gpus > 0",
     "capacity": f"SELECT {MACHINE}, coalesce(gpu_type, 'unknown') AS gpu_type, gpus FROM silver_capacity",
     "outages": f"SELECT {MACHINE}, basis, epoch(started_at) AS b, epoch(ended_at) AS e FROM silver_outages",
     "job_days": f"SELECT * REPLACE ({JOB}) FROM gold_job_efficiency_daily",
@@ -202,12 +204,16 @@ def demand(frames: Frames) -> list[float]:
     tasks, hours = tasks[tasks.launch.notna()], hours[hours.observed_seconds > 0]
     edges = np.append(hours.b.to_numpy(), hours.b.iloc[-1] + 3600)
     submitted = np.searchsorted(edges, tasks.launch, side="right") - 1
+    is_observed = (tasks.launch >= span.b) & (tasks.launch <= span.e)
     counted = (
-        tasks.assign(hour=submitted).groupby(["hour", "gpu_type"]).agg(tasks=("gpus", "size"), gpus=("gpus", "sum"))
+        tasks.assign(hour=submitted)[is_observed]
+        .groupby(["hour", "gpu_type"])
+        .agg(tasks=("gpus", "size"), gpus=("gpus", "sum"))
     )
     counted = counted[(counted.index.get_level_values(0) >= 0) & (counted.index.get_level_values(0) < len(hours))]
-    # What never began waits for as long as anyone looked, if it is waiting; of the rest nobody knows how long it did.
-    tasks = tasks[tasks.until.notna() | (tasks.status == "waiting")]
+    # What never began waits for as long as anyone looked, if it is waiting. Of the rest, and of what ran since nobody
+    # knows when, nobody knows how long it did.
+    tasks = tasks[(tasks.until.notna() | (tasks.status == "waiting")) & ~tasks.is_undated]
     until = np.minimum(tasks.until.fillna(span.e).to_numpy(), span.e)
     rows, place, seconds = cut(np.maximum(tasks.launch.to_numpy(), span.b), until, edges)
     waiting = (
@@ -221,7 +227,8 @@ def demand(frames: Frames) -> list[float]:
         .groupby(["hour", "gpu_type"])
         .waiting.sum()
     )
-    kinds = sorted({*counted.index.get_level_values(1), *frames["ledger"].gpu_type.unique()})
+    waited = waiting.index.get_level_values(1)
+    kinds = sorted({*counted.index.get_level_values(1), *waited, *frames["ledger"].gpu_type.unique()})
     spine = pd.MultiIndex.from_product([range(len(hours)), kinds], names=["hour", "gpu_type"])
     ledger = frames["ledger"].assign(hour=np.searchsorted(edges, frames["ledger"].b, side="right") - 1)
     held = ledger.groupby(["hour", "gpu_type"])[["held", "available"]].sum().reindex(spine, fill_value=0)

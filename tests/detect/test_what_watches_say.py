@@ -141,7 +141,7 @@ def test_of_what_no_sensor_saw_nothing_is_said_to_be_unused() -> None:
 
 def test_what_is_lost_is_a_range_that_says_what_of_it_is_inferred() -> None:
     (range_,) = _ledger([cluster_row(UNSEEN, inferred=[(bucket, UNSEEN.get(bucket, 0.0)) for bucket in LOST])])
-    assert ", 0% to 17% lost (100% of it inferred), 83% without a sensor;" in range_.detail
+    assert ", 0.0% to 17% lost (100% of it inferred), 83% without a sensor;" in range_.detail
     (known,) = _ledger([cluster_row(UNSEEN, at_least=[(bucket, UNSEEN.get(bucket, 0.0)) for bucket in LOST])])
     assert ", 17% lost, 83% without a sensor;" in known.detail
 
@@ -177,17 +177,17 @@ def test_a_day_of_several_clusters_is_flagged_once() -> None:
 
 def test_users_of_the_same_name_in_two_clusters_are_two_and_one_may_have_none() -> None:
     nothing = {"used_gpu_hours": 0.0, "under_used_gpu_hours": 0.0, "dt": date(2026, 1, 5)}
-    held = (("a", "u", 30.0), ("b", "u", 10.0), ("c", None, 5.0))
+    held = (("a", "u", 30.0), ("b", "u", 10.0), ("c", "unknown", 5.0))
     rows = [
         nothing | {"cluster_id": cluster, "user_id": user, "idle_gpu_hours": hours} for cluster, user, hours in held
     ]
-    with lake_of({"gold_user_gpu_usage_daily": rows}) as read:
+    with lake_of({"gold_ledger_daily": rows}) as read:
         found = list(_idle_holders(read(HOLDERS).to_pylist()))
     told = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}; 0 more were under-used"
     assert [(one.cluster_id, one.subject, one.value, one.detail) for one in found] == [
         ("a", "u", 30.0, told.format(30, "a")),
         ("b", "u", 10.0, told.format(10, "b")),
-        ("c", "(unknown)", 5.0, told.format(5, "c")),
+        ("c", "unknown", 5.0, told.format(5, "c")),
     ]
 
 
@@ -197,7 +197,7 @@ def test_who_uses_a_part_of_what_they_hold_holds_no_idle_gpus() -> None:
         day | {"user_id": "part", "idle_gpu_hours": 0.0, "under_used_gpu_hours": 90.0},
         day | {"user_id": "both", "idle_gpu_hours": 30.0, "under_used_gpu_hours": 60.0},
     ]
-    with lake_of({"gold_user_gpu_usage_daily": rows}) as read:
+    with lake_of({"gold_ledger_daily": rows}) as read:
         (found,) = _idle_holders(read(HOLDERS).to_pylist())
     assert found.headline == "user both held 30 idle GPU-hours"
     assert found.detail == (

@@ -168,6 +168,16 @@ def daily(book: Book) -> dict[tuple[object, ...], Amounts]:
     return found
 
 
+def _more(bucket: str, total: Amounts, known_lost: Amounts) -> float:
+    """What may belong to a bucket beside its own hours."""
+    more = 0.0 if bucket == "unknown" else total.get("unknown", 0.0)
+    if bucket in ("idle", "under_used", "used"):
+        more += total.get("unobserved", 0.0)
+    if bucket in ("idle", "under_used", "used", "unobserved"):
+        more += sum(total.get(name, 0.0) - known_lost.get(name, 0.0) for name in LOST_BUCKETS)
+    return more
+
+
 def buckets(book: Book) -> dict[tuple[object, ...], dict[str, float | None]]:
     """One per bucket, with what it may be at least and at most."""
     total: Amounts = {}
@@ -186,15 +196,8 @@ def buckets(book: Book) -> dict[tuple[object, ...], dict[str, float | None]]:
     found: dict[tuple[object, ...], dict[str, float | None]] = {}
     for bucket in BUCKETS:
         hours_in_it = total.get(bucket, 0.0)
-        least = most = hours_in_it
-        if bucket in ("idle", "under_used", "used"):
-            most += total.get("unobserved", 0.0)
-        elif bucket in LOST_BUCKETS:
-            least = known_lost.get(bucket, 0.0)
-        if bucket in ("idle", "under_used", "used", "unobserved"):
-            most += sum(total.get(name, 0.0) - known_lost.get(name, 0.0) for name in LOST_BUCKETS)
-        if bucket != "unknown":
-            most += total.get("unknown", 0.0)
+        least = known_lost.get(bucket, 0.0) if bucket in LOST_BUCKETS else hours_in_it
+        most = hours_in_it + _more(bucket, total, known_lost)
         has_basis = bucket in HELD or bucket == "down"
         is_sensed = bucket in ("idle", "under_used", "used")
         found[(bucket,)] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpulake.core.ledger import LOST
 from gpulake.core.types import Finding
-from gpulake.core.words import NO_NAME, quantity, share
+from gpulake.core.words import quantity, share
 from gpulake.detect.watching import watch
 from gpulake.lake import Staging
 
@@ -130,7 +130,7 @@ def _idle_holders(users: list[Row]) -> Iterator[Finding]:
     for user in users[:MOST_HOLDERS]:
         if user["idle"] < LEAST_IDLE_GPU_HOURS:
             return
-        name = NO_NAME if user["user_id"] is None else user["user_id"]
+        name = user["user_id"]
         yield Finding(
             kind="idle_gpus",
             subject=name,

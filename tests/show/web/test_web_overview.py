@@ -151,7 +151,7 @@ def test_a_page_says_that_data_are_generated_and_of_what_time_they_are(config: C
         for path in ("/overview", "/efficiency", "/machines", "/jobs", "/user?user=ann", "/rows/ledger_by_day"):
             text = client.get(path).text
             assert '<span class="mark generated" title="Data of synth were generated' in text, path
-            assert "synth (generated): observed from 2026-01-01 00:00 to 2026-01-01 04:00 UTC" in text, path
+            assert "synth (generated): observed from 2025-12-31 16:00 to 2025-12-31 20:00 UTC" in text, path
         for name in ("key_numbers", "ledger_by_day", "observed"):
             assert client.get(f"/api/v1/{name}").json()["generated"] == ["synth"], name
 

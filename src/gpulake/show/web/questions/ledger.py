@@ -33,8 +33,9 @@ def inferred_words(part: str, whole: str) -> str:
 
 
 # As a share of what sensors saw, from columns named used, sensed, held, unobserved, lost and lost_at_least.
+_USED_AT_MOST = "100 * (used + unobserved + lost - lost_at_least) / nullif(held, 0)"
 USED_WORDS = f"""coalesce(format('of the {{:.0f}}% of held that sensors saw; ', 100 * sensed / nullif(held, 0)), '')
-    || coalesce({range_words("100 * used / nullif(held, 0)", "100 * (used + unobserved + lost - lost_at_least) / nullif(held, 0)", "{:.0f}%")}
+    || coalesce({range_words("100 * used / nullif(held, 0)", _USED_AT_MOST, "{:.0f}%")}
     || ' of held', '')"""
 LOST_WORDS = f"""{range_words("lost_at_least", "lost", "{:,.0f}")} || ' GPU-hours'
     || {inferred_words("inferred_lost", "lost")}"""

@@ -45,8 +45,8 @@ facts AS (
         named.cluster_id, coalesce(machine.gpu_type, node.gpu_name) AS gpu_type,
         coalesce(machine.gpus, node.gpus) AS gpus,
         coalesce(machine.cores, node.cores) AS cores, coalesce(machine.memory_bytes, node.memory_bytes) AS memory,
-        node.cpu_model, capacity, used, sensed, unobserved, down, unknown, held, lost, lost_at_least, lemon.rank, lemon.is_lemon,
-        lemon.failed_jobs, lemon.jobs, lemon.expected_failed_jobs
+        node.cpu_model, capacity, used, sensed, unobserved, down, unknown, held, lost, lost_at_least,
+        lemon.rank, lemon.is_lemon, lemon.failed_jobs, lemon.jobs, lemon.expected_failed_jobs
     FROM named
     LEFT JOIN silver_machines AS machine ON named.machine_key = machine.machine_key
     LEFT JOIN (SELECT * FROM nodes QUALIFY row_number() OVER (PARTITION BY machine_key ORDER BY node_id) = 1) AS node
