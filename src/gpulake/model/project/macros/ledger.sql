@@ -18,6 +18,11 @@
     {% for bucket in buckets %}sum({{ bucket }}_gpu_hours) as {{ bucket }}_gpu_hours{{ ', ' if not loop.last }}{% endfor %}
 {%- endmacro %}
 
+{# x_gpu_hours, for each name; with what comes before it. #}
+{% macro gpu_hour_columns(names, before='') -%}
+    {% for name in names %}{{ before }}{{ name }}_gpu_hours{{ ', ' if not loop.last }}{% endfor %}
+{%- endmacro %}
+
 {# Which bucket an attempt is put down to that ended with a status, where its work is lost. A cancelled attempt is not
    among them: people stop jobs that have served. #}
 {% macro lost_bucket(status) -%}

@@ -50,7 +50,9 @@ asked as (
                 tasks.started_at is not null
                 or (undated.task_key is null and (tasks.ended_at is not null or tasks.status = 'waiting'))
                 then
-                    {{ seconds_of(earliest(['coalesce(tasks.started_at, tasks.ended_at)', 'clusters.observed_until'])) }}
+                    {{ seconds_of(earliest([
+                        'coalesce(tasks.started_at, tasks.ended_at)', 'clusters.observed_until'
+                    ])) }}
         end as end_seconds,
         tasks.launched_at >= clusters.observed_from and tasks.launched_at <= clusters.observed_until as is_observed
     from tasks

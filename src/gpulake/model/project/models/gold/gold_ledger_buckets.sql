@@ -114,16 +114,16 @@ pieces as (
 notes as (
 
     select
-        cluster_id,
         {% for bucket in lost_buckets() %}
-            sum(case when has_checkpoint then {{ piece_gpu_hours(bucket) }} else 0 end) as certain_{{ bucket }}_gpu_hours,
+            sum(case when has_checkpoint then {{ piece_gpu_hours(bucket) }} else 0 end)
+                as certain_{{ bucket }}_gpu_hours,
         {% endfor %}
         -- Lost at most: where it was not, it counts by use.
         greatest(sum(case when has_checkpoint then 0 else lost_hours * gpus end), 0) as doubtful_gpu_hours,
         {% for bucket in held_buckets() %}
-            sum(case when is_inferred then {{ piece_gpu_hours(bucket) }} else 0 end) as inferred_{{ bucket }}_gpu_hours
-            {{- ',' if not loop.last }}
+            sum(case when is_inferred then {{ piece_gpu_hours(bucket) }} else 0 end) as inferred_{{ bucket }}_gpu_hours,
         {% endfor %}
+        cluster_id
     from pieces
     group by cluster_id
 
@@ -164,7 +164,9 @@ amounts as (
                 cast(null as double)
             {% endif %} as inferred_ratio
         from totals
-        left join notes on totals.cluster_id = notes.cluster_id
+        {% if bucket in held_buckets() %}
+            left join notes on totals.cluster_id = notes.cluster_id
+        {% endif %}
         {{ 'union all' if not loop.last }}
     {% endfor %}
 

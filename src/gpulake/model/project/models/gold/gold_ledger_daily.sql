@@ -1,5 +1,5 @@
--- Whose the hours of the hourly ledger are. What was claimed beyond what a machine had in an hour is taken off those who
--- claimed it there and then.
+-- Whose the hours of the hourly ledger are. What was claimed beyond what a machine had in an hour is taken off those
+-- who claimed it there and then.
 
 {% set amounts = held_buckets() + held_notes() %}
 
@@ -42,12 +42,12 @@ claims as (
         job_days.gpu_type,
         job_days.user_id,
         job_days.group_id,
-        job_days.workload,
         {% for amount in amounts %}
             -- Sums of floats: what is left of nothing is nothing.
             greatest(job_days.{{ amount }}_gpu_hours - coalesce(excess.{{ amount }}_gpu_hours, 0), 0)
-                as {{ amount }}_gpu_hours{{ ',' if not loop.last }}
+                as {{ amount }}_gpu_hours,
         {% endfor %}
+        job_days.workload
     from job_days
     left join excess
         on
@@ -84,9 +84,7 @@ final as (
             {{ bucket ~ '_gpu_hours' if bucket in held_buckets() else '0e0 as ' ~ bucket ~ '_gpu_hours' }},
         {% endfor %}
         {{ lost_gpu_hours() }} as lost_gpu_hours,
-        {% for note in held_notes() %}
-            {{ note }}_gpu_hours{{ ',' if not loop.last }}
-        {% endfor %}
+        {{ gpu_hour_columns(held_notes()) }}
     from held
 
     union all
@@ -102,9 +100,7 @@ final as (
         {% for bucket in buckets() %}
             {{ '0e0' if bucket in held_buckets() else 'sum(' ~ bucket ~ '_gpu_hours)' }} as {{ bucket }}_gpu_hours,
         {% endfor %}
-        {% for note in ['lost'] + held_notes() %}
-            0e0 as {{ note }}_gpu_hours{{ ',' if not loop.last }}
-        {% endfor %}
+        {{ gpu_hour_columns(['lost'] + held_notes(), '0e0 as ') }}
     from ledger
     group by cluster_id, dt, gpu_type
 

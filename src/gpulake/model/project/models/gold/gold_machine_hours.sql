@@ -1,6 +1,6 @@
 -- Capacity that was down is nobody's; of the rest, what was held is shared out as it was used. Where more was held than
--- there was, as GPU sharing and inferred intervals allow, all of it shrinks alike and the excess is stated. What is left
--- was held by nobody, unless nobody can say.
+-- there was, as GPU sharing and inferred intervals allow, all of it shrinks alike and the excess is stated. What is
+-- left was held by nobody, unless nobody can say.
 
 {% set overlap -%}
     {{ seconds_of('least(outages.ended_at, hours.observed_until)') }}
@@ -91,17 +91,23 @@ joined as (
         spine.*,
         least(coalesce(down.hours, 0) * spine.gpus, spine.capacity_gpu_hours) as down_gpu_hours,
         least(coalesce(down.recorded_hours, 0) * spine.gpus, spine.capacity_gpu_hours) as recorded_down_gpu_hours,
-        spine.is_of_unknown_demand or coalesce(held.has_unknown_demand, false)
-        or coalesce(down.is_silent, false) as is_unknown,
         {% for amount in held_buckets() + held_notes() %}
             coalesce(held.{{ amount }}_gpu_hours, 0) as {{ amount }}_gpu_hours,
         {% endfor %}
-        coalesce(
-            {% for bucket in held_buckets() %}held.{{ bucket }}_gpu_hours{{ ' + ' if not loop.last }}{% endfor %}, 0
-        ) as claimed_gpu_hours
+        spine.is_of_unknown_demand or coalesce(held.has_unknown_demand, false)
+        or coalesce(down.is_silent, false) as is_unknown
     from spine
     left join held on spine.machine_key = held.machine_key and spine.hour_number = held.hour_number
     left join down on spine.machine_key = down.machine_key and spine.hour_number = down.hour_number
+
+),
+
+claimed as (
+
+    select
+        *,
+        {{ held_gpu_hours() }} as claimed_gpu_hours
+    from joined
 
 ),
 
@@ -114,7 +120,7 @@ shares as (
                 then (capacity_gpu_hours - down_gpu_hours) / claimed_gpu_hours
             else 1
         end as share
-    from joined
+    from claimed
 
 ),
 

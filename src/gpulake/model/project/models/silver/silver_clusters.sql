@@ -42,7 +42,7 @@ counted as (
             max({{ moment }}) as last_at
         from {{ relation }}
         where {{ moment }} is not null
-        group by 1, 2
+        group by cluster_id, hour_number
         {{ 'union all' if not loop.last }}
     {% endfor %}
 
@@ -146,8 +146,9 @@ zoned as (
         spans.cluster_id,
         coalesce(known.time_zone, 'UTC') as time_zone,
         coalesce(known.observed_from, spans.begins_at) as observed_from,
-        {{ latest(['coalesce(known.observed_until, spans.ends_at)', 'coalesce(known.observed_from, spans.begins_at)']) }}
-            as observed_until,
+        {{ latest([
+            'coalesce(known.observed_until, spans.ends_at)', 'coalesce(known.observed_from, spans.begins_at)'
+        ]) }} as observed_until,
         case
             when coalesce(known.observed_from, known.observed_until) is not null then 'settings'
             when spans.begins_at > spans.first_at or spans.ends_at < spans.last_at then 'trimmed'

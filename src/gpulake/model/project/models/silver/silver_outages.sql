@@ -1,5 +1,5 @@
--- What was written down; where a cluster writes nothing down, machines that died and machines gone silent. No moment of a
--- machine is in two stretches.
+-- What was written down; of machines of which nothing is written down, deaths and silences. No moment of a machine is
+-- in two stretches.
 
 {% set bases = ['recorded', 'died', 'silent'] %}
 
@@ -50,10 +50,10 @@ edges as (
             select
                 cluster_id,
                 machine_key,
-                {{ edge }} as edge_at,
                 {% for each in bases %}
-                    {{ change if each == basis else 0 }} as {{ each }}_change{{ ',' if not loop.last }}
+                    {{ change if each == basis else 0 }} as {{ each }}_change,
                 {% endfor %}
+                {{ edge }} as edge_at
             from {{ basis }}
             where ended_at > started_at
             {{ 'union all' if not loop.last }}
@@ -68,10 +68,10 @@ turns as (
     select
         cluster_id,
         machine_key,
-        edge_at,
         {% for basis in bases %}
-            sum({{ basis }}_change) as {{ basis }}_change{{ ',' if not loop.last }}
+            sum({{ basis }}_change) as {{ basis }}_change,
         {% endfor %}
+        edge_at
     from edges
     group by cluster_id, machine_key, edge_at
 

@@ -104,7 +104,8 @@ final as (
         pieces.has_checkpoint,
         pieces.is_inferred,
         excesses.excess_ratio
-        * {{ hours_within('pieces.begin_seconds', 'pieces.end_seconds', 'pieces.hour_number', 'pieces.shift') }} as hours,
+        * {{ hours_within('pieces.begin_seconds', 'pieces.end_seconds', 'pieces.hour_number', 'pieces.shift') }}
+            as hours,
         excesses.excess_ratio * greatest(
             {{ hours_within(
                 'greatest(pieces.begin_seconds, pieces.lost_seconds)', 'pieces.end_seconds', 'pieces.hour_number',

@@ -1,4 +1,5 @@
--- Machines that are silent for as long as would usually hold missed_busy_hours hours of work, as busy as the cluster was.
+-- Machines that are silent for as long as would usually hold missed_busy_hours hours of work, as busy as the cluster
+-- was.
 
 with signs as (
 
@@ -66,7 +67,8 @@ activity as (
         min(hours.hour_number) over (partition by hours.cluster_id) as first_hour,
         max(hours.hour_number) over (partition by hours.cluster_id) as last_hour
     from hours
-    left join busy_machines on hours.cluster_id = busy_machines.cluster_id and hours.hour_number = busy_machines.hour_number
+    left join busy_machines
+        on hours.cluster_id = busy_machines.cluster_id and hours.hour_number = busy_machines.hour_number
 
 ),
 

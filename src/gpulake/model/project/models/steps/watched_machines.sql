@@ -1,5 +1,5 @@
--- Machines of an inventory, not pools. The state of one is inferred unless an outage of it is recorded in the time under
--- observation.
+-- Machines of an inventory, not pools. The state of one is inferred unless an outage of it is recorded in the time
+-- under observation.
 
 with capacity as (
 
