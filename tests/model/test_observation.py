@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import built_from, rows_of
-from gpulake.core.config import Cluster, Config
+from gpulake.core.config import Cluster, Config, load
 from gpulake.core.errors import ConfigError
 from gpulake.flow import Flow
 from gpulake.lake import Lake
@@ -89,6 +89,8 @@ def test_settings_bound_what_is_under_observation(tmp_path: Path) -> None:
 def test_bounds_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="observed_from is '2026-03-03'"):
         Cluster(observed_from="2026-03-03")
+    with pytest.raises(ConfigError, match=r"observed_until is 'soon' in \[clusters.tiger\]"):
+        load({"clusters": {"tiger": {"observed_until": "soon"}}}, {})
     with pytest.raises(ConfigError, match="observed_until is 2026-03-03T00:00:00Z"):
         Cluster(observed_from="2026-03-03T00:00:00Z", observed_until="2026-03-03T00:00:00Z")
 

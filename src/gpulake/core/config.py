@@ -256,7 +256,12 @@ def _with_changes(known: Any, table: str, value: object, where: str) -> Any:
             changes[key] = _with_facts(getattr(known, key), own["of"], f"{table}.{key}", given, where, own["example"])
         else:
             changes[key] = _convert(f"{table}.{key}", given, type(defaults[key].default), where)
-    return replace(known, **changes)
+    try:
+        return replace(known, **changes)
+    except ConfigError as error:
+        # Of several tables of a kind, the message says which.
+        named = f"{error.message} in [{table}]" if "." in table else error.message
+        raise ConfigError(named, error.hint) from error
 
 
 def _convert(name: str, value: object, kind: type, where: str) -> object:
