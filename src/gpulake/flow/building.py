@@ -31,7 +31,7 @@ WRITTEN = {
     FINDINGS: (
         "gold_cluster_util_daily_reference",
         "gold_cluster_util_daily",
-        "gold_user_gpu_usage_daily",
+        "gold_ledger_daily",
         "gold_ledger_buckets",
     ),
 }
