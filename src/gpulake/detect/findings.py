@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from gpulake.core.ledger import LOST
+from gpulake.core.ledger import HELD, LOST, SENSED
 from gpulake.core.types import Finding
 from gpulake.core.words import quantity, share
 from gpulake.detect.watching import watch
@@ -70,7 +70,7 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
         cluster, hours = row["cluster_id"], dict(row["hours"])
         capacity = sum(hours.values())
         name = f"{cluster} (generated)" if row["is_generated"] else cluster
-        held = capacity - hours["down"] - hours["unknown"] - hours["unallocated"]
+        held = sum(hours[bucket] for bucket in HELD)
         time = f"from {row['observed_from']:%Y-%m-%d %H:%M} to {row['observed_until']:%Y-%m-%d %H:%M} UTC"
         if row["unknown_demand_ratio"]:
             yield _missing_demand(cluster, time, row["unknown_demand_ratio"], share(hours["unknown"], capacity))
@@ -109,7 +109,7 @@ def _missing_demand(cluster: str, time: str, ratio: float, unknown: str) -> Find
 
 def _use(hours: Mapping[str, float], held: float) -> str:
     """A share of what sensors saw; without one nobody can say that they were not used."""
-    sensed = hours["used"] + hours["idle"] + hours["under_used"]
+    sensed = sum(hours[bucket] for bucket in SENSED)
     if not sensed:
         return "and no sensor saw what they did"
     return f"and {hours['used'] / sensed:.0%} of the {sensed / held:.0%} of those that sensors saw were used"
