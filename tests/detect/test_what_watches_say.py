@@ -119,6 +119,8 @@ def cluster_row(hours: dict[str, float], **facts: Any) -> dict[str, Any]:
         "observed_until": BEGIN + timedelta(days=7),
         "is_generated": False,
         "unknown_demand_ratio": 0.0,
+        "observed_basis": "events",
+        "first_ended_at": BEGIN,
         "hours": list(every.items()),
         "at_least": [(bucket, 0.0 if bucket in LOST else value) for bucket, value in every.items()],
         "inferred": [(bucket, 0.0) for bucket in every],

@@ -78,6 +78,20 @@ def test_a_clock_that_was_years_ahead_does_not_stretch_it(tmp_path: Path) -> Non
     assert window(lake) == (hour(0), hour(168), "trimmed")
 
 
+def test_a_listing_of_what_still_ran_says_that_its_begin_is_missing(tmp_path: Path) -> None:
+    """As `sacct -S` prints a full cluster: jobs of days that began before, and nothing that ended before."""
+    runs = [(node, "COMPLETED", start, start, end) for node, _, _, start, end in full_week(4) if end > 96]
+    long = [(f"n{node}", "COMPLETED", 2.0 * node, 2.0 * node, 130.0) for node in range(10)]
+    files = {"sacct.txt": sacct([*runs, *long]), "machines.csv": inventory(10, gpus=2)}
+    query = "SELECT headline, detail, value FROM findings WHERE kind = 'missing_begin'"
+    (found,) = rows_of(built_from(tmp_path / "events", files), query)
+    assert found["headline"] == ("no job of tiger ended in its first 102 hours: what did seems not to have landed")
+    assert "set observed_from of [clusters.tiger]" in str(found["detail"])
+    assert found["value"] == 102.0
+    bounded = {"tiger": Cluster(observed_from="2026-03-06T00:00:00Z")}
+    assert rows_of(built_from(tmp_path / "settings", files, clusters=bounded), query) == []
+
+
 def test_settings_bound_what_is_under_observation(tmp_path: Path) -> None:
     tiger = Cluster(observed_from="2026-03-03T01:00:00+01:00", observed_until="2026-03-04T00:00:00Z")
     files = {"sacct.txt": sacct(full_week(2)), "machines.csv": inventory(2)}

@@ -18,7 +18,7 @@ MEANINGS = {
     "unobserved": "held; no sensor saw the use",
     "unallocated": "nobody held it",
     "unknown": "nobody knows if it was held",
-    "down": "the machine was down",
+    "down": "down, as recorded or inferred",
 }
 
 

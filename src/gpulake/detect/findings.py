@@ -15,6 +15,9 @@ from gpulake.lake import Staging
 TABLE = "findings"
 MOST_HOLDERS = 3
 LEAST_IDLE_GPU_HOURS = 1.0
+# Nothing ended for so long, and for so much of the time under observation: what ended then was not landed.
+LEAST_SILENT_HOURS = 24
+LEAST_SILENT_RATIO = 0.05
 
 # Of the whole of each cluster's time under observation.
 LEDGER = """
@@ -22,11 +25,15 @@ SELECT
     buckets.cluster_id, any_value(clusters.observed_from) AS observed_from,
     any_value(clusters.observed_until) AS observed_until, any_value(clusters.is_generated) AS is_generated,
     any_value(clusters.unknown_demand_ratio) AS unknown_demand_ratio,
+    any_value(clusters.observed_basis) AS observed_basis, any_value(ends.first_ended_at) AS first_ended_at,
     map_from_entries(list((bucket, gpu_hours))) AS hours,
     map_from_entries(list((bucket, gpu_hours_at_least))) AS at_least,
     map_from_entries(list((bucket, gpu_hours * coalesce(inferred_ratio, 0)))) AS inferred
 FROM gold_ledger_buckets AS buckets
 JOIN silver_clusters AS clusters USING (cluster_id)
+LEFT JOIN (
+    SELECT cluster_id, min(ended_at) AS first_ended_at FROM silver_instances WHERE gpus > 0 GROUP BY cluster_id
+) AS ends USING (cluster_id)
 GROUP BY buckets.cluster_id
 ORDER BY buckets.cluster_id
 """
@@ -74,6 +81,7 @@ def _ledger(rows: list[Row]) -> Iterator[Finding]:
         time = f"from {row['observed_from']:%Y-%m-%d %H:%M} to {row['observed_until']:%Y-%m-%d %H:%M} UTC"
         if row["unknown_demand_ratio"]:
             yield _missing_demand(cluster, time, row["unknown_demand_ratio"], share(hours["unknown"], capacity))
+        yield from _missing_begin(row)
         if not held:
             continue
         yield Finding(
@@ -103,6 +111,30 @@ def _missing_demand(cluster: str, time: str, ratio: float, unknown: str) -> Find
         ),
         value=ratio,
         unit="ratio",
+        cluster_id=cluster,
+    )
+
+
+def _missing_begin(row: Row) -> Iterator[Finding]:
+    """A listing of what still ran at its begin (sacct -S) has what began earlier, and not what had ended by then."""
+    first_end = row["first_ended_at"]
+    if first_end is None or row["observed_basis"] == "settings":
+        return
+    silent = (first_end - row["observed_from"]).total_seconds() / 3600
+    whole = (row["observed_until"] - row["observed_from"]).total_seconds() / 3600
+    if silent < max(LEAST_SILENT_HOURS, LEAST_SILENT_RATIO * whole):
+        return
+    cluster = row["cluster_id"]
+    yield Finding(
+        kind="missing_begin",
+        subject=cluster,
+        headline=f"no job of {cluster} ended in its first {silent:,.0f} hours: what did seems not to have landed",
+        detail=(
+            f"so that its capacity before {first_end:%Y-%m-%d %H:%M} UTC reads as unallocated; land what ended "
+            f"earlier, or set observed_from of [clusters.{cluster}] to when the accounting is complete (sacct -S)"
+        ),
+        value=silent,
+        unit="hours",
         cluster_id=cluster,
     )
 

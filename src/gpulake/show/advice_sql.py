@@ -40,6 +40,14 @@ owned AS NOT MATERIALIZED (
     INNER JOIN owners ON holdings.job_key = owners.job_key
     WHERE holdings.held_seconds > 0
 ),
+-- What several claimed of the same GPU is nobody's twice: as in the ledger, all of them have less of it.
+excess AS (
+    SELECT instance_key, attempt, sum(hours) AS surplus_hours, sum(lost_hours) AS surplus_lost_hours
+    FROM silver_overcommits
+    SEMI JOIN span USING (cluster_id, dt)
+    SEMI JOIN owners USING (job_key)
+    GROUP BY instance_key, attempt
+),
 held AS (
     SELECT
         holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, holdings.recurs_as,
@@ -50,14 +58,14 @@ held AS (
         greatest(holdings.held_from, bounds.from_at) AS counted_from,
         (
             epoch(least(holdings.held_until, bounds.until_at)) - epoch(greatest(holdings.held_from, bounds.from_at))
-        ) / 3600 AS hours,
+        ) / 3600 - coalesce(excess.surplus_hours, 0) AS hours,
         -- Since the last checkpoint that is known. What came before counts by use.
         (epoch(holdings.held_until) - epoch(coalesce(holdings.lost_from, holdings.held_until))) / 3600
             AS whole_lost_hours,
         greatest(
             epoch(least(holdings.held_until, bounds.until_at))
             - epoch(greatest(coalesce(holdings.lost_from, holdings.held_until), bounds.from_at)), 0
-        ) / 3600 AS lost_hours,
+        ) / 3600 - coalesce(excess.surplus_lost_hours, 0) AS lost_hours,
         hours - lost_hours AS kept_hours
     FROM owned AS holdings
     INNER JOIN bounds
@@ -65,6 +73,7 @@ held AS (
             holdings.cluster_id = bounds.cluster_id
             AND holdings.held_from < bounds.until_at AND holdings.held_until > bounds.from_at
     LEFT JOIN silver_capacity AS capacity ON holdings.machine_key = capacity.machine_key
+    LEFT JOIN excess ON holdings.instance_key = excess.instance_key AND holdings.attempt = excess.attempt
     WHERE holdings.use_bucket != 'unobserved' OR holdings.lost_from IS NOT NULL
 ),
 failing AS (

@@ -124,7 +124,7 @@ def _advice(card: Card) -> Iterator[str]:
     if not card.advice:
         yield no_advice(card)
         return
-    yield f"{'The change' if len(card.advice) == 1 else 'The changes'} that would save most, of what jobs claimed"
+    yield f"{'The change' if len(card.advice) == 1 else 'The changes'} that would save most"
     for place, advice in enumerate(card.advice, start=1):
         yield f"{place}. {advice.title:<39} {_saving(advice, card.currency)}"
         yield f"   {count(advice.jobs, 'job')}, {bucket_name(advice.saves)}: {advice.reckoning}"
@@ -163,3 +163,6 @@ def _users(card: Card) -> Iterator[str]:
         yield f"  {label(user.user_id, MOST_USER):<{MOST_USER}}{wasted:>20}" + "".join(
             f"{amount(value):>12}" for value in hours
         )
+    lost, unsure = (sum(getattr(user, name) for user in card.worst_users) for name in ("lost", "inferred_lost"))
+    if unsure > 0:
+        yield f"  {share(unsure, lost)} of what these lost rests on inferred times"

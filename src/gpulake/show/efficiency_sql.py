@@ -16,6 +16,7 @@ NEEDED = {
     "silver_instance_usage",
     "silver_instances",
     "silver_jobs",
+    "silver_overcommits",
     "silver_tasks",
 }
 
@@ -67,7 +68,15 @@ SPANNED = """
 SELECT list(DISTINCT cluster_id ORDER BY cluster_id) AS clusters, min(dt) AS first_dt, max(dt) AS last_dt FROM span
 """
 
-OBSERVED = f"SELECT * FROM ({observed.OBSERVED}) SEMI JOIN span USING (cluster_id) ORDER BY cluster_id"
+# A user or a group is of the clusters on which it held something.
+WHOSE = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
+OBSERVED = f"""
+SELECT * FROM ({observed.OBSERVED})
+SEMI JOIN (SELECT cluster_id FROM gold_ledger_daily SEMI JOIN span USING (cluster_id, dt) WHERE {WHOSE})
+USING (cluster_id)
+ORDER BY cluster_id
+"""
 
 NOTES = ("lost", "lost_at_least", "inferred", "inferred_lost")
 
@@ -93,22 +102,21 @@ GROUP BY ledger.dt, ledger.gpu_type
 ORDER BY ledger.dt, ledger.gpu_type
 """
 
-# By day and GPU type: what a user or a group held. Attempts without a sensor are as busy as gold_energy_daily assumes.
+# By day and GPU type: what a user or a group held, as the ledger has it. Attempts without a sensor are as busy as
+# gold_energy_daily assumes.
 HOLDER_DAYS = f"""
 , usual AS (
     SELECT cluster_id, dt, any_value(assumed_busy_ratio) AS busy_ratio FROM gold_energy_daily GROUP BY cluster_id, dt
 )
 SELECT
-    jobs.dt, jobs.gpu_type, {_sums((*HELD, *NOTES))},
+    ledger.dt, ledger.gpu_type, {_sums((*HELD, *NOTES))},
     sum(used_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(usual.busy_ratio, 1)) AS busy
-FROM gold_job_efficiency_daily AS jobs
+FROM gold_ledger_daily AS ledger
 SEMI JOIN span USING (cluster_id, dt)
 LEFT JOIN usual USING (cluster_id, dt)
-WHERE
-    (getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
-GROUP BY jobs.dt, jobs.gpu_type
-ORDER BY jobs.dt, jobs.gpu_type
+WHERE {WHOSE}
+GROUP BY ledger.dt, ledger.gpu_type
+ORDER BY ledger.dt, ledger.gpu_type
 """
 
 _WASTED = """
@@ -117,11 +125,12 @@ _WASTED = """
 # The users who waste most, and the one who is asked for, wherever they stand. Jobs are counted of those alone.
 USERS = f"""
 , users AS (
-    SELECT user_id, {_sums(("held", *HELD, *NOTES))}, {_WASTED}
-    FROM gold_job_efficiency_daily
+    SELECT user_id, sum(capacity_gpu_hours) AS held, {_sums((*HELD, *NOTES))}, {_WASTED}
+    FROM gold_ledger_daily
     SEMI JOIN span USING (cluster_id, dt)
-    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
+    WHERE user_id IS NOT NULL AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
     GROUP BY user_id
+    HAVING held > 0
 ),
 shown AS (
     SELECT
@@ -145,18 +154,17 @@ INNER JOIN counted USING (user_id)
 ORDER BY wasted DESC, user_id
 """
 
-JOBS_HELD = """
+JOBS_HELD = f"""
 SELECT
     count(DISTINCT job_key) AS jobs,
     count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs,
     count(DISTINCT user_id) AS users
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)
-WHERE
-    (getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+WHERE {WHOSE}
 """
 
+# As each job claims them: a job has no share in what others claimed of its GPUs.
 JOBS = f"""
 SELECT
     any_value(job_id) AS job_id, any_value(user_id) AS user_id, cluster_id,
@@ -164,9 +172,7 @@ SELECT
     any_value(status) AS status, min(dt) AS dt, {_sums(("held", *HELD, *NOTES))}, {_WASTED}
 FROM gold_job_efficiency_daily
 SEMI JOIN span USING (cluster_id, dt)
-WHERE
-    (getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+WHERE {WHOSE}
 GROUP BY cluster_id, job_key
 HAVING wasted > 0
 ORDER BY wasted DESC, job_id

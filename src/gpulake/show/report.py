@@ -14,15 +14,17 @@ from gpulake.show.page import need, write_page
 
 _HELD = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in HELD)
 _BUCKETS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in BUCKETS)
-HOLDERS = f"SELECT user_id, {_HELD} FROM gold_user_gpu_usage_daily GROUP BY user_id ORDER BY idle DESC, user_id"
+HOLDERS = f"""
+SELECT user_id, {_HELD} FROM gold_ledger_daily WHERE user_id IS NOT NULL GROUP BY user_id ORDER BY idle DESC, user_id
+"""
 LEDGER = f"SELECT dt AS day, {_BUCKETS} FROM gold_ledger_hourly GROUP BY dt ORDER BY dt"
 NEEDED = {
     "findings",
     "gold_cluster_util_daily",
     "gold_cluster_util_daily_scored",
     "gold_jobs_daily",
+    "gold_ledger_daily",
     "gold_ledger_hourly",
-    "gold_user_gpu_usage_daily",
     "silver_clusters",
 }
 TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDER BY status"

@@ -127,7 +127,7 @@ def test_what_a_user_holds_sums_over_their_groups_and_what_a_group_holds_over_it
             assert sums(parts) == pytest.approx(held_of(row))
 
 
-def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient) -> None:
+def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient, rich: Config) -> None:
     steps = ask(everything, "job_efficiencies", cluster="synth")
     known = [step for step in steps if step["bin"] is not None]
     for step in known:
@@ -135,8 +135,8 @@ def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient) -> No
         assert len(jobs) == step["jobs"]
         assert sum(row["held_gpu_hours"] for row in jobs) == pytest.approx(step["held_gpu_hours"])
         assert all(step["from_ratio"] - 1e-6 <= row["efficiency_ratio"] <= step["to_ratio"] + 1e-6 for row in jobs)
-    held = [row["held"] for row in ask(everything, "held_by_day", cluster="synth")]
-    assert sum(step["held_gpu_hours"] for step in steps) == pytest.approx(sum(held))
+    query = "SELECT sum(held_gpu_hours) AS held FROM gold_job_efficiency_daily WHERE cluster_id = 'synth'"
+    assert [{"held": pytest.approx(sum(step["held_gpu_hours"] for step in steps))}] == rows_of(Lake(rich), query)
 
 
 def test_the_picture_of_efficiencies_tells_of_what_no_sensor_saw(client: TestClient) -> None:

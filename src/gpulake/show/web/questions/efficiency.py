@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpulake.core.ledger import HELD, LOST
 from gpulake.core.ledger import SENSED as SENSED_BUCKETS
+from gpulake.show.efficiency_sql import WHOSE
 from gpulake.show.web.questions import KEPT, Option, Question
 from gpulake.show.web.questions.ledger import LOST_AT_MOST, SENSED
 
@@ -23,8 +24,6 @@ BY = Option(
     choices=("wasted", "held", "lost", *HELD),
     usual="wasted",
 )
-OWN = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
 NOTES = ("lost", "lost_at_least", "inferred_lost", "inferred")
 COLUMNS = tuple(f"{name}_gpu_hours" for name in (*SENSED_BUCKETS, *NOTES, *LOST, "unobserved"))
 SUMS = ", ".join(f"sum({column}) AS {column}" for column in COLUMNS)
@@ -41,7 +40,7 @@ def _shares(column: str, link: str) -> str:
 WITH held AS (
     SELECT {column}, {SUMS}
     FROM gold_ledger_daily
-    WHERE user_id IS NOT NULL AND {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
+    WHERE user_id IS NOT NULL AND {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}}
     GROUP BY ALL
 )
 SELECT
@@ -53,7 +52,7 @@ WHERE held_gpu_hours > 0
 
 
 _ROWS = f"""gold_job_efficiency_daily
-    WHERE {OWN} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
+    WHERE {WHOSE} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
         AND {{days}} AND {{cluster}} AND {{gpu_type}}"""
 # The least of nothing and a number is that number: what no sensor saw has no bin, nor has what was lost.
 _BIN = f"""CASE WHEN sum({SENSED}) > 0 THEN
@@ -93,7 +92,7 @@ SPREAD = f"""
 WITH jobs AS (
     SELECT {_BIN} AS bin, sum(held_gpu_hours) AS held
     FROM gold_job_efficiency_daily
-    WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
+    WHERE {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}}
     GROUP BY job_key
 )
 SELECT

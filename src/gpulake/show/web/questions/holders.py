@@ -16,10 +16,10 @@ from gpulake.lake import Reader
 from gpulake.show.advice import Advice
 from gpulake.show.card_text import cost_words, used_words, wasted_words
 from gpulake.show.efficiency import Card, Energy, Money, Scope, advise, efficiency_card, unknown
-from gpulake.show.efficiency_sql import NEEDED
+from gpulake.show.efficiency_sql import NEEDED, WHOSE
 from gpulake.show.web.given import as_query
 from gpulake.show.web.questions import KEPT, Computed, Question, Value
-from gpulake.show.web.questions.efficiency import GROUP, NOTES, OWN, SUMS, USER
+from gpulake.show.web.questions.efficiency import GROUP, NOTES, SUMS, USER
 
 JOBS = "/rows/efficiency_of_jobs"
 TILE = pa.schema(
@@ -196,28 +196,28 @@ def _advice(place: int, one: Advice, currency: str) -> dict[str, Any]:
 
 HELD_BY_DAY = f"""
 SELECT
-    dt AS day, {", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*HELD, *NOTES))}, sum(held_gpu_hours) AS held
-FROM gold_job_efficiency_daily WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
+    dt AS day, {", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*HELD, *NOTES))},
+    sum(capacity_gpu_hours) AS held
+FROM gold_ledger_daily WHERE user_id IS NOT NULL AND {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}}
 GROUP BY dt
 """
 _CAUSES = " UNION ALL ".join(
-    f"""SELECT '{bucket}' AS bucket, '{MEANINGS[bucket]}' AS reason, count(*) FILTER ({bucket}_gpu_hours > 0) AS jobs,
-        sum({bucket}_gpu_hours) AS wasted_gpu_hours, {"false" if bucket == "idle" else "is_at_most"} AS is_at_most,
+    f"""SELECT '{bucket}' AS bucket, '{MEANINGS[bucket]}' AS reason,
+        (SELECT count(DISTINCT job_key) FROM jobs WHERE {bucket}_gpu_hours > 0) AS jobs,
+        {bucket}_gpu_hours AS wasted_gpu_hours, {"false" if bucket == "idle" else "is_at_most"} AS is_at_most,
         {"NULL" if bucket == "idle" else "inferred_lost_ratio"} AS inferred_lost_ratio
-    FROM jobs CROSS JOIN bounds GROUP BY ALL"""
+    FROM held"""
     for bucket in WASTED
 )
 CAUSES = f"""
 WITH jobs AS (
-    SELECT job_key, {SUMS}
-    FROM gold_job_efficiency_daily WHERE {OWN} AND {{days}} AND {{cluster}} AND {{gpu_type}}
-    GROUP BY job_key
+    SELECT * FROM gold_job_efficiency_daily WHERE {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}}
 ),
-bounds AS (
+held AS (
     SELECT
-        sum(lost_at_least_gpu_hours) < sum(lost_gpu_hours) AS is_at_most,
-        sum(inferred_lost_gpu_hours) / nullif(sum(lost_gpu_hours), 0) AS inferred_lost_ratio
-    FROM jobs
+        *, lost_at_least_gpu_hours < lost_gpu_hours AS is_at_most,
+        inferred_lost_gpu_hours / nullif(lost_gpu_hours, 0) AS inferred_lost_ratio
+    FROM (SELECT {SUMS} FROM gold_ledger_daily WHERE {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}})
 ),
 causes AS ({_CAUSES})
 SELECT
@@ -263,7 +263,7 @@ QUESTIONS = (
         sql=HELD_BY_DAY,
         order="day",
         options=(USER, GROUP),
-        about="In GPU-hours, as jobs claim them; those of a day sum to what was held.",
+        about="In GPU-hours; those of a day sum to what was held.",
     ),
     Question(
         name="waste_by_cause",

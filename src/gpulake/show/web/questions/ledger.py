@@ -33,10 +33,16 @@ def inferred_words(part: str, whole: str) -> str:
 
 
 # As a share of what sensors saw, from columns named used, sensed, held, unobserved, lost and lost_at_least.
-_USED_AT_MOST = "100 * (used + unobserved + lost - lost_at_least) / nullif(held, 0)"
-USED_WORDS = f"""coalesce(format('of the {{:.0f}}% of held that sensors saw; ', 100 * sensed / nullif(held, 0)), '')
-    || coalesce({range_words("100 * used / nullif(held, 0)", _USED_AT_MOST, "{:.0f}%")}
-    || ' of held', '')"""
+_USED_AT_MOST = "100 * (used + unobserved + lost - lost_at_least) / held"
+USED_WORDS = f"""CASE WHEN sensed > 0 THEN
+        format('of the {{:.0f}}% of held that sensors saw; ', 100 * sensed / held)
+        || {range_words("100 * used / held", _USED_AT_MOST, "{:.0f}%")} || ' of held'
+    ELSE 'no sensor saw what was held' END"""
+# From columns named held, capacity and unknown_demand: nothing held is no number where nobody knows the demand.
+_IS_HELD_KNOWN = "(held > 0 OR unknown_demand = 0)"
+HELD_RATIO = f"CASE WHEN {_IS_HELD_KNOWN} THEN held / nullif(capacity, 0) END"
+HELD_WORDS = f"""CASE WHEN {_IS_HELD_KNOWN} THEN format('{{:,.0f}} GPU-hours, of capacity', held)
+    ELSE 'nobody knows how much of capacity' END"""
 LOST_WORDS = f"""{range_words("lost_at_least", "lost", "{:,.0f}")} || ' GPU-hours'
     || {inferred_words("inferred_lost", "lost")}"""
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from gpulake.core.ledger import BUCKETS
 from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import HELD, LOST_AT_MOST, LOST_WORDS, NOTES, SENSED, USED_WORDS, only_range
+from gpulake.show.web.questions.ledger import (
+    HELD,
+    HELD_RATIO,
+    HELD_WORDS,
+    LOST_AT_MOST,
+    LOST_WORDS,
+    NOTES,
+    SENSED,
+    USED_WORDS,
+    only_range,
+)
 
 MOST_HOURLY_DAYS = 3  # told by the hour; more are told by the day
 METRICS = {
@@ -64,6 +74,7 @@ ledger AS (
         sum(down_gpu_hours) AS down, sum(recorded_down_gpu_hours) AS recorded, sum(unknown_gpu_hours) AS unknown
     FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
 ),
+demand AS (SELECT max(unknown_demand_ratio) AS unknown_demand FROM silver_clusters WHERE {{cluster}}),
 lemons AS (SELECT count(*) AS lemons FROM gold_lemon_machines WHERE is_lemon AND {{cluster}} AND {{gpu_type}})
 SELECT place, label, value, unit, words, note, level, link FROM (
     SELECT 1 AS place, 'Machines with GPUs' AS label, machines AS value, 'count' AS unit, NULL AS words,
@@ -71,9 +82,8 @@ SELECT place, label, value, unit, words, note, level, link FROM (
     UNION ALL SELECT 2, 'GPUs', gpus, 'count', NULL, 'in the inventory', NULL, '/rows/machines' FROM machines
     UNION ALL SELECT 3, 'Used', used / nullif(sensed, 0), 'share_ratio', NULL, {USED_WORDS}, NULL,
         '/rows/machine_ledgers' FROM ledger
-    UNION ALL SELECT 4, 'Held', held / nullif(capacity, 0), 'share_ratio', NULL,
-        format('by jobs, of {{:,.0f}} GPU-hours of capacity in the time under observation', capacity), NULL,
-        '/rows/observed' FROM ledger
+    UNION ALL SELECT 4, 'Held', {HELD_RATIO}, 'share_ratio', NULL, {HELD_WORDS} || ' in the time under observation',
+        NULL, '/rows/observed' FROM ledger CROSS JOIN demand
     UNION ALL SELECT 5, 'Lost', lost, 'count', {only_range("lost_at_least", "lost", "{:,.0f}")},
         {LOST_WORDS}, NULL, '/rows/machine_ledgers' FROM ledger
     UNION ALL SELECT 6, 'Down', down, 'count', NULL, 'GPU-hours' || CASE
@@ -169,12 +179,13 @@ SELECT cluster_id, machine_id, gpu_type, gpus, cores, memory_bytes FROM silver_m
         sql="""
 SELECT
     cluster_id, rank, machine_id, gpu_type, jobs, failed_jobs, expected_failed_jobs, excess_deviations, is_lemon,
-    lost_gpu_hours, gpu_hours_at_risk
+    lost_gpu_hours, lost_at_least_gpu_hours, inferred_lost_gpu_hours, gpu_hours_at_risk
 FROM gold_lemon_machines WHERE {cluster} AND {gpu_type}
 """,
         order="excess_deviations DESC NULLS LAST, cluster_id, rank",
         about=(
-            "Over all time. Expected: what machines of the same type with as many jobs had. Lost: at most. At risk: "
+            "Over all time. Expected: what machines of the same type with as many jobs had. Lost: at most; at "
+            "least, what came after a known checkpoint; inferred, what rests on inferred times. At risk: "
             "what it would lose beyond its peers in thirty days like these. Both are empty for a machine that is alone "
             "of its type."
         ),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from gpulake.show.web.questions import KEPT, Question
 from gpulake.show.web.questions.incidents import TOLD
-from gpulake.show.web.questions.ledger import HELD, LOST_WORDS, SENSED, USED_WORDS, only_range
+from gpulake.show.web.questions.ledger import (
+    HELD,
+    HELD_RATIO,
+    HELD_WORDS,
+    LOST_WORDS,
+    SENSED,
+    USED_WORDS,
+    only_range,
+)
 
 # A number a row, in the order in which they are read.
 KEY_NUMBERS = f"""
@@ -18,15 +26,21 @@ WITH ledger AS (
         sum({SENSED}) AS sensed, sum({HELD}) AS held, count(DISTINCT dt) AS days
     FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
 ),
--- The time of several clusters need not be the same.
+-- The time of several clusters need not be the same: each of a few is named, with its own.
 observed AS (
     SELECT
-        CASE WHEN count(*) = 1 THEN format(
-            ', observed {{}} to {{}} UTC', strftime(min(observed_from) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M'),
-            strftime(max(observed_until) AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M')
+        CASE WHEN count(*) <= 3 THEN ', observed ' || string_agg(
+            format('{{}}{{}} to {{}} UTC', CASE WHEN is_alone THEN '' ELSE cluster_id || ' ' END, begins, ends), '; '
+            ORDER BY cluster_id
         ) ELSE format(' of {{}} clusters', count(*)) END AS time,
         max(unknown_demand_ratio) AS unknown_demand
-    FROM silver_clusters WHERE {{cluster}}
+    FROM (
+        SELECT
+            cluster_id, unknown_demand_ratio, count(*) OVER () = 1 AS is_alone,
+            strftime(observed_from AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') AS begins,
+            strftime(observed_until AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') AS ends
+        FROM silver_clusters WHERE {{cluster}}
+    )
 ),
 ended AS (
     SELECT coalesce(sum(ended_jobs), 0)::DOUBLE AS jobs, sum(failed_jobs)::DOUBLE AS failed
@@ -43,12 +57,13 @@ tiles AS (
         '' AS level, '/rows/observed' AS target, '' AS more
     FROM ledger CROSS JOIN observed
     UNION ALL
-    SELECT 2, 'held', held / nullif(capacity, 0), 'held_ratio', '',
-        format('{{:,.0f}} GPU-hours, of capacity{{}}', held, time), '', '/rows/ledger_by_day', ''
+    SELECT 2, 'held', {HELD_RATIO}, 'held_ratio', '',
+        {HELD_WORDS} || time, '', '/rows/ledger_by_day', ''
     FROM ledger CROSS JOIN observed
     UNION ALL
     SELECT 3, 'used', used / nullif(sensed, 0), 'used_ratio', '',
-        format('{{:,.0f}} GPU-hours, ', used) || {USED_WORDS}, 'good', '/rows/efficiency_by_user',
+        CASE WHEN sensed > 0 THEN format('{{:,.0f}} GPU-hours, ', used) ELSE '' END || {USED_WORDS},
+        CASE WHEN sensed > 0 THEN 'good' ELSE '' END, '/rows/efficiency_by_user',
         'sort=-used_gpu_hours'
     FROM ledger
     UNION ALL
@@ -124,7 +139,7 @@ SELECT
             '&', 'machine=' || url_encode(node), 'cluster=' || url_encode(cluster_id)
         )
         WHEN kind IN ('runaway_user', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
-        WHEN kind IN ('ledger', 'missing_demand') THEN '/efficiency?cluster=' || url_encode(subject)
+        WHEN kind IN ('ledger', 'missing_demand', 'missing_begin') THEN '/efficiency?cluster=' || url_encode(subject)
         WHEN found_on IS NOT NULL THEN '/jobs?' || concat_ws(
             '&', 'from=' || found_on, 'to=' || found_on, 'cluster=' || url_encode(cluster_id)
         )

@@ -9,7 +9,7 @@ with ledger as (
         dt,
         gpu_type,
         sum(capacity_gpu_hours) as capacity_gpu_hours,
-        {{ sum_buckets(buckets()) }}
+        {{ sum_buckets(buckets() + ['lost_at_least']) }}
     from {{ ref('gold_ledger_hourly') }}
     group by cluster_id, dt, gpu_type
 
@@ -93,6 +93,7 @@ final as (
         busy.capacity_gpu_hours * kinds.price_per_hour as capacity_cost,
         busy.held_gpu_hours * kinds.price_per_hour as held_cost,
         (busy.idle_gpu_hours + {{ lost_gpu_hours() }}) * kinds.price_per_hour as wasted_cost,
+        (busy.idle_gpu_hours + busy.lost_at_least_gpu_hours) * kinds.price_per_hour as wasted_at_least_cost,
         busy.under_used_gpu_hours * kinds.price_per_hour as under_used_cost,
         parameters.currency
     from busy

@@ -10,8 +10,7 @@ job_days as (
 
     select
         job_key,
-        sum(held_gpu_hours) as held_gpu_hours,
-        sum(lost_gpu_hours) as lost_gpu_hours
+        {{ sum_buckets(['held', 'lost', 'lost_at_least', 'inferred_lost']) }}
     from {{ ref('gold_job_efficiency_daily') }}
     group by job_key
 
@@ -30,7 +29,9 @@ final as (
         {{ quantile('jobs.turnaround_seconds', 0.5) }} as median_turnaround_seconds,
         stddev_pop(jobs.turnaround_seconds) / nullif(avg(jobs.turnaround_seconds), 0) as turnaround_cov_ratio,
         sum(coalesce(job_days.held_gpu_hours, 0)) as held_gpu_hours,
-        sum(coalesce(job_days.lost_gpu_hours, 0)) as lost_gpu_hours
+        sum(coalesce(job_days.lost_gpu_hours, 0)) as lost_gpu_hours,
+        sum(coalesce(job_days.lost_at_least_gpu_hours, 0)) as lost_at_least_gpu_hours,
+        sum(coalesce(job_days.inferred_lost_gpu_hours, 0)) as inferred_lost_gpu_hours
     from jobs
     left join job_days on jobs.job_key = job_days.job_key
     where jobs.group_id is not null and jobs.group_id is distinct from jobs.user_id

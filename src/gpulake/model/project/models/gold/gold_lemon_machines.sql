@@ -3,7 +3,10 @@
 
 with holdings as (
 
-    select * from {{ ref('silver_holdings') }}
+    select
+        *,
+        coalesce(gpus * ({{ seconds_of('held_until') }} - {{ seconds_of('lost_from') }}), 0) / 3600 as lost_gpu_hours
+    from {{ ref('silver_holdings') }}
     where machine_key is not null
 
 ),
@@ -26,8 +29,9 @@ tried as (
         machine_key,
         job_key,
         max(case when {{ is_failed('status') }} then 1 else 0 end) as has_failed,
-        coalesce(sum(gpus * ({{ seconds_of('held_until') }} - {{ seconds_of('lost_from') }})), 0) / 3600
-            as lost_gpu_hours
+        sum(lost_gpu_hours) as lost_gpu_hours,
+        sum(case when has_checkpoint then lost_gpu_hours else 0 end) as lost_at_least_gpu_hours,
+        sum(case when is_inferred then lost_gpu_hours else 0 end) as inferred_lost_gpu_hours
     from holdings
     group by machine_key, job_key
 
@@ -42,7 +46,9 @@ counted as (
         coalesce(machines.gpu_type, 'unknown') as gpu_type,
         cast(count(*) as bigint) as jobs,
         cast(sum(tried.has_failed) as bigint) as failed_jobs,
-        sum(tried.lost_gpu_hours) as lost_gpu_hours
+        sum(tried.lost_gpu_hours) as lost_gpu_hours,
+        sum(tried.lost_at_least_gpu_hours) as lost_at_least_gpu_hours,
+        sum(tried.inferred_lost_gpu_hours) as inferred_lost_gpu_hours
     from tried
     inner join machines on tried.machine_key = machines.machine_key
     group by all
@@ -88,6 +94,8 @@ final as (
         scored.excess_deviations,
         coalesce(scored.excess_deviations >= 4 and scored.failed_jobs >= 5, false) as is_lemon,
         scored.lost_gpu_hours,
+        scored.lost_at_least_gpu_hours,
+        scored.inferred_lost_gpu_hours,
         -- In thirty days like these, what it would lose beyond its peers.
         scored.lost_gpu_hours * case
             when scored.expected_failed_jobs is not null
