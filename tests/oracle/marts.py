@@ -98,6 +98,8 @@ def group_recurrence(book: Book) -> Rows:
             "turnaround_cov_ratio": _variation(took),
             "held_gpu_hours": total.get("held", 0.0),
             "lost_gpu_hours": total.get("lost", 0.0),
+            "lost_at_least_gpu_hours": total.get("lost_at_least", 0.0),
+            "inferred_lost_gpu_hours": total.get("inferred_lost", 0.0),
         }
     return found
 
@@ -253,6 +255,7 @@ def energy_daily(book: Book) -> Rows:
             "capacity_cost": None if price is None else price * total["capacity"],
             "held_cost": None if price is None else price * total["held"],
             "wasted_cost": None if price is None else price * (total["idle"] + total["lost"]),
+            "wasted_at_least_cost": None if price is None else price * (total["idle"] + total["lost_at_least"]),
             "under_used_cost": None if price is None else price * total["under_used"],
             "currency": "USD",
         }
@@ -311,12 +314,12 @@ def lemon_machines(book: Book) -> Rows:
     days = (book.observed_until - book.observed_from) / (24 * HOUR)
     held: dict[str, set[str]] = defaultdict(set)
     failed: dict[str, set[str]] = defaultdict(set)
-    lost: dict[str, float] = defaultdict(float)
+    lost: dict[str, Amounts] = defaultdict(dict)
     for one in book.holdings:
         place = place_of(book.facts, one.attempt.machine)
         if place is not None and place in book.facts.machines and one.gpus > 0 and not is_pool(book.facts):
             held[place].add(one.attempt.job.job_id)
-            lost[place] += amounts_within(one, 0, 1 << 40)["lost"]
+            add(lost[place], amounts_within(one, 0, 1 << 40))
             if one.attempt.status in FAILED:
                 failed[place].add(one.attempt.job.job_id)
     found: Rows = {}
@@ -328,7 +331,7 @@ def lemon_machines(book: Book) -> Rows:
         if peers:
             expected = len(jobs) * sum(len(failed[peer]) for peer in peers) / sum(len(held[peer]) for peer in peers)
             excess = (count - expected) / sqrt(expected + 1)
-            at_risk = max(0.0, count - expected) / count * lost[machine] * 30 / days if count else 0.0
+            at_risk = max(0.0, count - expected) / count * lost[machine]["lost"] * 30 / days if count else 0.0
         found[(machine,)] = {
             "machine_id": machine,
             "gpu_type": kind,
@@ -337,7 +340,9 @@ def lemon_machines(book: Book) -> Rows:
             "expected_failed_jobs": expected,
             "excess_deviations": excess,
             "is_lemon": count >= 5 and excess is not None and excess >= 4,
-            "lost_gpu_hours": lost[machine],
+            "lost_gpu_hours": lost[machine]["lost"],
+            "lost_at_least_gpu_hours": lost[machine]["lost_at_least"],
+            "inferred_lost_gpu_hours": lost[machine]["inferred_lost"],
             "gpu_hours_at_risk": at_risk,
         }
     return found
