@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,9 @@ from gpulake.lake import Lake
 from gpulake.synth import TraceSummary, write_trace
 
 JOBS = 1_000
+# A background job inherits SIGINT as ignored, and so would every program that a test starts and stops with it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -6,14 +6,17 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from conftest import count_of, rows_of
 from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, LakeError, UsageError
+from gpulake.core.progress import silent
 from gpulake.flow import Flow
-from gpulake.lake import Lake
+from gpulake.lake import Lake, Staging
 from gpulake.model import plan as plans
+from gpulake.model.build import test as data_tests
 from gpulake.model.plan import Plan, from_json, shipped_plan, to_json
 
 
@@ -87,6 +90,31 @@ def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lak
     assert build_names(built_lake) == before
     failed = rows_of(Lake(built_lake), "SELECT name FROM test_results WHERE status = 'fail'")
     assert {"name": "unique_silver_machines_machine_key"} in failed
+
+
+WRONG = {"varchar": "'nonsense'", "boolean": "NULL", "date": "NULL", "timestamp with time zone": "NULL"}
+
+
+def test_tests_that_are_asked_at_once_find_what_each_finds_alone(shared_lake: Config, tmp_path: Path) -> None:
+    lake = Lake(shared_lake)
+    current = lake.builds.current()
+    assert current is not None
+    copy = Path(shutil.copy(current, tmp_path / "damaged.duckdb"))
+    plan = shipped_plan()
+    tests = tuple(test for test in plan.tests if test.condition)
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{copy}' AS lake")
+        for model in plan.models:
+            # A row of nothing, and one of values that no column should have.
+            wrong = ", ".join(WRONG.get(column.type, "-1") for column in model.columns)
+            nothing = ", ".join("NULL" for _ in model.columns)
+            connection.execute(f"INSERT INTO lake.main.{model.name} VALUES ({nothing}), ({wrong})")
+        found = data_tests(Staging(lake, "damaged", copy, connection), replace(plan, tests=tests), silent, None)
+        alone = [connection.execute(f"SELECT count(*) FROM ({test.sql})").fetchall()[0][0] for test in tests]
+    assert [(result.name, result.failures) for result in found] == list(
+        zip((test.name for test in tests), alone, strict=True)
+    )
+    assert sum(failures > 0 for failures in alone) > 600
 
 
 def test_a_model_that_cannot_run_is_named(built_lake: Config, change_plan: object) -> None:

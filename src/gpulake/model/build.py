@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import duckdb
 
@@ -13,7 +15,7 @@ from gpulake.core.types import TestResult
 from gpulake.lake import Staging
 from gpulake.lake.engine import Connection, create_table
 from gpulake.model.increment import Increment, TouchesTooMuchError
-from gpulake.model.plan import Plan, PlannedModel
+from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 from gpulake.model.sources import SETTINGS, settings_rows
 
 __all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
@@ -42,31 +44,37 @@ def write_settings(connection: Connection, config: Config) -> None:
 
 def test(staging: Staging, plan: Plan, report: Report, increment: Increment | None) -> list[TestResult]:
     """What each data test finds. A test that cannot run is an error of the build, not a failure of the data."""
-    results = []
-    for position, planned in enumerate(plan.tests):
-        report(f"testing {planned.table}", position / len(plan.tests))
-        begin = time.perf_counter()
-        try:
-            row = staging.connection.execute(
-                f"SELECT count(*) FROM ({increment.narrowed(planned) if increment else planned.sql})"
-            ).fetchone()
-        except (duckdb.IOException, duckdb.OutOfMemoryException):
-            raise
-        except duckdb.Error as error:
-            raise BuildError(
-                f"data test {planned.name} cannot run: {error}", "mend the test in the model's .yml"
-            ) from error
-        results.append(
-            TestResult(
-                name=planned.name,
-                table=planned.table,
-                column=planned.column,
-                severity=planned.severity,
-                failures=int(row[0]) if row else 0,
-                seconds=time.perf_counter() - begin,
-            )
-        )
-    return results
+    results: dict[str, TestResult] = {}
+    for table, same_table in groupby(plan.tests, lambda planned: planned.table):
+        report(f"testing {table}", len(results) / len(plan.tests))
+        tests = list(same_table)
+        at_once = [planned for planned in tests if planned.condition]
+        for asked in (at_once, *([planned] for planned in tests if not planned.condition)):
+            results |= {result.name: result for result in _ask(staging, asked, increment)}
+    return [results[planned.name] for planned in plan.tests]
+
+
+def _ask(staging: Staging, tests: Sequence[PlannedTest], increment: Increment | None) -> Iterator[TestResult]:
+    """Of one table, in one query: a table is read once for all the tests that look at its rows one by one."""
+    if not tests:
+        return
+    first = tests[0]
+    if first.condition:
+        counts = ", ".join(f"count(*) FILTER (WHERE {planned.condition})" for planned in tests)
+        sql = f'SELECT {counts} FROM "lake"."main"."{first.table}"'
+    else:
+        sql = f"SELECT count(*) FROM ({first.sql})"
+    begin = time.perf_counter()
+    try:
+        failures = staging.connection.execute(increment.narrowed(first, sql) if increment else sql).fetchall()[0]
+    except (duckdb.IOException, duckdb.OutOfMemoryException):
+        raise
+    except duckdb.Error as error:
+        names = first.name if len(tests) == 1 else f"{first.name} or one of {len(tests) - 1} others of {first.table}"
+        raise BuildError(f"data test {names} cannot run: {error}", "mend the test in the model's .yml") from error
+    seconds = (time.perf_counter() - begin) / len(tests)
+    for planned, failed in zip(tests, failures, strict=True):
+        yield TestResult(planned.name, planned.table, planned.column, planned.severity, int(failed), seconds)
 
 
 def refuse_failures(results: list[TestResult]) -> None:

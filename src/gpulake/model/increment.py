@@ -80,12 +80,10 @@ class Increment:
             self._late_attempts(),
         )
 
-    def narrowed(self, test: PlannedTest) -> str:
-        """The SQL of a data test, asking only about the rows that this build made."""
+    def narrowed(self, test: PlannedTest, sql: str) -> str:
+        """The SQL of a data test, or of many of its table, asking only about the rows that this build made."""
         scope = next(model.scope for model in self.plan.models if model.name == test.table)
-        if scope == "whole":
-            return test.sql
-        return self._on_narrowed(test.sql, scope, test.depends_on)
+        return sql if scope == "whole" else self._on_narrowed(sql, scope, test.depends_on)
 
     def _phases(self) -> tuple[list[PlannedModel], list[PlannedModel]]:
         """Models that no day bears on, and the others: which days are touched is known only in between."""

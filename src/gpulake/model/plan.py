@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -14,6 +15,10 @@ from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import Column, Table
 
 FILE_NAME = "plan.json"
+# A data test that looks at the rows of its table one by one: no join, no group, no other table.
+ROW_BY_ROW = re.compile(
+    r'select [^()]+?\sfrom "lake"\."main"\."(\w+)"\s+where\s+((?:(?!\b(?:select|group by)\b).)+)', re.S
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,12 @@ class PlannedTest:
     severity: Literal["error", "warn"]
     depends_on: tuple[str, ...]
     sql: str
+
+    @property
+    def condition(self) -> str | None:
+        """Of the rows that fail it, where it looks at them one by one: many such tests are asked in one query."""
+        found = ROW_BY_ROW.fullmatch(self.sql.strip())
+        return found[2] if found and found[1] == self.table else None
 
 
 @dataclass(frozen=True)
