@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -29,23 +29,13 @@ from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
 from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
+from gpulake.lake.journal import FILES as JOURNALS
+from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
-JOURNAL = {
-    "runs": "runs.jsonl",
-    "test_results": "tests.jsonl",
-    "nudges": "nudges.jsonl",
-    "diagnoses": "diagnoses.jsonl",
-    "log_templates": "log_templates.jsonl",
-    "incident_events": "incidents.jsonl",
-    "maintenance_window_events": "windows.jsonl",
-    "alert_events": "alerts.jsonl",
-    "recoveries": "recoveries.jsonl",
-    "rule_events": "rules.jsonl",
-}
 
 
 class Lake:
@@ -57,6 +47,7 @@ class Lake:
         self.gold = self.root / "gold"
         self.builds = Builds(self.root / "builds")
         self.quarantine = Quarantine(self.root / "quarantine")
+        self.journals = Journal(self.root)
         self.bronze = Bronze(self.root / "bronze", self.staging, self.quarantine)
 
     # The lake itself
@@ -152,12 +143,12 @@ class Lake:
         only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
         set_aside = delta.live_files(self.quarantine.folder)
         views.parquet_view(connection, written["quarantine"], set_aside, only)
-        for journal, file in JOURNAL.items():
-            views.json_view(connection, written[journal], self.root / file)
+        for journal in JOURNALS:
+            views.json_view(connection, written[journal], self.journals.path(journal))
         for table in written.values():
             if table.latest:
                 views.latest_view(connection, table, table.latest)
-        return [*chain(*files.values()), *set_aside, *(self.root / file for file in JOURNAL.values())]
+        return [*chain(*files.values()), *set_aside, *map(self.journals.path, JOURNALS)]
 
     # Builds
 
@@ -186,43 +177,23 @@ class Lake:
     # The journal
 
     def record(self, run: Run) -> None:
-        self._append("runs.jsonl", {**asdict(run), "started_at": run.started_at.isoformat()})
+        """Not synced: a power cut may take the last rows of `runs`, on which nothing rests."""
+        self.journals.append("runs", [asdict(run)], is_synced=False)
 
     def record_nudge(self, record: NudgeRecord) -> None:
         """On the disk before what it announces is done: a crash must not let it be done twice."""
-        times = {"seen_at": record.seen_at.isoformat(), "nudged_at": record.nudged_at.isoformat()}
-        self._append("nudges.jsonl", {**asdict(record), **times})
-        sync(self.root / "nudges.jsonl")
+        self.append("nudges", [asdict(record)])
 
-    def journal(self, table: str) -> list[dict[str, Any]]:
-        """The rows of a table of the journal as they were written, without the engine: it takes longer to start."""
-        path = self.root / JOURNAL[table]
-        with lake_errors("reading the journal"):
-            lines = path.read_bytes().splitlines() if path.exists() else []
-        return [row for line in lines if (row := _row(line)) is not None]
+    def journal(self, table: str, is_strict: bool = False) -> list[dict[str, Any]]:
+        return self.journals.rows(table, is_strict)
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Rows of a table of the journal, on the disk when this returns."""
-        file = JOURNAL[table]
-        columns = set(written_tables()[table].column_names)
-        for row in rows:
-            if unknown := set(row) - columns:
-                raise AssertionError(f"{table} has no column {sorted(unknown)}")
-        if rows:
-            self._append(file, *rows)
-            sync(self.root / file)
-
-    def _append(self, file: str, *rows: Mapping[str, Any]) -> None:
-        path = self.root / file
-        lines = b"".join(json.dumps(row, default=_as_text).encode() + b"\n" for row in rows)
-        with lake_errors("writing the journal"), path.open("a+b") as journal:
-            # A line that a crash cut short must not take the next one with it.
-            is_cut = journal.tell() > 0 and _last_byte(journal) != b"\n"
-            journal.write(b"\n" * is_cut + lines)
+        self.journals.append(table, rows)
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
-        lines = [json.dumps({"build_id": build_id, "status": result.status, **asdict(result)}) for result in results]
-        replace_text(self.root / "tests.jsonl", "\n".join([*lines, ""]))
+        rows = [{"build_id": build_id, "status": result.status, **asdict(result)} for result in results]
+        replace_text(self.journals.path("test_results"), to_lines(rows).decode())
 
     # Reading
 
@@ -262,24 +233,6 @@ class Lake:
 
 def _set(variable: str, value: Value) -> str:
     return f"SET VARIABLE {name(variable)} = {literal(value)}"
-
-
-def _as_text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """A line that a crash cut short is no row."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _last_byte(file: BinaryIO) -> bytes:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1)
 
 
 @dataclass(frozen=True)
