@@ -11,7 +11,7 @@ tests.jsonl          what the data tests of the last build found
 staging/             work in progress; emptied by the next writer
 """
 
-from gpulake.lake.builds import replace_text
+from gpulake.core.disk import replace_text
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.store import Lake, Reader, Staging
 

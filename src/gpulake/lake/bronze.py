@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from gpulake.core.clock import Clock
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, sync
 from gpulake.core.errors import InputError
 from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import CsvLayout, Landing, Payload
@@ -94,7 +94,7 @@ class Bronze:
         )
         self.quarantine.add(landing, copied.bad)
         folder = self.folder / landing.table
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         sync(parquet)
         parquet.replace(folder / landing.file)
         return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts)]

@@ -8,10 +8,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,24 @@ import pyarrow as pa
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import LAKE_MARKER, Config
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, replace_text, sync_all
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
-from gpulake.lake.builds import SUFFIX, Builds, replace_text
+from gpulake.lake.builds import POINTER, SUFFIX, Builds
 from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
+from gpulake.lake.gold import Gold
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.quarantine import Quarantine
-from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
+_SIZE = "pragma_database_size() WHERE database_name = 'lake'"
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Lake:
@@ -46,6 +49,7 @@ class Lake:
         self.models = self.root / "models"
         self.gold = self.root / "gold"
         self.builds = Builds(self.root / "builds")
+        self.exports = Gold(self.gold)
         self.quarantine = Quarantine(self.root / "quarantine")
         self.journals = Journal(self.root)
         self.bronze = Bronze(self.root / "bronze", self.staging, self.quarantine)
@@ -58,7 +62,7 @@ class Lake:
             raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
         try:
             version = json.loads((self.root / LAKE_MARKER).read_text(encoding="utf-8"))["format"]
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
             raise LakeError(f"the lake at {self.root} has no readable {LAKE_MARKER}: {error}", "restore it") from error
         if version != FORMAT_VERSION:
             raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
@@ -72,7 +76,7 @@ class Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
         if not self.exists:
             with lake_errors(f"creating the lake at {self.root}"):
-                self.root.mkdir(parents=True, exist_ok=True)
+                make_folder(self.root)
                 # A marker that a crash left half-written is ours.
                 if not all(path.name.startswith(f".{LAKE_MARKER}") for path in self.root.iterdir()):
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
@@ -89,10 +93,34 @@ class Lake:
                 raise LakeBusyError(
                     f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
                 ) from error
-            shutil.rmtree(self.staging, ignore_errors=True)
-            for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
-                folder.mkdir(exist_ok=True)
+            if self.staging.exists():
+                self._clean_up()
+            for folder in (self.models, self.gold, self.builds.folder, self.bronze.folder):
+                make_folder(folder)
+            self.staging.mkdir()
+            self._finish_export()
             yield
+            shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _clean_up(self) -> None:
+        """After a writer that died or failed: what it left visible is on the disk before anything rests on it, and
+        files that nothing names go."""
+        sync_all(self.root)
+        for folder in (*self.bronze.folder.glob("*"), *self.gold.glob("*"), self.quarantine.folder):
+            delta.remove_orphans(folder)
+        for folder in (self.root, self.gold, self.builds.folder):
+            for replaced in (LAKE_MARKER, JOURNALS["test_results"], POINTER):
+                for path in folder.glob(f".{replaced}.*"):
+                    path.unlink()
+        shutil.rmtree(self.staging)
+
+    def _finish_export(self) -> None:
+        """A build that was published and not yet exported. One that cannot be read is for the next build to replace."""
+        with suppress(LakeError), lake_errors("exporting gold"):
+            current = self.builds.current()
+            if current is not None and not self.exports.is_of(current):
+                with self.connect() as connection:
+                    self.exports.export(connection, current)
 
     @contextmanager
     def alone(self, work: str) -> Iterator[None]:
@@ -117,8 +145,15 @@ class Lake:
         return self.bronze.land(connection, payload, clock, live)
 
     def landings(self) -> list[Landing]:
-        every = (landing for table in bronze_tables() for landing in self.bronze.landings(table))
-        return sorted(every, key=lambda landing: landing.landed_at)
+        """Every version of every source, those of a table in the order of their commits."""
+        timed = []
+        for table in bronze_tables():
+            latest = NEVER
+            for landing in self.bronze.landings(table):
+                # The clock may have been set back in between.
+                latest = max(latest, landing.landed_at)
+                timed.append((latest, landing))
+        return [landing for _, landing in sorted(timed, key=itemgetter(0))]
 
     def live(self) -> Live:
         """What each source stands for now, by table."""
@@ -169,10 +204,12 @@ class Lake:
             connection.execute("SET wal_autocheckpoint = '1TB'")
             yield Staging(self, build_id, path, connection)
 
-    def gold_build(self, table: str) -> str:
-        """The build whose rows other engines find in a gold table."""
-        commits = delta.history(self.gold / table)
-        return str(commits[-1]["build_id"]) if commits else ""
+    def mend_exports(self) -> None:
+        """Gold that other engines cannot read is exported anew."""
+        current = self.builds.current()
+        with lake_errors("exporting gold"), self.connect() as connection:
+            if current is not None:
+                self.exports.export(connection, current)
 
     # The journal
 
@@ -227,8 +264,16 @@ class Lake:
                 if current != self.builds.current():
                     continue
                 raise
+            _refuse_cut_short(connection, current)
             break
         connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
+
+
+def _refuse_cut_short(connection: Connection, build: Path) -> None:
+    """The engine notices only when it comes to a part that is missing."""
+    row = connection.execute(f"SELECT block_size * total_blocks FROM {_SIZE}").fetchone()
+    if row and build.stat().st_size < int(row[0]):
+        raise LakeError(f"{build} is cut short: {build.stat().st_size:,} bytes", "make it anew: gpulake build")
 
 
 def _set(variable: str, value: Value) -> str:
@@ -273,22 +318,12 @@ class Staging:
         self.connection.execute("DETACH previous")
 
     def publish(self) -> None:
-        """Readers see the whole build from now on; other engines find its gold as Delta tables."""
-        for table in self.tables():
-            if table.startswith("gold_"):
-                self._export(table)
+        """Readers see the whole build from now on; then other engines find its gold as Delta tables."""
         name_as_before(self.connection, "lake")
         self.connection.execute("USE memory")
         self.connection.execute("DETACH lake")
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
-
-    def _export(self, table: str) -> None:
-        folder = self.lake.gold / table
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{self.build_id}.parquet"
-        self.connection.execute(f"COPY lake.main.{name(table)} TO {text(str(file))} ({PARQUET_OPTIONS})")
-        sync(file)
-        delta.replace(folder, file, {"build_id": self.build_id})
+        self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
 
 
 @dataclass(frozen=True)
