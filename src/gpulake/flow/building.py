@@ -102,7 +102,6 @@ class Building:
         if current is None:
             return self._build(order, fingerprint)
         with self.step("build") as detail:
-            self.lake.mend_exports()
             detail["skipped"] = "the current build was made from the same rows, models and settings"
         return current
 
@@ -213,7 +212,7 @@ class Building:
         return _hashed([order.plan.fingerprint(), *order.written, settings, str(model), __version__])
 
     def _current(self, fingerprint: str) -> BuildResult | None:
-        """The current build, if it was made like this and can be read."""
+        """The current build, if it was made like this and can be read; gold that cannot is exported again."""
         try:
             if self.lake.builds.current() is None:
                 return None
@@ -226,6 +225,7 @@ class Building:
         except GpulakeError:
             # A build that cannot be read is one to replace.
             return None
+        self.lake.mend_exports(names)
         findings = None if found is None else tuple(Finding(**row) for row in found)
         return BuildResult(info["build_id"], False, findings=findings)
 

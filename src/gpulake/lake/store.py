@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import POINTER, SUFFIX, Builds
 from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
-from gpulake.lake.gold import Gold
+from gpulake.lake.gold import PREFIX, Gold
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.quarantine import Quarantine
@@ -204,12 +204,13 @@ class Lake:
             connection.execute("SET wal_autocheckpoint = '1TB'")
             yield Staging(self, build_id, path, connection)
 
-    def mend_exports(self) -> None:
+    def mend_exports(self, tables: Iterable[str]) -> None:
         """Gold that other engines cannot read is exported anew."""
         current = self.builds.current()
+        if current is None or self.exports.is_whole(current, [table for table in tables if table.startswith(PREFIX)]):
+            return
         with lake_errors("exporting gold"), self.connect() as connection:
-            if current is not None:
-                self.exports.export(connection, current)
+            self.exports.export(connection, current)
 
     # The journal
 
