@@ -51,6 +51,10 @@ class Bronze:
     def files(self, table: str) -> list[Path]:
         return delta.live_files(self.folder / table)
 
+    def cut_commits(self) -> list[Path]:
+        """What a power cut left of commits that were never acknowledged."""
+        return [path for folder in sorted(self.folder.glob("*")) for path in delta.cut_commits(folder)]
+
     def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live) -> Landing:
         """Lands a source unless its content is there; `live` is what all tables hold, and is kept up to date."""
         table = payload.layout.table.name

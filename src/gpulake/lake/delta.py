@@ -104,6 +104,12 @@ def commit(
     _sync_commit(folder)
 
 
+def cut_commits(folder: Path) -> list[Path]:
+    """A last commit that is empty or cut short: never acknowledged, and removed by the next one."""
+    whole = _commits(folder)
+    return [path for path in (folder / LOG).glob("*.json") if path.stem.isdigit() and path not in whole]
+
+
 def remove_orphans(folder: Path) -> list[Path]:
     """Removes data files that no commit names: a writer died, or failed, before its commit."""
     named = {action["add"]["path"] for action in _actions(_commits(folder)) if "add" in action}
@@ -158,10 +164,8 @@ def _prepare(folder: Path) -> None:
     """The names of the data files are on the disk before the commit that speaks of them."""
     make_folder(folder / LOG)
     sync(folder)
-    whole = _commits(folder)
-    for path in (folder / LOG).glob("*.json"):
-        if path.stem.isdigit() and path not in whole:
-            path.unlink()
+    for path in cut_commits(folder):
+        path.unlink()
 
 
 def _sync_commit(folder: Path) -> None:

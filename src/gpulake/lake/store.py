@@ -95,9 +95,9 @@ class Lake:
                 ) from error
             if self.staging.exists():
                 self._clean_up()
-            for folder in (self.models, self.gold, self.builds.folder, self.bronze.folder):
+            # Staging on the disk says, after a power cut as well, that a writer has not come to its end.
+            for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
                 make_folder(folder)
-            self.staging.mkdir()
             self._finish_export()
             yield
             shutil.rmtree(self.staging, ignore_errors=True)

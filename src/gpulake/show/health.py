@@ -79,6 +79,7 @@ def _free_space(root: Path) -> Check:
 def _bronze(lake: Lake) -> Check:
     with lake_errors("reading bronze"):
         files = [file for table in bronze_tables() for file in lake.bronze.files(table)]
+        cut = lake.bronze.cut_commits()
     missing = [file for file in files if not file.is_file()]
     if missing:
         return Check(
@@ -87,6 +88,9 @@ def _bronze(lake: Lake) -> Check:
     quarantined = sum(landing.rows_quarantined for landing in lake.live_landings())
     if not files:
         return Check("bronze", "warn", "nothing has landed", "land something: gpulake land PATH...")
+    if cut:
+        hint = "land again what was being landed: the next commit takes its place"
+        return Check("bronze", "warn", f"a power cut left a commit cut short, never acknowledged: {cut[0]}", hint)
     return Check("bronze", "ok", f"{len(files)} files; {quarantined:,} rows quarantined")
 
 
