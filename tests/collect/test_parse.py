@@ -14,6 +14,7 @@ from gpulake.collect.cctf import files
 from gpulake.collect.cctf.order import key_of
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import Cost, NodeEvent, Row
+from gpulake.core import disk
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 from gpulake.core.tables import cctf_tables
 from recorded_runs import (
@@ -276,7 +277,7 @@ def test_parsing_twice_gives_the_same_bytes_and_a_crash_the_old_or_the_new(
     assert files_in(tmp_path / "cctf") == old
 
     write_session(tmp_path, [block_of(3000, [host_of(3000, 1), nic_of(3000, 1)])])
-    put_in_place = files.replace
+    put_in_place = disk.replace
 
     def crash_at_links(source: Path, path: Path) -> None:
         if path.name == "link_metrics.jsonl":

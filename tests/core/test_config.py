@@ -118,3 +118,22 @@ def test_the_ladder_is_a_table_of_its_own(tmp_path: Path) -> None:
     assert load({}, {}).nudges == Nudges(
         warn_after_minutes=15.0, exclude_users=("ann",), cancel_command=("scancel", "{job_id}")
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("threads = inf", "threads is inf in the configuration file"),
+        ("hot_gpu_celsius = nan", "hot_gpu_celsius is nan in the configuration file"),
+        ("missed_busy_hours = inf", "missed_busy_hours is inf in the configuration file"),
+        ("[gpu_types.A100]\nprice_per_hour = inf", "gpu_types.A100.price_per_hour is inf in the configuration file"),
+        ("[nudges]\nleast_gpus = -inf", "nudges.least_gpus is -inf in the configuration file"),
+        ("lake = " + "[" * 5_000 + "]" * 5_000, "gpulake.toml is nested too deeply"),
+    ],
+)
+def test_what_is_not_finite_or_nested_too_deeply_is_an_error(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "gpulake.toml").write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        load({}, {})
+    assert caught.value.message == message
+    assert caught.value.hint

@@ -17,7 +17,7 @@ from gpulake.diagnose.learn.proposals import generalised
 from gpulake.diagnose.learn.trials import examined, failures
 from gpulake.diagnose.rulebook.book import with_learned
 from gpulake.lake import Lake
-from gpulake.lake.store import JOURNAL
+from gpulake.lake.journal import FILES
 
 DRAFT = candidate(generalised(QUOTA), QUOTA, name="learned_quota")
 DEFINITION = definition_of(DRAFT.rule)
@@ -77,7 +77,7 @@ def test_checks_of_another_version_do_not_cost_the_rule(lake: Lake, clock: Froze
 
 def test_lines_that_are_no_rows_are_passed_over(lake: Lake, clock: FrozenClock) -> None:
     one = propose(lake, clock, DRAFT, "ada")
-    path = lake.root / JOURNAL["rule_events"]
+    path = lake.root / FILES["rule_events"]
     path.write_bytes(b'\x00\xff\n[]\n"a"\n{}\n' + path.read_bytes() + b'{"rule_id": "x", "sta')
     for changes in ({"changed_at": "yesterday"}, {"changed_at": "2026-01-02T03:04:05"}, {"definition": "["}):
         lake.append("rule_events", [{**lake.journal("rule_events")[-1], "rule_id": "y", **changes}])

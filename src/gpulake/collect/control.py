@@ -21,6 +21,7 @@ from gpulake.collect.rundir import RunDir, run_dir
 from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
 from gpulake.collect.status import read_status
+from gpulake.core.disk import make_folder
 from gpulake.core.errors import GpulakeError, UsageError
 
 GRACE_SECONDS = 5.0
@@ -109,7 +110,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
-        run.path.mkdir(parents=True, exist_ok=True)
+        make_folder(run.path)
         answer = _spawn(run, [*settings.arguments(), *more])
     except OSError as error:
         raise GpulakeError(f"no files in {run.path}: {error.strerror}", "choose another --dir, or make room") from error

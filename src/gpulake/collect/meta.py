@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ from gpulake.collect.identity import Identity
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.settings import Settings
 from gpulake.collect.sources.nic import default_interfaces
+from gpulake.core.disk import replace_text
 
 
 def write_metas(run: RunDir, identity: Identity, settings: Settings, *, root: Path = Path("/")) -> None:
@@ -76,10 +76,4 @@ def _plain(value: object) -> object:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    new = path.with_suffix(".new")
-    with new.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    replace_text(path, json.dumps(content, indent=2) + "\n")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, sync
 
 SEGMENT_BYTES = 16 << 20
 CAP_BYTES = 1 << 30
@@ -80,7 +80,7 @@ class SegmentWriter:
         segment_bytes: int = SEGMENT_BYTES,
         cap_bytes: int = CAP_BYTES,
     ) -> None:
-        _make_folder(folder)
+        make_folder(folder)
         self._folder = folder
         self._header = dict(header)
         self._segment_bytes = segment_bytes
@@ -156,7 +156,7 @@ class SegmentWriter:
         )
         # No file for a header alone: with no room there would be one a tick.
         self._check_cap(2 * len(header) + first_line_bytes + 2)
-        _make_folder(self._folder)
+        make_folder(self._folder)
         self._path = self._folder / f"{self._session:06d}-{number:06d}.seg"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._number = number
@@ -379,11 +379,3 @@ def _checked(line: bytes) -> bytes | str:
         return "it ends before its end"
     checksum, _, text = line[:-1].partition(b" ")
     return text if checksum == b"%08x" % zlib.crc32(text) else "its checksum does not match"
-
-
-def _make_folder(folder: Path) -> None:
-    """A folder whose name is lost with the power would take with it what was synced inside."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        sync(path.parent)

@@ -27,6 +27,7 @@ from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Se
 from gpulake.collect.sources import SOURCES, Closable, Machine, NoData, Source
 from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
+from gpulake.core.disk import make_folder
 from gpulake.core.errors import GpulakeError, UsageError
 
 LONGEST_WAIT_SECONDS = 86_400.0  # more than some weeks is more than poll can count
@@ -170,7 +171,7 @@ def _say(notices: Notices, name: str, message: str) -> None:
 @contextlib.contextmanager
 def _held(run: RunDir, identity: Identity) -> Iterator[None]:
     try:
-        run.path.mkdir(parents=True, exist_ok=True)
+        make_folder(run.path)
         file = lock.take(run.lock, boot_id=identity.boot_id, host_id=identity.host_id, host_name=identity.host_name)
     except lock.LockedError as error:
         who = f"by process {error.holder.pid} of {error.holder.host_name}" if error.holder else "by another process"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tomllib
@@ -197,6 +198,8 @@ def _from_file(env: Mapping[str, str]) -> dict[str, object]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}", "correct the line that the message names") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deeply", "no setting needs more than three levels") from error
     lake = values.get("lake")
     if isinstance(lake, str):
         # A relative lake lies beside the file that names it, wherever the command is typed.
@@ -275,6 +278,9 @@ def _convert(name: str, value: object, kind: type, where: str) -> object:
     try:
         if isinstance(value, bool) != (kind is bool) or not isinstance(value, str | int | float | Path):
             raise TypeError
-        return convert(value)
-    except (TypeError, ValueError) as error:
+        converted = convert(value)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{name} is {value!r} {where}", f"give a {kind.__name__}") from error
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise ConfigError(f"{name} is {value!r} {where}", "give a number that is finite")
+    return converted

@@ -1,4 +1,4 @@
-"""What must outlast a power cut."""
+"""What must outlast a power cut: a file is synced before its name, and a name before anything that rests on it."""
 
 from __future__ import annotations
 
@@ -13,3 +13,39 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_all(folder: Path) -> None:
+    """Waits until everything in the folder's file system is on the disk."""
+    import ctypes
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """A folder whose name is lost with the power would take with it what was synced inside."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync(path.parent)
+
+
+def replace(source: Path, path: Path) -> None:
+    """Puts a file in its place, over an older one: the whole new one or the whole old one, whatever happens."""
+    sync(source)
+    source.replace(path)
+    sync(path.parent)
+
+
+def replace_text(path: Path, content: str) -> None:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    # Not through a link that somebody put there.
+    with fresh.open("x", encoding="utf-8") as file:
+        file.write(content)
+    replace(fresh, path)

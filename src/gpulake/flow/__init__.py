@@ -207,7 +207,7 @@ class Flow:
         """The audit trail, dry runs included; of the incidents whose id begins like this."""
         from gpulake.act.audit import read_rows
 
-        rows = read_rows(self.lake.open().journal("recoveries"))
+        rows = read_rows(self.lake.open().journal("recoveries", is_strict=True))
         return [row for row in rows if row.incident_id.startswith(incident or "")]
 
     def diagnose(self, question: Question) -> Answer:

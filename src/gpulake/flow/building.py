@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpulake import __version__
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
-from gpulake.core.errors import GpulakeError, UsageError
+from gpulake.core.errors import GpulakeError, LakeError, UsageError
 from gpulake.core.progress import Report
 from gpulake.core.types import Finding, TestResult
 from gpulake.lake import Lake
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SCORED = "gold_cluster_util_daily_scored"
 FINDINGS = "findings"
+LAST_FINDINGS = "SELECT * EXCLUDE (rank) FROM findings ORDER BY rank"
 # What rooms write beside the models, and the models that they read.
 WRITTEN = {
     SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
@@ -97,16 +98,21 @@ class Building:
     def build(self, order: BuildOrder) -> BuildResult:
         """What is up to date already is not built again."""
         fingerprint = self._fingerprint(order)
-        if not order.is_forced and not order.is_dbt and self._is_current(fingerprint):
-            with self.step("build") as detail:
-                detail["skipped"] = "the current build was made from the same rows, models and settings"
-            return self._current_result()
-        return self._build(order, fingerprint)
+        current = None if order.is_forced or order.is_dbt else self._current(fingerprint)
+        if current is None:
+            return self._build(order, fingerprint)
+        with self.step("build") as detail:
+            detail["skipped"] = "the current build was made from the same rows, models and settings"
+        return current
 
     def _build(self, order: BuildOrder, fingerprint: str) -> BuildResult:
         """One more day is added to the build that there is, where that is possible and cheaper than a new one."""
         extension = self._extension(order)
-        extended = self._make(order, fingerprint, extension) if extension else None
+        extended = None
+        if extension:
+            # A build of which some part cannot be read cannot be extended, and is one to replace.
+            with suppress(LakeError):
+                extended = self._make(order, fingerprint, extension)
         return extended or self._make(order, fingerprint, None)  # type: ignore[return-value]
 
     def _make(self, order: BuildOrder, fingerprint: str, extension: Extension | None) -> BuildResult | None:
@@ -164,10 +170,12 @@ class Building:
 
     def _extension(self, order: BuildOrder) -> Extension | None:
         """The current build and the files new to it, if it was made alike and none of its own was replaced."""
-        current = self.lake.builds.current()
-        if current is None or order.is_partial or order.is_dbt or order.is_forced:
+        if order.is_partial or order.is_dbt or order.is_forced:
             return None
         try:
+            current = self.lake.builds.current()
+            if current is None:
+                return None
             with self.lake.reading() as reader:
                 (info,) = reader.query("SELECT recipe FROM build_info").to_pylist()
                 known = {(row["table"], row["file"]) for row in reader.query("FROM build_inputs").to_pylist()}
@@ -203,24 +211,23 @@ class Building:
         settings = json.dumps(settings_rows(self.config))
         return _hashed([order.plan.fingerprint(), *order.written, settings, str(model), __version__])
 
-    def _is_current(self, fingerprint: str) -> bool:
-        if self.lake.builds.current() is None:
-            return False
+    def _current(self, fingerprint: str) -> BuildResult | None:
+        """The current build, if it was made like this and can be read; gold that cannot is exported again."""
         try:
+            if self.lake.builds.current() is None:
+                return None
             with self.lake.reading() as reader:
-                rows = reader.query("SELECT fingerprint FROM build_info").to_pylist()
+                (info,) = reader.query("SELECT build_id, fingerprint FROM build_info").to_pylist()
+                if info["fingerprint"] != fingerprint:
+                    return None
+                names = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+                found = reader.query(LAST_FINDINGS).to_pylist() if FINDINGS in names else None
         except GpulakeError:
             # A build that cannot be read is one to replace.
-            return False
-        return bool(rows[0]["fingerprint"] == fingerprint)
-
-    def _current_result(self) -> BuildResult:
-        with self.lake.reading() as reader:
-            build_id = reader.query("SELECT build_id FROM build_info").to_pylist()[0]["build_id"]
-            names = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-            found = reader.query("SELECT * EXCLUDE (rank) FROM findings ORDER BY rank") if FINDINGS in names else None
-            findings = tuple(Finding(**row) for row in found.to_pylist()) if found else None
-        return BuildResult(build_id, False, findings=findings)
+            return None
+        self.lake.mend_exports(names)
+        findings = None if found is None else tuple(Finding(**row) for row in found)
+        return BuildResult(info["build_id"], False, findings=findings)
 
 
 def _hashed(parts: Sequence[str]) -> str:

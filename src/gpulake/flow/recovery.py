@@ -62,7 +62,7 @@ class Recovering:
         nodes = tuple(map(safe_node, asked.nodes))
         events, diagnoses = self.lake.journal("incident_events"), self.lake.journal("diagnoses")
         case = read_case(events, diagnoses, asked.incident, asked.job_id)
-        rows = read_rows(self.lake.journal("recoveries"))
+        rows = read_rows(self.lake.journal("recoveries", is_strict=True))
         audit = [row for row in rows if is_real(row)]
         own = last_recovery(audit, case.incident_id)
         done_at = own[-1].stepped_at if is_complete(own) else None

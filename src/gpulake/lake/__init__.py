@@ -6,13 +6,12 @@ builds/<id>.duckdb   silver and gold of one build, never changed once published
 builds/CURRENT       the name of the build that readers use
 gold/<table>/        Delta: gold, for other engines
 models/              fitted models, as JSON
-runs.jsonl           one line a step
-nudges.jsonl         one line a step towards a job that leaves its GPUs empty
+<journal>.jsonl      one checksummed line a row: runs, incidents, alerts, recoveries and so on
 tests.jsonl          what the data tests of the last build found
 staging/             work in progress; emptied by the next writer
 """
 
-from gpulake.lake.builds import replace_text
+from gpulake.core.disk import replace_text
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.store import Lake, Reader, Staging
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from gpulake.core.clock import Clock
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, sync
 from gpulake.core.errors import InputError
 from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import CsvLayout, Landing, Payload
@@ -50,6 +50,10 @@ class Bronze:
 
     def files(self, table: str) -> list[Path]:
         return delta.live_files(self.folder / table)
+
+    def cut_commits(self) -> list[Path]:
+        """What a power cut left of commits that were never acknowledged."""
+        return [path for folder in sorted(self.folder.glob("*")) for path in delta.cut_commits(folder)]
 
     def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live) -> Landing:
         """Lands a source unless its content is there; `live` is what all tables hold, and is kept up to date."""
@@ -94,7 +98,7 @@ class Bronze:
         )
         self.quarantine.add(landing, copied.bad)
         folder = self.folder / landing.table
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         sync(parquet)
         parquet.replace(folder / landing.file)
         return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts)]

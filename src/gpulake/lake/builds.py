@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpulake.core.disk import sync
+from gpulake.core.disk import replace, replace_text
+from gpulake.core.errors import LakeError
 
 POINTER = "CURRENT"
 SUFFIX = ".duckdb"
+_NAME = re.compile(rf"[\w-]+{re.escape(SUFFIX)}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -19,14 +21,17 @@ class Builds:
     def current(self) -> Path | None:
         pointer = self.folder / POINTER
         try:
-            return self.folder / pointer.read_text(encoding="utf-8").strip()
+            content = pointer.read_bytes()
         except FileNotFoundError:
             return None
+        name = content.decode(errors="replace").strip()
+        if not _NAME.fullmatch(name):
+            raise LakeError(f"{pointer} names no build: {content[:80]!r}", "make it anew: gpulake build")
+        return self.folder / name
 
     def publish(self, staged: Path, build_id: str, keep: int) -> None:
         target = self.folder / f"{build_id}{SUFFIX}"
-        sync(staged)
-        staged.replace(target)
+        replace(staged, target)
         replace_text(self.folder / POINTER, target.name)
         self._prune(keep)
 
@@ -36,12 +41,3 @@ class Builds:
         for path in older[: max(0, len(older) - (keep - 1))]:
             # A reader that has it open keeps reading: the file goes when the last reader closes it.
             path.unlink()
-
-
-def replace_text(path: Path, content: str) -> None:
-    """The whole new content or the whole old one, whatever happens."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(content, encoding="utf-8")
-    sync(fresh)
-    fresh.replace(path)
-    sync(path.parent)

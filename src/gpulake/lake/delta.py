@@ -1,16 +1,23 @@
-"""Delta tables on the local disk: atomic commits, one transaction id a landing, history kept for good."""
+"""Delta tables on the local disk: atomic commits, one transaction id a landing, history kept for good.
+
+A commit is acknowledged once it is on the disk: its data files, their names, the commit's file, its name. One that a
+power cut left empty or cut short is the last one and was never acknowledged: readers pass over it, the next writer
+removes it.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import (
     AddAction,
     CommitProperties,
@@ -19,8 +26,9 @@ from deltalake.transaction import (
     create_table_with_add_actions,
 )
 
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, sync
 
+LOG = "_delta_log"
 METADATA_KEY = "gpulake"
 # The history of commits is the manifest, so it never expires.
 CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
@@ -35,33 +43,29 @@ class DataFile:
     null_counts: Mapping[str, int]
 
 
-def exists(folder: Path) -> bool:
-    return (folder / "_delta_log").is_dir() and DeltaTable.is_deltatable(str(folder))
-
-
 def live_files(folder: Path) -> list[Path]:
     """The Parquet files of the newest version, sorted."""
-    if not exists(folder):
+    table = _table(folder)
+    if table is None:
         return []
-    actions = DeltaTable(str(folder)).get_add_actions(flatten=True)
-    return sorted(folder / str(path) for path in actions.column("path").to_pylist())
+    return sorted(folder / str(path) for path in table.get_add_actions(flatten=True).column("path").to_pylist())
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """What each commit said of itself, oldest first."""
-    if not exists(folder):
-        return []
-    commits = DeltaTable(str(folder)).history()
-    return [json.loads(commit[METADATA_KEY]) for commit in reversed(commits) if METADATA_KEY in commit]
+    """What each commit said of itself, in the order of the commits, whatever the clock showed."""
+    infos = (action["commitInfo"] for action in _actions(_commits(folder)) if "commitInfo" in action)
+    return [json.loads(info[METADATA_KEY]) for info in infos if METADATA_KEY in info]
 
 
 def is_committed(folder: Path, transaction: str) -> bool:
-    return exists(folder) and DeltaTable(str(folder)).transaction_version(transaction) is not None
+    table = _table(folder)
+    return table is not None and table.transaction_version(transaction) is not None
 
 
 def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
     """Makes the table consist of this one file, whatever its columns were before; older versions stay readable."""
     parquet = pq.ParquetFile(file)
+    _prepare(folder)
     create_table_with_add_actions(
         str(folder),
         Schema.from_arrow(parquet.schema_arrow),
@@ -70,7 +74,7 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
         configuration=CONFIGURATION,
         commit_properties=CommitProperties(custom_metadata={METADATA_KEY: json.dumps(metadata)}),
     )
-    sync(folder / "_delta_log")
+    _sync_commit(folder)
     # Files that no version of the last week needs.
     DeltaTable(str(folder)).vacuum(dry_run=False)
 
@@ -83,21 +87,112 @@ def commit(
     metadata: Mapping[str, Any],
     supersedes: Sequence[str] = (),
 ) -> None:
-    """Adds the files, and takes away those that they supersede, in one atomic step."""
+    """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards."""
     adds = [_add(folder, file) for file in files]
     properties = CommitProperties(
         custom_metadata={METADATA_KEY: json.dumps(metadata)}, app_transactions=[Transaction(transaction, 1)]
     )
-    if exists(folder):
+    _prepare(folder)
+    table = _table(folder)
+    if table is not None:
         removes = [RemoveAction(name, True, _now_ms()) for name in supersedes]
-        DeltaTable(str(folder)).create_write_transaction(
-            [*adds, *removes], "append", schema, commit_properties=properties
-        )
+        table.create_write_transaction([*adds, *removes], "append", schema, commit_properties=properties)
     else:
         create_table_with_add_actions(
             str(folder), schema, adds, mode="append", configuration=CONFIGURATION, commit_properties=properties
         )
-    sync(folder / "_delta_log")
+    _sync_commit(folder)
+
+
+def cut_commits(folder: Path) -> list[Path]:
+    """A last commit that is empty or cut short: never acknowledged, and removed by the next one."""
+    whole = _commits(folder)
+    return [path for path in (folder / LOG).glob("*.json") if path.stem.isdigit() and path not in whole]
+
+
+def remove_orphans(folder: Path) -> list[Path]:
+    """Removes data files that no commit names: a writer died, or failed, before its commit."""
+    named = {action["add"]["path"] for action in _actions(_commits(folder)) if "add" in action}
+    orphans = [path for path in folder.glob("*.parquet") if path.name not in named]
+    orphans += [path for path in (folder / LOG).glob("*") if path.suffix == ".tmp" or "#" in path.name]
+    for path in orphans:
+        path.unlink()
+    return orphans
+
+
+def _table(folder: Path) -> DeltaTable | None:
+    commits = _commits(folder)
+    if not commits:
+        return None
+    version = int(commits[-1].stem)
+    try:
+        return DeltaTable(str(folder), version=version)
+    except DeltaError:
+        if not _remove_broken_checkpoints(folder):
+            raise
+        return DeltaTable(str(folder), version=version)
+
+
+def _commits(folder: Path) -> list[Path]:
+    """Oldest first, without a last one that is cut short."""
+    commits = sorted(path for path in (folder / LOG).glob("*.json") if path.stem.isdigit())
+    return commits[:-1] if commits and not _is_whole(commits[-1]) else commits
+
+
+def _is_whole(commit: Path) -> bool:
+    try:
+        kinds = {kind: action[kind] for action in _actions([commit]) for kind in action}
+    except DeltaError:
+        return False
+    # A file may be cut off between two lines; a landing has a transaction beside what it says of itself.
+    is_landing = '"source"' in kinds.get("commitInfo", {}).get(METADATA_KEY, "")
+    return "commitInfo" in kinds and ("txn" in kinds or not is_landing)
+
+
+def _actions(commits: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    for commit in commits:
+        for line in commit.read_bytes().splitlines():
+            try:
+                action = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DeltaError(f"{commit} cannot be read: {error}") from error
+            if isinstance(action, dict):
+                yield action
+
+
+def _prepare(folder: Path) -> None:
+    """The names of the data files are on the disk before the commit that speaks of them."""
+    make_folder(folder / LOG)
+    sync(folder)
+    for path in cut_commits(folder):
+        path.unlink()
+
+
+def _sync_commit(folder: Path) -> None:
+    """A commit that cannot be brought to the disk is taken back, so that trying again does it anew."""
+    log = folder / LOG
+    newest = _commits(folder)[-1]
+    try:
+        for path in log.glob(f"{newest.stem}.*"):  # every hundredth has a checkpoint beside it
+            sync(path)
+        sync(log)
+    except OSError:
+        newest.unlink()
+        raise
+
+
+def _remove_broken_checkpoints(folder: Path) -> bool:
+    """A power cut may leave a checkpoint cut short. The commits that it sums up are all there."""
+    is_removed = False
+    for path in (folder / LOG).glob("*.checkpoint*.parquet"):
+        try:
+            pq.read_metadata(path)
+        except (pa.ArrowException, OSError):
+            path.unlink()
+            is_removed = True
+    if is_removed:
+        (folder / LOG / "_last_checkpoint").unlink(missing_ok=True)
+    return is_removed
 
 
 def _add(folder: Path, file: DataFile) -> AddAction:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, sync
 from gpulake.core.tables import written_tables
 from gpulake.core.types import BadRow, Landing
 from gpulake.lake import delta
@@ -40,7 +40,7 @@ class Quarantine:
             }
             for row in bad
         ]
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         path = self.folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(table)), path, compression="zstd")
         sync(path)

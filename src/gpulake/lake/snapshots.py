@@ -10,8 +10,9 @@ from pathlib import Path
 
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.lake.engine import lake_errors
+from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.limits import limit
-from gpulake.lake.store import JOURNAL, Lake, Reader
+from gpulake.lake.store import Lake, Reader
 from gpulake.lake.views import LANDED
 
 SEARCH_PATH = f"lake.main,{LANDED}.main"
@@ -76,7 +77,7 @@ class Snapshots:
         """What readers see from now on is what there is now: its build, and the version of everything."""
         opened = self._enter(is_patient=True)
         self._leave(opened)
-        return str(opened.state), self.version(JOURNAL)
+        return str(opened.state), self.version(JOURNALS)
 
     def close(self) -> None:
         with self._lock:
@@ -140,7 +141,7 @@ class Snapshots:
             current = self.lake.builds.current()
             logs = (self.lake.bronze.folder / table / "_delta_log" for table in bronze_tables())
             landed = max((_changed(log) for log in (*logs, self.lake.quarantine.folder / "_delta_log")), default=0)
-            journals = tuple(file for file in JOURNAL.values() if (self.lake.root / file).exists())
+            journals = tuple(file for file in JOURNALS.values() if (self.lake.root / file).exists())
             return (current.name if current else None, landed, journals)
 
 
@@ -151,7 +152,7 @@ def _is_full(opened: _Opened, groups: frozenset[str] | None) -> bool:
 
 def _journal_of(table: str) -> str | None:
     written = written_tables().get(table)
-    return JOURNAL.get(written.latest.of if written and written.latest else table)
+    return JOURNALS.get(written.latest.of if written and written.latest else table)
 
 
 def _size(path: Path) -> tuple[int, int]:

@@ -7,45 +7,38 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import LAKE_MARKER, Config
-from gpulake.core.disk import sync
+from gpulake.core.disk import make_folder, replace_text, sync_all
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
-from gpulake.lake.builds import SUFFIX, Builds, replace_text
+from gpulake.lake.builds import POINTER, SUFFIX, Builds
 from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
+from gpulake.lake.gold import PREFIX, Gold
+from gpulake.lake.journal import FILES as JOURNALS
+from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.quarantine import Quarantine
-from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
-JOURNAL = {
-    "runs": "runs.jsonl",
-    "test_results": "tests.jsonl",
-    "nudges": "nudges.jsonl",
-    "diagnoses": "diagnoses.jsonl",
-    "log_templates": "log_templates.jsonl",
-    "incident_events": "incidents.jsonl",
-    "maintenance_window_events": "windows.jsonl",
-    "alert_events": "alerts.jsonl",
-    "recoveries": "recoveries.jsonl",
-    "rule_events": "rules.jsonl",
-}
+_SIZE = "pragma_database_size() WHERE database_name = 'lake'"
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Lake:
@@ -56,7 +49,9 @@ class Lake:
         self.models = self.root / "models"
         self.gold = self.root / "gold"
         self.builds = Builds(self.root / "builds")
+        self.exports = Gold(self.gold)
         self.quarantine = Quarantine(self.root / "quarantine")
+        self.journals = Journal(self.root)
         self.bronze = Bronze(self.root / "bronze", self.staging, self.quarantine)
 
     # The lake itself
@@ -67,7 +62,7 @@ class Lake:
             raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
         try:
             version = json.loads((self.root / LAKE_MARKER).read_text(encoding="utf-8"))["format"]
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
             raise LakeError(f"the lake at {self.root} has no readable {LAKE_MARKER}: {error}", "restore it") from error
         if version != FORMAT_VERSION:
             raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
@@ -81,7 +76,7 @@ class Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
         if not self.exists:
             with lake_errors(f"creating the lake at {self.root}"):
-                self.root.mkdir(parents=True, exist_ok=True)
+                make_folder(self.root)
                 # A marker that a crash left half-written is ours.
                 if not all(path.name.startswith(f".{LAKE_MARKER}") for path in self.root.iterdir()):
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
@@ -98,10 +93,34 @@ class Lake:
                 raise LakeBusyError(
                     f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
                 ) from error
-            shutil.rmtree(self.staging, ignore_errors=True)
+            if self.staging.exists():
+                self._clean_up()
+            # Staging on the disk says, after a power cut as well, that a writer has not come to its end.
             for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
-                folder.mkdir(exist_ok=True)
+                make_folder(folder)
+            self._finish_export()
             yield
+            shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _clean_up(self) -> None:
+        """After a writer that died or failed: what it left visible is on the disk before anything rests on it, and
+        files that nothing names go."""
+        sync_all(self.root)
+        for folder in (*self.bronze.folder.glob("*"), *self.gold.glob("*"), self.quarantine.folder):
+            delta.remove_orphans(folder)
+        for folder in (self.root, self.gold, self.builds.folder):
+            for replaced in (LAKE_MARKER, JOURNALS["test_results"], POINTER):
+                for path in folder.glob(f".{replaced}.*"):
+                    path.unlink()
+        shutil.rmtree(self.staging)
+
+    def _finish_export(self) -> None:
+        """A build that was published and not yet exported. One that cannot be read is for the next build to replace."""
+        with suppress(LakeError), lake_errors("exporting gold"):
+            current = self.builds.current()
+            if current is not None and not self.exports.is_of(current):
+                with self.connect() as connection:
+                    self.exports.export(connection, current)
 
     @contextmanager
     def alone(self, work: str) -> Iterator[None]:
@@ -126,8 +145,15 @@ class Lake:
         return self.bronze.land(connection, payload, clock, live)
 
     def landings(self) -> list[Landing]:
-        every = (landing for table in bronze_tables() for landing in self.bronze.landings(table))
-        return sorted(every, key=lambda landing: landing.landed_at)
+        """Every version of every source, those of a table in the order of their commits."""
+        timed = []
+        for table in bronze_tables():
+            latest = NEVER
+            for landing in self.bronze.landings(table):
+                # The clock may have been set back in between.
+                latest = max(latest, landing.landed_at)
+                timed.append((latest, landing))
+        return [landing for _, landing in sorted(timed, key=itemgetter(0))]
 
     def live(self) -> Live:
         """What each source stands for now, by table."""
@@ -152,12 +178,12 @@ class Lake:
         only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
         set_aside = delta.live_files(self.quarantine.folder)
         views.parquet_view(connection, written["quarantine"], set_aside, only)
-        for journal, file in JOURNAL.items():
-            views.json_view(connection, written[journal], self.root / file)
+        for journal in JOURNALS:
+            views.json_view(connection, written[journal], self.journals.path(journal))
         for table in written.values():
             if table.latest:
                 views.latest_view(connection, table, table.latest)
-        return [*chain(*files.values()), *set_aside, *(self.root / file for file in JOURNAL.values())]
+        return [*chain(*files.values()), *set_aside, *map(self.journals.path, JOURNALS)]
 
     # Builds
 
@@ -178,51 +204,34 @@ class Lake:
             connection.execute("SET wal_autocheckpoint = '1TB'")
             yield Staging(self, build_id, path, connection)
 
-    def gold_build(self, table: str) -> str:
-        """The build whose rows other engines find in a gold table."""
-        commits = delta.history(self.gold / table)
-        return str(commits[-1]["build_id"]) if commits else ""
+    def mend_exports(self, tables: Iterable[str]) -> None:
+        """Gold that other engines cannot read is exported anew."""
+        current = self.builds.current()
+        if current is None or self.exports.is_whole(current, [table for table in tables if table.startswith(PREFIX)]):
+            return
+        with lake_errors("exporting gold"), self.connect() as connection:
+            self.exports.export(connection, current)
 
     # The journal
 
     def record(self, run: Run) -> None:
-        self._append("runs.jsonl", {**asdict(run), "started_at": run.started_at.isoformat()})
+        """Not synced: a power cut may take the last rows of `runs`, on which nothing rests."""
+        self.journals.append("runs", [asdict(run)], is_synced=False)
 
     def record_nudge(self, record: NudgeRecord) -> None:
         """On the disk before what it announces is done: a crash must not let it be done twice."""
-        times = {"seen_at": record.seen_at.isoformat(), "nudged_at": record.nudged_at.isoformat()}
-        self._append("nudges.jsonl", {**asdict(record), **times})
-        sync(self.root / "nudges.jsonl")
+        self.append("nudges", [asdict(record)])
 
-    def journal(self, table: str) -> list[dict[str, Any]]:
-        """The rows of a table of the journal as they were written, without the engine: it takes longer to start."""
-        path = self.root / JOURNAL[table]
-        with lake_errors("reading the journal"):
-            lines = path.read_bytes().splitlines() if path.exists() else []
-        return [row for line in lines if (row := _row(line)) is not None]
+    def journal(self, table: str, is_strict: bool = False) -> list[dict[str, Any]]:
+        return self.journals.rows(table, is_strict)
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Rows of a table of the journal, on the disk when this returns."""
-        file = JOURNAL[table]
-        columns = set(written_tables()[table].column_names)
-        for row in rows:
-            if unknown := set(row) - columns:
-                raise AssertionError(f"{table} has no column {sorted(unknown)}")
-        if rows:
-            self._append(file, *rows)
-            sync(self.root / file)
-
-    def _append(self, file: str, *rows: Mapping[str, Any]) -> None:
-        path = self.root / file
-        lines = b"".join(json.dumps(row, default=_as_text).encode() + b"\n" for row in rows)
-        with lake_errors("writing the journal"), path.open("a+b") as journal:
-            # A line that a crash cut short must not take the next one with it.
-            is_cut = journal.tell() > 0 and _last_byte(journal) != b"\n"
-            journal.write(b"\n" * is_cut + lines)
+        self.journals.append(table, rows)
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
-        lines = [json.dumps({"build_id": build_id, "status": result.status, **asdict(result)}) for result in results]
-        replace_text(self.root / "tests.jsonl", "\n".join([*lines, ""]))
+        rows = [{"build_id": build_id, "status": result.status, **asdict(result)} for result in results]
+        replace_text(self.journals.path("test_results"), to_lines(rows).decode())
 
     # Reading
 
@@ -256,30 +265,20 @@ class Lake:
                 if current != self.builds.current():
                     continue
                 raise
+            _refuse_cut_short(connection, current)
             break
         connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
 
 
+def _refuse_cut_short(connection: Connection, build: Path) -> None:
+    """The engine notices only when it comes to a part that is missing."""
+    row = connection.execute(f"SELECT block_size * total_blocks FROM {_SIZE}").fetchone()
+    if row and build.stat().st_size < int(row[0]):
+        raise LakeError(f"{build} is cut short: {build.stat().st_size:,} bytes", "make it anew: gpulake build")
+
+
 def _set(variable: str, value: Value) -> str:
     return f"SET VARIABLE {name(variable)} = {literal(value)}"
-
-
-def _as_text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    """A line that a crash cut short is no row."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _last_byte(file: BinaryIO) -> bytes:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1)
 
 
 @dataclass(frozen=True)
@@ -320,22 +319,12 @@ class Staging:
         self.connection.execute("DETACH previous")
 
     def publish(self) -> None:
-        """Readers see the whole build from now on; other engines find its gold as Delta tables."""
-        for table in self.tables():
-            if table.startswith("gold_"):
-                self._export(table)
+        """Readers see the whole build from now on; then other engines find its gold as Delta tables."""
         name_as_before(self.connection, "lake")
         self.connection.execute("USE memory")
         self.connection.execute("DETACH lake")
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
-
-    def _export(self, table: str) -> None:
-        folder = self.lake.gold / table
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{self.build_id}.parquet"
-        self.connection.execute(f"COPY lake.main.{name(table)} TO {text(str(file))} ({PARQUET_OPTIONS})")
-        sync(file)
-        delta.replace(folder, file, {"build_id": self.build_id})
+        self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,10 @@ def latest_view(connection: Connection, table: Table, latest: Latest) -> None:
 
 
 def landings_table(connection: Connection, table: Table, landings: Sequence[Landing]) -> None:
-    newest = {(landing.table, landing.source): landing.version for landing in landings}
+    """In the order of their commits: the last of a source is the one that holds."""
+    newest = {(landing.table, landing.source): landing for landing in landings}
     rows = [
-        {**asdict(landing), "is_live": newest[landing.table, landing.source] == landing.version}
+        {**asdict(landing), "is_live": newest[landing.table, landing.source] is landing}
         for landing in landings
         if landing.file
     ]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpulake.core.disk import replace
 from gpulake.core.errors import FetchError
 from gpulake.core.progress import Report, silent
 from gpulake.land.catalogue import DataSet, PublishedFile
@@ -141,7 +142,7 @@ def _run(jobs: dict[str, Callable[[], object]], parallel: int, stop: threading.E
 def _write(final: Path, content: bytes) -> None:
     part = final.with_name(f"{final.name}.part")
     part.write_bytes(content)
-    part.replace(final)
+    replace(part, final)
 
 
 def _is_there(file: PublishedFile, folder: Path) -> bool:

@@ -79,6 +79,7 @@ def _free_space(root: Path) -> Check:
 def _bronze(lake: Lake) -> Check:
     with lake_errors("reading bronze"):
         files = [file for table in bronze_tables() for file in lake.bronze.files(table)]
+        cut = lake.bronze.cut_commits()
     missing = [file for file in files if not file.is_file()]
     if missing:
         return Check(
@@ -87,6 +88,9 @@ def _bronze(lake: Lake) -> Check:
     quarantined = sum(landing.rows_quarantined for landing in lake.live_landings())
     if not files:
         return Check("bronze", "warn", "nothing has landed", "land something: gpulake land PATH...")
+    if cut:
+        hint = "land again what was being landed: the next commit takes its place"
+        return Check("bronze", "warn", f"a power cut left a commit cut short, never acknowledged: {cut[0]}", hint)
     return Check("bronze", "ok", f"{len(files)} files; {quarantined:,} rows quarantined")
 
 
@@ -95,10 +99,14 @@ def _build(lake: Lake) -> Check:
         return Check("build", "warn", "no build yet", "start one: gpulake build")
     with lake.reading() as reader:
         info = reader.query("SELECT * FROM build_info").to_pylist()[0]
-    stale = [table.name for table in lake.gold.iterdir() if lake.gold_build(table.name) != info["build_id"]]
-    if stale:
-        hint = "publish again: gpulake build --force"
-        return Check("build", "warn", f"{info['build_id']}; Delta tables of another build: {', '.join(stale)}", hint)
+        exported = [row["name"] for row in reader.query("SHOW TABLES").to_pylist() if row["name"].startswith("gold_")]
+    exports = lake.exports
+    broken = [table for table in exported if not exports.is_readable(table)]
+    stale = [table for table in exported if table not in broken and exports.build(table) != info["build_id"]]
+    for tables, what in ((broken, "that cannot be read"), (stale, "of another build")):
+        if tables:
+            detail = f"{info['build_id']}; Delta tables {what}: {', '.join(tables)}"
+            return Check("build", "warn", detail, "export them again: gpulake build")
     return Check("build", "ok", f"{info['build_id']} of {info['built_at']:%Y-%m-%d %H:%M} UTC")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpulake.collect.cctf.order import Key
-from gpulake.core.disk import sync
+from gpulake.core.disk import replace
 from gpulake.core.errors import UsageError
 
 WINDOW_LINES = 8_192
@@ -134,13 +134,6 @@ def write_text(path: Path, text: str) -> None:
 def temporary(path: Path) -> Path:
     """Where a file is written before it is in its place."""
     return path.with_name(f".{path.name}{ENDING}")
-
-
-def replace(source: Path, path: Path) -> None:
-    """Synced before it is renamed: a crash leaves the old file or the new one."""
-    sync(source)
-    source.rename(path)
-    sync(path.parent)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,6 @@ from gpulake.collect.cctf.files import (
     SortedFile,
     alone_in,
     open_text,
-    replace,
     temporary,
     write_json,
     write_text,
@@ -35,6 +34,7 @@ from gpulake.collect.cctf.metas import as_rows, read_document, read_metas
 from gpulake.collect.cctf.order import SUBJECTS, Key, key_of, line_key, text_of
 from gpulake.collect.cctf.skew import Skew, corrections
 from gpulake.collect.rundir import RunDir
+from gpulake.core.disk import replace
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.core.tables import cctf_tables
 

@@ -13,7 +13,7 @@ from gpulake.collect.cctf import audit, reference
 from gpulake.collect.cctf.blocks import Layout, Ledger, Tick, names_of, ticks
 from gpulake.collect.cctf.calendar import zone
 from gpulake.collect.cctf.events import Events, invocation_files, with_processes
-from gpulake.collect.cctf.files import SortedFile, alone_in, discard_all, open_text, replace, temporary, write_json
+from gpulake.collect.cctf.files import SortedFile, alone_in, discard_all, open_text, temporary, write_json
 from gpulake.collect.cctf.gpus import gpu_rows
 from gpulake.collect.cctf.jsonlines import Rejects
 from gpulake.collect.cctf.logs import Logs
@@ -24,6 +24,7 @@ from gpulake.collect.cctf.series import HostSeries, LinkSeries, cost_rows, event
 from gpulake.collect.cctf.sysstat import LogReport
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.segments import Block, read_moments
+from gpulake.core.disk import replace
 from gpulake.core.errors import GpulakeError, InputError
 from gpulake.core.tables import cctf_tables
 

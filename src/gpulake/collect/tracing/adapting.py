@@ -242,6 +242,7 @@ def _keep(path: Path, state: Mapping[str, object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         new.write_text(json.dumps(state), encoding="utf-8")
+        # Not synced: one that is lost or cut short costs a second reading, and no row.
         new.replace(path)
 
 

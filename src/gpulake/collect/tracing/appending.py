@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import is_dataclass
 from pathlib import Path
 
+from gpulake.core.disk import make_folder, sync
+
 
 class Appender:
     """Appends rows as lines of JSON. What was appended outlives this process; after `sync`, the machine, too.
@@ -16,9 +18,11 @@ class Appender:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         size = os.fstat(self._file).st_size
+        if not size:
+            sync(path.parent)  # of a file that is new, the name
         self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
     def append(self, rows: Iterable[object]) -> None:
