@@ -95,10 +95,10 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
         return Copied(0, {}, _rejects(connection))
     statistics = {column.strip('"'): values for column, values in counted[4].items()}
     null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
-    numbers = [(column, values) for column, values in statistics.items() if kinds[column] == "number"]
+    numbers = [(column, values) for column, values in statistics.items() if kinds[column] in ("number", "integer")]
     sound = all(
         values.get("has_nan") != "true"
-        and all(is_in_range(column, float(values[side])) for side in ("min", "max") if side in values)
+        and all(is_in_range(layout.table, column, float(values[side])) for side in ("min", "max") if side in values)
         for column, values in numbers
     )
     return Copied(counted[1], null_counts, _rejects(connection), sound)

@@ -48,7 +48,7 @@ select *
 from (
     select
         (select count(*) from {{ model }}) as windows_here,
-        (select count(distinct {{ window_key() }}) from {{ landed }} where end_time is not null) as windows_there
+        (select count(distinct {{ window_key() }}) from {{ landed }} where end_time > 0) as windows_there
 ) as counted
 where windows_here != windows_there
 {% endtest %}
