@@ -44,7 +44,7 @@ STRANGE_TEXTS = ("-1", "1e999", "nan", "x" * 1000)
 # Columns of JSON, which readers write themselves, of what a file says.
 STRANGE_JSON = (
     '{"nodes": {"n": {"total_time": -1, "gpu_utilization": {"0": -5}}}, "total_time": 1}',
-    '{"nodes": {"n": {"total_time": 1e300, "used_memory": 1e300, "gpu_used_memory": {"0": -1e300}}}, "total_time": 1e-9}',
+    '{"nodes": {"n": {"total_time": 1e300, "used_memory": 1e300, "gpu_used_memory": {"0": -1}}}, "total_time": 1e-9}',
     '{"gpulake.gpu_mhz": "-1"}',
     '{"gpulake.gpu_mhz": "1e-300"}',
     '{"gpu": "-1", "UUID": "", "Hostname": ""}',

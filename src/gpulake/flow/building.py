@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,8 +16,9 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.core.progress import Report
-from gpulake.core.types import Finding, TestResult
+from gpulake.core.types import Finding, Landing, TestResult
 from gpulake.lake import Lake
+from gpulake.lake.undo import files_without
 
 if TYPE_CHECKING:
     from gpulake.model.increment import Touched
@@ -45,6 +46,11 @@ class BuildOrder:
     is_dbt: bool
     is_forced: bool
     model: Path | None
+    left_out: tuple[Landing, ...] = ()
+
+    @property
+    def sources_left_out(self) -> tuple[str, ...]:
+        return tuple(sorted(landing.source for landing in self.left_out))
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class BuildResult:
     findings: tuple[Finding, ...] | None = None  # None: nobody looked
     flagged_days: int = 0
     touched: Touched | None = None  # None: built at once
+    left_out: tuple[str, ...] = ()  # sources
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,9 @@ class Extension:
     new_files: dict[str, list[Path]]  # by table
 
 
-def build_order(select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None) -> BuildOrder:
+def build_order(
+    select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None, left_out: Sequence[Landing] = ()
+) -> BuildOrder:
     """What is to be built for those who name tables, or name none."""
     from gpulake.model.plan import shipped_plan
 
@@ -77,7 +86,7 @@ def build_order(select: Sequence[str], is_forced: bool, is_dbt: bool, model: Pat
         watched = _watched_tables() if FINDINGS in written else set()
         needed.extend(model.name for model in plan.models if model.name in watched)
         plan = plan.select([*(name for name in select if name not in WRITTEN), *needed])
-    return BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, is_forced=is_forced, model=model)
+    return BuildOrder(plan, written, bool(select), is_dbt, is_forced, model, tuple(left_out))
 
 
 def _watched_tables() -> set[str]:
@@ -117,8 +126,9 @@ class Building:
 
         at = self.clock.now()
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-        tests = self._build_with_dbt(build_id) if order.is_dbt else []
-        with self.lake.stage(build_id, extension.base if extension else None) as staging:
+        without = files_without(self.lake, order.left_out)
+        tests = self._build_with_dbt(build_id, without) if order.is_dbt else []
+        with self.lake.stage(build_id, extension.base if extension else None, without) as staging:
             increment = room.Increment(staging, order.plan, extension.new_files) if extension else None
             touched = None
             with self.step("build") as detail:
@@ -139,7 +149,7 @@ class Building:
                 tests = tests or room.test(staging, order.plan, self.report, increment)
                 detail["tests"] = len(tests)
                 self.lake.record_tests(build_id, tests)
-                room.refuse_failures(tests)
+                room.refuse_failures(staging, order.plan, tests, increment)
             with self.step("score"):
                 flagged = score_days(staging, order.model) if SCORED in order.written else 0
                 findings = find(staging) if FINDINGS in order.written else None
@@ -147,20 +157,22 @@ class Building:
                 staging.record_tables(at)
                 if order.is_partial:
                     staging.carry_over()
-                info = {
-                    "build_id": build_id,
-                    "built_at": at,
-                    "fingerprint": fingerprint,
-                    "recipe": None if order.is_partial else self._recipe(order),
-                    "gpulake_version": __version__,
-                    "is_increment": touched is not None,
-                    **(asdict(touched) if touched else {}),
-                }
-                staging.write("build_info", [info])
-                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs()])
+                info = self._info(order, fingerprint, touched)
+                staging.write("build_info", [{"build_id": build_id, "built_at": at, **info}])
+                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs(order)])
                 staging.publish()
         found = None if findings is None else tuple(findings)
-        return BuildResult(build_id, True, tuple(tests), found, flagged, touched)
+        return BuildResult(build_id, True, tuple(tests), found, flagged, touched, order.sources_left_out)
+
+    def _info(self, order: BuildOrder, fingerprint: str, touched: Touched | None) -> dict[str, object]:
+        return {
+            "fingerprint": fingerprint,
+            "recipe": None if order.is_partial else self._recipe(order),
+            "gpulake_version": __version__,
+            "left_out": ", ".join(sorted({Path(source).name for source in order.sources_left_out})) or None,
+            "is_increment": touched is not None,
+            **(asdict(touched) if touched else {}),
+        }
 
     def _extension(self, order: BuildOrder) -> Extension | None:
         """The current build and the files new to it, if it was made alike and none of its own was replaced."""
@@ -174,7 +186,7 @@ class Building:
         except GpulakeError:
             # A build that cannot be read, or that an older version made, is one to replace.
             return None
-        inputs = set(self._inputs())
+        inputs = set(self._inputs(order))
         if info["recipe"] != self._recipe(order) or not known or not known < inputs:
             return None
         new_files: dict[str, list[Path]] = {}
@@ -182,19 +194,21 @@ class Building:
             new_files.setdefault(table, []).append(self.lake.bronze.folder / table / file)
         return Extension(current, new_files)
 
-    def _inputs(self) -> list[tuple[str, str]]:
-        return sorted((landing.table, landing.file) for landing in self.lake.live_landings())
+    def _inputs(self, order: BuildOrder) -> list[tuple[str, str]]:
+        every = {(landing.table, landing.file) for landing in self.lake.live_landings()}
+        return sorted(every - files_without(self.lake, order.left_out))
 
-    def _build_with_dbt(self, build_id: str) -> list[TestResult]:
+    def _build_with_dbt(self, build_id: str, without: Collection[tuple[str, str]]) -> list[TestResult]:
         from gpulake.model.dbt import build_with_dbt
 
         with self.step("build") as detail:
             detail["engine"] = "dbt"
-            return build_with_dbt(self.lake, self.lake.staged_path(build_id))
+            return build_with_dbt(self.lake, self.lake.staged_path(build_id), without)
 
     def _fingerprint(self, order: BuildOrder) -> str:
         landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
-        return _hashed([self._recipe(order), *landed])
+        without = sorted(f"without {landing.landing_id}" for landing in order.left_out)
+        return _hashed([self._recipe(order), *landed, *without])
 
     def _recipe(self, order: BuildOrder) -> str:
         from gpulake.model.sources import settings_rows

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -132,24 +132,32 @@ class Lake:
     def live(self) -> Live:
         """What each source stands for now, by table."""
         with lake_errors(f"reading what landed in {self.root}"):
-            return {table: self.bronze.live_landings(table) for table in bronze_tables()}
+            return {table: self.bronze.newest_landings(table) for table in bronze_tables()}
 
     def live_landings(self) -> list[Landing]:
         """Each content that the tables hold now, once, though several sources may have it."""
         every = (landing for sources in self.live().values() for landing in sources.values())
-        return list({landing.file: landing for landing in every}.values())
+        return list({landing.file: landing for landing in every if landing.file}.values())
 
-    def attach_landed(self, connection: Connection, path: Path | str = ":memory:") -> list[Path]:
-        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files."""
+    def attach_landed(
+        self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()
+    ) -> list[Path]:
+        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files.
+
+        `without` names files of tables whose rows are not to be seen.
+        """
         connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
         written = written_tables()
         views.landings_table(connection, written["landings"], self.landings())
-        files = {table: self.bronze.files(table) for table in bronze_tables()}
+        files = {
+            table: [file for file in self.bronze.files(table) if (table, file.name) not in without]
+            for table in bronze_tables()
+        }
         for table in bronze_tables().values():
             views.parquet_view(connection, table, files[table.name])
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
-        only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
+        only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
         set_aside = delta.live_files(self.quarantine.folder)
         views.parquet_view(connection, written["quarantine"], set_aside, only)
         for journal, file in JOURNAL.items():
@@ -165,13 +173,15 @@ class Lake:
         return self.staging / f"{build_id}{SUFFIX}"
 
     @contextmanager
-    def stage(self, build_id: str, base: Path | None = None) -> Iterator[Staging]:
+    def stage(
+        self, build_id: str, base: Path | None = None, without: Collection[tuple[str, str]] = ()
+    ) -> Iterator[Staging]:
         """A build in the making, empty or a copy of another: nobody sees it before it is published."""
         path = self.staged_path(build_id)
         with lake_errors("building"), self.connect() as connection:
             if base:
                 shutil.copyfile(base, path)
-            self.attach_landed(connection)
+            self.attach_landed(connection, without=without)
             connection.execute(f"ATTACH {text(str(path))} AS lake")
             connection.execute("USE lake.main")
             # A build that is cut off is thrown away, so that there is nothing to save before its end.

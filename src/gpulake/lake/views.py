@@ -13,6 +13,8 @@ from gpulake.lake.types import engine_types
 
 # The catalogue that the dbt project calls `landed`.
 LANDED = "landed"
+# A content that landed, was taken back and landed again was quarantined twice.
+LAST_QUARANTINED = "QUALIFY rank() OVER (PARTITION BY table_name, sha256 ORDER BY quarantined_at DESC) = 1"
 
 
 def parquet_view(connection: Connection, table: Table, files: Sequence[Path], only: str = "") -> None:
@@ -44,7 +46,11 @@ def latest_view(connection: Connection, table: Table, latest: Latest) -> None:
 def landings_table(connection: Connection, table: Table, landings: Sequence[Landing]) -> None:
     newest = {(landing.table, landing.source): landing.version for landing in landings}
     rows = [
-        {**asdict(landing), "is_live": newest[landing.table, landing.source] == landing.version}
+        {
+            **asdict(landing),
+            "landing_id": landing.landing_id,
+            "is_live": newest[landing.table, landing.source] == landing.version,
+        }
         for landing in landings
         if landing.file
     ]

@@ -12,9 +12,12 @@ from gpulake.core.progress import Report
 from gpulake.core.types import TestResult
 from gpulake.lake import Staging
 from gpulake.lake.engine import Connection, create_table
+from gpulake.model.blame import blame
 from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel
 from gpulake.model.sources import SETTINGS, settings_rows
+
+MOST_BLAMED = 3  # of the tests that failed, whose rows are looked for in what landed
 
 __all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
 
@@ -69,18 +72,24 @@ def test(staging: Staging, plan: Plan, report: Report, increment: Increment | No
     return results
 
 
-def refuse_failures(results: list[TestResult]) -> None:
-    failed = [result for result in results if result.status == "fail"]
-    if failed:
-        names = ", ".join(f"{result.name} ({result.failures} rows)" for result in failed[:5])
-        raise BuildError(
-            f"{len(failed)} of {len(results)} data tests failed: {names}",
-            "readers still see the last good build; see all with: gpulake tests",
-        )
+def refuse_failures(staging: Staging, plan: Plan, results: list[TestResult], increment: Increment | None) -> None:
+    failed = {result.name: result for result in results if result.status == "fail"}
+    if not failed:
+        return
+    names = ", ".join(f"{result.name} ({result.failures} rows)" for result in list(failed.values())[:5])
+    broken = [test for test in plan.tests if test.name in failed][:MOST_BLAMED]
+    rows = {blame(staging, plan, test, increment.narrowed(test) if increment else test.sql) for test in broken} - {None}
+    culprits = "".join(f"; {row}" for row in sorted(map(str, rows)))
+    source = min((row.source for row in rows if row), default="PATH")
+    raise BuildError(
+        f"{len(failed)} of {len(results)} data tests failed: {names}{culprits}",
+        f"readers still see the last good build; see all with: gpulake tests; take the file back with: gpulake land"
+        f" --undo {source}, or leave it out with: gpulake build --without {source}",
+    )
 
 
 def _need_rows(staging: Staging) -> None:
-    row = staging.connection.execute("SELECT count(*) FROM landed.landings").fetchone()
+    row = staging.connection.execute("SELECT count(*) FROM landed.landings WHERE is_live").fetchone()
     if not row or not row[0]:
         raise LakeError("nothing has landed yet", "land something first: gpulake land PATH...")
 

@@ -99,6 +99,9 @@ def _build(lake: Lake) -> Check:
     if stale:
         hint = "publish again: gpulake build --force"
         return Check("build", "warn", f"{info['build_id']}; Delta tables of another build: {', '.join(stale)}", hint)
+    if left_out := info.get("left_out"):
+        hint = "mend or take back what it was left out for, then: gpulake build"
+        return Check("build", "warn", f"{info['build_id']} was made without {left_out}", hint)
     return Check("build", "ok", f"{info['build_id']} of {info['built_at']:%Y-%m-%d %H:%M} UTC")
 
 

@@ -1,5 +1,5 @@
 {% test in_range(model, column_name, at_least=none, at_most=none) %}
-select {{ column_name }}
+select *
 from {{ model }}
 where false
     {% if at_least is not none %}or {{ column_name }} < {{ at_least }}{% endif %}
@@ -14,7 +14,7 @@ having count(*) > 1
 {% endtest %}
 
 {% test holds(model, expression) %}
-select 1 as broken
+select *
 from {{ model }}
 where not ({{ expression }})
 {% endtest %}
