@@ -116,7 +116,7 @@ def _extremes(table: Table, column: str, kind: str) -> tuple[Any, ...]:
         case "time":
             return (None, datetime(1970, 1, 1, tzinfo=UTC), last)
         case "local_time":
-            return (None, datetime(1970, 1, 1), last.replace(tzinfo=None))
+            return (None, datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None), last.replace(tzinfo=None))
         case "date":
             return (None, date(1970, 1, 1), last.date())
         case "flag":

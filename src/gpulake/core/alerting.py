@@ -55,7 +55,13 @@ class Incidents:
 
     # What is not seen for as long is over; what is seen again within it is the same incident.
     resolve_after_hours: float = 2.0
-    ignored_kinds: tuple[str, ...] = ("ledger", "missing_demand", "idle_gpus", "flagged_day")  # no incidents
+    ignored_kinds: tuple[str, ...] = (
+        "ledger",
+        "missing_demand",
+        "idle_gpus",
+        "flagged_day",
+        "fewer_rows",
+    )  # no incidents
     critical_kinds: tuple[str, ...] = ()  # of findings that do not say how bad they are; the others are warnings
     info_kinds: tuple[str, ...] = ()
 

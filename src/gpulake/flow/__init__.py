@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpulake.flow.building import BuildResult
     from gpulake.flow.diagnosing import Diagnosing, Question
     from gpulake.flow.recovery import Asked
+    from gpulake.flow.repairing import Repair
     from gpulake.lake import Lake
     from gpulake.lake.undo import Undone
     from gpulake.replay.exports import Exported
@@ -108,6 +109,19 @@ class Flow:
             detail["sources"] = [one.landing.source for one in undone]
             detail["rows_taken_back"] = sum(one.landing.rows_landed for one in undone)
         return undone
+
+    def repair(self, is_dry_run: bool = False, may_drop: bool = False) -> tuple[list[Repair], str]:
+        """What is damaged, and what is or would be done about it; the build that was made of what there is then."""
+        from gpulake.flow.repairing import Repairing
+
+        self.lake.open()
+        repairing = Repairing(self.lake, self.clock)
+        if is_dry_run:
+            return repairing.repair(is_dry_run, may_drop)[0], ""
+        with self._step("repair") as detail, self.lake.writing():
+            repairs, needs_build = repairing.repair(is_dry_run, may_drop)
+            detail["repairs"] = [f"{one.path}: {one.damage}: {one.action}: {one.status}" for one in repairs]
+        return repairs, self.build(is_forced=True).build_id if needs_build else ""
 
     def build(
         self,

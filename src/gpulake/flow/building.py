@@ -17,7 +17,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.core.progress import Report
 from gpulake.core.types import Finding, Landing, TestResult
-from gpulake.lake import Lake
+from gpulake.lake import Lake, Staging
 from gpulake.lake.undo import files_without
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ class Building:
 
     def _make(self, order: BuildOrder, fingerprint: str, extension: Extension | None) -> BuildResult | None:
         """Nothing, where the new files touch too much of the build that was to be extended."""
-        from gpulake.detect.days import score_days
-        from gpulake.detect.findings import find
         from gpulake.model import build as room
 
         at = self.clock.now()
@@ -150,9 +148,7 @@ class Building:
                 detail["tests"] = len(tests)
                 self.lake.record_tests(build_id, tests)
                 room.refuse_failures(staging, order.plan, tests, increment)
-            with self.step("score"):
-                flagged = score_days(staging, order.model) if SCORED in order.written else 0
-                findings = find(staging) if FINDINGS in order.written else None
+            flagged, findings = self._score(staging, order)
             with self.step("publish"):
                 staging.record_tables(at)
                 if order.is_partial:
@@ -161,8 +157,27 @@ class Building:
                 staging.write("build_info", [{"build_id": build_id, "built_at": at, **info}])
                 staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs(order)])
                 staging.publish()
-        found = None if findings is None else tuple(findings)
-        return BuildResult(build_id, True, tuple(tests), found, flagged, touched, order.sources_left_out)
+        return BuildResult(build_id, True, tuple(tests), findings, flagged, touched, order.sources_left_out)
+
+    def _score(self, staging: Staging, order: BuildOrder) -> tuple[int, tuple[Finding, ...] | None]:
+        """The days that are flagged, and the findings; none where nobody asked for them."""
+        from gpulake.detect.days import score_days
+        from gpulake.detect.findings import find
+
+        with self.step("score"):
+            flagged = score_days(staging, order.model) if SCORED in order.written else 0
+            found = tuple(find(staging, self._counts_before())) if FINDINGS in order.written else None
+        return flagged, found
+
+    def _counts_before(self) -> dict[str, int]:
+        """The rows of each table of the current build, as they were counted when it was made."""
+        try:
+            with self.lake.reading() as reader:
+                rows = reader.query("FROM table_builds").to_pylist() if self.lake.builds.current() else []
+        except GpulakeError:
+            # Of a build that cannot be read nobody knows.
+            return {}
+        return {row["table"]: row["rows"] for row in rows if row.get("rows") is not None}
 
     def _info(self, order: BuildOrder, fingerprint: str, touched: Touched | None) -> dict[str, object]:
         return {

@@ -136,7 +136,7 @@ class Bronze:
         if layout.quote or layout.rewrite:  # a line need not be a row: there is nothing to count against
             content = content or read_content(payload.path)
         else:
-            copied, content = copy_and_read(connection, payload.path, layout, parquet, content)
+            copied, content = copy_and_read(connection, payload.path, layout, parquet, content, payload.source)
         rows_read = content.lines - layout.has_header
         if copied is None or not _is_whole(copied, layout, rows_read):
             copied, rows_read = self._copy_carefully(connection, payload, parquet)
@@ -152,7 +152,7 @@ class Bronze:
         clean = parquet.with_suffix(".csv")
         try:
             rows_read, bad = sanitise(payload.path, payload.layout, clean)
-            copied = copy_csv(connection, clean, clean_layout(payload.layout), parquet)
+            copied = copy_csv(connection, clean, clean_layout(payload.layout), parquet, payload.source)
         except InputError as error:
             raise InputError(f"cannot read {payload.source}: {error.message}", error.hint) from error
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:

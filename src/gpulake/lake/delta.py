@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from deltalake.transaction import (
 from gpulake.core.disk import sync
 
 METADATA_KEY = "gpulake"
+HASHES_KEY = "gpulake.sha256"  # of the files that a commit adds, by their names
 # The history of commits is the manifest, so it never expires.
 CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
 
@@ -68,7 +70,7 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
         [_add(folder, DataFile(file.name, parquet.metadata.num_rows, {}))],
         mode="overwrite",
         configuration=CONFIGURATION,
-        commit_properties=CommitProperties(custom_metadata={METADATA_KEY: json.dumps(metadata)}),
+        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [file.name])),
     )
     sync(folder / "_delta_log")
     # Files that no version of the last week needs.
@@ -86,7 +88,8 @@ def commit(
     """Adds the files, and takes away those that they supersede, in one atomic step."""
     adds = [_add(folder, file) for file in files]
     properties = CommitProperties(
-        custom_metadata={METADATA_KEY: json.dumps(metadata)}, app_transactions=[Transaction(transaction, 1)]
+        custom_metadata=_said(folder, metadata, [file.name for file in files]),
+        app_transactions=[Transaction(transaction, 1)],
     )
     if exists(folder):
         removes = [RemoveAction(name, True, _now_ms()) for name in supersedes]
@@ -98,6 +101,16 @@ def commit(
             str(folder), schema, adds, mode="append", configuration=CONFIGURATION, commit_properties=properties
         )
     sync(folder / "_delta_log")
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[str]) -> dict[str, str]:
+    """What a commit says of itself, and of its files: by their hashes damage is told from what was written."""
+    return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps({name: sha256(folder / name) for name in files})}
 
 
 def _add(folder: Path, file: DataFile) -> AddAction:

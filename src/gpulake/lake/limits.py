@@ -13,7 +13,15 @@ from gpulake.lake.views import LANDED
 
 KEYS = "keys"  # a schema beside that of the views, which no query looks into
 # Findings and incidents of these kinds are about a cluster's hours or days, and name nobody.
-CLUSTER_KINDS = ("ledger", "missing_demand", "failure_burst", "unusual_utilisation", "long_queue", "flagged_day")
+CLUSTER_KINDS = (
+    "ledger",
+    "missing_demand",
+    "failure_burst",
+    "unusual_utilisation",
+    "long_queue",
+    "flagged_day",
+    "fewer_rows",
+)
 # Tables that we write ourselves, and that name nobody.
 OPEN = frozenset(
     {

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import duckdb
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import LAKE_MARKER, Config
@@ -28,7 +29,20 @@ from gpulake.lake import delta, views
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
-from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
+from gpulake.lake.engine import (
+    DAMAGED,
+    REPAIR,
+    Connection,
+    Value,
+    connect,
+    create_table,
+    first_line,
+    is_damage,
+    lake_errors,
+    literal,
+    name,
+    text,
+)
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
@@ -148,13 +162,19 @@ class Lake:
         """
         connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
         written = written_tables()
-        views.landings_table(connection, written["landings"], self.landings())
-        files = {
-            table: [file for file in self.bronze.files(table) if (table, file.name) not in without]
-            for table in bronze_tables()
-        }
+        landed: list[Landing] = []
+        files: dict[str, list[Path]] = {}
         for table in bronze_tables().values():
+            try:
+                landed += self.bronze.landings(table.name)
+                found = self.bronze.files(table.name)
+            except DeltaError as error:
+                views.broken_view(connection, table, f"{DAMAGED} {table.name}: its log: {first_line(error)}")
+                continue
+            files[table.name] = [file for file in found if (table.name, file.name) not in without]
             views.parquet_view(connection, table, files[table.name])
+        landed.sort(key=lambda landing: landing.landed_at)
+        views.landings_table(connection, written["landings"], landed)
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
         only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
@@ -312,8 +332,18 @@ class Staging:
 
     def record_tables(self, built_at: datetime) -> None:
         """When each table was made; those that are carried over keep their own time."""
-        own = [{"table": table, "build_id": self.build_id, "built_at": built_at} for table in self.tables()]
+        counts = self.counts()
+        own = [
+            {"table": table, "build_id": self.build_id, "built_at": built_at, "rows": counts[table]} for table in counts
+        ]
         self.write("table_builds", own)
+
+    def counts(self) -> dict[str, int]:
+        """The rows of each table."""
+        tables = self.tables()
+        return {
+            table: self.read(f"SELECT count(*) AS n FROM lake.main.{name(table)}")["n"][0].as_py() for table in tables
+        }
 
     def carry_over(self) -> None:
         """Takes from the current build what this one did not build."""
@@ -324,7 +354,7 @@ class Staging:
         for table in set(self.tables("previous")).difference(self.tables()):
             self.connection.execute(f"CREATE TABLE lake.main.{name(table)} AS FROM previous.main.{name(table)}")
         self.connection.execute(
-            "INSERT INTO lake.main.table_builds FROM previous.main.table_builds"
+            "INSERT INTO lake.main.table_builds BY NAME FROM previous.main.table_builds"
             ' ANTI JOIN lake.main.table_builds USING ("table")'
         )
         self.connection.execute("DETACH previous")
@@ -390,4 +420,8 @@ class Reader:
                 raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
             yield
         except (duckdb.Error, pa.ArrowException) as error:
+            if is_damage(error):
+                raise LakeError(
+                    f"{DAMAGED} what was asked for: {views.damaged_file(self.connection, error)}", REPAIR
+                ) from error
             raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error

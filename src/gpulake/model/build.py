@@ -11,7 +11,8 @@ from gpulake.core.errors import BuildError, LakeError
 from gpulake.core.progress import Report
 from gpulake.core.types import TestResult
 from gpulake.lake import Staging
-from gpulake.lake.engine import Connection, create_table
+from gpulake.lake.engine import REPAIR, Connection, create_table, is_damage
+from gpulake.lake.views import damaged_file
 from gpulake.model.blame import blame
 from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel
@@ -32,6 +33,8 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
         except (duckdb.IOException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:
+            if is_damage(error):
+                raise LakeError(f"building {model.name}: {damaged_file(staging.connection, error)}", REPAIR) from error
             raise BuildError(f"model {model.name} failed: {error}", "see what landed with: gpulake tables") from error
         _hold_contract(staging, model)
 
