@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._options import json_option, lake_option, settings, without_option
 
 
 @click.command()
@@ -15,10 +15,17 @@ from gpulake.cli._options import json_option, lake_option, settings
 @click.option("--force", "is_forced", is_flag=True, help="Build even if nothing has changed since the last build.")
 @click.option("--dbt", "is_dbt", is_flag=True, help="Let dbt itself run the project, unit tests and all.")
 @click.option("--model", type=click.Path(path_type=Path), help="Score days with this model file; fit none.")
+@without_option
 @lake_option
 @json_option
 def command(
-    select: tuple[str, ...], is_forced: bool, is_dbt: bool, model: Path | None, lake: Path | None, as_json: bool
+    select: tuple[str, ...],
+    is_forced: bool,
+    is_dbt: bool,
+    model: Path | None,
+    without: tuple[str, ...],
+    lake: Path | None,
+    as_json: bool,
 ) -> None:
     """Build silver and gold, test them, score the days, and swap the build in whole.
 
@@ -34,7 +41,7 @@ def command(
 
     with progress_bar(is_quiet=as_json) as report:
         flow = Flow(settings(lake=lake), report=report)
-        result = flow.build(select, is_forced, is_dbt, model)
+        result = flow.build(select, is_forced, is_dbt, model, without)
         flow.send_alerts_at_once()
     if as_json:
         print_json(asdict(result))
@@ -43,6 +50,8 @@ def command(
     if not result.is_new:
         click.echo(f"Nothing has changed since build {result.build_id}.", err=True)
         return
+    if result.left_out:
+        click.echo(f"Made without: {', '.join(result.left_out)}", err=True)
     warned = sum(test.status == "warn" for test in result.tests)
     if result.touched:
         days, late = count(result.touched.touched_days, "day"), count(result.touched.late_attempts, "attempt")

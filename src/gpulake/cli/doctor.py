@@ -13,18 +13,22 @@ MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "re
 
 
 @click.command()
+@click.option("--deep", "is_deep", is_flag=True, help="Read everything: files, logs, journals and the build.")
 @lake_option
 @json_option
-def command(lake: Path | None, as_json: bool) -> None:
+def command(is_deep: bool, lake: Path | None, as_json: bool) -> None:
     """Check the installation and the lake. Exits 1 if something is broken.
 
+    --deep holds every data file to the size and the hash of its commit, looks for commits that are missing, for files
+    that no commit names and for lines of journals that cannot be read, and scans the build.
+
     \b
-    Example:  gpulake doctor
+    Example:  gpulake doctor --deep
     """
     from gpulake.cli._output import print_json
     from gpulake.show.health import check_all
 
-    checks = check_all(settings(lake=lake))
+    checks = check_all(settings(lake=lake), is_deep)
     if as_json:
         print_json([asdict(check) for check in checks])
     else:

@@ -1,29 +1,56 @@
-"""gpulake land: raw files into bronze."""
+"""gpulake land: raw files into bronze, and out of it again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpulake.core.types import Landing
+    from gpulake.lake.undo import Undone
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--undo", multiple=True, metavar="ID|PATH", help="Take back what landed so; may be repeated.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="With --undo: only say what would be taken back.")
+@click.option("--list", "is_list", is_flag=True, help="List what landed and holds now, with its ids.")
 @lake_option
 @json_option
-def command(paths: tuple[Path, ...], lake: Path | None, as_json: bool) -> None:
-    """Land trace files in the lake's bronze tables.
+def command(
+    paths: tuple[Path, ...], undo: tuple[str, ...], is_dry_run: bool, is_list: bool, lake: Path | None, as_json: bool
+) -> None:
+    """Land trace files in the lake's bronze tables, or take back what landed.
 
     PATHS are files or folders: CSV with or without a header row, gzip, zstd, tar archives and split parts. The same
-    content lands once; a file that changed is a new version; rows that do not parse go to the table quarantine. What to
-    print with Slurm's sacct is in docs/slurm.md.
+    content lands once; a file that changed is a new version; rows that do not parse, and values that cannot be, go to
+    the table quarantine. What to print with Slurm's sacct is in docs/slurm.md.
+
+    --undo takes a landing back, with the rows that it quarantined: the version before it holds again, if there was one.
+    The history stays, and the same file can land again.
 
     \b
     Example:  gpulake land data_raw/
+              gpulake land --undo data_raw/pai_machine_spec.csv
     """
+    if bool(paths) + bool(undo) + is_list != 1 or (is_dry_run and not undo):
+        raise UsageError("PATHS, --undo and --list are three things to do", "give one of them; --dry-run is for --undo")
+    if is_list:
+        _print_live(lake, as_json)
+    elif undo:
+        _undo(undo, is_dry_run, lake, as_json)
+    else:
+        _land(paths, lake, as_json)
+
+
+def _land(paths: tuple[Path, ...], lake: Path | None, as_json: bool) -> None:
     from gpulake.cli._output import print_json, print_table
     from gpulake.cli._progress import progress_bar
     from gpulake.flow import Flow
@@ -31,7 +58,7 @@ def command(paths: tuple[Path, ...], lake: Path | None, as_json: bool) -> None:
     with progress_bar(is_quiet=as_json) as report:
         landings, unknown = Flow(settings(lake=lake), report=report).land(paths)
     if as_json:
-        print_json({"landings": [asdict(landing) for landing in landings], "unknown": list(unknown)})
+        print_json({"landings": [_record(landing) for landing in landings], "unknown": list(unknown)})
         return
     columns = ("table", "rows landed", "quarantined", "version", "", "source")
     print_table(
@@ -53,3 +80,62 @@ def command(paths: tuple[Path, ...], lake: Path | None, as_json: bool) -> None:
     if any(landing.rows_quarantined for landing in landings):
         click.echo("See the rows set aside: gpulake sql 'from quarantine'", err=True)
     click.echo("Next: gpulake build", err=True)
+
+
+def _undo(words: Sequence[str], is_dry_run: bool, lake: Path | None, as_json: bool) -> None:
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.flow import Flow
+
+    undone = Flow(settings(lake=lake)).undo(words, is_dry_run)
+    if as_json:
+        print_json({"is_dry_run": is_dry_run, "undone": [_undone_record(one) for one in undone]})
+        return
+    rows = [
+        (
+            one.landing.landing_id,
+            one.landing.table,
+            one.landing.rows_landed,
+            f"version {one.held.version} as it was before" if one.held else "" if is_dry_run else "nothing",
+            one.landing.source,
+        )
+        for one in undone
+    ]
+    print_table(("id", "table", "rows", "holds now", "source"), rows)
+    word = "nothing was done; take them back without --dry-run" if is_dry_run else "Next: gpulake build"
+    click.echo(word, err=True)
+
+
+def _print_live(lake: Path | None, as_json: bool) -> None:
+    from gpulake.cli._output import print_json, print_table
+    from gpulake.lake import Lake
+
+    live = Lake(settings(lake=lake)).open().live()
+    held = [landing for sources in live.values() for landing in sources.values() if landing.file]
+    held.sort(key=lambda landing: (landing.landed_at, landing.table, landing.source))
+    if as_json:
+        print_json([_record(landing) for landing in held])
+        return
+    columns = ("id", "landed (UTC)", "table", "rows landed", "quarantined", "version", "source")
+    print_table(
+        columns,
+        [
+            (
+                landing.landing_id,
+                f"{landing.landed_at:%Y-%m-%d %H:%M:%S}",
+                landing.table,
+                landing.rows_landed,
+                landing.rows_quarantined,
+                landing.version,
+                landing.source,
+            )
+            for landing in held
+        ],
+    )
+
+
+def _record(landing: Landing) -> dict[str, object]:
+    return {"landing_id": landing.landing_id, **asdict(landing)}
+
+
+def _undone_record(undone: Undone) -> dict[str, object]:
+    return {"landing": _record(undone.landing), "holds_now": _record(undone.held) if undone.held else None}

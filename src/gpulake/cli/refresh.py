@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._options import json_option, lake_option, settings, without_option
 from gpulake.core.errors import UsageError
 
 
@@ -19,6 +19,7 @@ from gpulake.core.errors import UsageError
     "--report", "report_path", type=click.Path(path_type=Path), help="The report. [default: LAKE/report.html]"
 )
 @click.option("--no-report", "has_no_report", is_flag=True, help="Write no report.")
+@without_option
 @lake_option
 @json_option
 def command(
@@ -27,6 +28,7 @@ def command(
     is_forced: bool,
     report_path: Path | None,
     has_no_report: bool,
+    without: tuple[str, ...],
     lake: Path | None,
     as_json: bool,
 ) -> None:
@@ -46,7 +48,7 @@ def command(
     config = settings(lake=lake)
     target = None if has_no_report or select else (report_path or config.lake / "report.html")
     with progress_bar(is_quiet=as_json) as report:
-        result = Flow(config, report=report).refresh(paths, target, select, is_forced)
+        result = Flow(config, report=report).refresh(paths, target, select, is_forced, without)
     if as_json:
         print_json(asdict(result))
         return

@@ -56,7 +56,10 @@ class Incidents:
     # What is not seen for as long is over; what is seen again within it is the same incident.
     resolve_after_hours: float = 2.0
     # Facts, of which no incident is made.
-    ignored_kinds: tuple[str, ...] = ("ledger", "missing_demand", "missing_begin", "idle_gpus", "flagged_day")
+    ignored_kinds: tuple[str, ...] = (
+        *("ledger", "missing_demand", "missing_begin", "idle_gpus", "flagged_day"),
+        "fewer_rows",
+    )
     critical_kinds: tuple[str, ...] = ()  # of findings that do not say how bad they are; the others are warnings
     info_kinds: tuple[str, ...] = ()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -31,6 +32,8 @@ class Table:
     grain: str
     columns: tuple[Column, ...]
     required: tuple[str, ...] = ()
+    # By column, the least and the most that can be; a row with another value is quarantined.
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     file: str = ""  # of a collected run: its name there
     latest: Latest | None = None  # the table is the last row of each key of another
 
@@ -80,6 +83,7 @@ def _read(file: str) -> dict[str, Table]:
             grain=entry["grain"],
             columns=columns(entry),
             required=tuple(entry.get("required", ())),
+            ranges={column: (least, most) for column, (least, most) in entry.get("ranges", {}).items()},
             file=entry.get("file", ""),
             latest=Latest(entry["of"], entry["key"], entry["order"]) if "of" in entry else None,
         )

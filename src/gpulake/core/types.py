@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -66,8 +67,13 @@ class Landing:
     rows_quarantined: int
     version: int
     landed_at: datetime
-    file: str  # the Parquet file in the table's folder; empty: the source went to another table
+    file: str  # the Parquet file in the table's folder; empty: it was taken back, or the source went to another table
     is_new: bool = True
+
+    @property
+    def landing_id(self) -> str:
+        words = "\0".join((self.table, self.source, str(self.version)))
+        return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from gpulake.flow.building import BuildResult
     from gpulake.flow.diagnosing import Diagnosing, Question
     from gpulake.flow.recovery import Asked
+    from gpulake.flow.repairing import Repair
     from gpulake.lake import Lake
+    from gpulake.lake.undo import Undone
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
@@ -94,15 +96,48 @@ class Flow:
             detail["rows_quarantined"] = sum(landing.rows_quarantined for landing in result.landings if landing.is_new)
         return result.landings, result.unknown
 
-    def build(
-        self, select: Sequence[str] = (), is_forced: bool = False, is_dbt: bool = False, model: Path | None = None
-    ) -> BuildResult:
-        """Silver and gold from what landed, tested, scored, and swapped in whole."""
-        from gpulake.flow.building import Building, build_order
+    def undo(self, words: Sequence[str], is_dry_run: bool = False) -> list[Undone]:
+        """Takes back what landed under these ids or paths; the next build does without."""
+        from gpulake.lake.undo import Undone, named_landings, take_back
 
         self.lake.open()
-        order = build_order(select, is_forced, is_dbt, model)
+        if is_dry_run:
+            return [Undone(landing, None) for landing in named_landings(self.lake, words)]
+        with self._step("undo") as detail, self.lake.writing():
+            undone = take_back(self.lake, named_landings(self.lake, words), self.clock)
+            detail["landing_ids"] = [one.landing.landing_id for one in undone]
+            detail["sources"] = [one.landing.source for one in undone]
+            detail["rows_taken_back"] = sum(one.landing.rows_landed for one in undone)
+        return undone
+
+    def repair(self, is_dry_run: bool = False, may_drop: bool = False) -> tuple[list[Repair], str]:
+        """What is damaged, and what is or would be done about it; the build that was made of what there is then."""
+        from gpulake.flow.repairing import Repairing
+
+        self.lake.open()
+        repairing = Repairing(self.lake, self.clock)
+        if is_dry_run:
+            return repairing.repair(is_dry_run, may_drop)[0], ""
+        with self._step("repair") as detail, self.lake.writing():
+            repairs, needs_build = repairing.repair(is_dry_run, may_drop)
+            detail["repairs"] = [f"{one.path}: {one.damage}: {one.action}: {one.status}" for one in repairs]
+        return repairs, self.build(is_forced=True).build_id if needs_build else ""
+
+    def build(
+        self,
+        select: Sequence[str] = (),
+        is_forced: bool = False,
+        is_dbt: bool = False,
+        model: Path | None = None,
+        without: Sequence[str] = (),
+    ) -> BuildResult:
+        """Silver and gold from what landed, tested, scored, and swapped in whole; without the sources named so."""
+        from gpulake.flow.building import Building, build_order
+        from gpulake.lake.undo import named_landings
+
+        self.lake.open()
         with self.lake.writing():
+            order = build_order(select, is_forced, is_dbt, model, named_landings(self.lake, without))
             result = Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
         # The build is published whatever comes of it; whoever updates at this moment does it for us.
         with suppress(LakeBusyError):
@@ -304,14 +339,19 @@ class Flow:
         return exported
 
     def refresh(
-        self, paths: Sequence[Path], report_path: Path | None, select: Sequence[str] = (), is_forced: bool = False
+        self,
+        paths: Sequence[Path],
+        report_path: Path | None,
+        select: Sequence[str] = (),
+        is_forced: bool = False,
+        without: Sequence[str] = (),
     ) -> RefreshResult:
         """Everything, in order. What is done already is not done again, so a cut-off run is resumed by another."""
         landings: tuple[Landing, ...] = ()
         unknown: tuple[str, ...] = ()
         if paths:
             landings, unknown = self._retried("land", lambda: self.land(paths))
-        result = self._retried("build", lambda: self.build(select, is_forced))
+        result = self._retried("build", lambda: self.build(select, is_forced, without=without))
         if report_path:
             self._retried("report", lambda: self.write_report(report_path))
         self.send_alerts_at_once()

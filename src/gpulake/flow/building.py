@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,8 +16,9 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError, UsageError
 from gpulake.core.progress import Report
-from gpulake.core.types import Finding, TestResult
-from gpulake.lake import Lake
+from gpulake.core.types import Finding, Landing, TestResult
+from gpulake.lake import Lake, Staging
+from gpulake.lake.undo import files_without
 
 if TYPE_CHECKING:
     from gpulake.model.increment import Touched
@@ -46,6 +47,11 @@ class BuildOrder:
     is_dbt: bool
     is_forced: bool
     model: Path | None
+    left_out: tuple[Landing, ...] = ()
+
+    @property
+    def sources_left_out(self) -> tuple[str, ...]:
+        return tuple(sorted(landing.source for landing in self.left_out))
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class BuildResult:
     findings: tuple[Finding, ...] | None = None  # None: nobody looked
     flagged_days: int = 0
     touched: Touched | None = None  # None: built at once
+    left_out: tuple[str, ...] = ()  # sources
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,9 @@ class Extension:
     new_files: dict[str, list[Path]]  # by table
 
 
-def build_order(select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None) -> BuildOrder:
+def build_order(
+    select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None, left_out: Sequence[Landing] = ()
+) -> BuildOrder:
     """What is to be built for those who name tables, or name none."""
     from gpulake.model.plan import shipped_plan
 
@@ -78,7 +87,7 @@ def build_order(select: Sequence[str], is_forced: bool, is_dbt: bool, model: Pat
         watched = _watched_tables() if FINDINGS in written else set()
         needed.extend(model.name for model in plan.models if model.name in watched)
         plan = plan.select([*(name for name in select if name not in WRITTEN), *needed])
-    return BuildOrder(plan, written, is_partial=bool(select), is_dbt=is_dbt, is_forced=is_forced, model=model)
+    return BuildOrder(plan, written, bool(select), is_dbt, is_forced, model, tuple(left_out))
 
 
 def _watched_tables() -> set[str]:
@@ -117,14 +126,13 @@ class Building:
 
     def _make(self, order: BuildOrder, fingerprint: str, extension: Extension | None) -> BuildResult | None:
         """Nothing, where the new files touch too much of the build that was to be extended."""
-        from gpulake.detect.days import score_days
-        from gpulake.detect.findings import find
         from gpulake.model import build as room
 
         at = self.clock.now()
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-        tests = self._build_with_dbt(build_id) if order.is_dbt else []
-        with self.lake.stage(build_id, extension.base if extension else None) as staging:
+        without = files_without(self.lake, order.left_out)
+        tests = self._build_with_dbt(build_id, without) if order.is_dbt else []
+        with self.lake.stage(build_id, extension.base if extension else None, without) as staging:
             increment = room.Increment(staging, order.plan, extension.new_files) if extension else None
             touched = None
             with self.step("build") as detail:
@@ -145,28 +153,47 @@ class Building:
                 tests = tests or room.test(staging, order.plan, self.report, increment)
                 detail["tests"] = len(tests)
                 self.lake.record_tests(build_id, tests)
-                room.refuse_failures(tests)
-            with self.step("score"):
-                flagged = score_days(staging, order.model) if SCORED in order.written else 0
-                findings = find(staging) if FINDINGS in order.written else None
+                room.refuse_failures(staging, order.plan, tests, increment)
+            flagged, findings = self._score(staging, order)
             with self.step("publish"):
                 staging.record_tables(at)
                 if order.is_partial:
                     staging.carry_over()
-                info = {
-                    "build_id": build_id,
-                    "built_at": at,
-                    "fingerprint": fingerprint,
-                    "recipe": None if order.is_partial else self._recipe(order),
-                    "gpulake_version": __version__,
-                    "is_increment": touched is not None,
-                    **(asdict(touched) if touched else {}),
-                }
-                staging.write("build_info", [info])
-                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs()])
+                info = self._info(order, fingerprint, touched)
+                staging.write("build_info", [{"build_id": build_id, "built_at": at, **info}])
+                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs(order)])
                 staging.publish()
-        found = None if findings is None else tuple(findings)
-        return BuildResult(build_id, True, tuple(tests), found, flagged, touched)
+        return BuildResult(build_id, True, tuple(tests), findings, flagged, touched, order.sources_left_out)
+
+    def _score(self, staging: Staging, order: BuildOrder) -> tuple[int, tuple[Finding, ...] | None]:
+        """The days that are flagged, and the findings; none where nobody asked for them."""
+        from gpulake.detect.days import score_days
+        from gpulake.detect.findings import find
+
+        with self.step("score"):
+            flagged = score_days(staging, order.model) if SCORED in order.written else 0
+            found = tuple(find(staging, self._counts_before())) if FINDINGS in order.written else None
+        return flagged, found
+
+    def _counts_before(self) -> dict[str, int]:
+        """The rows of each table of the current build, as they were counted when it was made."""
+        try:
+            with self.lake.reading() as reader:
+                rows = reader.query("FROM table_builds").to_pylist() if self.lake.builds.current() else []
+        except GpulakeError:
+            # Of a build that cannot be read nobody knows.
+            return {}
+        return {row["table"]: row["rows"] for row in rows if row.get("rows") is not None}
+
+    def _info(self, order: BuildOrder, fingerprint: str, touched: Touched | None) -> dict[str, object]:
+        return {
+            "fingerprint": fingerprint,
+            "recipe": None if order.is_partial else self._recipe(order),
+            "gpulake_version": __version__,
+            "left_out": ", ".join(sorted({Path(source).name for source in order.sources_left_out})) or None,
+            "is_increment": touched is not None,
+            **(asdict(touched) if touched else {}),
+        }
 
     def _extension(self, order: BuildOrder) -> Extension | None:
         """The current build and the files new to it, if it was made alike and none of its own was replaced."""
@@ -182,7 +209,7 @@ class Building:
         except GpulakeError:
             # A build that cannot be read, or that an older version made, is one to replace.
             return None
-        inputs = set(self._inputs())
+        inputs = set(self._inputs(order))
         if info["recipe"] != self._recipe(order) or not known or not known < inputs:
             return None
         new_files: dict[str, list[Path]] = {}
@@ -190,19 +217,21 @@ class Building:
             new_files.setdefault(table, []).append(self.lake.bronze.folder / table / file)
         return Extension(current, new_files)
 
-    def _inputs(self) -> list[tuple[str, str]]:
-        return sorted((landing.table, landing.file) for landing in self.lake.live_landings())
+    def _inputs(self, order: BuildOrder) -> list[tuple[str, str]]:
+        every = {(landing.table, landing.file) for landing in self.lake.live_landings()}
+        return sorted(every - files_without(self.lake, order.left_out))
 
-    def _build_with_dbt(self, build_id: str) -> list[TestResult]:
+    def _build_with_dbt(self, build_id: str, without: Collection[tuple[str, str]]) -> list[TestResult]:
         from gpulake.model.dbt import build_with_dbt
 
         with self.step("build") as detail:
             detail["engine"] = "dbt"
-            return build_with_dbt(self.lake, self.lake.staged_path(build_id))
+            return build_with_dbt(self.lake, self.lake.staged_path(build_id), without)
 
     def _fingerprint(self, order: BuildOrder) -> str:
         landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())
-        return _hashed([self._recipe(order), *landed])
+        without = sorted(f"without {landing.landing_id}" for landing in order.left_out)
+        return _hashed([self._recipe(order), *landed, *without])
 
     def _recipe(self, order: BuildOrder) -> str:
         from gpulake.model.sources import settings_rows

@@ -26,7 +26,7 @@ from gpulake.lake.sanitise import clean_layout, sanitise
 from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
 from gpulake.lake.types import delta_schema
 
-# By table and source, the landing that holds now.
+# By table and source, its newest landing; one without a file was taken back.
 Live = dict[str, dict[str, Landing]]
 
 
@@ -43,10 +43,9 @@ class Bronze:
             for entry in delta.history(self.folder / table)
         ]
 
-    def live_landings(self, table: str) -> dict[str, Landing]:
-        """The newest version of each source; a source that went to another table has none here."""
-        newest = {landing.source: landing for landing in self.landings(table)}
-        return {source: landing for source, landing in newest.items() if landing.file}
+    def newest_landings(self, table: str) -> dict[str, Landing]:
+        """The newest version of each source: one without a file went to another table, or was taken back."""
+        return {landing.source: landing for landing in self.landings(table)}
 
     def files(self, table: str) -> list[Path]:
         return delta.live_files(self.folder / table)
@@ -61,12 +60,14 @@ class Bronze:
         size = payload.path.stat().st_size
         here = live.setdefault(table, {})
         # A content that has landed has the size of a landed file; only then must its hash be known beforehand.
-        content = read_content(payload.path) if any(landing.size_bytes == size for landing in here.values()) else None
-        twin = next((landing for landing in here.values() if content and landing.sha256 == content.sha256), None)
+        held = [landing for landing in here.values() if landing.file]
+        content = read_content(payload.path) if any(landing.size_bytes == size for landing in held) else None
+        twin = next((landing for landing in held if content and landing.sha256 == content.sha256), None)
         before = here.get(payload.source)
+        version = before.version + 1 if before else 1
+        before = before if before and before.file else None
         if twin and before and before.sha256 == twin.sha256:
             return replace(before, is_new=False)
-        version = before.version + 1 if before else 1
         with lake_errors(f"landing {payload.source}"):
             if twin:
                 landing = replace(twin, source=payload.source, version=version, landed_at=clock.now(), is_new=False)
@@ -107,10 +108,29 @@ class Bronze:
         """A path that now holds another kind of table no longer stands for its old rows."""
         for table, sources in live.items():
             before = sources.get(payload.source)
-            if before and table != landing.table:
+            if before and before.file and table != landing.table:
                 gone = replace(landing, table=table, version=before.version + 1, rows_landed=0, file="")
                 self._commit(bronze_tables()[table], gone, before, sources, [])
-                del sources[payload.source]
+                sources[payload.source] = gone
+
+    def take_back(self, landing: Landing, clock: Clock) -> Landing:
+        """In one commit: the version before it holds again, where there is one, or none. The history keeps all."""
+        every = [other for other in self.landings(landing.table) if other.source == landing.source]
+        first = min(other.version for other in every if other.file == landing.file)
+        earlier = next((other for other in every if other.version == first - 1), None)
+        is_there = earlier is not None and earlier.file and (self.folder / landing.table / earlier.file).is_file()
+        held = (
+            earlier
+            if earlier and is_there
+            else replace(landing, rows_read=0, rows_landed=0, rows_quarantined=0, file="")
+        )
+        here = self.newest_landings(landing.table)
+        is_held_already = any(other.file == held.file for other in here.values())
+        added = [] if is_held_already or not held.file else [delta.DataFile(held.file, held.rows_landed, {})]
+        held = replace(held, version=landing.version + 1, landed_at=clock.now())
+        with lake_errors(f"taking back {landing.source}"):
+            self._commit(bronze_tables()[landing.table], held, landing, here, added)
+        return held
 
     def _copy(
         self, connection: Connection, payload: Payload, parquet: Path, content: Content | None
@@ -120,7 +140,7 @@ class Bronze:
         if layout.quote or layout.rewrite:  # a line need not be a row: there is nothing to count against
             content = content or read_content(payload.path)
         else:
-            copied, content = copy_and_read(connection, payload.path, layout, parquet, content)
+            copied, content = copy_and_read(connection, payload.path, layout, parquet, content, payload.source)
         rows_read = content.lines - layout.has_header
         if copied is None or not _is_whole(copied, layout, rows_read):
             copied, rows_read = self._copy_carefully(connection, payload, parquet)
@@ -136,7 +156,7 @@ class Bronze:
         clean = parquet.with_suffix(".csv")
         try:
             rows_read, bad = sanitise(payload.path, payload.layout, clean)
-            copied = copy_csv(connection, clean, clean_layout(payload.layout), parquet)
+            copied = copy_csv(connection, clean, clean_layout(payload.layout), parquet, payload.source)
         except InputError as error:
             raise InputError(f"cannot read {payload.source}: {error.message}", error.hint) from error
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:

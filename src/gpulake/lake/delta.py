@@ -7,6 +7,7 @@ removes it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from gpulake.core.disk import make_folder, sync
 
 LOG = "_delta_log"
 METADATA_KEY = "gpulake"
+HASHES_KEY = "gpulake.sha256"  # of the files that a commit adds, by their names
 # The history of commits is the manifest, so it never expires.
 CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
 
@@ -72,7 +74,7 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
         [_add(folder, DataFile(file.name, parquet.metadata.num_rows, {}))],
         mode="overwrite",
         configuration=CONFIGURATION,
-        commit_properties=CommitProperties(custom_metadata={METADATA_KEY: json.dumps(metadata)}),
+        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [file.name])),
     )
     _sync_commit(folder)
     # Files that no version of the last week needs.
@@ -90,7 +92,8 @@ def commit(
     """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards."""
     adds = [_add(folder, file) for file in files]
     properties = CommitProperties(
-        custom_metadata={METADATA_KEY: json.dumps(metadata)}, app_transactions=[Transaction(transaction, 1)]
+        custom_metadata=_said(folder, metadata, [file.name for file in files]),
+        app_transactions=[Transaction(transaction, 1)],
     )
     _prepare(folder)
     table = _table(folder)
@@ -193,6 +196,16 @@ def _remove_broken_checkpoints(folder: Path) -> bool:
     if is_removed:
         (folder / LOG / "_last_checkpoint").unlink(missing_ok=True)
     return is_removed
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[str]) -> dict[str, str]:
+    """What a commit says of itself, and of its files: by their hashes damage is told from what was written."""
+    return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps({name: sha256(folder / name) for name in files})}
 
 
 def _add(folder: Path, file: DataFile) -> AddAction:

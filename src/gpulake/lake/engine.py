@@ -16,6 +16,29 @@ from deltalake.exceptions import DeltaError
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 
 Connection = duckdb.DuckDBPyConnection
+# What the engine says of Parquet files and databases that are not what was written.
+DAMAGE = (
+    *(
+        "magic bytes",
+        "No files found that match",
+        "TProtocolException",
+        "Decompression failure",
+        "decompression failed",
+    ),
+    *("checksum", "not a valid DuckDB database", "Could not read enough bytes", "Failed to read file", "footer"),
+    *(
+        "out of buffer",
+        "Cannot open file",
+        "deserializ",
+        "Failed to read Parquet",
+        "Parquet file",
+        "cannot read bronze_",
+    ),
+    *("cannot read quarantine", "INTERNAL Error", "corrupt", "Corrupt", "ZSTD", "Out of buffer"),
+)
+# How the error begins that a query gets on rows that cannot be read, and the way out of it.
+DAMAGED = "cannot read"
+REPAIR = "see what is damaged with: gpulake doctor --deep; mend it with: gpulake repair"
 Value: TypeAlias = str | int | float | None
 
 
@@ -86,10 +109,21 @@ def lake_errors(doing: str) -> Iterator[None]:
             f"{doing}: {first_line(error)}", "raise memory_limit or free disk space for spilling"
         ) from error
     except DeltaError as error:
-        hint = "restore the lake from a backup, or land the sources in a new one"
-        raise LakeError(f"{doing}: a Delta table is damaged: {first_line(error)}", hint) from error
+        raise LakeError(f"{doing}: a Delta table is damaged: {first_line(error)}", REPAIR) from error
     except (duckdb.IOException, OSError) as error:
+        if is_damage(error):
+            raise LakeError(f"{doing}: {first_line(error)}", REPAIR) from error
         raise LakeBusyError(f"{doing}: {first_line(error)}", _io_hint(error)) from error
+    except duckdb.Error as error:
+        raise LakeError(f"{doing}: {first_line(error)}", REPAIR) from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the engine met a file that is not what was written, rather than a query that is wrong."""
+    words = str(error)
+    if any(full in words for full in ("No space left", "ENOSPC", "ermission denied")):
+        return False
+    return any(sign in words for sign in DAMAGE)
 
 
 def _io_hint(error: Exception) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import partial
 
+from gpulake.core.plausible import LATEST_SECOND
+from gpulake.core.tables import Table
 from gpulake.core.types import CsvLayout
 from gpulake.lake.engine import name, text
 from gpulake.lake.types import ENGINE
 
-LATEST_SECOND = 95_617_584_000
 LARGEST_NUMBER = 1e15
 LARGEST_SIZE_BYTES = 1e18
 LARGEST_INTEGER = 2**63 - 1
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DAY = r"[1-4][0-9]{3}-[0-9]{2}-[0-9]{2}"
+_DAY = r"(19[7-9][0-9]|20[0-9]{2})-[0-9]{2}-[0-9]{2}"  # from the epoch to LATEST_SECOND
 _CLOCK = r"[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 # The engine would take a time without an offset for UTC, and drop the offset of a local one: neither is what it says.
 PATTERNS = {
@@ -24,14 +26,15 @@ PATTERNS = {
     "time": rf"{_DAY}{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)",
     "local_time": f"{_DAY}{_CLOCK}",
 }
+USUAL_DIGITS = 13
 UNIT = "\x1f"  # between the fields of a row
 NEVER = "(?!)"
 # Fields that are beyond doubt: every other one is looked at more closely.
 USUAL = {
     "text": rf"[^{UNIT}]+",
-    "integer": "[0-9]{1,13}",
-    "number": r"[0-9]{1,13}(?:\.[0-9]{1,20})?",
-    "real": r"[0-9]{1,13}(?:\.[0-9]{1,20})?",
+    "integer": "[0-9]{1,%d}",
+    "number": r"[0-9]{1,%d}(?:\.[0-9]{1,20})?",
+    "real": r"[0-9]{1,%d}(?:\.[0-9]{1,20})?",
     "flag": "true|false",
 }
 WANTED = {"date": "a date", "time": "a time with its offset", "local_time": "a local time"}
@@ -71,7 +74,11 @@ def checker(layout: CsvLayout, is_strict: bool = False) -> Callable[[Sequence[st
     columns = list(enumerate(layout.file_columns))
     kinds = layout.table.column_types
     required = [(at, column) for at, column in columns if column in layout.table.required]
-    checks: dict[str, Callable[[str, str], str]] = {**CHECKS, "number": partial(_number_fault, is_strict=is_strict)}
+    checks: dict[str, Callable[[str, str], str]] = {
+        **CHECKS,
+        "integer": partial(_integer_fault, table=layout.table),
+        "number": partial(_number_fault, table=layout.table, is_strict=is_strict),
+    }
     typed = [(at, column, checks[kinds[column]]) for at, column in columns if kinds[column] in checks]
     times = [(at, column) for at, column in columns if kinds[column] in PATTERNS]
     usual = _usual(layout) if is_strict else None
@@ -99,12 +106,20 @@ def _usual(layout: CsvLayout) -> re.Pattern[str]:
     patterns = []
     for column in layout.file_columns:
         pattern = NEVER if column.endswith("_time") else USUAL.get(kinds[column], NEVER)
+        if "%d" in pattern:
+            least, most = layout.table.ranges.get(column, (0, 10.0**USUAL_DIGITS))
+            # As many digits as any number in the range may have.
+            digits = min(USUAL_DIGITS, math.floor(math.log10(most)))
+            pattern = pattern % digits if least <= 0 and digits > 0 else NEVER
         patterns.append(pattern if column in layout.table.required else f"(?:{pattern})?")
     return re.compile(UNIT.join(patterns), re.DOTALL)
 
 
-def is_in_range(column: str, value: float) -> bool:
-    """Finite and not absurd; a time lies between the epoch and the year 5000."""
+def is_in_range(table: Table, column: str, value: float) -> bool:
+    """Finite, and what the table says that it can be; a time lies between the epoch and the year 2100."""
+    if column in table.ranges:
+        least, most = table.ranges[column]
+        return least <= value <= most
     if column.endswith("_time"):
         return 0 <= value <= LATEST_SECOND
     if column.endswith("_ms") or column.startswith("ts"):
@@ -112,22 +127,22 @@ def is_in_range(column: str, value: float) -> bool:
     return abs(value) <= (LARGEST_SIZE_BYTES if column.endswith("_bytes") else LARGEST_NUMBER)
 
 
-def _number_fault(column: str, field: str, is_strict: bool) -> str:
+def _number_fault(column: str, field: str, table: Table, is_strict: bool) -> str:
     if is_strict and not NUMBER.fullmatch(field):
         return f"{column} is {field!r}, which is not a number"
     try:
-        return "" if is_in_range(column, float(field)) else f"{column} is {field}, which is out of range"
+        return "" if is_in_range(table, column, float(field)) else f"{column} is {field}, which is out of range"
     except ValueError:
         return ""
 
 
-def _integer_fault(column: str, field: str) -> str:
+def _integer_fault(column: str, field: str, table: Table) -> str:
     if not INTEGER.fullmatch(field):
         return f"{column} is {field!r}, which is not a whole number"
     # A number of many digits is out of range, however long it would take to say which one it is.
     value = int(field) if len(field) < 20 else LARGEST_INTEGER + 1
-    is_moment = column.endswith("_ms") or column.startswith("ts")
-    if abs(value) > LARGEST_INTEGER or (is_moment and not is_in_range(column, value)):
+    is_bounded = column in table.ranges or column.endswith("_ms") or column.startswith("ts")
+    if abs(value) > LARGEST_INTEGER or (is_bounded and not is_in_range(table, column, value)):
         return f"{column} is {field[:40]}, which is out of range"
     return ""
 
@@ -140,7 +155,7 @@ def _flag_fault(column: str, field: str) -> str:
     return "" if field in ("true", "false") else f"{column} is {field!r}, which is neither true nor false"
 
 
-CHECKS = {"integer": _integer_fault, "real": _real_fault, "flag": _flag_fault}
+CHECKS = {"real": _real_fault, "flag": _flag_fault}
 
 
 def _is_time(field: str, kind: str) -> bool:

@@ -21,6 +21,7 @@ CLUSTER_KINDS = (
     "unusual_utilisation",
     "long_queue",
     "flagged_day",
+    "fewer_rows",
 )
 # Tables that we write ourselves, and that name nobody.
 OPEN = frozenset(

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import LAKE_MARKER, Config
@@ -29,7 +30,20 @@ from gpulake.lake import delta, views
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import POINTER, SUFFIX, Builds
-from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
+from gpulake.lake.engine import (
+    DAMAGED,
+    REPAIR,
+    Connection,
+    Value,
+    connect,
+    create_table,
+    first_line,
+    is_damage,
+    lake_errors,
+    literal,
+    name,
+    text,
+)
 from gpulake.lake.gold import PREFIX, Gold
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
@@ -146,36 +160,42 @@ class Lake:
 
     def landings(self) -> list[Landing]:
         """Every version of every source, those of a table in the order of their commits."""
-        timed = []
-        for table in bronze_tables():
-            latest = NEVER
-            for landing in self.bronze.landings(table):
-                # The clock may have been set back in between.
-                latest = max(latest, landing.landed_at)
-                timed.append((latest, landing))
-        return [landing for _, landing in sorted(timed, key=itemgetter(0))]
+        return _in_order(self.bronze.landings(table) for table in bronze_tables())
 
     def live(self) -> Live:
         """What each source stands for now, by table."""
         with lake_errors(f"reading what landed in {self.root}"):
-            return {table: self.bronze.live_landings(table) for table in bronze_tables()}
+            return {table: self.bronze.newest_landings(table) for table in bronze_tables()}
 
     def live_landings(self) -> list[Landing]:
         """Each content that the tables hold now, once, though several sources may have it."""
         every = (landing for sources in self.live().values() for landing in sources.values())
-        return list({landing.file: landing for landing in every}.values())
+        return list({landing.file: landing for landing in every if landing.file}.values())
 
-    def attach_landed(self, connection: Connection, path: Path | str = ":memory:") -> list[Path]:
-        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files."""
+    def attach_landed(
+        self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()
+    ) -> list[Path]:
+        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files.
+
+        `without` names files of tables whose rows are not to be seen.
+        """
         connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
         written = written_tables()
-        views.landings_table(connection, written["landings"], self.landings())
-        files = {table: self.bronze.files(table) for table in bronze_tables()}
+        landed: list[list[Landing]] = []
+        files: dict[str, list[Path]] = {}
         for table in bronze_tables().values():
+            try:
+                landed.append(self.bronze.landings(table.name))
+                found = self.bronze.files(table.name)
+            except DeltaError as error:
+                views.broken_view(connection, table, f"{DAMAGED} {table.name}: its log: {first_line(error)}")
+                continue
+            files[table.name] = [file for file in found if (table.name, file.name) not in without]
             views.parquet_view(connection, table, files[table.name])
+        views.landings_table(connection, written["landings"], _in_order(landed))
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
-        only = f"SEMI JOIN ({live}) USING (sha256, table_name)"
+        only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
         set_aside = delta.live_files(self.quarantine.folder)
         views.parquet_view(connection, written["quarantine"], set_aside, only)
         for journal in JOURNALS:
@@ -191,13 +211,15 @@ class Lake:
         return self.staging / f"{build_id}{SUFFIX}"
 
     @contextmanager
-    def stage(self, build_id: str, base: Path | None = None) -> Iterator[Staging]:
+    def stage(
+        self, build_id: str, base: Path | None = None, without: Collection[tuple[str, str]] = ()
+    ) -> Iterator[Staging]:
         """A build in the making, empty or a copy of another: nobody sees it before it is published."""
         path = self.staged_path(build_id)
         with lake_errors("building"), self.connect() as connection:
             if base:
                 shutil.copyfile(base, path)
-            self.attach_landed(connection)
+            self.attach_landed(connection, without=without)
             connection.execute(f"ATTACH {text(str(path))} AS lake")
             connection.execute("USE lake.main")
             # A build that is cut off is thrown away, so that there is nothing to save before its end.
@@ -301,8 +323,18 @@ class Staging:
 
     def record_tables(self, built_at: datetime) -> None:
         """When each table was made; those that are carried over keep their own time."""
-        own = [{"table": table, "build_id": self.build_id, "built_at": built_at} for table in self.tables()]
+        counts = self.counts()
+        own = [
+            {"table": table, "build_id": self.build_id, "built_at": built_at, "rows": counts[table]} for table in counts
+        ]
         self.write("table_builds", own)
+
+    def counts(self) -> dict[str, int]:
+        """The rows of each table."""
+        tables = self.tables()
+        return {
+            table: self.read(f"SELECT count(*) AS n FROM lake.main.{name(table)}")["n"][0].as_py() for table in tables
+        }
 
     def carry_over(self) -> None:
         """Takes from the current build what this one did not build."""
@@ -313,7 +345,7 @@ class Staging:
         for table in set(self.tables("previous")).difference(self.tables()):
             self.connection.execute(f"CREATE TABLE lake.main.{name(table)} AS FROM previous.main.{name(table)}")
         self.connection.execute(
-            "INSERT INTO lake.main.table_builds FROM previous.main.table_builds"
+            "INSERT INTO lake.main.table_builds BY NAME FROM previous.main.table_builds"
             ' ANTI JOIN lake.main.table_builds USING ("table")'
         )
         self.connection.execute("DETACH previous")
@@ -369,4 +401,19 @@ class Reader:
                 raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
             yield
         except (duckdb.Error, pa.ArrowException) as error:
+            if is_damage(error):
+                raise LakeError(
+                    f"{DAMAGED} what was asked for: {views.damaged_file(self.connection, error)}", REPAIR
+                ) from error
             raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error
+
+
+def _in_order(tables: Iterable[Sequence[Landing]]) -> list[Landing]:
+    """Of several tables, by time; those of a table in the order of their commits, though the clock was set back."""
+    timed = []
+    for landings in tables:
+        latest = NEVER
+        for landing in landings:
+            latest = max(latest, landing.landed_at)
+            timed.append((latest, landing))
+    return [landing for _, landing in sorted(timed, key=itemgetter(0))]

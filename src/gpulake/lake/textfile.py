@@ -18,6 +18,7 @@ from gpulake.lake.sanitise import bad_row
 
 # Small enough to stay in the processor's cache between hashing and counting.
 BLOCK_BYTES = 1 << 18
+SOURCE_KEY = "gpulake_source"
 NEWLINE = ord("\n")
 # A file with more is not the file that it is taken for; quarantining it whole would only fill memory.
 MOST_BAD_ROWS = 1_000_000
@@ -60,19 +61,20 @@ def read_content(path: Path) -> Content:
 
 
 def copy_and_read(
-    connection: Connection, path: Path, layout: CsvLayout, parquet: Path, content: Content | None
+    connection: Connection, path: Path, layout: CsvLayout, parquet: Path, content: Content | None, source: str
 ) -> tuple[Copied | None, Content]:
     """Both at once. No copy where the engine's reader gives up: the careful way is still to be tried."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         reading = None if content else pool.submit(read_content, path)
         try:
-            copied = copy_csv(connection, path, layout, parquet)
+            copied = copy_csv(connection, path, layout, parquet, source)
         except (duckdb.InvalidInputException, duckdb.ConversionException):
             copied = None
         return copied, content or reading.result()  # type: ignore[union-attr]
 
 
-def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path) -> Copied:
+def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path, source: str) -> Copied:
+    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
     kinds = layout.table.column_types
     columns = ", ".join(f"{text(column)}: {text(read_type(kinds[column]))}" for column in layout.file_columns)
     chosen = ", ".join(selected(column, layout) for column in layout.table.column_names)
@@ -88,17 +90,17 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
                 delim = {text(layout.delimiter)}, quote = {text(layout.quote)}, escape = {text(layout.quote)},
                 store_rejects = true, rejects_limit = 0
             )
-        ) TO {text(str(parquet))} ({PARQUET_OPTIONS}, RETURN_STATS)
+        ) TO {text(str(parquet))} ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})
         """
     ).fetchone()
     if counted is None:
         return Copied(0, {}, _rejects(connection))
     statistics = {column.strip('"'): values for column, values in counted[4].items()}
     null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
-    numbers = [(column, values) for column, values in statistics.items() if kinds[column] == "number"]
+    numbers = [(column, values) for column, values in statistics.items() if kinds[column] in ("number", "integer")]
     sound = all(
         values.get("has_nan") != "true"
-        and all(is_in_range(column, float(values[side])) for side in ("min", "max") if side in values)
+        and all(is_in_range(layout.table, column, float(values[side])) for side in ("min", "max") if side in values)
         for column, values in numbers
     )
     return Copied(counted[1], null_counts, _rejects(connection), sound)

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import duckdb
+
 from gpulake.core.tables import Latest, Table
 from gpulake.core.types import Landing
-from gpulake.lake.engine import Connection, create_table, name, text
+from gpulake.lake.engine import DAMAGED, Connection, create_table, first_line, name, text
 from gpulake.lake.types import engine_types
 
 # The catalogue that the dbt project calls `landed`.
 LANDED = "landed"
+# A content that landed, was taken back and landed again was quarantined twice.
+LAST_QUARANTINED = "QUALIFY rank() OVER (PARTITION BY table_name, sha256 ORDER BY quarantined_at DESC) = 1"
 
 
 def parquet_view(connection: Connection, table: Table, files: Sequence[Path], only: str = "") -> None:
     """The rows of the files, or of none; `only` narrows them down."""
     rows = ", ".join(text(str(file)) for file in files)
     body = f"FROM read_parquet([{rows}], hive_partitioning = false)" if files else _empty(table)
-    _view(connection, table.name, f"{body} {only}")
+    try:
+        _view(connection, table.name, f"{body} {only}")
+    except duckdb.Error as error:
+        # Whoever does not ask for its rows need not know.
+        broken_view(connection, table, f"{DAMAGED} {table.name}: {first_line(error)}")
+
+
+def broken_view(connection: Connection, table: Table, reason: str) -> None:
+    """Stands for a table that cannot be read: to ask for its rows is an error that says why."""
+    columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in engine_types(table).items())
+    _view(connection, table.name, f"FROM (SELECT {columns}) WHERE error({text(reason)})")
 
 
 def json_view(connection: Connection, table: Table, path: Path) -> None:
@@ -45,7 +60,11 @@ def landings_table(connection: Connection, table: Table, landings: Sequence[Land
     """In the order of their commits: the last of a source is the one that holds."""
     newest = {(landing.table, landing.source): landing for landing in landings}
     rows = [
-        {**asdict(landing), "is_live": newest[landing.table, landing.source] is landing}
+        {
+            **asdict(landing),
+            "landing_id": landing.landing_id,
+            "is_live": newest[landing.table, landing.source] is landing,
+        }
         for landing in landings
         if landing.file
     ]
@@ -59,3 +78,17 @@ def _view(connection: Connection, view: str, body: str) -> None:
 def _empty(table: Table) -> str:
     columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in engine_types(table).items())
     return f"FROM (SELECT {columns} WHERE false)"
+
+
+def damaged_file(connection: Connection, error: Exception) -> str:
+    """The file that an error is about: the engine does not name it where it met it in the middle of a scan."""
+    said = first_line(error)
+    if ".parquet" in said or ".duckdb" in said:
+        return said
+    bodies = connection.execute(f"SELECT sql FROM duckdb_views() WHERE database_name = '{LANDED}'").fetchall()
+    for path in dict.fromkeys(path for (body,) in bodies for path in re.findall(r"'([^']+\.parquet)'", body)):
+        try:
+            connection.execute(f"SELECT bit_xor(hash(one)) FROM read_parquet({text(path)}) AS one").fetchall()
+        except duckdb.Error:
+            return f"{path}: {said}"
+    return said

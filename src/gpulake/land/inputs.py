@@ -20,6 +20,7 @@ from typing import IO, Any, TypeAlias
 
 from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
+from gpulake.core.plausible import LATEST_SECOND
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")
@@ -32,7 +33,6 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 TAR_MAGIC_AT = 257
 HEAD_BYTES = 64 * 1024
-LATEST_SECOND = 95_617_584_000  # of the year 4999
 Buffered: TypeAlias = "io.BufferedReader[Any]"
 
 
@@ -255,7 +255,7 @@ def _modified_at(path: Path) -> datetime:
 
 def _instant(seconds: float) -> datetime:
     """An archive may say anything; what the lake could not hold becomes its nearest bound."""
-    return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST_SECOND), UTC)
+    return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST_SECOND - 1), UTC)
 
 
 def _bare_name(label: str) -> str:

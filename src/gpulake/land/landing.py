@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,16 +24,28 @@ class LandResult:
 
 
 def land(
-    lake: Lake, paths: Sequence[Path], clock: Clock, report: Report, named: Mapping[str, str] | None = None
+    lake: Lake,
+    paths: Sequence[Path],
+    clock: Clock,
+    report: Report,
+    named: Mapping[str, str] | None = None,
+    damaged: Collection[str] = (),
 ) -> LandResult:
     """Each file lands whole or not at all; those before a bad one have landed, those after it have not.
 
-    `named` are words of the user for constants that a reader would take from where a file lies.
+    `named` are words of the user for constants that a reader would take from where a file lies. Data files of the lake
+    that are `damaged` hold nothing: their content lands again, in their place.
     """
     inputs = find_inputs(paths)
     landings: list[Landing] = []
     unknown: list[str] = []
-    live = lake.live()
+    live = {
+        table: {
+            source: replace(landing, sha256="", size_bytes=-1) if landing.file in damaged else landing
+            for source, landing in sources.items()
+        }
+        for table, sources in lake.live().items()
+    }
     with lake.connect() as connection:
         for position, item in enumerate(inputs):
             report(f"landing {Path(item.label).name}", position / len(inputs))

@@ -56,7 +56,7 @@ def _check(lake: Lake, workload: str, folder: Path) -> None:
     for table, path in paths.items():
         with lake.reading() as reader:
             is_named = workload in reader.query(NAMES[table])["workload"].to_pylist()
-        live = lake.live()[TABLES[table]]
+        live = {source: landing for source, landing in lake.live()[TABLES[table]].items() if landing.file}
         has_landed = _sha256(path) in {landing.sha256 for landing in live.values()}
         if has_landed and not is_named:
             _refuse(path)

@@ -13,10 +13,14 @@ from gpulake.core.errors import BuildError, LakeError
 from gpulake.core.progress import Report
 from gpulake.core.types import TestResult
 from gpulake.lake import Staging
-from gpulake.lake.engine import Connection, create_table
+from gpulake.lake.engine import REPAIR, Connection, create_table, is_damage
+from gpulake.lake.views import damaged_file
+from gpulake.model.blame import blame
 from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 from gpulake.model.sources import SETTINGS, settings_rows
+
+MOST_BLAMED = 3  # of the tests that failed, whose rows are looked for in what landed
 
 __all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
 
@@ -31,6 +35,8 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
         except (duckdb.IOException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:
+            if is_damage(error):
+                raise LakeError(f"building {model.name}: {damaged_file(staging.connection, error)}", REPAIR) from error
             raise BuildError(f"model {model.name} failed: {error}", "see what landed with: gpulake tables") from error
         _hold_contract(staging, model)
 
@@ -77,18 +83,26 @@ def _ask(staging: Staging, tests: Sequence[PlannedTest], increment: Increment | 
         yield TestResult(planned.name, planned.table, planned.column, planned.severity, int(failed), seconds)
 
 
-def refuse_failures(results: list[TestResult]) -> None:
-    failed = [result for result in results if result.status == "fail"]
-    if failed:
-        names = ", ".join(f"{result.name} ({result.failures} rows)" for result in failed[:5])
-        raise BuildError(
-            f"{len(failed)} of {len(results)} data tests failed: {names}",
-            "readers still see the last good build; see all with: gpulake tests",
-        )
+def refuse_failures(staging: Staging, plan: Plan, results: list[TestResult], increment: Increment | None) -> None:
+    failed = {result.name: result for result in results if result.status == "fail"}
+    if not failed:
+        return
+    names = ", ".join(f"{result.name} ({result.failures} rows)" for result in list(failed.values())[:5])
+    broken = [test for test in plan.tests if test.name in failed][:MOST_BLAMED]
+    rows = {
+        blame(staging, plan, test, increment.narrowed(test, test.sql) if increment else test.sql) for test in broken
+    } - {None}
+    culprits = "".join(f"; {row}" for row in sorted(map(str, rows)))
+    source = min((row.source for row in rows if row), default="PATH")
+    raise BuildError(
+        f"{len(failed)} of {len(results)} data tests failed: {names}{culprits}",
+        f"readers still see the last good build; see all with: gpulake tests; take the file back with: gpulake land"
+        f" --undo {source}, or leave it out with: gpulake build --without {source}",
+    )
 
 
 def _need_rows(staging: Staging) -> None:
-    row = staging.connection.execute("SELECT count(*) FROM landed.landings").fetchone()
+    row = staging.connection.execute("SELECT count(*) FROM landed.landings WHERE is_live").fetchone()
     if not row or not row[0]:
         raise LakeError("nothing has landed yet", "land something first: gpulake land PATH...")
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,9 +34,9 @@ def compile_plan(folder: Path, config: Config) -> Plan:
     return from_manifest(_document(folder, "manifest"))
 
 
-def build_with_dbt(lake: Lake, build: Path) -> list[TestResult]:
+def build_with_dbt(lake: Lake, build: Path, without: Collection[tuple[str, str]] = ()) -> list[TestResult]:
     """Runs `dbt build`, unit tests and all, on what landed; leaves the tables in the build's file."""
-    _write_landed(lake, lake.staging / LANDED)
+    _write_landed(lake, lake.staging / LANDED, without)
     _run("build", lake.staging)
     (lake.staging / DATABASE).replace(build)
     nodes = _document(lake.staging, "manifest")["nodes"]
@@ -54,10 +55,10 @@ def build_with_dbt(lake: Lake, build: Path) -> list[TestResult]:
     ]
 
 
-def _write_landed(lake: Lake, path: Path) -> None:
+def _write_landed(lake: Lake, path: Path, without: Collection[tuple[str, str]] = ()) -> None:
     path.unlink(missing_ok=True)
     with lake.connect() as connection:
-        lake.attach_landed(connection, path)
+        lake.attach_landed(connection, path, without)
         write_settings(connection, lake.config)
 
 

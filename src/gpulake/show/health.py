@@ -14,6 +14,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.lake import Lake, lake_errors
+from gpulake.lake.deep import inspect
 
 NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "plotly", "click", "rich", "jinja2")
 OPTIONAL = ("dbt-core", "dbt-duckdb", "prefect")
@@ -28,8 +29,9 @@ class Check:
     hint: str = ""
 
 
-def check_all(config: Config) -> list[Check]:
-    return [*_installation(), *_lake(config)]
+def check_all(config: Config, is_deep: bool = False) -> list[Check]:
+    """A deep look reads everything: it takes as long as reading the lake does."""
+    return [*_installation(), *_lake(config), *(_damage(config) if is_deep else ())]
 
 
 def _installation() -> Iterator[Check]:
@@ -63,9 +65,26 @@ def _lake(config: Config) -> Iterator[Check]:
         yield _guarded(name, lambda look=look: look(lake))  # type: ignore[misc]
 
 
+def _damage(config: Config) -> Iterator[Check]:
+    """What is not as it was written, each by its file."""
+    lake = Lake(config)
+    if not lake.exists:
+        return
+    with lake_errors("looking at the whole lake"):
+        damages = inspect(lake)
+    for one in damages:
+        about = f"{one.table}: {one.path}: " if one.table else f"{one.path}: "
+        # Left by a crash, most of the time: no row is lost by it.
+        status: Literal["warn", "fail"] = "warn" if one.kind == "orphan" else "fail"
+        yield Check(one.layer, status, about + one.detail, "see what can be done with: gpulake repair --dry-run")
+    if not damages:
+        yield Check("deep", "ok", "every file and every row that was written can be read")
+
+
 def _guarded(name: str, look: Callable[[], Check]) -> Check:
     try:
-        return look()
+        with lake_errors(f"checking {name}"):
+            return look()
     except GpulakeError as error:
         return Check(name, "fail", error.message, error.hint)
 
@@ -82,9 +101,8 @@ def _bronze(lake: Lake) -> Check:
         cut = lake.bronze.cut_commits()
     missing = [file for file in files if not file.is_file()]
     if missing:
-        return Check(
-            "bronze", "fail", f"{len(missing)} data files are missing, such as {missing[0]}", "restore a backup"
-        )
+        detail = f"{len(missing)} data files are missing, such as {missing[0]}"
+        return Check("bronze", "fail", detail, "see what can be done with: gpulake repair --dry-run")
     quarantined = sum(landing.rows_quarantined for landing in lake.live_landings())
     if not files:
         return Check("bronze", "warn", "nothing has landed", "land something: gpulake land PATH...")
@@ -107,6 +125,9 @@ def _build(lake: Lake) -> Check:
         if tables:
             detail = f"{info['build_id']}; Delta tables {what}: {', '.join(tables)}"
             return Check("build", "warn", detail, "export them again: gpulake build")
+    if left_out := info.get("left_out"):
+        hint = "mend or take back what it was left out for, then: gpulake build"
+        return Check("build", "warn", f"{info['build_id']} was made without {left_out}", hint)
     return Check("build", "ok", f"{info['build_id']} of {info['built_at']:%Y-%m-%d %H:%M} UTC")
 
 

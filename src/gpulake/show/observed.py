@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from gpulake.core.words import label, share
 
 OBSERVED = """
-SELECT cluster_id, observed_from, observed_until, observed_basis, unknown_demand_ratio, is_generated
+SELECT cluster_id, observed_from, observed_until, observed_basis, unknown_demand_ratio, is_generated,
+    -- A build of an earlier version has no such column.
+    (SELECT to_json(info) ->> 'left_out' FROM build_info AS info) AS left_out
 FROM silver_clusters
 """
 BASES = {"events": "first to last event", "trimmed": "without stragglers", "settings": "as set"}
@@ -25,6 +27,7 @@ class Observed:
     observed_basis: str
     unknown_demand_ratio: float  # of its attempts
     is_generated: bool
+    left_out: str | None = None  # files that the build was made without
 
     @property
     def time(self) -> str:
@@ -34,10 +37,11 @@ class Observed:
     @property
     def missing(self) -> str:
         """What is not known of it, in words; nothing where all is."""
-        if not self.unknown_demand_ratio:
-            return ""
-        ratio = share(self.unknown_demand_ratio, 1)
-        return f"what {ratio} of the attempts of {label(self.cluster_id, 24)} asked for is not known"
+        missing = [f"the build was made without {label(self.left_out, 200)}"] if self.left_out else []
+        if self.unknown_demand_ratio:
+            ratio = share(self.unknown_demand_ratio, 1)
+            missing.append(f"what {ratio} of the attempts of {label(self.cluster_id, 24)} asked for is not known")
+        return "; ".join(missing)
 
 
 def generated(clusters: Iterable[Observed]) -> str:

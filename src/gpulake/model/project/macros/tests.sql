@@ -1,5 +1,5 @@
 {% test in_range(model, column_name, at_least=none, at_most=none) %}
-select {{ column_name }}
+select *
 from {{ model }}
 where false
     {% if at_least is not none %}or {{ column_name }} < {{ at_least }}{% endif %}
@@ -14,7 +14,7 @@ having count(*) > 1
 {% endtest %}
 
 {% test holds(model, expression) %}
-select 1 as broken
+select *
 from {{ model }}
 where not ({{ expression }})
 {% endtest %}
@@ -48,7 +48,7 @@ select *
 from (
     select
         (select count(*) from {{ model }}) as windows_here,
-        (select count(distinct {{ window_key() }}) from {{ landed }} where end_time is not null) as windows_there
+        (select count(distinct {{ window_key() }}) from {{ landed }} where end_time > 0) as windows_there
 ) as counted
 where windows_here != windows_there
 {% endtest %}

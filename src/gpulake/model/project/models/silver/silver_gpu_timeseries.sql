@@ -32,7 +32,7 @@ final as (
         {{ finite('metrics.machine_num_worker') }} as mean_workers
     from metrics
     left join machines on metrics.machine = machines.machine_id
-    where metrics.end_time is not null
+    where metrics.end_time > 0
 
 )
 

@@ -21,6 +21,8 @@ with told as (
         owner_kind,
         owner_id
     from {{ source('landed', 'bronze_proc_metrics') }}
+    -- Older runs may not say the node: nobody could tell whose process it was.
+    where node is not null
 
 ),
 

@@ -18,7 +18,11 @@ select
     {% endfor -%}
     has_remap_pending,
     has_remap_failure,
-    coalesce(owner_kind, case when processes = 0 then 'nobody' end) as owner_kind,
+    case
+        when owner_kind in ('slurm', 'pod', 'container', 'trace', 'several', 'unattributed', 'nobody') then owner_kind
+        when owner_kind is not null then 'unattributed'
+        when processes = 0 then 'nobody'
+    end as owner_kind,
     owner_id,
     owner_evidence
 from {{ source('landed', 'bronze_gpu_metrics') }}

@@ -2,6 +2,8 @@
 -- taken to begin at once. A GPU is what OpenDC calls a GPU core, unless the file says how many MHz a GPU is: then tasks
 -- may have a part of one.
 
+{% set gpu_mhz = try_number(json_text('file_columns', 'gpulake.gpu_mhz')) %}
+
 with tasks as (
 
     {{ newest(
@@ -20,7 +22,7 @@ named as (
         case when count(*) over (partition by workload, name) = 1 then coalesce(name, id) else id end as job_id,
         coalesce(
             {{ finite('gpu_capacity') }}
-            / nullif({{ try_number(json_text('file_columns', 'gpulake.gpu_mhz')) }}, 0),
+            / case when {{ gpu_mhz }} > 0 then {{ gpu_mhz }} end,
             gpu_count,
             0
         ) as gpus

@@ -15,7 +15,7 @@ pages as (
         folder,
         file_at,
         max(case when metric = 'node_uname_info' then {{ json_text('labels', 'nodename') }} end) as node_name,
-        max(case when metric = 'node_time_seconds' and value between 0 and 95617584000 then value end) as page_seconds
+        max(case when metric = 'node_time_seconds' and value between 0 and 4102444800 then value end) as page_seconds
     from samples
     where metric in ('node_uname_info', 'node_time_seconds')
     group by file, folder, file_at

@@ -184,6 +184,19 @@ used as (
     left join known_runs
         on nodes.cluster_id = known_runs.cluster_id and nodes.job_id = known_runs.job_id and nodes.run = known_runs.run
 
+),
+
+-- The summary is a comment, which anybody may have written.
+plausible as (
+
+    select
+        worker_key,
+        case when used_cores between 0 and 1e9 then used_cores end as used_cores,
+        case when used_gpus between 0 and 1e7 then used_gpus end as used_gpus,
+        case when {{ is_plausible('memory_bytes') }} then memory_bytes end as memory_bytes,
+        case when {{ is_plausible('gpu_memory_bytes') }} then gpu_memory_bytes end as gpu_memory_bytes
+    from used
+
 )
 
 select
@@ -196,5 +209,5 @@ select
     cast(gpu_memory_bytes as bigint) as peak_gpu_memory_bytes,
     cast(null as double) as network_read_bytes,
     cast(null as double) as network_written_bytes
-from used
+from plausible
 where coalesce(used_cores, used_gpus, memory_bytes, gpu_memory_bytes) is not null

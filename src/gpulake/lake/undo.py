@@ -1,0 +1,58 @@
+"""Which landings a user means by an id or a path, to take them back or to leave them out of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpulake.core.clock import Clock
+from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.types import Landing
+from gpulake.lake.store import Lake
+
+LEAST_ID_CHARACTERS = 6
+
+
+@dataclass(frozen=True)
+class Undone:
+    landing: Landing
+    held: Landing | None  # the earlier version that holds again; None: no row of the source is left
+
+
+def named_landings(lake: Lake, words: Sequence[str]) -> list[Landing]:
+    """Those that hold now, by their id, the path of their file, of its archive or of a folder above it."""
+    live = [landing for sources in lake.live().values() for landing in sources.values() if landing.file]
+    found: dict[str, Landing] = {}
+    for word in words:
+        matching = [landing for landing in live if _is_meant(landing, word)]
+        if not matching:
+            raise UsageError(f"nothing that holds now landed as {word!r}", _hint(word, live))
+        found.update({landing.landing_id: landing for landing in matching})
+    return list(found.values())
+
+
+def files_without(lake: Lake, left_out: Sequence[Landing]) -> set[tuple[str, str]]:
+    """The files, by table, that no other source holds."""
+    ids = {landing.landing_id for landing in left_out}
+    live = [landing for sources in lake.live().values() for landing in sources.values()]
+    kept = {(landing.table, landing.file) for landing in live if landing.landing_id not in ids}
+    return {(landing.table, landing.file) for landing in left_out} - kept
+
+
+def take_back(lake: Lake, landings: Sequence[Landing], clock: Clock) -> list[Undone]:
+    """Each in a commit of its own: what a crash leaves undone, the same command takes back."""
+    answers = [(landing, lake.bronze.take_back(landing, clock)) for landing in landings]
+    return [Undone(landing, held if held.file else None) for landing, held in answers]
+
+
+def _is_meant(landing: Landing, word: str) -> bool:
+    if len(word) >= LEAST_ID_CHARACTERS and landing.landing_id.startswith(word):
+        return True
+    path = str(Path(word).absolute())
+    return landing.source in (word, path) or landing.source.startswith((f"{path}!", f"{path}/"))
+
+
+def _hint(word: str, live: Sequence[Landing]) -> str:
+    near = choice_hint(word, {landing.source for landing in live})
+    return near if near.startswith("did") else "see what landed, and its ids, with: gpulake land --list"

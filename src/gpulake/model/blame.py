@@ -1,0 +1,94 @@
+"""Which landed file a row that breaks a data test came from, so that somebody can mend it or take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from gpulake.core.tables import bronze_tables
+from gpulake.lake import Staging
+from gpulake.lake.engine import name, text
+from gpulake.model.plan import Plan, PlannedTest
+
+# Where the id of a key stands.
+KEYS = {"machine_key": ("silver_machines", "machine_id"), "job_key": ("silver_jobs", "job_id")}
+UNTELLING = ("cluster_id", "group_id", "user_id", "account_id")
+
+
+@dataclass(frozen=True)
+class Blamed:
+    column: str
+    value: str
+    source: str
+    line: int | None  # None: an archive, or the file is no longer there
+
+    def __str__(self) -> str:
+        line = f", line {self.line}" if self.line else ""
+        return f"{self.column} {self.value!r} landed from {self.source}{line}"
+
+
+def blame(staging: Staging, plan: Plan, test: PlannedTest, sql: str) -> Blamed | None:
+    """The first row that breaks the test, if its ids stand in a landed file."""
+    try:
+        for column, value in _ids(staging, test, sql):
+            if source := _source(staging, plan, test.table, value):
+                return Blamed(column, value, source, _line(source, value))
+    except duckdb.Error:
+        # The test has failed, which is to be said: a damaged file is another trouble.
+        return None
+    return None
+
+
+def _ids(staging: Staging, test: PlannedTest, sql: str) -> Iterator[tuple[str, str]]:
+    narrow = f'FROM "lake"."main".{name(test.table)} WHERE {name(test.column)} IS NULL' if test.column else ""
+    query = narrow if narrow and test.name.startswith("not_null") else f"FROM ({sql})"
+    rows: list[dict[str, Any]] = staging.read(f"{query} LIMIT 1").to_pylist()
+    row = rows[0] if rows else {}
+    for column, value in row.items():
+        if column.endswith("_id") and column not in UNTELLING and isinstance(value, str):
+            yield column, value
+        elif column in KEYS and value is not None and KEYS[column][0] in staging.tables():
+            table, own = KEYS[column]
+            found = staging.read(f'SELECT {own} FROM "lake"."main".{table} WHERE {column} = {int(value)} LIMIT 1')
+            yield from ((own, str(one[own])) for one in found.to_pylist())
+
+
+def _source(staging: Staging, plan: Plan, table: str, value: str) -> str:
+    live = staging.lake.live()
+    for bronze in _bronze(plan, table):
+        held = {landing.file: source for source, landing in live[bronze].items() if landing.file}
+        texts = [column.name for column in bronze_tables()[bronze].columns if column.type == "text"]
+        if not held or not texts:
+            continue
+        files = ", ".join(text(str(staging.lake.bronze.folder / bronze / file)) for file in held)
+        said = " OR ".join(f"{name(column)} = {text(value)}" for column in texts)
+        found = staging.read(f"SELECT filename FROM read_parquet([{files}], filename = true) WHERE {said} LIMIT 1")
+        if found.num_rows:
+            return held[Path(str(found["filename"][0])).name]
+    return ""
+
+
+def _bronze(plan: Plan, table: str) -> list[str]:
+    """The bronze tables that a model is made of, those that it reads itself first."""
+    by_name = {model.name: model for model in plan.models}
+    pending, seen, found = [table], set(), dict[str, None]()
+    while pending:
+        model = by_name.get(pending.pop(0))
+        if model is None or model.name in seen:
+            continue
+        seen.add(model.name)
+        found.update({one: None for one in bronze_tables() if f'"landed"."main"."{one}"' in model.sql})
+        pending += model.depends_on
+    return list(found)
+
+
+def _line(source: str, value: str) -> int | None:
+    try:
+        with Path(source).open("rb") as lines:
+            return next((number for number, line in enumerate(lines, start=1) if value.encode() in line), None)
+    except OSError:
+        return None
