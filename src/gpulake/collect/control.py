@@ -109,7 +109,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
-        run.path.mkdir(parents=True, exist_ok=True)
+        run.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         answer = _spawn(run, [*settings.arguments(), *more])
     except OSError as error:
         raise GpulakeError(f"no files in {run.path}: {error.strerror}", "choose another --dir, or make room") from error

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import duckdb
@@ -22,13 +21,16 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import LAKE_MARKER, Config
 from gpulake.core.disk import sync
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
+from gpulake.core.redaction import without_secrets
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
+from gpulake.lake.access import as_private_as, make_root
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import SUFFIX, Builds, replace_text
 from gpulake.lake.engine import Connection, Value, connect, create_table, lake_errors, literal, name, text
+from gpulake.lake.locks import locked
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.textfile import PARQUET_OPTIONS
 from gpulake.lake.types import engine_types
@@ -81,40 +83,35 @@ class Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
         if not self.exists:
             with lake_errors(f"creating the lake at {self.root}"):
-                self.root.mkdir(parents=True, exist_ok=True)
                 # A marker that a crash left half-written is ours.
-                if not all(path.name.startswith(f".{LAKE_MARKER}") for path in self.root.iterdir()):
+                found = self.root.iterdir() if self.root.exists() else ()
+                if not all(path.name.startswith(f".{LAKE_MARKER}") for path in found):
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
-                replace_text(self.root / LAKE_MARKER, json.dumps({"format": FORMAT_VERSION}))
+                make_root(self.root, self.config.lake_access)
+                with as_private_as(self.root):
+                    replace_text(self.root / LAKE_MARKER, json.dumps({"format": FORMAT_VERSION}))
         return self.open()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One writer at a time. The lock goes with the process, so a crash never leaves it behind."""
-        with lake_errors(f"locking the lake at {self.root}"), (self.root / ".lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise LakeBusyError(
-                    f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
-                ) from error
+        busy = LakeBusyError(
+            f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
+        )
+        turn = locked(self.root / ".lock", busy)
+        with lake_errors(f"locking the lake at {self.root}"), as_private_as(self.root), turn:
             shutil.rmtree(self.staging, ignore_errors=True)
             for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
                 folder.mkdir(exist_ok=True)
             yield
 
     @contextmanager
-    def alone(self, work: str) -> Iterator[None]:
-        """One at a time does this work, beside whoever writes to the lake. The lock goes with the process, too."""
-        with lake_errors(f"locking the {work} of {self.root}"):
-            lock = (self.root / f".{work}.lock").open("a")
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise LakeBusyError(
-                    f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
-                ) from error
+    def alone(self, work: str, is_patient: bool = False) -> Iterator[None]:
+        """One at a time does this work, beside whoever writes to the lake."""
+        busy = LakeBusyError(
+            f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
+        )
+        with as_private_as(self.root), locked(self.root / f".{work}.lock", busy, is_patient):
             yield
 
     def connect(self, spill: Path | None = None) -> Connection:
@@ -214,8 +211,9 @@ class Lake:
 
     def _append(self, file: str, *rows: Mapping[str, Any]) -> None:
         path = self.root / file
-        lines = b"".join(json.dumps(row, default=_as_text).encode() + b"\n" for row in rows)
-        with lake_errors("writing the journal"), path.open("a+b") as journal:
+        told = (json.dumps(without_secrets(row), default=_as_text).encode() for row in rows)
+        lines = b"".join(line + b"\n" for line in told)
+        with lake_errors("writing the journal"), as_private_as(self.root), path.open("a+b") as journal:
             # A line that a crash cut short must not take the next one with it.
             is_cut = journal.tell() > 0 and _last_byte(journal) != b"\n"
             journal.write(b"\n" * is_cut + lines)
@@ -229,8 +227,9 @@ class Lake:
     @contextmanager
     def reading(self, may_spill: bool = True) -> Iterator[Reader]:
         """The last complete build, bronze and the journal, read-only."""
-        # Not in the lake: a reader may not be able to write there, and a writer empties its staging.
-        with self.connect(Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}") as connection:
+        # Not in the lake: a reader may not be able to write there, and a writer empties its staging. Nobody else may
+        # read it.
+        with TemporaryDirectory(prefix="gpulake-") as spill, self.connect(Path(spill)) as connection:
             with lake_errors(f"opening the lake at {self.root}"):
                 if not may_spill:
                     connection.execute("SET temp_directory = ''")
