@@ -44,7 +44,7 @@ def test_a_private_key_is_hidden_whole() -> None:
 
 def test_a_row_keeps_its_ids_and_the_names_of_its_files() -> None:
     name = "0123456789abcdef" * 4
-    row = {"diagnosis_id": name, "log": f"/logs/{name}", "run": 1, "cause": f"key {name}", "ratio": 0.5}
+    row = {"diagnosis_id": name, "log": f"/logs/{name}", "run": 1, "cause": f"key {name}", "node": name}
     nested = {"evidence": [{"line": 1, "text": "password=hunter2", "file": name}], "at": None}
     assert without_secrets({**row, **nested}) == {
         **row,

@@ -17,8 +17,13 @@ from gpulake.core.diagnosis import Diagnosis
 
 HIDDEN = "***"
 LEAST_CHARACTERS = 6  # of a text that could hold one
-# Names of things and of files: they are compared, and a hash among them is no secret.
-NAMES = frozenset({"log", "subject", "file", "checkpoint", "link", "definition", "template", "sha256"})
+# Names of machines, jobs and files: they are compared, and one that is a hash is no secret.
+NAMES = frozenset(
+    {
+        *("node", "nodes", "faulty", "good", "undecided", "failed_node", "claimed_node", "cluster"),
+        *("log", "subject", "file", "checkpoint", "link", "definition", "template", "sha256"),
+    }
+)
 
 
 def redacted(text: str) -> str:

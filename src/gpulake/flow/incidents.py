@@ -126,7 +126,7 @@ def resolve(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str =
 def update(lake: Lake, config: Config, clock: Clock) -> list[Incident]:
     """Makes incidents of what the current build found; what changed."""
     now = clock.now()
-    with lake.alone(LOCK):
+    with lake.alone(LOCK, is_patient=True):
         rows: list[Mapping[str, Any]] = []
         until = _only_the_clock(now)
         if lake.builds.current() is not None:

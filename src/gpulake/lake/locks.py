@@ -12,7 +12,7 @@ from typing import IO, Any
 from gpulake.core.errors import LakeBusyError
 from gpulake.lake.engine import lake_errors
 
-MOST_WAIT_SECONDS = 10.0  # for others who are done in a fraction of a second
+MOST_WAIT_SECONDS = 3.0  # for others who are done in a fraction of a second
 LOOK_SECONDS = 0.02
 
 

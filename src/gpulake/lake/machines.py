@@ -65,15 +65,17 @@ def machines_of_job(reader: Reader, job_id: str, cluster_id: str | None) -> froz
 
 
 def named(node: str, machines: Collection[str]) -> str | None:
-    """The machine of that name, with or without its domain; none where two would fit."""
+    """The machine of that name, where one of the two may lack its domain; none where several would fit."""
     if node in machines:
         return node
-    fitting = [machine for machine in machines if _short(machine) == _short(node)]
+    fitting = [machine for machine in machines if _is_same(machine.lower(), node.lower())]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _short(name: str) -> str:
-    return name.split(".")[0].lower()
+def _is_same(name: str, other: str) -> bool:
+    """gpu01 is gpu01.example.org, and gpu01.example.org is not gpu01.example.net. An address has no domain."""
+    (short, _, domain), (others, _, other_domain) = name.partition("."), other.partition(".")
+    return name == other or (short == others and not short.isdigit() and "" in (domain, other_domain))
 
 
 def _has(reader: Reader, *tables: str) -> bool:
