@@ -26,18 +26,25 @@ HOOKS = {
     "rollback_command": ("hook", "rollback", "{job_id}", "{checkpoint}", "{skip_from_step}-{skip_to_step}"),
     "cordon_command": ("hook", "cordon", "{node}", "{reason}: {cause}"),
     "tell_command": ("hook", "tell", "{job_id}", "{message}"),
+    "nodes_command": ("hook", "nodes", "{job_id}"),
 }
 _PROGRAM = """#!{python}
 import json, pathlib, re, sys
 folder = pathlib.Path({folder!r})
 name = pathlib.Path(sys.argv[0]).name
-with (folder / "calls.jsonl").open("a") as calls:
+call = " ".join([name, *sys.argv[1:]])
+is_asked = re.match("sacct|kubectl get|hook nodes", call)
+with (folder / ("asked.jsonl" if is_asked else "calls.jsonl")).open("a") as calls:
     calls.write(json.dumps([name, *sys.argv[1:]]) + "\\n")
 answers = folder / "answers.json"
 for words, code, said in json.loads(answers.read_text()) if answers.exists() else []:
-    if re.search(words, " ".join([name, *sys.argv[1:]])):
+    # A pattern is for questions only where it begins with one.
+    if re.search(words, call) and bool(is_asked) == words.startswith(("^sacct", "^kubectl get", "^hook nodes")):
         print(said)
         sys.exit(code)
+if is_asked:
+    job = call.partition("--jobs=")[2].split()
+    print(job[0] + "|n[1-9]" if job else "n1 n2 n3 n4 n5 n6 n7 n8 n9")
 """
 
 
@@ -52,13 +59,21 @@ class Programs:
         (self.folder / "answers.json").write_text(json.dumps(answers))
 
     def calls(self) -> list[list[str]]:
-        path = self.folder / "calls.jsonl"
+        """That would change something."""
+        return self._noted("calls.jsonl")
+
+    def asked(self) -> list[list[str]]:
+        """For the nodes of a job: n1 to n9, unless an answer says otherwise."""
+        return self._noted("asked.jsonl")
+
+    def _noted(self, name: str) -> list[list[str]]:
+        path = self.folder / name
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def programs(folder: Path, monkeypatch: Any) -> Programs:
     folder.mkdir()
-    for name in ("scontrol", "kubectl", "hook", "srun"):
+    for name in ("scontrol", "kubectl", "hook", "srun", "sacct"):
         path = folder / name
         path.write_text(_PROGRAM.format(python=sys.executable, folder=str(folder)))
         path.chmod(0o755)
@@ -74,6 +89,7 @@ def died(lake: Lake, incident_id: str = "4f1c2d", minutes: float = 0.0, **told: 
         "incident_id": incident_id,
         "diagnosed_at": at,
         "job_id": "77",
+        "claimed_job_id": None,
         "cluster_id": "c",
         "verdict": "failed",
         "category": "infrastructure",

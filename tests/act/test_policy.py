@@ -47,7 +47,8 @@ class Chosen:
 
 def situation(choose: Chosen | None = None, own: dict[str, Any] | None = None, **known: Any) -> Situation:
     choose = choose or Chosen(Choice(LAST, NEWEST))
-    return Situation(Recoveries(**own or {}), **{"budget": Budget(), "breaker": Breaker(), "choose": choose, **known})
+    usual: dict[str, Any] = {"budget": Budget(), "breaker": Breaker(), "choose": choose}
+    return Situation(Recoveries(**own or {}), **{**usual, "recorded": frozenset({"n1", "n2", "login"}), **known})
 
 
 def steps(plan: Plan) -> list[tuple[str, str | None]]:
@@ -79,7 +80,8 @@ def test_a_node_that_is_named_is_cordoned_first() -> None:
 
 
 def test_a_node_that_is_not_named_is_looked_for() -> None:
-    known = situation(own={"test_command": ("srun", "-w", "{nodes}", "t")}, job_nodes=("a", "b", "c"))
+    own = {"test_command": ("srun", "-w", "{nodes}", "t")}
+    known = situation(own=own, job_nodes=("a", "b", "c"), recorded=frozenset("abc"))
     plan = decide(case("cordon_node_and_restart", rank=3), known)
     assert steps(plan) == [("test", None), ("cordon", None), ("restart", None)]
     assert plan.steps[0].nodes == ("a", "b", "c")
@@ -113,7 +115,8 @@ def test_a_node_that_no_inventory_knows_is_left_alone() -> None:
 
 def test_nodes_that_no_inventory_knows_are_not_tested() -> None:
     own = {"test_command": ("srun", "-w", "{nodes}", "t")}
-    known = situation(own=own, job_nodes=("n1", "n9"), inventory=frozenset({"n1.cluster", "n2.cluster"}))
+    inventory = frozenset({"n1.cluster", "n2.cluster"})
+    known = situation(own=own, job_nodes=("n1", "n9"), inventory=inventory, recorded=frozenset())
     plan = decide(case("cordon_node_and_restart"), known)
     assert steps(plan) == [("restart", None), ("tell", None)]
     assert plan.steps[1].why == "the faulty node is not looked for: the inventory has no machine n9"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulake.act.running import MOST_WORDS, Outcome, run, small_environment
+from gpulake.act.running import MOST_BYTES, MOST_WORDS, Outcome, ask, run, small_environment
 
 
 def python(program: str, *arguments: str) -> tuple[str, ...]:
@@ -87,3 +87,10 @@ def test_secrets_of_our_environment_are_not_handed_on(monkeypatch: pytest.Monkey
     assert environment == {"PATH": "/bin", "KUBECONFIG": "/k"}
     assert run(python(program), environment=environment).detail == "['KUBECONFIG', 'PATH']"
     assert set(small_environment()) <= set(os.environ) - {"SECRET_TOKEN"}
+
+
+def test_an_answer_is_whole_or_none() -> None:
+    assert ask(python("print('n1')")) == "n1\n"
+    assert ask(python("print('n1'); raise SystemExit(1)")) is None
+    assert ask(python(f"print('n1 ' * {MOST_BYTES // 3 + 1})")) is None
+    assert ask(["/nowhere/sacct"]) is None

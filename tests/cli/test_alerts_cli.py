@@ -20,7 +20,7 @@ from gpulake.core.clock import FrozenClock, SystemClock
 from gpulake.core.config import Config
 from gpulake.core.errors import ActError, SinkError, UsageError
 from gpulake.flow import Flow
-from gpulake.flow.alerting import hidden, queue_alerts, watch_alerts
+from gpulake.flow.alerting import queue_alerts, watch_alerts
 from gpulake.lake import Lake
 from receiving import Receiver, listening_receiver
 
@@ -179,8 +179,3 @@ def test_watching_goes_on_when_something_is_due(failed: Lake, server: Receiver) 
     assert [next(watch).sent for _ in range(3)] == [1, 0, 0]
     assert 2.5 <= waits[0] <= 5.0
     assert waits[1:] == [10.0, 10.0]
-
-
-def test_what_looks_like_a_secret_is_hidden() -> None:
-    assert hidden("no secret here") == "no secret here"
-    assert hidden("token=abc123def456 and password: hunter2 end") == "token=*** and password: *** end"

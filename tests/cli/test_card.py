@@ -39,7 +39,7 @@ CONTEXT = {("", 127): "    loss.backward()", ("", 128): "    ^^^^^^^^^", ("", 13
 
 def test_the_cause_comes_first_then_its_proof_then_what_to_do() -> None:
     assert card(FOUND, CONTEXT, ["the model was not asked"], Screen()) == [
-        "OutOfMemoryError (framework) on rank 3, node gpu-17",
+        "OutOfMemoryError (framework) on rank 3, node gpu-17 (claimed by the log)",
         "  A GPU ran out of memory.",
         "",
         "Evidence      127  loss.backward()",

@@ -181,11 +181,11 @@ def test_the_inventory_is_the_size_of_the_cluster(built_lake: Config) -> None:
         query = "SELECT machine_id FROM silver_machines WHERE cluster_id = 'synth' ORDER BY 1"
         names = [row["machine_id"] for row in reader.query(query).to_pylist()]
     died_just_now(lake, **{**CORDON, "cluster_id": "synth", "node": names[0]})
-    document = json.loads(gpulake(lake, "4f", "--json").stdout)
+    document = json.loads(gpulake(lake, "4f", "--nodes", names[0], "--json").stdout)
     assert [step["step"] for step in document["steps"]] == ["cordon", "restart"]
     assert document["breaker"]["nodes"] == len(names)
     died_just_now(lake, "5a", **{**CORDON, "cluster_id": "synth", "node": "login1"})
-    steps = json.loads(gpulake(lake, "5a", "--json").stdout)["steps"]
+    steps = json.loads(gpulake(lake, "5a", "--nodes", "login1", "--json").stdout)["steps"]
     assert [(step["step"], step["status"]) for step in steps] == [
         ("cordon", "refused"),
         ("restart", None),

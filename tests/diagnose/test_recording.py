@@ -59,6 +59,7 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
         "runs": 1,
         "cluster_id": None,
         "job_id": None,
+        "claimed_job_id": None,
         "verdict": "failed",
         "category": "infrastructure",
         "reason": "ECCError",
@@ -66,6 +67,7 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
         "remedy": "Drain the node.",
         "rank": 3,
         "node": "gpu-17",
+        "is_node_claimed": True,
         "action": "cordon_node_and_restart",
         "action_why": "the GPU is broken",
         "confidence": 0.9,
@@ -106,7 +108,7 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
             "subject": "/logs/train.log",
             "cluster_id": None,
             "job_id": None,
-            "node": "gpu-17",
+            "node": None,
             "opened_at": AT,
             "diagnosis_id": diagnosis["diagnosis_id"],
             "category": "infrastructure",
@@ -125,6 +127,8 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
             "muted_until": None,
             "is_held": None,
             "merged_into": None,
+            "claimed_job_id": None,
+            "claimed_node": "gpu-17",
         }
     ]
 

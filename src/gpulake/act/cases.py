@@ -31,6 +31,17 @@ class Case:
     diagnosis: Diagnosis  # with the reason in force
     is_confirmed: bool = False  # by a person
     is_resolved: bool = False
+    is_job_asked: bool = False  # whoever recovers it says which job it is
+
+    @property
+    def doubt(self) -> str:
+        """Why nothing is done for the job: what its log says of itself is no proof."""
+        claimed, job = self.diagnosis.claimed_job_id, self.diagnosis.job_id
+        if self.is_job_asked or claimed is None or claimed == job:
+            return ""
+        if job is None:
+            return f"the log says that it is of job {claimed}, which proves nothing; name the job with --job"
+        return f"the log says that it is of job {claimed}, and not of {job}; say which it is with --job"
 
     @property
     def is_grounded(self) -> bool:
@@ -77,6 +88,7 @@ def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_
         diagnosis,
         is_confirmed=bool(incident.get("is_confirmed")),
         is_resolved=incident.get("state") == "resolved",
+        is_job_asked=job_id is not None,
     )
 
 
@@ -107,6 +119,10 @@ def _standing(events: Sequence[Row]) -> dict[str, Row]:
 
 
 def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
+    known, claimed = row.get("job_id") or None, row.get("claimed_job_id") or None
+    if "claimed_job_id" not in row:
+        # Written before claims were told apart: nobody knows who named the job.
+        known, claimed = None, known or incident.get("job_id") or None
     return Diagnosis(
         verdict=row.get("verdict") or "unknown",
         category=row.get("category") or "unknown",
@@ -124,7 +140,8 @@ def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
         method=row.get("method") or "model",
         began_at=_time(row.get("began_at")),
         ended_at=_time(row.get("ended_at")),
-        job_id=job_id or row.get("job_id") or incident.get("job_id") or None,
+        job_id=job_id or known,
+        claimed_job_id=claimed,
         cluster_id=row.get("cluster_id") or incident.get("cluster_id") or None,
         gpu_hours_lost=row.get("gpu_hours_lost"),
         incident_id=row["incident_id"],
@@ -147,7 +164,7 @@ def _in_force(incident: Row, made: Diagnosis) -> Diagnosis:
         cause=incident.get("cause") or "",
         remedy=incident.get("remedy") or "",
         evidence=(),
-        node=incident.get("node") or None,
+        node=incident.get("node") or incident.get("claimed_node") or None,
         recovery=recovery,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -18,6 +18,8 @@ from gpulake.act.cases import Case
 from gpulake.act.checkpoints import Checkpoint, Choice
 from gpulake.core.diagnosis import Action, Quote
 from gpulake.core.recovering import Recoveries
+from gpulake.core.words import listed
+from gpulake.lake.machines import named
 
 ASTRAY = ("LossNaN", "LossSpike")  # the weights, or the data of the last steps, are to blame
 FOR_THE_USER: tuple[Action, ...] = ("needs_config_change", "needs_code_fix", "needs_data_fix")
@@ -52,7 +54,8 @@ class Situation:
     budget: Budget
     breaker: Breaker
     choose: Choose
-    job_nodes: tuple[str, ...] = ()
+    job_nodes: tuple[str, ...] = ()  # to be tested
+    recorded: frozenset[str] = frozenset()  # nodes that the scheduler gives the job; else a person; empty: unknown
     inventory: frozenset[str] = frozenset()  # names of the cluster's machines; empty: unknown
     rolled_back_to: tuple[str, ...] = ()  # checkpoints that did not help
     stale: str = ""  # why it is too late to do anything about this failure
@@ -67,6 +70,15 @@ class Plan:
 
 
 def decide(case: Case, situation: Situation) -> Plan:
+    """A job that only its log names, or that it disputes, is told of, and nothing is done for it."""
+    plan = _decided(case, situation)
+    if not case.doubt:
+        return plan
+    steps = (step if step.step == "tell" else replace(step, refused=case.doubt) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
+
+
+def _decided(case: Case, situation: Situation) -> Plan:
     diagnosis, action = case.diagnosis, case.diagnosis.recovery.action
     if case.is_resolved:
         return Plan(action, "the incident is resolved")
@@ -121,14 +133,27 @@ def _from(checkpoint: Checkpoint | None, case: Case) -> str:
 
 def _cordon_and_restart(node: str, case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
     restart = _restart(case, situation, checkpoint)
-    if node in situation.breaker.cordoned:
+    own = named(node, situation.recorded)
+    if (own or node) in situation.breaker.cordoned:
         return restart
-    if situation.inventory and not _known(node, situation.inventory):
+    refused = "" if own else _not_of_job(case, situation)
+    if own and situation.inventory and not named(own, situation.inventory):
         refused = "the inventory has no machine of this name"
+    if own is None or refused:
         return (_refused(node, refused), *restart, *_told(restart, f"node {node} was not cordoned: {refused}"))
-    if refused := situation.breaker.refuses([node]):
-        return (_refused(node, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
-    return (Step("cordon", f"{case.diagnosis.reason} began there", node=node), *restart)
+    if refused := situation.breaker.refuses([own]):
+        return (_refused(own, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
+    return (Step("cordon", f"{case.diagnosis.reason} began there", node=own), *restart)
+
+
+def _not_of_job(case: Case, situation: Situation) -> str:
+    """Why a node that the diagnosis names is not acted on."""
+    if case.diagnosis.job_id is None:
+        return "nobody knows which job it is, and so not whether it ran there; name the job with --job"
+    job = f"job {case.diagnosis.job_id}"
+    if situation.recorded:
+        return f"the log names it, and the record of the scheduler gives {job} {listed(situation.recorded)}"
+    return f"nobody can tell whether {job} ran there; land its accounting, or name the job's nodes with --nodes"
 
 
 def _test_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
@@ -137,10 +162,10 @@ def _test_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint |
     if not situation.job_nodes or not situation.settings.test_command:
         lacks = "--nodes" if not situation.job_nodes else "a test_command in [recoveries]"
         return (*restart, *_told(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
-    known = situation.inventory
-    if strangers := [node for node in situation.job_nodes if known and not _known(node, known)]:
-        why = f"the faulty node is not looked for: the inventory has no machine {', '.join(strangers[:5])}"
-        return (*restart, *_told(restart, why))
+    for known, whose in ((situation.inventory, "the inventory"), (situation.recorded, "the job")):
+        if strangers := [node for node in situation.job_nodes if known and not named(node, known)]:
+            why = f"the faulty node is not looked for: {whose} has no machine {listed(strangers)}"
+            return (*restart, *_told(restart, why))
     if refused := situation.breaker.refuses([""]):
         return (Step("tell", f"the faulty node is not looked for, and the job not restarted: {refused}"),)
     test = Step("test", "the log does not name the faulty node", nodes=situation.job_nodes)
@@ -154,11 +179,6 @@ def _refused(node: str, why: str) -> Step:
 def _told(steps: Iterable[Step], why: str) -> tuple[Step, ...]:
     """One message is enough."""
     return () if any(step.step == "tell" for step in steps) else (Step("tell", why),)
-
-
-def _known(node: str, inventory: frozenset[str]) -> bool:
-    """With or without its domain."""
-    return node in inventory or node.split(".")[0] in {name.split(".")[0] for name in inventory}
 
 
 def _astray(case: Case, situation: Situation) -> Plan:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpulake.core.words import label
+from gpulake.lake.access import usual_umask
 
 MOST_SECONDS = 60.0
 MOST_WORDS = 300
-MOST_BYTES = 4096  # that are kept of what a program says, the first ones
+MOST_BYTES = 1 << 16  # that are kept of what a program says, the first ones
 # What may be handed to a program: nothing that it could take for an option, a list or a pattern.
 SAFE = re.compile(r"\w[\w.:+@/-]*", re.ASCII)
 # Who the user is and where the cluster is: all that its programs need of our environment.
@@ -46,6 +47,19 @@ def run(
     arguments: Sequence[str], most_seconds: float = MOST_SECONDS, environment: Mapping[str, str] | None = None
 ) -> Outcome:
     """Runs a program to its end. One that does not end in time may have done its work: nobody can tell."""
+    return _ran(arguments, most_seconds, environment)[0]
+
+
+def ask(
+    arguments: Sequence[str], most_seconds: float = MOST_SECONDS, environment: Mapping[str, str] | None = None
+) -> str | None:
+    """What a program says that ends well; nothing of one that says more than is kept: half a name is another's."""
+    outcome, said = _ran(arguments, most_seconds, environment)
+    is_whole = outcome.status == "done" and len(said) < MOST_BYTES
+    return said.decode(errors="replace") if is_whole else None
+
+
+def _ran(arguments: Sequence[str], most_seconds: float, environment: Mapping[str, str] | None) -> tuple[Outcome, bytes]:
     try:
         process = subprocess.Popen(  # noqa: S603 - a list from the settings, and words that were checked
             list(arguments),
@@ -54,10 +68,11 @@ def run(
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,
+            umask=usual_umask(),
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        return Outcome("failed", detail=f"cannot run {label(arguments[0])}: {reason}")
+        return Outcome("failed", detail=f"cannot run {label(arguments[0])}: {reason}"), b""
     with process:
         try:
             said, complaint = _heard(process, time.monotonic() + most_seconds)
@@ -67,11 +82,11 @@ def run(
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
     if said is None:
-        return Outcome("unknown", detail=f"did not end within {most_seconds:g} seconds")
+        return Outcome("unknown", detail=f"did not end within {most_seconds:g} seconds"), b""
     # A failure is told by the complaint. What ended well may have said why, beside a warning of something else.
     heard = complaint or said if process.returncode else said.strip() + b" " + complaint
     words = label(heard.decode(errors="replace").strip(), MOST_WORDS)
-    return Outcome("failed" if process.returncode else "done", process.returncode, words)
+    return Outcome("failed" if process.returncode else "done", process.returncode, words), said
 
 
 def _heard(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes | None, bytes]:

@@ -11,6 +11,7 @@ import click
 
 from gpulake.cli._screen import Screen, cut, wrapped
 from gpulake.core.diagnosis import Diagnosis, Quote, Similar
+from gpulake.core.redaction import redacted
 from gpulake.core.words import amount, count, label, opened, sentence, share
 from gpulake.diagnose.story.lines import read_said
 
@@ -79,7 +80,8 @@ def headline(diagnosis: Diagnosis) -> str:
     if diagnosis.reason == "unknown":
         return "Why the job ended is unknown" if diagnosis.verdict == "unknown" else "The job failed; why is unknown"
     where = [_ranks(diagnosis)] if diagnosis.rank is not None or diagnosis.missing_ranks else []
-    where += [f"node {label(diagnosis.node)}"] if diagnosis.node else []
+    if diagnosis.node:
+        where.append(f"node {label(diagnosis.node)}" + " (claimed by the log)" * diagnosis.is_node_claimed)
     return f"{label(diagnosis.reason)} ({diagnosis.category})" + (f" on {', '.join(where)}" if where else "")
 
 
@@ -179,7 +181,7 @@ class _Card:
 
 def _plain(text: str) -> str:
     """Of a line of the log. What stands in columns, or is indented, need not be so here."""
-    return label(textwrap.dedent(text).strip().replace("\t", " "))
+    return label(redacted(textwrap.dedent(text).strip().replace("\t", " ")))
 
 
 def _steps(diagnosis: Diagnosis) -> list[str]:

@@ -37,6 +37,7 @@ def document(rescue: Rescue, is_executed: bool) -> dict[str, Any]:
         "incident_id": rescue.case.incident_id,
         "recovery_id": rescue.recovery_id,
         "job_id": diagnosis.job_id,
+        "claimed_job_id": diagnosis.claimed_job_id,
         "reason": diagnosis.reason,
         "action": rescue.plan.action,
         "why": rescue.plan.why,
@@ -55,6 +56,8 @@ def document(rescue: Rescue, is_executed: bool) -> dict[str, Any]:
 def print_rescue(rescue: Rescue, is_executed: bool) -> None:
     diagnosis = rescue.case.diagnosis
     job = "job unknown" if diagnosis.job_id is None else f"job {label(diagnosis.job_id)}"
+    if diagnosis.job_id is None and diagnosis.claimed_job_id is not None:
+        job = f"job {label(diagnosis.claimed_job_id)} (claimed by the log)"
     click.secho(f"Incident {label(rescue.case.incident_id)}: {job}, {label(diagnosis.reason)}", bold=True)
     if diagnosis.cause:
         click.echo(f"  {label(diagnosis.cause)}")

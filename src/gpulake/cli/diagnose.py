@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import TYPE_CHECKING
@@ -16,14 +17,13 @@ from gpulake.core.words import label
 if TYPE_CHECKING:
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
-    from gpulake.flow import Flow
 
 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--telemetry", type=click.Path(path_type=Path), help="Samples of the node, or a run's folder.")
 @click.option("--flight-recorder", type=click.Path(path_type=Path), help="NCCL flight-recorder dumps, as JSON.")
-@click.option("--job", "job_id", help="The job's id in the lake; else the one that the log names.")
+@click.option("--job", "job_id", help="The job's id in the lake. What the log says of its job is a claim.")
 @click.option("--cluster", "cluster_id", help="The job's cluster in the lake.")
 @click.option("--run", type=click.IntRange(1), help="Which run of the log, from 1. [default: the last one]")
 @click.option("--time-zone", default="UTC", show_default=True, help="Of times in the log that name none.")
@@ -66,7 +66,8 @@ def command(
     if lake is not None:
         flow.lake.open()
     if follow:
-        _follow(flow, log, time_zone, stall_after, until_end, not no_record, as_json)
+        notices = flow.follow(log, time_zone, stall_after, until_end, not no_record, job_id, cluster_id)
+        _follow(log, notices, as_json)
         return
     question = Question(log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record)
     if show_prompt:
@@ -90,15 +91,7 @@ def _print(answer: Answer, as_json: bool) -> None:
     print_card(answer.diagnosis, answer.context, answer.notes, screen())
 
 
-def _follow(
-    flow: Flow,
-    log: Path,
-    time_zone: str,
-    stall_after: float | None,
-    is_until_end: bool,
-    is_recorded: bool,
-    as_json: bool,
-) -> None:
+def _follow(log: Path, notices: Iterator[Notice], as_json: bool) -> None:
     if str(log) == "-":
         raise UsageError("what is piped in cannot be watched", "name the log, or diagnose it without --follow")
     # Each file of a folder stays open: of one that is moved away the end is still to be read.
@@ -106,7 +99,7 @@ def _follow(
     setrlimit(RLIMIT_NOFILE, (most, most))
     if not log.exists():
         click.echo(f"waiting for {label(log)}", err=True)
-    for notice in flow.follow(log, time_zone, stall_after, is_until_end, is_recorded):
+    for notice in notices:
         if as_json:
             click.echo(json.dumps(_document(notice)))
         else:

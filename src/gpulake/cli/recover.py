@@ -22,9 +22,9 @@ _AFTER = {"failed": "failed", "unknown": "may have failed"}
     "--nodes",
     "nodes_text",
     metavar="LIST",
-    help="The job's nodes, such as n[01-16]: the faulty one is found by testing.",
+    help="The job's nodes, such as n[01-16], where no record has them; the faulty one is found by testing.",
 )
-@click.option("--job", "job_id", metavar="JOB_ID", help="The job, where its log does not name it.")
+@click.option("--job", "job_id", metavar="JOB_ID", help="The job, where only its log names it.")
 @click.option("--history", "is_history", is_flag=True, help="List the steps that were taken, of all incidents or one.")
 @lake_option
 @json_option

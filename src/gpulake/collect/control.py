@@ -110,7 +110,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
-        make_folder(run.path)
+        make_folder(run.path, mode=0o700)
         answer = _spawn(run, [*settings.arguments(), *more])
     except OSError as error:
         raise GpulakeError(f"no files in {run.path}: {error.strerror}", "choose another --dir, or make room") from error

@@ -171,7 +171,7 @@ def _say(notices: Notices, name: str, message: str) -> None:
 @contextlib.contextmanager
 def _held(run: RunDir, identity: Identity) -> Iterator[None]:
     try:
-        make_folder(run.path)
+        make_folder(run.path, mode=0o700)
         file = lock.take(run.lock, boot_id=identity.boot_id, host_id=identity.host_id, host_name=identity.host_name)
     except lock.LockedError as error:
         who = f"by process {error.holder.pid} of {error.holder.host_name}" if error.holder else "by another process"

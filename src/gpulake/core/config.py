@@ -25,6 +25,8 @@ from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
 FILE_NAME = "gpulake.toml"
+# Modes of a lake's folder, by who may read it; a group also writes, and its files stay the group's.
+LAKE_MODES = {"owner": 0o700, "group": 0o2770, "everyone": 0o755}
 LAKE_MARKER = "gpulake.json"  # the file that makes a folder a lake
 ENVIRONMENT_PREFIX = "GPULAKE_"
 PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
@@ -116,6 +118,7 @@ class Config:
     """Every setting, with its default. The name is the key in gpulake.toml; GPULAKE_<NAME> is its variable."""
 
     lake: Path = Path("lake")  # the folder that holds the lakehouse
+    lake_access: str = "owner"  # who may read a lake that is made: owner, group (and write) or everyone
     threads: int = 0  # engine threads; 0 takes every core
     memory_limit: str = "1GB"  # what the engine may buffer before it spills to disk
     keep_builds: int = 2  # finished builds kept on disk, the current one included
@@ -145,10 +148,7 @@ class Config:
             raise ConfigError(f"threads is {self.threads}", f"use 0 for every core, or a number up to {MOST_THREADS}")
         if not MEMORY.fullmatch(self.memory_limit):
             raise ConfigError(f"memory_limit is {self.memory_limit!r}", "write it like 400MB or 2GB")
-        if not str(self.lake).isprintable():
-            raise ConfigError(f"lake is {self.lake!r}", "name a folder in printable characters")
-        if self.keep_builds < 1:
-            raise ConfigError(f"keep_builds is {self.keep_builds}", "keep at least 1: the build that readers use")
+        self._check_lake()
         for name in ("poor_coverage_ratio", "idle_gpu_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}", "use a share from 0 to 1")
@@ -159,6 +159,14 @@ class Config:
         if not self.telemetry_cluster or self.telemetry_cluster != self.telemetry_cluster.lower():
             raise ConfigError(f"telemetry_cluster is {self.telemetry_cluster!r}", "name it in lower case")
         _check_zone(self.reference_time_zone)
+
+    def _check_lake(self) -> None:
+        if not str(self.lake).isprintable():
+            raise ConfigError(f"lake is {self.lake!r}", "name a folder in printable characters")
+        if self.lake_access not in LAKE_MODES:
+            raise ConfigError(f"lake_access is {self.lake_access!r}", choice_hint(self.lake_access, LAKE_MODES))
+        if self.keep_builds < 1:
+            raise ConfigError(f"keep_builds is {self.keep_builds}", "keep at least 1: the build that readers use")
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Config:

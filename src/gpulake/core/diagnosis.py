@@ -89,6 +89,7 @@ class Diagnosis:
     symptoms: tuple[Symptom, ...] = ()
     rank: int | None = None  # where it began
     node: str | None = None
+    is_node_claimed: bool = True  # only the log names it: neither the scheduler's record nor samples of the node do
     recovery: Recovery = field(default_factory=Recovery)
     confidence: float = 0.0  # 0 to 1; for calibration, never a threshold of policy
     method: Method = "rule"
@@ -103,9 +104,15 @@ class Diagnosis:
     ended_at: datetime | None = None
     run: int = 1  # which of the runs that the log holds, from 1
     runs: int = 1
-    job_id: str | None = None
+    job_id: str | None = None  # as the caller or the scheduler says
+    claimed_job_id: str | None = None  # as the log says of itself, which proves nothing
     cluster_id: str | None = None
     incident_id: str = ""  # where it was recorded
+
+    @property
+    def is_job_disputed(self) -> bool:
+        """The log says that it is of another job than its caller does."""
+        return None not in (self.job_id, self.claimed_job_id) and self.job_id != self.claimed_job_id
 
     @property
     def is_silent(self) -> bool:

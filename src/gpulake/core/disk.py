@@ -27,10 +27,10 @@ def sync_all(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, mode: int = 0o777) -> None:
     """A folder whose name is lost with the power would take with it what was synced inside."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode, parents=True, exist_ok=True)
     for path in missing:
         sync(path.parent)
 

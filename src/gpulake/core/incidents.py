@@ -38,6 +38,7 @@ JUDGED = ("category", "reason", "cause", "remedy")
 TIMES = ("changed_at", "opened_at", "began_at", "last_seen_at", "muted_until")
 # What findings and people said of an incident, which a diagnosis of it leaves as it is.
 CARRIED = ("times_seen", "first_cause", "members", "muted_until", "is_held", "merged_into")
+LOCK = "incidents"  # whoever changes one takes it
 GPULAKE = "gpulake"  # who changes incidents, where it is no person
 FAILURE = "failure"  # the kind of those that a diagnosis opened
 
@@ -75,6 +76,8 @@ class Incident:
     muted_until: datetime | None = None
     is_held: bool = False
     merged_into: str = ""
+    claimed_job_id: str | None = None
+    claimed_node: str | None = None
 
     def row(self) -> dict[str, Any]:
         told = {column.name: getattr(self, column.name) for column in fields(self)}

@@ -14,6 +14,7 @@ OF_RESTARTS = (*OF_EVERY_STEP, "checkpoint", "checkpoint_step")
 OF_ROLLBACKS = (*OF_RESTARTS, "skip_from_step", "skip_to_step")
 OF_CORDONS = (*OF_EVERY_STEP, "node")
 OF_MESSAGES = (*OF_EVERY_STEP, "message")
+OF_QUESTIONS = ("job_id", "cluster_id")
 OF_TESTS = ("nodes", "count")
 # Names as a label of Kubernetes has them.
 _SELECTOR = re.compile(r"[\w.-]+(/[\w.-]+)?=\{job_id\}", re.ASCII)
@@ -48,6 +49,7 @@ class Recoveries:
     rollback_command: tuple[str, ...] = ()
     cordon_command: tuple[str, ...] = ()
     tell_command: tuple[str, ...] = ()
+    nodes_command: tuple[str, ...] = ()  # prints the nodes of {job_id}, such as n1,n[03-05]; empty: sacct or kubectl
     command_seconds: float = 60.0  # of one that takes longer nobody can tell what it did
     namespace: str = "default"  # of the pods, in Kubernetes
     pod_selector: str = "batch.kubernetes.io/job-name={job_id}"  # which pods are the job's, in Kubernetes
@@ -73,6 +75,7 @@ class Recoveries:
         check_command("rollback_command", self.rollback_command, OF_ROLLBACKS, "checkpoint", "checkpoint")
         check_command("cordon_command", self.cordon_command, OF_CORDONS, "node", "node")
         check_command("tell_command", self.tell_command, OF_MESSAGES, "message", "message")
+        check_command("nodes_command", self.nodes_command, OF_QUESTIONS, "job_id", "job")
         check_command("test_command", self.test_command, OF_TESTS, "nodes", "nodes")
 
     def _check(self, name: str, is_right: bool, hint: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
 NO_NAME = "(unknown)"
@@ -80,6 +80,13 @@ def span(seconds: float) -> str:
 
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """`gpu01, gpu02 and 3 more`."""
+    every = sorted(names)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return f"{', '.join(every[:most])}{more}"
 
 
 def ordinal(number: int) -> str:

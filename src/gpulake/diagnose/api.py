@@ -74,7 +74,7 @@ def diagnose(
     logs = open_logs(log)
     digests, notes = _read(logs, book, filters, report)
     story, diagnosis = _explained(read_stories(digests, book, time_zone), run)
-    diagnosis = replace(diagnosis, job_id=job_id or story.job_id, cluster_id=cluster_id)
+    diagnosis = replace(diagnosis, job_id=job_id, cluster_id=cluster_id)
     if diagnosis.node in NOBODY:
         diagnosis = replace(diagnosis, node=None)
     dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))

@@ -275,10 +275,14 @@ class Flow:
         stall_seconds: float | None = None,
         is_until_end: bool = False,
         is_recorded: bool = True,
+        job_id: str | None = None,
+        cluster_id: str | None = None,
     ) -> Iterator[Notice]:
         """What happens in a log that grows, as it happens. What it finds is kept where there is a lake."""
         diagnosing = self._diagnosing(self.lake.open() if self.config.has_lake else None)
-        return diagnosing.follow(path, time_zone, stall_seconds, self.wait, is_until_end, is_recorded)
+        return diagnosing.follow(
+            path, time_zone, stall_seconds, self.wait, is_until_end, is_recorded, job_id, cluster_id
+        )
 
     def _diagnosing(self, lake: Lake | None) -> Diagnosing:
         from gpulake.flow.diagnosing import Diagnosing

@@ -12,13 +12,13 @@ from gpulake.act.alerts.queueing import Queueing
 from gpulake.act.alerts.sending import LOCK, Drained, Sending
 from gpulake.act.incidents.windows import windows
 from gpulake.core.clock import Clock
-from gpulake.core.errors import UsageError
+from gpulake.core.errors import LakeBusyError, UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident, histories
+from gpulake.core.redaction import redacted
 from gpulake.lake import Lake
 
 HOW = "gpulake alerts list"
-HIDDEN = "***"
 MOST_MEMBERS_TOLD = 3
 LEAST_WAIT_SECONDS = 1.0
 MOST_WAIT_SECONDS = 10.0
@@ -44,8 +44,13 @@ def send_alerts(lake: Lake, clock: Clock, environment: Mapping[str, str] | None 
 def watch_alerts(lake: Lake, clock: Clock, wait: Callable[[float], None]) -> Iterator[Drained]:
     """Again and again, when something is due or may have come."""
     while True:
-        queue_alerts(lake, clock)
-        drained = send_alerts(lake, clock)
+        try:
+            queue_alerts(lake, clock)
+            drained = send_alerts(lake, clock)
+        except LakeBusyError:
+            # Whoever holds the lock sends for us; a disk that is full may have room later.
+            wait(LEAST_WAIT_SECONDS)
+            continue
         yield drained
         seconds = (drained.next_at - clock.now()).total_seconds() if drained.next_at else MOST_WAIT_SECONDS
         wait(min(max(seconds, LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS))
@@ -110,20 +115,4 @@ class _Evidence:
             self._diagnoses = {str(row.get("diagnosis_id")): row for row in self._lake.journal("diagnoses")}
         quotes = self._diagnoses.get(incident.diagnosis_id, {}).get("evidence") or []
         lines = [str(quote.get("text", "")) for quote in quotes if isinstance(quote, dict)]
-        return [hidden(line) for line in lines] + details
-
-
-def hidden(line: str) -> str:
-    from gpulake.diagnose.judge import secret_words
-
-    found = sorted(
-        (start, end)
-        for finder in (secret_words.named, secret_words.tokens, secret_words.likely)
-        for start, end, _ in finder(line)
-    )
-    kept, position = [], 0
-    for start, end in found:
-        if start >= position:
-            kept += [line[position:start], HIDDEN]
-        position = max(position, end)
-    return "".join([*kept, line[position:]])
+        return [redacted(line) for line in (*lines, *details)]

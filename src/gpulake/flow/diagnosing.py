@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,10 +13,14 @@ from typing import TYPE_CHECKING
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.diagnosis import Diagnosis, Quote
+from gpulake.core.errors import LakeBusyError
 from gpulake.core.progress import Report
+from gpulake.core.redaction import redacted, redacted_diagnosis
+from gpulake.core.words import label, listed
 from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
+from gpulake.diagnose.logs.owner import sole_writer
 from gpulake.diagnose.past.recall import telling, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
@@ -76,35 +81,78 @@ class Diagnosing:
         wait: Callable[[float], None],
         is_until_end: bool,
         is_recorded: bool,
+        job_id: str | None = None,
+        cluster_id: str | None = None,
     ) -> Iterator[Notice]:
         """What is found is recalled and recorded as a diagnosis of the whole log would be."""
         from gpulake.diagnose.follow import Watch, follow
 
         check_zone(time_zone)
-        question = Question(path, time_zone=time_zone, is_recorded=is_recorded)
+        question = Question(path, job_id=job_id, cluster_id=cluster_id, time_zone=time_zone, is_recorded=is_recorded)
         watch = Watch(path, self._rulebook, self._clock, time_zone, stall_seconds, self._filters)
         for notice in follow(watch, wait, is_until_end):
             if notice.answer is None:
                 yield notice
             else:
                 self._notes = []
-                yield replace(notice, answer=self._completed(notice.answer, question))
+                told = replace(notice.answer.diagnosis, job_id=job_id, cluster_id=cluster_id)
+                yield replace(notice, answer=self._completed(replace(notice.answer, diagnosis=told), question))
 
     def _completed(self, answer: Answer, question: Question) -> Answer:
         """With what the past and a model say, and recorded."""
-        told = self._telling(answer)
+        told = tuple(replace(quote, text=redacted(quote.text)) for quote in self._telling(answer))
+        answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, question)))
         answer = self._recalled(answer, question, told)
-        diagnosis = self._judged(answer)
+        diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and question.is_recorded:
-            named = record(self._lake, self._clock, diagnosis, answer.digests, self._subject(question), told)
-            diagnosis = replace(diagnosis, incident_id=named)
+            try:
+                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(question, answer), told)
+                diagnosis = replace(diagnosis, incident_id=own)
+            except LakeBusyError as error:
+                # Who may only read the lake, or finds its disk full, is answered all the same.
+                self._note(f"The diagnosis was not recorded: {error.message}.")
         return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
+
+    def _owned(self, diagnosis: Diagnosis, question: Question) -> Diagnosis:
+        """The job that the log names, where the file is that of the job's user and nobody else may write to it: then he
+        speaks of his own."""
+        claimed = diagnosis.claimed_job_id
+        if self._lake is None or diagnosis.job_id or claimed is None or self._lake.builds.current() is None:
+            return diagnosis
+        owner = sole_writer(question.log)
+        if owner is None:
+            return diagnosis
+        from gpulake.lake.machines import user_of_job
+
+        with self._lake.reading() as reader:
+            is_own = user_of_job(reader, claimed, diagnosis.cluster_id) == owner
+        return replace(diagnosis, job_id=claimed) if is_own else diagnosis
+
+    def _checked(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Whether the scheduler's record bears out what the log says of its job and its node."""
+        job, node = label(diagnosis.job_id), diagnosis.node
+        if diagnosis.is_job_disputed:
+            claimed = label(diagnosis.claimed_job_id)
+            self._note(f"The log says that it is of job {claimed}, and not of {job}: nothing is done for it unasked.")
+        if self._lake is None or diagnosis.job_id is None or node is None or self._lake.builds.current() is None:
+            return diagnosis
+        from gpulake.lake.machines import machines_of_job, named
+
+        with self._lake.reading() as reader:
+            own = machines_of_job(reader, diagnosis.job_id, diagnosis.cluster_id)
+        if not own:
+            return diagnosis
+        is_own = named(node, own) is not None
+        if not is_own:
+            gives = f"the record of the scheduler gives job {job} {label(listed(own))}"
+            self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
+        return replace(diagnosis, is_node_claimed=not is_own)
 
     def _recalled(self, answer: Answer, question: Question, told: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
-        own = incident_id(answer.diagnosis, self._subject(question))
+        own = incident_id(answer.diagnosis, _subject(question, answer))
         rows = self._lake.journal("incident_events")
         recalled = with_recall(replace(answer.diagnosis, incident_id=own), rows, told)
         self._note(recalled.note)
@@ -178,9 +226,17 @@ class Diagnosing:
         found = [Filter(rule.name, rule.pattern, rule.source, rule.matches, rule.ignores) for rule in own]
         return Filters((*shipped_filters().filters, *found)) if found else shipped_filters()
 
-    def _subject(self, question: Question) -> str:
-        return STANDARD_INPUT if str(question.log) == STANDARD_INPUT else subject_of(question.log)
-
     def _note(self, text: str) -> None:
         if text and text not in self._notes:
             self._notes.append(text)
+
+
+def _subject(question: Question, answer: Answer) -> str:
+    """A log by its path. What is piped in has none: it is known by its words, so that others' words change nothing."""
+    if str(question.log) != STANDARD_INPUT:
+        return subject_of(question.log)
+    words = hashlib.sha256()
+    for digest in answer.digests:
+        for line in digest.lines:
+            words.update(f"{line.text}\n".encode(errors="replace"))
+    return f"{STANDARD_INPUT} {words.hexdigest()[:16]}"

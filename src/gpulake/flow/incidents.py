@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from gpulake.act.incidents.found import read_found, sightings
@@ -12,8 +13,10 @@ from gpulake.act.incidents.gathering import gather
 from gpulake.act.incidents.windows import Window, added, removed, windows
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
+from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import (
+    LOCK,
     Incident,
     acknowledged,
     confirmed,
@@ -30,7 +33,6 @@ HOW = "gpulake incidents list"
 HOW_WINDOWS = "gpulake incidents windows list"
 EVENTS = "incident_events"
 WINDOWS = "maintenance_window_events"
-LOCK = "incidents"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,21 @@ class Case:
     @property
     def incident(self) -> Incident:
         return self.history[-1]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Incidents as they stand: those that changed, and those that were so already, which a repetition passes over."""
+
+    made: list[Incident]
+    skipped: list[Incident]
+
+    @property
+    def only(self) -> Incident:
+        """Of one that was asked for alone."""
+        for one in self.skipped:
+            raise UsageError(f"incident {one.incident_id} is {one.state}", "somebody was there before")
+        return self.made[0]
 
 
 def read_incidents(
@@ -69,39 +86,47 @@ def read_case(lake: Lake, given: str) -> Case:
 
 
 def confirm(lake: Lake, clock: Clock, given: str, by: str, note: str = "") -> Incident:
-    return _kept(lake, confirmed(read_case(lake, given).incident, by, clock.now(), note))
+    return _all(lake, clock, [given], lambda one: confirmed(one, by, clock.now(), note)).made[0]
 
 
 def correct(
     lake: Lake, clock: Clock, given: str, by: str, reason: str, cause: str = "", remedy: str = "", note: str = ""
 ) -> Incident:
-    return _kept(lake, corrected(read_case(lake, given).incident, by, clock.now(), reason, cause, remedy, note))
+    change = partial(corrected, by=by, at=clock.now(), reason=reason, cause=cause, remedy=remedy, note=note)
+    return _all(lake, clock, [given], change).made[0]
 
 
 def acknowledge(
     lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "", is_held: bool = False
-) -> list[Incident]:
-    return _all(lake, clock, given, lambda one: acknowledged(one, by, clock.now(), note, is_held))
+) -> Changes:
+    def is_done(one: Incident) -> bool:
+        return one.state == "acknowledged" and (one.is_held or not is_held)
+
+    return _all(lake, clock, given, lambda one: acknowledged(one, by, clock.now(), note, is_held), is_done)
 
 
 def mute(
     lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "", until: datetime | None = None
-) -> list[Incident]:
+) -> Changes:
     return _all(lake, clock, given, lambda one: muted(one, by, clock.now(), until, note))
 
 
-def unmute(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> list[Incident]:
-    return _all(lake, clock, given, lambda one: unmuted(one, by, clock.now(), note))
+def unmute(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> Changes:
+    return _all(
+        lake, clock, given, lambda one: unmuted(one, by, clock.now(), note), lambda one: one.event == "reopened"
+    )
 
 
-def resolve(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> list[Incident]:
-    return _all(lake, clock, given, lambda one: resolved(one, by, clock.now(), note))
+def resolve(lake: Lake, clock: Clock, given: Sequence[str], by: str, note: str = "") -> Changes:
+    return _all(
+        lake, clock, given, lambda one: resolved(one, by, clock.now(), note), lambda one: one.state == "resolved"
+    )
 
 
 def update(lake: Lake, config: Config, clock: Clock) -> list[Incident]:
     """Makes incidents of what the current build found; what changed."""
     now = clock.now()
-    with lake.alone(LOCK):
+    with lake.alone(LOCK, is_patient=True):
         rows: list[Mapping[str, Any]] = []
         until = _only_the_clock(now)
         if lake.builds.current() is not None:
@@ -133,20 +158,22 @@ def remove_window(lake: Lake, clock: Clock, given: str, by: str) -> Window:
     return window
 
 
-def _all(lake: Lake, clock: Clock, given: Sequence[str], change: Callable[[Incident], Incident]) -> list[Incident]:
-    """All of them or none: an id that is wrong costs no other its change, since it is found first."""
-    with lake.alone(LOCK):
+def _all(
+    lake: Lake,
+    clock: Clock,
+    given: Sequence[str],
+    change: Callable[[Incident], Incident],
+    is_done: Callable[[Incident], bool] = lambda _: False,
+) -> Changes:
+    """All of them or none: an id that is wrong costs no other its change, since it is found first. What a crash left
+    half done is completed by the same again."""
+    with lake.alone(LOCK, is_patient=True):
         known = histories(lake.journal(EVENTS))
-        names = dict.fromkeys(the_one(one, known, "incident", HOW) for one in given)
-        changes = [change(known[name][-1]) for name in names]
+        standing = [known[name][-1] for name in dict.fromkeys(the_one(one, known, "incident", HOW) for one in given)]
+        changes = [change(one) for one in standing if not is_done(one)]
         lake.append(EVENTS, [one.row() for one in changes])
     queue_alerts(lake, clock)
-    return changes
-
-
-def _kept(lake: Lake, incident: Incident) -> Incident:
-    lake.append(EVENTS, [incident.row()])
-    return incident
+    return Changes(changes, [one for one in standing if is_done(one)])
 
 
 def _only_the_clock(now: datetime) -> Callable[[str | None], datetime]:

@@ -19,16 +19,16 @@ from gpulake.act.audit import (
 from gpulake.act.budget import Budget, breaker, budget, made_progress, restarts_of
 from gpulake.act.cases import Case, is_same, later_run, read_case
 from gpulake.act.checkpoints import Choice, last_good
-from gpulake.act.machines import read_machines
 from gpulake.act.policy import Choose, Situation, decide
-from gpulake.act.recoveries import RECOVERIES, safe_node
+from gpulake.act.recoveries import RECOVERIES, Executor, Order, safe_node
 from gpulake.act.recovering import Execution, Rescue, in_doubt, prepare, recovery_id
-from gpulake.act.running import SAFE, Outcome, run, small_environment
+from gpulake.act.running import SAFE, Outcome, ask, run, small_environment
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import ActError, InputError
 from gpulake.core.placeholders import filled
 from gpulake.lake import Lake
+from gpulake.lake.machines import machines_of_cluster, machines_of_job, named
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Asked:
     is_executed: bool = False
     is_again: bool = False  # what was done, or may have been done, is done again
     checkpoints: Path | None = None
-    nodes: tuple[str, ...] = ()  # of the job
+    nodes: tuple[str, ...] = ()  # of the job, as a person says
     job_id: str | None = None
 
 
@@ -66,7 +66,7 @@ class Recovering:
         audit = [row for row in rows if is_real(row)]
         own = last_recovery(audit, case.incident_id)
         done_at = own[-1].stepped_at if is_complete(own) else None
-        situation = self._situation(case, audit, asked, nodes)
+        situation = self._situation(case, audit, asked, nodes, executor)
         if not asked.is_again:
             stale = self._stale(case, audit, later_run(events, diagnoses, case))
             situation = replace(situation, stale=stale)
@@ -97,7 +97,9 @@ class Recovering:
             raise ActError(rescue.in_doubt, "look at the cluster; take it again with --again")
         return execution.carry_out()
 
-    def _situation(self, case: Case, audit: list[AuditRow], asked: Asked, nodes: tuple[str, ...]) -> Situation:
+    def _situation(
+        self, case: Case, audit: list[AuditRow], asked: Asked, nodes: tuple[str, ...], executor: Executor
+    ) -> Situation:
         settings, cluster = self.config.recoveries, case.diagnosis.cluster_id
         folder = self._folder(case, asked)
         choose = _chooser(folder)
@@ -113,6 +115,7 @@ class Recovering:
             breaker(audit, cluster, total, self.clock.now(), settings),
             choose,
             job_nodes=nodes,
+            recorded=self._recorded(case, executor, nodes),
             inventory=machines,
             rolled_back_to=tuple(str(row.detail.get("checkpoint")) for row in rolled_back),
         )
@@ -156,7 +159,34 @@ class Recovering:
         if cluster_id is None or self.lake.builds.current() is None:
             return frozenset()
         with self.lake.reading() as reader:
-            return read_machines(reader, cluster_id)
+            return machines_of_cluster(reader, cluster_id)
+
+    def _recorded(self, case: Case, executor: Executor, nodes: tuple[str, ...]) -> frozenset[str]:
+        """The nodes that the job ran on: by the lake, by the scheduler where the lake lacks one that is spoken of, else
+        by the person who asks. The log has no say."""
+        job, cluster = case.diagnosis.job_id, case.diagnosis.cluster_id
+        if job is None or case.doubt or case.diagnosis.recovery.action != "cordon_node_and_restart":
+            return frozenset()
+        found: frozenset[str] = frozenset()
+        if self.lake.builds.current() is not None:
+            with self.lake.reading() as reader:
+                found = machines_of_job(reader, job, cluster)
+        spoken_of = nodes or ((case.diagnosis.node,) if case.diagnosis.node else ())
+        if any(named(node, found) is None for node in spoken_of):
+            found |= self._told_by_scheduler(executor, case)
+        return found or frozenset(nodes)
+
+    def _told_by_scheduler(self, executor: Executor, case: Case) -> frozenset[str]:
+        """Nothing where it cannot be asked, or its answer makes no sense: then nobody can tell."""
+        order = Order(case.incident_id, 1, case.diagnosis.job_id, case.diagnosis.cluster_id)
+        try:
+            asking = executor.nodes(order)
+            if asking is None:
+                return frozenset()
+            said = ask(asking.arguments, self.config.recoveries.command_seconds, small_environment())
+            return frozenset(map(safe_node, asking.read(said or "")))
+        except (ActError, ValueError):
+            return frozenset()
 
     def _record(self, row: AuditRow) -> None:
         self.lake.append("recoveries", [asdict(row)])

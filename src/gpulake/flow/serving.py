@@ -44,10 +44,12 @@ def actions(lake: Lake, clock: Clock) -> Actions:
     from gpulake.show.web.actions import Actions
 
     return Actions(
-        acknowledge=lambda one: incidents.acknowledge(lake, clock, [one.incident_id], one.by, one.note, one.is_held)[0],
-        mute=lambda one: incidents.mute(lake, clock, [one.incident_id], one.by, one.note, one.until)[0],
-        unmute=lambda one: incidents.unmute(lake, clock, [one.incident_id], one.by, one.note)[0],
-        resolve=lambda one: incidents.resolve(lake, clock, [one.incident_id], one.by, one.note)[0],
+        acknowledge=lambda one: (
+            incidents.acknowledge(lake, clock, [one.incident_id], one.by, one.note, one.is_held).only
+        ),
+        mute=lambda one: incidents.mute(lake, clock, [one.incident_id], one.by, one.note, one.until).only,
+        unmute=lambda one: incidents.unmute(lake, clock, [one.incident_id], one.by, one.note).only,
+        resolve=lambda one: incidents.resolve(lake, clock, [one.incident_id], one.by, one.note).only,
     )
 
 

@@ -17,7 +17,9 @@ from typing import Any, BinaryIO
 
 from gpulake.core.disk import sync
 from gpulake.core.errors import LakeError
+from gpulake.core.redaction import without_secrets
 from gpulake.core.tables import written_tables
+from gpulake.lake.access import as_private_as
 from gpulake.lake.engine import lake_errors
 
 FILES = {
@@ -85,10 +87,11 @@ class Journal:
                 raise AssertionError(f"{table} has no column {sorted(unknown)}")
         if not rows:
             return
-        with lake_errors("writing the journal"), self.path(table).open("a+b") as file:
+        lines = to_lines(without_secrets(row) for row in rows)
+        with lake_errors("writing the journal"), as_private_as(self.folder), self.path(table).open("a+b") as file:
             # A line that a crash cut short must not take the next one with it.
             is_cut = file.tell() > 0 and _last_byte(file) != b"\n"
-            file.write(b"\n" * is_cut + to_lines(rows))
+            file.write(b"\n" * is_cut + lines)
             if is_synced:
                 file.flush()
                 os.fdatasync(file.fileno())

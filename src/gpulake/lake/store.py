@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -14,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -27,6 +25,7 @@ from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
+from gpulake.lake.access import as_private_as, make_root
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import POINTER, SUFFIX, Builds
@@ -47,6 +46,7 @@ from gpulake.lake.engine import (
 from gpulake.lake.gold import PREFIX, Gold
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
+from gpulake.lake.locks import locked
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.types import engine_types
 
@@ -90,23 +90,23 @@ class Lake:
         """For writers: the lake is made if there is none. A folder of something else is left alone."""
         if not self.exists:
             with lake_errors(f"creating the lake at {self.root}"):
-                make_folder(self.root)
                 # A marker that a crash left half-written is ours.
-                if not all(path.name.startswith(f".{LAKE_MARKER}") for path in self.root.iterdir()):
+                found = self.root.iterdir() if self.root.exists() else ()
+                if not all(path.name.startswith(f".{LAKE_MARKER}") for path in found):
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
-                replace_text(self.root / LAKE_MARKER, json.dumps({"format": FORMAT_VERSION}))
+                make_root(self.root, self.config.lake_access)
+                with as_private_as(self.root):
+                    replace_text(self.root / LAKE_MARKER, json.dumps({"format": FORMAT_VERSION}))
         return self.open()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One writer at a time. The lock goes with the process, so a crash never leaves it behind."""
-        with lake_errors(f"locking the lake at {self.root}"), (self.root / ".lock").open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise LakeBusyError(
-                    f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
-                ) from error
+        busy = LakeBusyError(
+            f"another gpulake is writing to {self.root}", "wait until it is done, then run the command again"
+        )
+        turn = locked(self.root / ".lock", busy)
+        with lake_errors(f"locking the lake at {self.root}"), as_private_as(self.root), turn:
             if self.staging.exists():
                 self._clean_up()
             # Staging on the disk says, after a power cut as well, that a writer has not come to its end.
@@ -137,17 +137,12 @@ class Lake:
                     self.exports.export(connection, current)
 
     @contextmanager
-    def alone(self, work: str) -> Iterator[None]:
-        """One at a time does this work, beside whoever writes to the lake. The lock goes with the process, too."""
-        with lake_errors(f"locking the {work} of {self.root}"):
-            lock = (self.root / f".{work}.lock").open("a")
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise LakeBusyError(
-                    f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
-                ) from error
+    def alone(self, work: str, is_patient: bool = False) -> Iterator[None]:
+        """One at a time does this work, beside whoever writes to the lake."""
+        busy = LakeBusyError(
+            f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
+        )
+        with as_private_as(self.root), locked(self.root / f".{work}.lock", busy, is_patient):
             yield
 
     def connect(self, spill: Path | None = None) -> Connection:
@@ -260,8 +255,9 @@ class Lake:
     @contextmanager
     def reading(self, may_spill: bool = True) -> Iterator[Reader]:
         """The last complete build, bronze and the journal, read-only."""
-        # Not in the lake: a reader may not be able to write there, and a writer empties its staging.
-        with self.connect(Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}") as connection:
+        # Not in the lake: a reader may not be able to write there, and a writer empties its staging. Nobody else may
+        # read it.
+        with TemporaryDirectory(prefix="gpulake-") as spill, self.connect(Path(spill)) as connection:
             with lake_errors(f"opening the lake at {self.root}"):
                 if not may_spill:
                     connection.execute("SET temp_directory = ''")

@@ -14,6 +14,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.lake import Lake, lake_errors
+from gpulake.lake.access import too_open
 from gpulake.lake.deep import inspect
 
 NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "plotly", "click", "rich", "jinja2")
@@ -60,6 +61,7 @@ def _lake(config: Config) -> Iterator[Check]:
         yield Check("lake", "fail" if is_there else "warn", error.message, error.hint)
         return
     yield Check("lake", "ok", str(lake.root))
+    yield _access(lake)
     yield _free_space(lake.root)
     for name, look in (("bronze", _bronze), ("build", _build), ("tests", _tests), ("runs", _runs)):
         yield _guarded(name, lambda look=look: look(lake))  # type: ignore[misc]
@@ -87,6 +89,18 @@ def _guarded(name: str, look: Callable[[], Check]) -> Check:
             return look()
     except GpulakeError as error:
         return Check(name, "fail", error.message, error.hint)
+
+
+def _access(lake: Lake) -> Check:
+    access = lake.config.lake_access
+    if not (beyond := too_open(lake.root, access)):
+        return Check("access", "ok", access)
+    whose = {"owner": "its owner", "group": "its group"}[access]
+    shut = "go=" if beyond & 0o070 else "o="
+    hint = f"chmod -R {shut} {lake.root}; or set lake_access"
+    return Check(
+        "access", "warn", f"{lake.root} is open to more than {whose}: 0{lake.root.stat().st_mode & 0o777:o}", hint
+    )
 
 
 def _free_space(root: Path) -> Check:

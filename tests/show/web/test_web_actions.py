@@ -185,7 +185,10 @@ def test_who_sees_some_groups_alone_acts_on_nothing_else(client: TestClient, jou
     assert len(read_case(journal, name).history) == 1
 
 
-def test_while_somebody_else_changes_incidents_one_is_told_to_wait(client: TestClient, journal: Lake) -> None:
+def test_while_somebody_else_changes_incidents_one_is_told_to_wait(
+    client: TestClient, journal: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
     name = incident(journal)
     with journal.alone("incidents"):
         answer = act(client, name, "resolve")

@@ -15,6 +15,7 @@ from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled, placeholders
 from gpulake.core.recovering import Recoveries
 from gpulake.core.registry import Registry
+from gpulake.core.slurm_words import hosts
 
 MOST_TEXT = 200
 MOST_MESSAGE = 2_000
@@ -33,8 +34,16 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Asking:
+    """A program that says which nodes the scheduler gave a job, and how to read it. It changes nothing."""
+
+    arguments: tuple[str, ...]
+    read: Callable[[str], list[str]]  # ValueError where it makes no sense
+
+
+@dataclass(frozen=True)
 class Order:
-    """A step, and what the programs that take it may be told. All of it comes from logs: none of it is trusted."""
+    """A step, and what the programs that take it may be told. What comes from logs is not trusted."""
 
     incident_id: str
     attempt: int
@@ -87,6 +96,9 @@ class Executor(Protocol):
 
     def tell(self, order: Order) -> Commands: ...
 
+    def nodes(self, order: Order) -> Asking | None:
+        """Who knows the nodes of the job; None: nobody whom it could ask."""
+
 
 RECOVERIES: Registry[Callable[[Recoveries], Executor]] = Registry("executor", "gpulake.act.recoveries")
 
@@ -120,6 +132,14 @@ def hooked(name: str, command: Sequence[str], order: Order) -> Commands:
             raise ActError(f"{name} wants {{{placeholder}}}, which nobody knows", _HINTS.get(placeholder, ""))
         words[placeholder] = word
     return (Command(filled(command, words)),)
+
+
+def asked_by_hook(settings: Recoveries, order: Order) -> Asking | None:
+    """By the nodes_command of the settings: names like n1 or n[01-16], with commas, spaces or lines between them."""
+    if not settings.nodes_command:
+        return None
+    (command,) = hooked("nodes_command", settings.nodes_command, order)
+    return Asking(command.arguments, lambda said: [name for word in said.split() for name in hosts(word.strip(","))])
 
 
 _HINTS = {"job_id": "name it with --job", "checkpoint": "name the folder of checkpoints with --checkpoints"}

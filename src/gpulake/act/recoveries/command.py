@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpulake.act.recoveries import RECOVERIES, Commands, Order, hooked
+from gpulake.act.recoveries import RECOVERIES, Asking, Commands, Order, asked_by_hook, hooked
 from gpulake.core.recovering import Recoveries
 
 
@@ -22,6 +22,9 @@ class CommandHook:
 
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
+
+    def nodes(self, order: Order) -> Asking | None:
+        return asked_by_hook(self._settings, order)
 
 
 def tell(settings: Recoveries, order: Order) -> Commands:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpulake.act.recoveries import RECOVERIES, Commands, Order
+from gpulake.act.recoveries import RECOVERIES, Asking, Commands, Order, asked_by_hook
 from gpulake.core.recovering import Recoveries
 
 
@@ -24,3 +24,6 @@ class DryRun:
 
     def tell(self, order: Order) -> Commands:  # noqa: ARG002
         return ()
+
+    def nodes(self, order: Order) -> Asking | None:
+        return asked_by_hook(self._settings, order)

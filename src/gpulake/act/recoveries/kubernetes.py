@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpulake.act.recoveries import RECOVERIES, Command, Commands, Order, hooked
+from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order, asked_by_hook, hooked
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
@@ -25,8 +25,8 @@ class Kubernetes:
             return hooked("restart_command", self._settings.restart_command, order)
         if not _LABEL.fullmatch(order.job()):
             raise ActError(f"{order.job_id!r} is no name of a job in Kubernetes", "name the job with --job")
-        selector = filled([self._settings.pod_selector], {"job_id": order.job()})[0]
-        delete = ("kubectl", "delete", "pod", f"--namespace={self._settings.namespace}", f"--selector={selector}")
+        selector = f"--selector={self._selector(order)}"
+        delete = ("kubectl", "delete", "pod", f"--namespace={self._settings.namespace}", selector)
         return (Command((*delete, "--wait=false"), failed_if_said=_NOTHING),)
 
     def rollback(self, order: Order) -> Commands:
@@ -38,3 +38,19 @@ class Kubernetes:
 
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
+
+    def nodes(self, order: Order) -> Asking | None:
+        """Those that its pods are on."""
+        if self._settings.nodes_command or not _LABEL.fullmatch(order.job()):
+            return asked_by_hook(self._settings, order)
+        get = (
+            "kubectl",
+            "get",
+            "pods",
+            f"--namespace={self._settings.namespace}",
+            f"--selector={self._selector(order)}",
+        )
+        return Asking((*get, "--output=jsonpath={.items[*].spec.nodeName}"), str.split)
+
+    def _selector(self, order: Order) -> str:
+        return filled([self._settings.pod_selector], {"job_id": order.job()})[0]

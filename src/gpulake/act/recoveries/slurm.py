@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gpulake.act.recoveries import RECOVERIES, Command, Commands, Order, hooked, plain
+from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order, asked_by_hook, hooked, plain
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.recovering import Recoveries
+from gpulake.core.slurm_words import hosts
 
 # 7, a task of an array (7_3), a part of a heterogeneous job (7+1).
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?", re.ASCII)
@@ -37,3 +38,18 @@ class Slurm:
 
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
+
+    def nodes(self, order: Order) -> Asking | None:
+        """By the accounting: every time that the job ran."""
+        if self._settings.nodes_command or not _JOB.fullmatch(order.job()):
+            return asked_by_hook(self._settings, order)
+        job = order.job()
+        flags = ("--allocations", "--duplicates", "--noheader", "--parsable2", "--format=JobID,NodeList")
+        return Asking(("sacct", f"--jobs={job}", *flags), lambda said: _nodes(said, job))
+
+
+def _nodes(said: str, job: str) -> list[str]:
+    """Of rows such as 77|n[01-16]; a run that waits has no node yet."""
+    rows = [line.partition("|") for line in said.splitlines()]
+    lists = [nodes for name, _, nodes in rows if name == job and nodes and not nodes.startswith("None")]
+    return [node for nodes in lists for node in hosts(nodes)]

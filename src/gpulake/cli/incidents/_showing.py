@@ -23,15 +23,17 @@ def incident_document(incident: Incident) -> dict[str, Any]:
     return {**incident.row(), **{name: at.isoformat() if at else None for name, at in times.items()}}
 
 
-def print_all_changed(incidents: Sequence[Incident], as_json: bool) -> None:
+def print_all_changed(incidents: Sequence[Incident], as_json: bool, skipped: Sequence[Incident] = ()) -> None:
     from gpulake.cli._output import print_json
 
     if as_json:
-        print_json([incident_document(one) for one in incidents])
+        print_json([incident_document(one) for one in (*incidents, *skipped)])
         return
     for one in incidents:
         print_changed(one)
-    if not incidents:
+    for one in skipped:
+        click.echo(f"{label(one.incident_id)} is {one.state} already, and was left as it is")
+    if not incidents and not skipped:
         click.echo("nothing has changed", err=True)
 
 
@@ -48,9 +50,12 @@ def print_case(case: Case) -> None:
     if last.remedy:
         click.echo(f"  remedy   {label(last.remedy, MOST_TEXT)}")
     click.echo(f"  subject  {label(last.subject, MOST_TEXT)}")
-    for name, value in (("cluster", last.cluster_id), ("job", last.job_id), ("node", last.node)):
+    about = (("cluster", last.cluster_id, None), ("job", last.job_id, last.claimed_job_id))
+    for name, value, claimed in (*about, ("node", last.node, last.claimed_node)):
         if value is not None:
             click.echo(f"  {name:<8} {label(value, 100)}")
+        elif claimed is not None:
+            click.echo(f"  {name:<8} {label(claimed, 100)} (claimed by the log)")
     if last.is_held or last.muted_until is not None or last.merged_into:
         click.echo(f"  {_standing(last)}")
     if last.gpu_hours_lost is not None:

@@ -33,5 +33,5 @@ def command(
     from gpulake.lake import Lake
 
     place = Lake(settings(lake=lake)).open()
-    changed = acknowledge(place, SystemClock(), incidents, by, note, is_held)
-    print_all_changed(changed, as_json)
+    changes = acknowledge(place, SystemClock(), incidents, by, note, is_held)
+    print_all_changed(changes.made, as_json, changes.skipped)

@@ -37,5 +37,5 @@ def command(
 
     place = Lake(settings(lake=lake)).open()
     clock = SystemClock()
-    changed = mute(place, clock, incidents, by, note, end_of(until, span, clock.now()))
-    print_all_changed(changed, as_json)
+    changes = mute(place, clock, incidents, by, note, end_of(until, span, clock.now()))
+    print_all_changed(changes.made, as_json, changes.skipped)

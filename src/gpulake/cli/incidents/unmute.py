@@ -31,5 +31,5 @@ def command(
     from gpulake.lake import Lake
 
     place = Lake(settings(lake=lake)).open()
-    changed = unmute(place, SystemClock(), incidents, by, note)
-    print_all_changed(changed, as_json)
+    changes = unmute(place, SystemClock(), incidents, by, note)
+    print_all_changed(changes.made, as_json, changes.skipped)

@@ -162,7 +162,7 @@ def _diagnosis(story: Story, verdict: Verdict, reason: str, cause: str, **rest: 
         ended_at=story.ended_at,
         run=story.run,
         runs=story.runs,
-        job_id=story.job_id,
+        claimed_job_id=story.job_id,
         **rest,  # type: ignore[arg-type]
     )
 

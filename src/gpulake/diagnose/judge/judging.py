@@ -12,8 +12,8 @@ import re2
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote
 from gpulake.core.judging import Judge
+from gpulake.core.secret_words import SECRET
 from gpulake.diagnose.judge.prompt import MOST_QUOTES, UNSEEN, Message, Question, plain, question_for
-from gpulake.diagnose.judge.secret_words import SECRET
 from gpulake.diagnose.logs.digest import Digest, Line
 from gpulake.diagnose.past.recoveries import recovery_for
 

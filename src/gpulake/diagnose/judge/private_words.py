@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import re2
 
-from gpulake.diagnose.judge.secret_words import SECRET, SEPARATOR, Span, groups
+from gpulake.core.secret_words import SECRET, SEPARATOR, Span, groups
 
 EMAIL, USER, HOST, IP, MAC, ID, PATH = "EMAIL", "USER", "HOST", "IP", "MAC", "ID", "PATH"
 SHOWN = "SHOWN"  # known to be public: no later finder looks at it

@@ -6,14 +6,12 @@ import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import re2
-
-from gpulake.diagnose.judge import private_words, secret_words
+from gpulake.core import secret_words
+from gpulake.core.secret_words import SECRET, Span, key_lines
+from gpulake.diagnose.judge import private_words
 from gpulake.diagnose.judge.private_words import COMMON, HOST, SHOWN, USER
-from gpulake.diagnose.judge.secret_words import SECRET, Span
 
 TEXT = "TEXT"  # what already looks like a placeholder
-MOST_KEY_LINES = 120
 MOST_NAMES = 500
 LEAST_NAME = 3
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # as many characters as before
@@ -24,8 +22,6 @@ Finder = Callable[[str], Iterator[Span]]
 # and ends at its only ">". So what looks like one in the original is hidden too, and restoring is unambiguous.
 _PLACEHOLDER = re.compile(r"<[A-Z]+_[0-9]+>")
 _NO_TEXT = re.compile("[\ud800-\udfff]+")  # halves of characters, which cannot be sent
-_KEY_BEGINS = re2.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
-_KEY_ENDS = re2.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 
 
 def _literals(text: str) -> Iterator[Span]:
@@ -80,7 +76,7 @@ class Redactor:
 
     def hide_lines(self, lines: Sequence[str]) -> list[str]:
         """A line stays a line. The body of a private key is hidden whole, even where its beginning is missing."""
-        keys = _key_lines([_NO_TEXT.sub(" ", line) for line in lines])
+        keys = key_lines([_NO_TEXT.sub(" ", line) for line in lines])
         return [
             self._placeholder(line, SECRET) if number in keys and line else self._hidden(line)
             for number, line in enumerate(lines)
@@ -151,31 +147,6 @@ def _split(text: str, finder: Finder) -> list[tuple[str, str]]:
         pieces.append((text[start:end], kind))
         done = end
     return [*pieces, (text[done:], "")] if done < len(text) else pieces
-
-
-def _key_lines(lines: Sequence[str]) -> set[int]:
-    """Numbers, from 0, of the lines between the beginning and the end of a private key."""
-    found: set[int] = set()
-    for number, line in enumerate(lines):
-        if _KEY_BEGINS.search(line) and not _KEY_ENDS.search(line):
-            found |= _body_after(lines, number)
-        elif _KEY_ENDS.search(line):
-            before = number - 1
-            while before >= 0 and number - before < MOST_KEY_LINES and secret_words.is_key_end(lines[before]):
-                found.add(before)
-                before -= 1
-    return found
-
-
-def _body_after(lines: Sequence[str], begin: int) -> set[int]:
-    last = min(len(lines), begin + MOST_KEY_LINES)
-    for end in range(begin + 1, last):
-        if _KEY_ENDS.search(lines[end]):
-            return set(range(begin + 1, end))
-    body = begin + 1
-    while body < last and (secret_words.is_key_body(lines[body]) or secret_words.is_key_end(lines[body])):
-        body += 1
-    return set(range(begin + 1, body))
 
 
 def _is_within_word(text: str, start: int, end: int, kind: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from gpulake.core.diagnosis import Action
 from gpulake.core.errors import UsageError
+from gpulake.core.redaction import redacted
 from gpulake.diagnose.learn.candidates import Candidate, agreed_recovery
 from gpulake.diagnose.learn.proposals import generalised, message, plain, tokens, whole_line
 from gpulake.diagnose.learn.trials import MODEL_STRENGTH, MOST_WORDS
@@ -42,8 +43,8 @@ def rule_draft(
         role=role,
         matches=(one,),
         reason=reason if role in EXPLAINING else "",
-        cause=_sentence(cause or _told(one)),
-        remedy=_sentence(remedy or _first(rule.remedy for rule in alike)),
+        cause=_sentence(redacted(cause) or _told(one)),
+        remedy=_sentence(redacted(remedy) or _first(rule.remedy for rule in alike)),
         recovery=recovery or agreed_recovery(reason, known),  # type: ignore[arg-type]
         source=_sentence(source),
         strength=_strength(one, known, MODEL_STRENGTH if is_by_model else MOST_STRENGTH),
@@ -69,7 +70,7 @@ def filter_draft(
 
 
 def _one_line(line: str) -> str:
-    one = plain(line)
+    one = redacted(plain(line))
     if not one.strip() or "\n" in one:
         raise UsageError("that is not one line of a log", "give the line that tells what happened")
     return one

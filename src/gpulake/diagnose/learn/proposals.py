@@ -17,6 +17,7 @@ _HEX = "[0-9a-fA-F]"
 _DOMAINS = "local|internal|cluster|lan|com|net|org|cloud"
 _NODE = r"(?<=\bhost[ =])|(?<=\bnode[ =])|(?<=\bhost: )|(?<=\bnode: )"
 _KINDS = (
+    ("secret", r"\*{3}", r"\S+", "***"),
     ("url", r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s'\"<>]+", r"[a-zA-Z0-9+.-]+://[^\s'\"<>]+", "https://example.org/x"),
     ("mail", rf"\b[\w.+-]{{1,64}}@\w{_LABEL}(?:\.\w{_LABEL}){{1,8}}", r"[\w.+-]+@[\w.-]+", "someone@example.org"),
     ("single", r"(?<!\w)'[^']*'(?!\w)", r"'[^']*'", "'name'"),

@@ -16,9 +16,9 @@ from gpulake.diagnose.logs.compression import compressed
 from gpulake.diagnose.logs.digest import Digest, Line
 from gpulake.diagnose.logs.filters import Filters, shipped_filters
 from gpulake.diagnose.logs.keeping import Spot, excerpts
-from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, readable
 from gpulake.diagnose.logs.watch import Watch
+from gpulake.diagnose.rulebook.book import Rulebook
 
 HEAD_LINES = 200
 TAIL_LINES = 400

@@ -12,9 +12,9 @@ from gpulake.diagnose.logs.blocks import Block
 from gpulake.diagnose.logs.census import MOST_SHAPE_BYTES
 from gpulake.diagnose.logs.keeping import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair, Spot, entry_of, follow
 from gpulake.diagnose.logs.markers import MARKERS
-from gpulake.diagnose.rulebook.rule import EXPLAINING
-from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.logs.shapes import DIGITS, is_binary, readable, shape_of
+from gpulake.diagnose.rulebook.book import Rulebook
+from gpulake.diagnose.rulebook.rule import EXPLAINING
 
 MOST_WATCHED = 10_000
 # Blocks after which the last lines that a pattern matches are looked for.

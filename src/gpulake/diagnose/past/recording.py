@@ -1,13 +1,16 @@
 """What was found lands in the journal: the diagnosis, the templates of its log, and the incident that it belongs to.
 
-An incident is one run of one log: of a job, where it is known, else of a path; its number in the log and when it began.
+An incident is one run of one log: of a job, where the caller or the scheduler says which, else of a path; its number in
+the log and when it began. What the log says of its own job is kept as a claim: whoever writes another's id into his log
+changes nothing about the other's incidents.
 The same again changes that incident and opens no other. A healthy run opens none; where the same run was an open
 incident (it was diagnosed while it still ran, or by older rules), that is resolved. What a person confirmed or
 corrected stays as they said, and so does a state that a person chose.
 
-The journal is appended to without the lake's lock, like the runs: a diagnosis must not wait for a build. Templates are
-written first, the diagnosis next and the change of the incident last: a crash in between leaves rows that no incident
-names, and incidents as they were. Two that diagnose the same run at once write the same id, and the later one counts.
+The journal is appended to without the lake's lock, like the runs: a diagnosis must not wait for a build. Whoever
+changes incidents takes turns, so that what a person says meanwhile is not lost. Templates are written first, the
+diagnosis next and the change of the incident last: a crash in between leaves rows that no incident names, and incidents
+as they were.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpulake.core.clock import Clock
 from gpulake.core.diagnosis import Diagnosis, Quote
-from gpulake.core.incidents import CARRIED
+from gpulake.core.incidents import CARRIED, LOCK
+from gpulake.core.redaction import redacted
 from gpulake.core.tables import written_tables
-from gpulake.diagnose.logs.digest import Digest
+from gpulake.diagnose.logs.digest import Digest, Template
+from gpulake.diagnose.logs.shapes import template_of
 from gpulake.diagnose.past.recall import words_for
 
 if TYPE_CHECKING:
@@ -70,14 +75,15 @@ def record(
     name = subject_of(log)
     now = clock.now()
     identity = incident_id(diagnosis, name)
-    history = history_of(lake, identity)
     diagnosis_id = uuid.uuid4().hex
-    event = _event(diagnosis, name, identity, diagnosis_id, now, history, words_for(diagnosis, told))
-    belongs_to = identity if event is not None else ""
-    lake.append("log_templates", _template_rows(diagnosis_id, digests))
-    lake.append("diagnoses", [_diagnosis_row(diagnosis, diagnosis_id, belongs_to, name, now)])
-    if event is not None:
-        lake.append("incident_events", [event])
+    words = words_for(diagnosis, told)
+    with lake.alone(LOCK, is_patient=True):
+        event = _event(diagnosis, name, identity, diagnosis_id, now, history_of(lake, identity), words)
+        belongs_to = identity if event is not None else ""
+        lake.append("log_templates", _template_rows(diagnosis_id, digests))
+        lake.append("diagnoses", [_diagnosis_row(diagnosis, diagnosis_id, belongs_to, name, now)])
+        if event is not None:
+            lake.append("incident_events", [event])
     return belongs_to
 
 
@@ -111,15 +117,22 @@ def _template_rows(diagnosis_id: str, digests: Sequence[Digest]) -> list[dict[st
         {
             "diagnosis_id": diagnosis_id,
             "file": digest.name,
-            "template": template.text,
+            **_said(template),
             "lines": template.lines,
             "first_line": template.first_line,
-            "example": template.example,
             "is_routine": template.is_routine,
         }
         for digest in digests
         for template in digest.templates
     ]
+
+
+def _said(template: Template) -> dict[str, str]:
+    """A template has the letters of a secret, too: it is made anew of what may be kept."""
+    example = redacted(template.example)
+    if example == template.example:
+        return {"template": template.text, "example": example}
+    return {"template": template_of(example.encode(errors="replace")).decode(), "example": example}
 
 
 def _event(
@@ -161,13 +174,15 @@ def _event(
         "subject": log,
         "cluster_id": diagnosis.cluster_id,
         "job_id": diagnosis.job_id,
-        "node": diagnosis.node,
+        "node": None if diagnosis.is_node_claimed else diagnosis.node,
         "opened_at": before.get("opened_at") if before is not None else now,
         "diagnosis_id": diagnosis_id,
         **found,
         "began_at": diagnosis.began_at,
         "last_seen_at": diagnosis.ended_at,
         **({name: before.get(name) for name in CARRIED if name in before} if before is not None else {}),
+        "claimed_job_id": diagnosis.claimed_job_id,
+        "claimed_node": diagnosis.node if diagnosis.is_node_claimed else None,
         "gpu_hours_lost": diagnosis.gpu_hours_lost,
         "note": before.get("note") if before is not None else None,
     }

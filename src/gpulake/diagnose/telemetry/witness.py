@@ -71,6 +71,7 @@ def _decided(diagnosis: Diagnosis, story: Story, decision: Decision) -> Diagnosi
         remedy=label(decision.remedy),
         evidence=diagnosis.evidence or story.last_lines[-1:],
         node=label(decision.node) if decision.node else diagnosis.node,
+        is_node_claimed=diagnosis.is_node_claimed and not decision.node,
         recovery=decision.recovery,
         confidence=decision.confidence,
         method="telemetry",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import re2
 
@@ -74,6 +74,11 @@ _WEAK = re2.compile(
 )
 _AWS_SECRET = re2.compile(r"(?:^|[^\w/+])([A-Za-z0-9/+]{40})(?:[^\w/+]|$)")
 _RUN = re2.compile(r"[A-Za-z0-9+/_=-]{20,}")
+_KEY_BEGINS = re2.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = re2.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+MOST_KEY_LINES = 120
+# https://user:password@host; without a colon it is a token where it is long.
+_CREDENTIALS = re2.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://(?:[^\s/:@\"'<>]*:([^\s/@\"'<>]+)|([^\s/:@\"'<>]{16,}))@")
 _ALPHANUMERIC = re2.compile(r"[A-Za-z0-9]+")
 
 
@@ -96,6 +101,12 @@ def named(text: str) -> Iterator[Span]:
                 yield start, end, SECRET
 
 
+def credentials(text: str) -> Iterator[Span]:
+    """Passwords in addresses."""
+    for start, end in groups(_CREDENTIALS, text):
+        yield start, end, SECRET
+
+
 def likely(text: str) -> Iterator[Span]:
     """Values that look like a secret after a name that could be one's."""
     for pattern in (_SCHEME, _PROSE):
@@ -104,7 +115,8 @@ def likely(text: str) -> Iterator[Span]:
                 yield start, end, SECRET
     for start, end in groups(_WEAK, text):
         value = text[start:end].rstrip(",;)]}\"'")
-        if len(value) >= 8 and _is_mixed(value) and "/" not in value[:1]:
+        is_exception = text[:start].rstrip("'\" ").endswith("KeyError:")  # its key tells what was missing
+        if len(value) >= 8 and _is_mixed(value) and "/" not in value[:1] and not is_exception:
             yield start, start + len(value), SECRET
 
 
@@ -119,13 +131,38 @@ def random_runs(text: str) -> Iterator[Span]:
             yield match.start(), match.end(), SECRET
 
 
-def is_key_body(line: str) -> bool:
+def key_lines(lines: Sequence[str]) -> set[int]:
+    """Numbers, from 0, of the lines between the beginning and the end of a private key."""
+    found: set[int] = set()
+    for number, line in enumerate(lines):
+        if _KEY_BEGINS.search(line) and not _KEY_ENDS.search(line):
+            found |= _body_after(lines, number)
+        elif _KEY_ENDS.search(line):
+            before = number - 1
+            while before >= 0 and number - before < MOST_KEY_LINES and _is_key_end(lines[before]):
+                found.add(before)
+                before -= 1
+    return found
+
+
+def _body_after(lines: Sequence[str], begin: int) -> set[int]:
+    last = min(len(lines), begin + MOST_KEY_LINES)
+    for end in range(begin + 1, last):
+        if _KEY_ENDS.search(lines[end]):
+            return set(range(begin + 1, end))
+    body = begin + 1
+    while body < last and (_is_key_body(lines[body]) or _is_key_end(lines[body])):
+        body += 1
+    return set(range(begin + 1, body))
+
+
+def _is_key_body(line: str) -> bool:
     """A line of a key in base64, perhaps after a prefix of the log's."""
     words = line.split()
     return bool(words) and re2.fullmatch(r"[A-Za-z0-9+/]{16,}={0,2}", words[-1]) is not None
 
 
-def is_key_end(line: str) -> bool:
+def _is_key_end(line: str) -> bool:
     return re2.fullmatch(r"[A-Za-z0-9+/]{1,}={0,2}", line.strip()) is not None
 
 

@@ -1,0 +1,1 @@
+"""Reading logs: files, tails, shapes of lines, what stands out of them."""
