@@ -230,10 +230,9 @@ class Lake:
     def reading(self, may_spill: bool = True) -> Iterator[Reader]:
         """The last complete build, bronze and the journal, read-only."""
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging.
-        with self.connect(Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}") as connection:
+        spill = Path(tempfile.gettempdir()) / f"gpulake-{os.getpid()}" if may_spill else None
+        with connect(self.config.memory_limit, self.config.threads, spill) as connection:
             with lake_errors(f"opening the lake at {self.root}"):
-                if not may_spill:
-                    connection.execute("SET temp_directory = ''")
                 files = self.attach_landed(connection)
                 self._attach_build(connection)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.

@@ -15,9 +15,9 @@ from gpulake.core.config import Config
 from gpulake.core.serving import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
+from gpulake.lake.values import plain, values
 from gpulake.show.web import answers as asking
-from gpulake.show.web.answers import Answers, Asked, values
-from gpulake.show.web.api import plain
+from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.downloads import _harmless_column
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.kept import Kept
