@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from gpulake.core.errors import UsageError
-from gpulake.lake.allowed import MOST_DEPTH, MOST_QUERY, check
+from gpulake.lake.allowed import MOST_DEPTH, MOST_QUERY, check, tables_of
 
 TOO_LONG = "the query is too long or too deeply nested"
 READ_ONLY = "only queries are allowed: the lake is read-only"
@@ -27,7 +27,7 @@ def lake() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def refused(lake: duckdb.DuckDBPyConnection, query: str) -> str:
     with pytest.raises(UsageError) as error:
-        check(lake, query)
+        check(lake, query, tables_of(lake))
     assert error.value.hint
     return error.value.message
 
@@ -59,7 +59,7 @@ def refused(lake: duckdb.DuckDBPyConnection, query: str) -> str:
     ],
 )
 def test_what_people_ask_of_a_lake_is_allowed(lake: duckdb.DuckDBPyConnection, query: str) -> None:
-    check(lake, query)
+    check(lake, query, tables_of(lake))
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,14 @@ SECONDS, MEMORY = 2.0, 400_000_000
 
 @pytest.fixture
 def spares() -> Callable[[], list[psutil.Process]]:
-    """Processes that this test has started; tests of others may have left some."""
+    """Processes that wait for a query of this test; tests of others may have left some."""
     before = set(psutil.Process().children())
-    return lambda: [child for child in psutil.Process().children() if child not in before]
+
+    def found() -> list[psutil.Process]:
+        fresh = [child for child in psutil.Process().children() if child not in before]
+        return [child for child in fresh if '"work": "main"' in child.cmdline()[-1]]
+
+    return found
 
 
 Spares = Callable[[], list[psutil.Process]]
@@ -126,6 +131,7 @@ def test_a_crash_is_told_and_the_next_query_is_answered(
     asked: Sandbox, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "JUDGE_SECONDS", 0.1)
         patch.setattr(sandbox, "PROGRAM", f"import os, sys\nsys.stdin.read()\nos.write(1, b'ready\\n')\n{program}")
         error = told(asked, "SELECT 1")
         asked.close()
@@ -146,6 +152,7 @@ def test_what_a_broken_process_writes_is_not_believed(
     asked: Sandbox, monkeypatch: pytest.MonkeyPatch, written: str, kind: type[GpulakeError], told_first: str
 ) -> None:
     program = f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({written})"
+    monkeypatch.setattr(sandbox, "JUDGE_SECONDS", 0.1)
     monkeypatch.setattr(sandbox, "PROGRAM", program)
     error = told(asked, "SELECT 1")
     assert (type(error), error.message[: len(told_first)]) == (kind, told_first)
@@ -156,6 +163,20 @@ def test_a_spare_that_died_is_replaced(spares: Spares, asked: Sandbox) -> None:
     (spare,) = spares()
     spare.kill()
     psutil.wait_procs([spare])
+    assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
+
+
+def test_what_is_refused_costs_no_process(spares: Spares, asked: Sandbox) -> None:
+    asked.prepare()
+    before = spares()
+    for query in ("SELEC 1", "FROM pandas_scan(NULL)", "SET threads = 1"):
+        assert isinstance(told(asked, query), UsageError)
+    assert spares() == before
+
+
+def test_without_a_judge_a_query_is_judged_where_it_runs(asked: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "JUDGE_SECONDS", 0.0)
+    assert told(asked, "SELECT getenv('HOME')").message == "the function getenv() is not allowed in a query"
     assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
 
 

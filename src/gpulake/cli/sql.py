@@ -40,13 +40,13 @@ def command(query: str, form: str | None, out: Path | None, untrusted: bool, lak
     Example:  gpulake sql 'from gold_cluster_util_daily limit 5'
     """
     from gpulake.lake import Lake
-    from gpulake.lake.allowed import check
+    from gpulake.lake.allowed import check, tables_of
 
     form = form or ("table" if sys.stdout.isatty() and not out else "csv")
     place = Lake(settings(lake=lake)).open()
     with place.reading() as reader:
         if untrusted or place.root.stat().st_uid != os.geteuid():
-            check(reader.connection, query)
+            check(reader.connection, query, tables_of(reader.connection))
         rows = reader.query(query)
     if form == "table":
         if out:

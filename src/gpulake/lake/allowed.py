@@ -36,11 +36,14 @@ SOURCES = frozenset(
 )
 
 
-def check(connection: Connection, query: str) -> None:
-    """Raises an error that names what is not allowed."""
+def tables_of(connection: Connection) -> frozenset[str]:
+    return frozenset(name.lower() for (name,) in connection.execute(TABLES).fetchall())
+
+
+def check(connection: Connection, query: str, tables: frozenset[str] | None) -> None:
+    """Raises an error that names what is not allowed. Without tables, they are left for later."""
     if len(query) > MOST_QUERY or _depth(query) > MOST_DEPTH:
         raise _too_long()
-    tables = frozenset(name.lower() for (name,) in connection.execute(TABLES).fetchall())
     try:
         _walk(_parsed(connection, query), tables)
     except RecursionError:
@@ -69,7 +72,7 @@ def _parsed(connection: Connection, query: str) -> list[Any]:
     return statements
 
 
-def _walk(part: Any, tables: frozenset[str]) -> None:
+def _walk(part: Any, tables: frozenset[str] | None) -> None:
     """`tables` are those that can be named here: of the lake, and of the WITH clauses around."""
     if isinstance(part, list):
         for one in part:
@@ -85,11 +88,15 @@ def _walk(part: Any, tables: frozenset[str]) -> None:
     for name, query in _named(part):
         # A query sees those before it, and itself if it is recursive.
         is_recursive = query["query"]["node"]["type"] == "RECURSIVE_CTE_NODE"
-        _walk(query, tables | {name} if is_recursive else tables)
-        tables |= {name}
+        _walk(query, _with(tables, name) if is_recursive else tables)
+        tables = _with(tables, name)
     for key, one in part.items():
         if key != "cte_map":
             _walk(one, tables)
+
+
+def _with(tables: frozenset[str] | None, name: str) -> frozenset[str] | None:
+    return None if tables is None else tables | {name}
 
 
 def _named(part: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -97,13 +104,13 @@ def _named(part: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield one["key"].lower(), one["value"]
 
 
-def _check_source(part: Mapping[str, Any], tables: frozenset[str]) -> None:
+def _check_source(part: Mapping[str, Any], tables: frozenset[str] | None) -> None:
     kind, table = part["type"], part.get("table_name", "")
     if kind not in SOURCES or (kind == "SHOW_REF" and table not in SHOWN):
         raise UsageError(f"{_words(table or kind)} is not allowed in a query", "name tables of the lake")
     if kind == "TABLE_FUNCTION":
         _check_function(part["function"], "tables")
-    if kind != "BASE_TABLE":
+    if kind != "BASE_TABLE" or tables is None:
         return
     schema, catalogue = part["schema_name"].lower(), part["catalog_name"].lower()
     is_ours = table.lower() in tables and {schema, catalogue} <= QUALIFIERS
@@ -114,16 +121,17 @@ def _check_source(part: Mapping[str, Any], tables: frozenset[str]) -> None:
 
 def _check_function(part: Mapping[str, Any], kind: str) -> None:
     function = part["function_name"]
-    if function.lower() not in _functions()[kind]:
+    if function.lower() not in listed()[kind]:
         raise UsageError(f"the function {function}() is not allowed in a query", LIST)
     if part.get("export_state"):
         raise UsageError("EXPORT_STATE is not allowed in a query", "name the aggregate alone")
 
 
 @cache
-def _functions() -> dict[str, frozenset[str]]:
-    listed = tomllib.loads(files("gpulake.lake").joinpath("functions.toml").read_text(encoding="utf-8"))
-    known = {kind: frozenset(" ".join(names.values()).split()) for kind, names in listed.items()}
+def listed() -> dict[str, frozenset[str]]:
+    """Functions, and those that give a table."""
+    lists = tomllib.loads(files("gpulake.lake").joinpath("functions.toml").read_text(encoding="utf-8"))
+    known = {kind: frozenset(" ".join(names.values()).split()) for kind, names in lists.items()}
     # The call of a table function stands within its source, which is judged by the narrower list.
     return {**known, "functions": known["functions"] | known["tables"]}
 

@@ -1,7 +1,8 @@
-"""A query of somebody else, in a process that ends with it. `sandbox` starts it and reads what it writes.
+"""Processes for queries of others. `sandbox` starts them and reads what they write.
 
-It gets its limits as an argument and the query on stdin, and writes `ready` once it has given its rights away, then
-`rows` or `error`, each on a line, then JSON.
+One runs a query and ends with it: it gets its limits as an argument and the query on stdin, and writes `ready` once it
+has given its rights away, then `rows` or `error`, each on a line, then JSON. Another runs none: it refuses what must
+not be run, query after query, a line of JSON each.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ import pyarrow as pa
 from gpulake.core.config import Config
 from gpulake.core.confinement import limit_resources, restrict_system_calls
 from gpulake.core.errors import GpulakeError, UsageError
-from gpulake.lake.allowed import check
+from gpulake.lake.allowed import check, tables_of
+from gpulake.lake.engine import connect
 from gpulake.lake.store import Lake, Reader
 from gpulake.lake.values import kind_of, plain, values
 
 MOST_BYTES = 64 * 2**20  # of an answer
 BATCH_ROWS = 500
-ENGINE_SHARE = 0.7  # of the memory; rows on their way out take the rest
 OUTPUT = 1
+JUDGE_CPU_SECONDS = 600  # of processor time, for all that it judges
 
 
 class _WithoutPandas:
@@ -38,6 +40,21 @@ class _WithoutPandas:
             raise ModuleNotFoundError(name)
 
 
+def judge(given: Mapping[str, Any]) -> None:
+    """Spares most of what is refused, such as a typing error, the start of a process."""
+    with connect(given["memory_limit"], 1, None) as connection:
+        connection.execute("SET enable_external_access = false")
+        limit_resources(given["memory_bytes"], JUDGE_CPU_SECONDS, 1)
+        restrict_system_calls(OUTPUT)
+        for line in sys.stdin.buffer:
+            try:
+                check(connection, json.loads(line), None)
+                found: dict[str, Any] = {}
+            except GpulakeError as error:
+                found = _words(error)
+            _write(json.dumps(found).encode() + b"\n")
+
+
 def main(given: Mapping[str, Any]) -> None:
     sys.meta_path.insert(0, _WithoutPandas)
     pa.scalar(0, pa.timestamp("us", "UTC")).as_py()
@@ -47,8 +64,7 @@ def main(given: Mapping[str, Any]) -> None:
     if not query:
         return
     try:
-        memory = f"{int(given['memory_bytes'] * ENGINE_SHARE / 1000)}KB"
-        lake = Lake(Config(lake=Path(given["lake"]), threads=given["threads"], memory_limit=memory))
+        lake = Lake(Config(Path(given["lake"]), threads=given["threads"], memory_limit=given["memory_limit"]))
         with lake.open().reading(may_spill=False) as reader:
             limit_resources(given["memory_bytes"], given["seconds"], given["threads"])
             restrict_system_calls(OUTPUT)
@@ -64,7 +80,7 @@ def main(given: Mapping[str, Any]) -> None:
 
 
 def _answer(reader: Reader, query: str, rows: int) -> Iterator[bytes]:
-    check(reader.connection, query)
+    check(reader.connection, query, tables_of(reader.connection))
     found = reader.first(query, rows + 1)
     _check_size(found.nbytes)
     columns = [{"name": column.name, "type": kind_of(column.type)} for column in found.schema]
@@ -90,8 +106,11 @@ def _json(value: Any) -> str:
 
 
 def _told(error: GpulakeError) -> bytes:
-    words = {"error": error.message, "hint": error.hint, "is_usage": isinstance(error, UsageError)}
-    return b"error\n" + json.dumps(words).encode()
+    return b"error\n" + json.dumps(_words(error)).encode()
+
+
+def _words(error: GpulakeError) -> dict[str, Any]:
+    return {"error": error.message, "hint": error.hint, "is_usage": isinstance(error, UsageError)}
 
 
 def _too_much(given: Mapping[str, Any]) -> bytes:

@@ -23,6 +23,9 @@ from gpulake.core.errors import GpulakeError, LakeError, UsageError
 from gpulake.lake.child import MOST_BYTES
 
 START_SECONDS = 60.0  # to open the lake, before the query is looked at
+JUDGE_SECONDS = 20.0  # to start, and to refuse a query or let it through
+MOST_ERROR = 2**18  # bytes
+ENGINE_SHARE = 0.7  # of the memory; rows on their way out take the rest
 MOST_ANSWER = MOST_BYTES + 2**20  # with the names of its columns
 # Rights go before anything that starts a thread is imported.
 PROGRAM = """
@@ -30,8 +33,8 @@ import json, sys
 from gpulake.core.confinement import drop_privileges
 given = json.loads(sys.argv[1])
 drop_privileges(given["readable"])
-from gpulake.lake.child import main
-main(given)
+from gpulake.lake import child
+getattr(child, given["work"])(given)
 """
 # Of all that a server's environment holds, such as tokens, a query gets nothing. Threads and heaps cost memory.
 ENVIRONMENT = {"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -46,24 +49,31 @@ Child = subprocess.Popen[bytes]
 
 
 class Sandbox:
-    """Answers queries. One process waits, warm, for the next."""
+    """Answers queries. One process waits, warm, for the next; one judges queries, and runs none."""
 
     def __init__(self, config: Config) -> None:
         self._config, self._limits = config, config.serve
         self._lock, self._spare = threading.Lock(), list[Child]()
-        self._ending = weakref.finalize(self, _end_all, self._spare)
+        self._judging, self._judge = threading.Lock(), list[Child]()
+        self._ending = weakref.finalize(self, _end_all, self._spare, self._judge)
 
     def prepare(self) -> None:
+        """Starts what the next query needs, ahead of it."""
         with self._lock:
             if not self._spare and self._ending.alive:
-                self._spare.append(self._start())
+                self._spare.append(self._start("main"))
+        with self._judging:
+            if not self._judge and self._ending.alive:
+                self._judge.append(self._start("judge"))
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, self._judging:
             self._ending()
 
     def ask(self, query: str) -> bytes:
         """The answer as JSON: columns, rows, is_cut. It is passed on as it is: nothing here looks into it."""
+        if refused := self._refused(query):
+            raise refused
         with self._child() as child:
             _send(child, query)
             answer, is_ready, is_late = _read(child, self._limits.sql_seconds)
@@ -86,6 +96,16 @@ class Sandbox:
         words = f"the query crashed the engine ({_signal(status)})"
         raise UsageError(words, "write it in another way; nothing else is affected, the process was its own")
 
+    def _refused(self, query: str) -> GpulakeError | None:
+        """What is let through is judged again where it runs: a judge that fails is replaced, and that is all."""
+        with self._judging:
+            if not self._judge:
+                self._judge.append(self._start("judge"))
+            found = _verdict(self._judge[0], query)
+            if not found.endswith(b"\n") or not self._ending.alive:
+                _end_all(self._judge)
+        return _told(found) if found.endswith(b"\n") and found != b"{}\n" else None
+
     @contextmanager
     def _child(self) -> Iterator[Child]:
         with self._lock:
@@ -93,19 +113,21 @@ class Sandbox:
         if child is not None and child.poll() is not None:
             _end(child)
             child = None
-        child = child or self._start()
+        child = child or self._start("main")
         try:
             yield child
         finally:
             _end(child)
             self.prepare()
 
-    def _start(self) -> Child:
-        modules = _module_folders()
+    def _start(self, work: str) -> Child:
+        modules, memory = _module_folders(), size(self._limits.sql_memory)
         given = {
+            "work": work,
             "lake": str(self._config.lake.absolute()),
             "threads": self._config.threads or os.cpu_count() or 1,
-            "memory_bytes": size(self._limits.sql_memory),
+            "memory_bytes": memory,
+            "memory_limit": f"{int(memory * ENGINE_SHARE / 1000)}KB",
             "seconds": self._limits.sql_seconds,
             "rows": self._limits.sql_rows,
             "readable": [*modules, *_library_folders(), *_lake_folders(self._config.lake), *SYSTEM_FILES],
@@ -178,6 +200,28 @@ def _read(child: Child, seconds: float) -> tuple[bytes, bool, bool]:
     return b"".join(parts), is_ready, False
 
 
+def _verdict(judge: Child, query: str) -> bytes:
+    """A line of JSON, empty for what may run; without its end where there was none in time."""
+    assert judge.stdin is not None
+    assert judge.stdout is not None
+    found, deadline = b"", time.monotonic() + JUDGE_SECONDS
+    try:
+        judge.stdin.write(json.dumps(query).encode() + b"\n")
+        judge.stdin.flush()
+    except BrokenPipeError:
+        return b""
+    waiting = select.poll()
+    waiting.register(judge.stdout, select.POLLIN)
+    while not found.endswith(b"\n") and len(found) < MOST_ERROR:
+        if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            break
+        part = os.read(judge.stdout.fileno(), 2**16)
+        if not part:
+            break
+        found += part
+    return found
+
+
 def _told(words: bytes) -> GpulakeError:
     try:
         found = json.loads(words)
@@ -203,6 +247,7 @@ def _end(child: Child) -> None:
             pipe.close()
 
 
-def _end_all(children: list[Child]) -> None:
-    while children:
-        _end(children.pop())
+def _end_all(*lists: list[Child]) -> None:
+    for children in lists:
+        while children:
+            _end(children.pop())
