@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from attack.score import Score
-from attack.sql_queries import Hostile, queries
+from attack.sql_queries import Hostile, Queries
 from gpulake.core.clock import SystemClock
 from gpulake.core.config import Config
 from gpulake.core.types import Run
@@ -66,10 +65,10 @@ class Server:
 
 
 def run(tries: int, seed: int, folder: Path) -> Score:
-    score, counts, chance = Score(), Counter[str](), random.Random(seed)
+    score, counts = Score(), Counter[str]()
     secret = folder / "secret.txt"
     secret.write_text(SECRET)
-    hostile = list(queries(tries, chance, secret, _pointers()))
+    hostile = list(Queries(seed, secret).make(tries))
     with _serving(folder) as server, ThreadPoolExecutor(AT_ONCE) as pool:
         starts = [server.ask("SELECT 1")[2] for _ in range(5)]
         longest = 0.0
@@ -122,7 +121,7 @@ def _kind(status: int, text: str) -> str:
 @contextmanager
 def _serving(folder: Path) -> Iterator[Server]:
     lake = Lake(Config(lake=folder / "lake")).create()
-    lake.record(Run("r1", "land", "succeeded", SystemClock().now(), 1.0, ""))
+    lake.record(Run("r1", "land", "succeeded", SystemClock().now(), 1.0, {}))
     settings = folder / "gpulake.toml"
     settings.write_text(SETTINGS)
     variables = {**os.environ, "GPULAKE_CONFIG": str(settings), "GPULAKE_SERVE_TOKENS": f"ann:{TOKEN}"}
@@ -140,18 +139,3 @@ def _serving(folder: Path) -> Iterator[Server]:
             is_over.set()
             watcher.join()
             process.terminate()
-
-
-def _pointers() -> str:
-    """A parsed `FROM arrow_scan(...)` whose arguments are addresses."""
-    import duckdb
-
-    (found,) = duckdb.sql("SELECT json_serialize_sql('FROM arrow_scan(1, 2, 3)')").fetchall()[0]
-    plan = json.loads(found)
-    for argument in plan["statements"][0]["node"]["from_table"]["function"]["children"]:
-        argument["value"] = {
-            "type": {"id": "POINTER", "type_info": None},
-            "is_null": False,
-            "value": 0x4141414141414141,
-        }
-    return json.dumps(plan)
