@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -30,6 +31,8 @@ SECONDS, MEMORY = 2.0, 300_000_000
 TOLERANCE = 1.2
 SECRET, TOKEN = "the-secret-of-a-file", "the-token-of-ann-0123456789"
 LEAKS = (SECRET, TOKEN, "root:x:0", "root:*:0")
+# Words of the engine about what it was given to run, and of limits that only a running query meets.
+RAN = re.compile(r"the query failed: (?!Parser |Syntax )\w[\w ]* Error: |took more than|needs more memory|crashed")
 SETTINGS = f"[serve]\nsql = true\nsql_seconds = {SECONDS:g}\nsql_memory = '{MEMORY // 10**6}MB'\nsql_rows = 100\n"
 PROGRAM = (sys.executable, "-c", "from gpulake.cli import main; main()", "serve", "--port", "0")
 AT_ONCE = 2  # as many as the server answers at once
@@ -104,8 +107,8 @@ def _judge(score: Score, one: Hostile, status: int, text: str) -> None:
     shown = one.query if len(one.query) < 300 else f"{one.query[:300]}... ({len(one.query):,} characters)"
     if status not in (200, 400, 422):
         score.fault(f"{status} for {shown!r}: {text[:200]}")
-    elif status == 200 and one.must_fail:
-        score.fault(f"answered {shown!r}: {text[:200]}")
+    elif one.must_fail and (status == 200 or RAN.search(text)):
+        score.fault(f"let through {shown!r}: {text[:200]}")
     # An error repeats the query, and so what it names.
     elif any(leak in text and leak not in one.query for leak in LEAKS):
         score.fault(f"leaked by {shown!r}: {text[:200]}")

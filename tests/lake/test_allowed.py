@@ -11,6 +11,7 @@ import pytest
 
 from gpulake.core.errors import UsageError
 from gpulake.lake.allowed import MOST_DEPTH, MOST_QUERY, check, tables_of
+from gpulake.model.plan import shipped_plan
 
 TOO_LONG = "the query is too long or too deeply nested"
 READ_ONLY = "only queries are allowed: the lake is read-only"
@@ -54,6 +55,7 @@ def refused(lake: duckdb.DuckDBPyConnection, query: str) -> str:
         "SUMMARIZE jobs",
         "SHOW TABLES",
         "FROM information_schema.columns",
+        "SELECT 1::DOUBLE, 'a'::TEXT, 1::DECIMAL(9, 2), [1]::INT8[], NULL::STRUCT(a TIMESTAMPTZ, b MAP(TEXT, JSON))",
         "SELECT COLUMNS('.*_id') FROM jobs USING SAMPLE 10%",
         "SELECT current_date, now(), json_extract_string('{}', '$.a'), '{}' ->> 'a', job_id.lower() FROM jobs",
     ],
@@ -176,6 +178,8 @@ def test_only_queries_are_allowed(lake: duckdb.DuckDBPyConnection, query: str) -
         ("SELECT 1; SELECT 2", "2 statements given"),
         ("-- nothing", "0 statements given"),
         ("SELECT $1", "parameter is not allowed in a query"),
+        ("SELECT 1::POINTER", "the type POINTER is not allowed in a query"),
+        ("SELECT NULL::STRUCT(a INT, b pointer[])", "the type pointer is not allowed in a query"),
         ("SHOW DATABASES", "databases is not allowed in a query"),
         ("SELECT sum(gpus) EXPORT_STATE FROM jobs", "EXPORT_STATE is not allowed in a query"),
         ("SELECT '" + "x" * MOST_QUERY + "'", TOO_LONG),
@@ -190,3 +194,10 @@ def test_what_is_no_single_plain_query_is_refused(lake: duckdb.DuckDBPyConnectio
 @pytest.mark.parametrize("query", ["SELECT", "SELECT '\x00'", "SELECT 'a", "SELECT " + "NOT " * 4_000 + "true"])
 def test_what_does_not_parse_is_told_in_the_words_of_the_engine(lake: duckdb.DuckDBPyConnection, query: str) -> None:
     assert refused(lake, query).startswith("the query failed: ")
+
+
+def test_models_of_our_own_name_nothing_that_is_not_listed(lake: duckdb.DuckDBPyConnection) -> None:
+    models = [model.sql for model in shipped_plan().models if len(model.sql) <= MOST_QUERY]
+    assert len(models) > 50
+    for query in models:
+        check(lake, query, None)

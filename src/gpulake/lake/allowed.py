@@ -79,12 +79,7 @@ def _walk(part: Any, tables: frozenset[str] | None) -> None:
             _walk(one, tables)
     if not isinstance(part, dict):
         return
-    if "class" in part and part["class"] not in EXPRESSIONS:
-        raise UsageError(f"{_words(part['class'])} is not allowed in a query", "write it in another way")
-    if "function_name" in part:
-        _check_function(part, "functions")
-    if "query_location" in part and "class" not in part:
-        _check_source(part, tables)
+    _check_part(part, tables)
     for name, query in _named(part):
         # A query sees those before it, and itself if it is recursive.
         is_recursive = query["query"]["node"]["type"] == "RECURSIVE_CTE_NODE"
@@ -93,6 +88,17 @@ def _walk(part: Any, tables: frozenset[str] | None) -> None:
     for key, one in part.items():
         if key != "cte_map":
             _walk(one, tables)
+
+
+def _check_part(part: Mapping[str, Any], tables: frozenset[str] | None) -> None:
+    if "class" in part and part["class"] not in EXPRESSIONS:
+        raise UsageError(f"{_words(part['class'])} is not allowed in a query", "write it in another way")
+    if "function_name" in part:
+        _check_function(part, "functions")
+    if part.get("type") == "UNBOUND_TYPE_INFO" and part["name"].lower() not in listed()["types"]:
+        raise UsageError(f"the type {part['name']} is not allowed in a query", LIST)
+    if "query_location" in part and "class" not in part:
+        _check_source(part, tables)
 
 
 def _with(tables: frozenset[str] | None, name: str) -> frozenset[str] | None:
@@ -129,7 +135,7 @@ def _check_function(part: Mapping[str, Any], kind: str) -> None:
 
 @cache
 def listed() -> dict[str, frozenset[str]]:
-    """Functions, and those that give a table."""
+    """Names of functions, of those that give a table, and of types."""
     lists = tomllib.loads(files("gpulake.lake").joinpath("functions.toml").read_text(encoding="utf-8"))
     known = {kind: frozenset(" ".join(names.values()).split()) for kind, names in lists.items()}
     # The call of a table function stands within its source, which is judged by the narrower list.
