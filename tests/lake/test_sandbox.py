@@ -145,6 +145,7 @@ def test_a_crash_is_told_and_the_next_query_is_answered(
         ("b'ready\\nerror\\n{'", UsageError, "the process of the query answered with what is no answer"),
         ("b'ready\\nerror\\n' + b'[' * 100000", UsageError, "the process of the query answered with what is no answer"),
         ("b'ready\\nrows\\n' + b'x' * 70_000_000", UsageError, "the answer has more than"),
+        ("b'ready\\nerror\\n{\"error\": \"' + b'x' * 10**6 + b'\"}'", UsageError, "the query crashed the engine"),
         ("b'nonsense'", LakeError, "the process of a query ended with status 0 before it began"),
     ],
 )
@@ -156,6 +157,19 @@ def test_what_a_broken_process_writes_is_not_believed(
     monkeypatch.setattr(sandbox, "PROGRAM", program)
     error = told(asked, "SELECT 1")
     assert (type(error), error.message[: len(told_first)]) == (kind, told_first)
+
+
+def test_a_process_that_does_not_end_is_ended(asked: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "JUDGE_SECONDS", 0.1)
+    monkeypatch.setattr(sandbox, "END_SECONDS", 0.1)
+    program = "import os, sys, time\nsys.stdin.read()\nos.write(1, b'ready\\nrows\\n')\nos.close(1)\ntime.sleep(600)"
+    monkeypatch.setattr(sandbox, "PROGRAM", program)
+    assert told(asked, "SELECT 1").message == "the query crashed the engine (SIGKILL)"
+
+
+def test_an_error_is_short_though_the_engine_repeats_a_value(asked: Sandbox) -> None:
+    error = told(asked, "SELECT repeat('x', 1000000)::INT")
+    assert (error.message[:22], len(error.message)) == ("the query failed: Conv", 4_000)
 
 
 def test_a_spare_that_died_is_replaced(spares: Spares, asked: Sandbox) -> None:

@@ -2,7 +2,7 @@
 
 Linux has what is used here: no_new_privs and capabilities always, Landlock since 5.13 where it is switched on, seccomp
 through libseccomp where that is installed. What a system lacks is left out; `gpulake doctor` says which. Limits of
-resources hold everywhere.
+resources hold everywhere, but for that of memory, which other systems do not have.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+IS_LINUX = os.uname().sysname == "Linux"
 SECCOMP, LANDLOCK = "seccomp", "Landlock"
 LEAST_BYTES = 64 * 2**20  # a query gets so much memory, however little it was promised
 MOST_FILES = 512
@@ -79,6 +80,8 @@ def available() -> dict[str, bool]:
 
 def drop_privileges(readable: Iterable[Path]) -> None:
     """Before any thread starts, since others keep their rights. From here on only these folders can be read."""
+    if not IS_LINUX:
+        return
     libc = _libc()
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if version := _landlock_version():
@@ -90,9 +93,10 @@ def drop_privileges(readable: Iterable[Path]) -> None:
 
 def limit_resources(memory_bytes: int, seconds: float, threads: int) -> None:
     """From here on: so much memory in all, so much processor time, no file written, no core dumped."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    resident, private = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "VmData"))
-    _lower(resource.RLIMIT_DATA, private + max(memory_bytes - resident, LEAST_BYTES))
+    if IS_LINUX:
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        resident, private = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "VmData"))
+        _lower(resource.RLIMIT_DATA, private + max(memory_bytes - resident, LEAST_BYTES))
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + seconds * threads) + 1)
     _lower(resource.RLIMIT_FSIZE, 0)
@@ -158,6 +162,8 @@ def _lower(kind: int, most: int) -> None:
 
 
 def _landlock_version() -> int:
+    if not IS_LINUX:
+        return 0
     return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)))
 
 

@@ -26,6 +26,7 @@ from gpulake.lake.store import Lake, Reader
 from gpulake.lake.values import kind_of, plain, values
 
 MOST_BYTES = 64 * 2**20  # of an answer
+MOST_WORDS = 4_000  # of an error: the engine may repeat a value that it cannot convert
 BATCH_ROWS = 500
 OUTPUT = 1
 JUDGE_CPU_SECONDS = 600  # of processor time, for all that it judges
@@ -110,7 +111,7 @@ def _told(error: GpulakeError) -> bytes:
 
 
 def _words(error: GpulakeError) -> dict[str, Any]:
-    return {"error": error.message, "hint": error.hint, "is_usage": isinstance(error, UsageError)}
+    return {"error": error.message[:MOST_WORDS], "hint": error.hint, "is_usage": isinstance(error, UsageError)}
 
 
 def _too_much(given: Mapping[str, Any]) -> bytes:

@@ -24,6 +24,7 @@ from gpulake.lake.child import MOST_BYTES
 
 START_SECONDS = 60.0  # to open the lake, before the query is looked at
 JUDGE_SECONDS = 20.0  # to start, and to refuse a query or let it through
+END_SECONDS = 2.0
 MOST_ERROR = 2**18  # bytes
 ENGINE_SHARE = 0.7  # of the memory; rows on their way out take the rest
 MOST_ANSWER = MOST_BYTES + 2**20  # with the names of its columns
@@ -77,12 +78,10 @@ class Sandbox:
         with self._child() as child:
             _send(child, query)
             answer, is_ready, is_late = _read(child, self._limits.sql_seconds)
-            if is_late:
-                child.kill()
-            status = child.wait()
+            status = _status(child, 0.0 if is_late else END_SECONDS)
         if status == 0 and answer.startswith(_ROWS) and len(answer) <= MOST_ANSWER:
             return answer.removeprefix(_ROWS)
-        if status == 0 and answer.startswith(_ERROR):
+        if status == 0 and answer.startswith(_ERROR) and len(answer) <= MOST_ERROR:
             raise _told(answer.removeprefix(_ERROR))
         if not is_ready:
             words = f"the process of a query ended with status {status} before it began"
@@ -139,6 +138,8 @@ class Sandbox:
             stdout=subprocess.PIPE,
             cwd="/",
             env=environment,
+            # Ctrl-C is for the server, which ends them.
+            start_new_session=True,
         )
 
 
@@ -159,7 +160,8 @@ def _module_folders() -> list[str]:
 
 def _library_folders() -> set[str]:
     """Of the shared libraries that this process uses: the engine's too, wherever a distribution puts them."""
-    mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    maps = Path("/proc/self/maps")
+    mapped = {line.split(maxsplit=5)[-1] for line in (maps.read_text().splitlines() if maps.exists() else ())}
     libraries = {str(Path(path).parent) for path in mapped if path.startswith("/") and ".so" in path}
     return {*libraries, sys.prefix, sys.base_prefix, *zoneinfo.TZPATH}
 
@@ -198,6 +200,15 @@ def _read(child: Child, seconds: float) -> tuple[bytes, bool, bool]:
     else:
         child.kill()
     return b"".join(parts), is_ready, False
+
+
+def _status(child: Child, seconds: float) -> int:
+    """How it ended. It has said all that it will: what does not end by itself is killed."""
+    try:
+        return child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()
 
 
 def _verdict(judge: Child, query: str) -> bytes:
