@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -76,12 +77,16 @@ def test_on_an_address_of_others_it_lets_in_who_has_a_token(shared_lake: Config)
 
 def test_a_query_that_would_take_the_machine_does_not(shared_lake: Config, tmp_path: Path) -> None:
     settings = tmp_path / "gpulake.toml"
-    settings.write_text("[serve]\nsql = true\nsql_seconds = 1\nsql_memory = '200MB'\n")
-    with serving(shared_lake.lake, GPULAKE_CONFIG=str(settings)) as (url, _):
+    settings.write_text("[serve]\nsql = true\nsql_seconds = 5\nsql_memory = '200MB'\n")
+    with serving(shared_lake.lake, GPULAKE_CONFIG=str(settings)) as (url, process):
         for query in ("SELECT repeat('x', 4294967295)", "SELECT range(4000000000)"):
             status, told = fetched(f"{url}/api/v1/sql", {"query": query})
-            assert (status, "Out of Memory" in told) == (400, True), told
+            assert (status, "needs more memory than 200 MB" in told) == (400, True), told
         assert fetched(f"{url}/api/v1/sql", {"query": "SELECT 1 AS one"})[0] == 200
+        waiting = psutil.Process(process.pid).children()
+        process.terminate()
+        process.communicate(timeout=60)
+        assert [child for child in waiting if child.is_running()] == []
 
 
 def test_where_others_could_look_it_does_not_start(shared_lake: Config) -> None:

@@ -15,9 +15,9 @@ import pytest
 from gpulake.core.config import Config
 from gpulake.core.serving import Serve, ServeUser
 from gpulake.lake import Lake
+from gpulake.lake.values import plain
+from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.answers import MOST_ROWS
-from gpulake.show.web.api import plain
-from gpulake.show.web.downloads import FORMULA
 from gpulake.show.web.given import filters_of
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.questions import Question, catalogue

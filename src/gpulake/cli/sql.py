@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from gpulake.cli._options import lake_option, settings
 from gpulake.core.errors import UsageError
 
 MOST_TERMINAL_ROWS = 1000
+BATCH_ROWS = 10_000
 
 
 @click.command()
@@ -26,17 +28,25 @@ MOST_TERMINAL_ROWS = 1000
     help="[default: table on a terminal, csv elsewhere]",
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of stdout.")
+@click.option("--untrusted", is_flag=True, help="Somebody else wrote the query: only the functions of docs/serve.md.")
 @lake_option
-def command(query: str, form: str | None, out: Path | None, lake: Path | None) -> None:
+def command(query: str, form: str | None, out: Path | None, untrusted: bool, lake: Path | None) -> None:
     """Run a read-only query on bronze, silver and gold, by the names of the tables.
+
+    In CSV, text that a spreadsheet would run as a formula has an apostrophe before it; JSON and Parquet are exact.
+    On a lake of another user, queries are taken for untrusted.
 
     \b
     Example:  gpulake sql 'from gold_cluster_util_daily limit 5'
     """
     from gpulake.lake import Lake
+    from gpulake.lake.allowed import check, tables_of
 
     form = form or ("table" if sys.stdout.isatty() and not out else "csv")
-    with Lake(settings(lake=lake)).open().reading() as reader:
+    place = Lake(settings(lake=lake)).open()
+    with place.reading() as reader:
+        if untrusted or place.root.stat().st_uid != os.geteuid():
+            check(reader.connection, query, tables_of(reader.connection))
         rows = reader.query(query)
     if form == "table":
         if out:
@@ -63,9 +73,10 @@ def _print(rows: Any) -> None:
 
 
 def _rows(rows: Any) -> Iterator[tuple[Any, ...]]:
-    """By position: a join may give two columns one name."""
-    for batch in rows.to_batches(max_chunksize=10_000):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    """Of a table or a part of one. By position: a join may give two columns one name."""
+    for begin in range(0, rows.num_rows, BATCH_ROWS):
+        part = rows.slice(begin, BATCH_ROWS)
+        yield from zip(*(column.to_pylist() for column in part.columns), strict=True)
 
 
 def _unique(names: list[str]) -> list[str]:
@@ -90,10 +101,13 @@ def _write(rows: Any, form: str, stream: Any) -> None:
         import csv
         import io
 
+        from gpulake.show.spreadsheet import harmless, harmless_texts
+
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(rows.column_names)
-        writer.writerows(_rows(rows))
+        writer.writerow(harmless_texts(rows.column_names))
+        for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+            writer.writerows(_rows(harmless(batch)))
         text.detach()
 
 

@@ -15,7 +15,6 @@ from gpulake.core.errors import UsageError
 from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, tokens
 from gpulake.flow import incidents
 from gpulake.lake import Lake
-from gpulake.lake.sandbox import bound_memory
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -62,7 +61,6 @@ def serve(
         import uvicorn
 
         from gpulake.show.web.guard import EVERY_ADDRESS
-        from gpulake.show.web.sql import AT_ONCE
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", "pip install 'gpulake[serve]'") from error
     family, address = _resolved(host, port)
@@ -85,8 +83,6 @@ def serve(
         server.should_exit = True
 
     with _listening(family, address, port) as listener:
-        if lake.config.serve.sql:
-            bound_memory(lake.config, AT_ONCE)
         # The server stops on a signal by itself, and then sends it to who handled it before: this must not end us.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)

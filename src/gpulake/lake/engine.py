@@ -42,13 +42,13 @@ REPAIR = "see what is damaged with: gpulake doctor --deep; mend it with: gpulake
 Value: TypeAlias = str | int | float | None
 
 
-def connect(memory_limit: str, threads: int, spill: Path) -> Connection:
+def connect(memory_limit: str, threads: int, spill: Path | None) -> Connection:
     try:
         connection = duckdb.connect(
             config={
                 "memory_limit": memory_limit,
                 "threads": threads or os.cpu_count() or 1,
-                "temp_directory": str(spill),
+                "temp_directory": str(spill) if spill else "",
                 # Rows of a table have no order; keeping one costs memory.
                 "preserve_insertion_order": False,
                 "autoinstall_known_extensions": False,

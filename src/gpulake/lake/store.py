@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -257,10 +257,13 @@ class Lake:
         """The last complete build, bronze and the journal, read-only."""
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging. Nobody else may
         # read it.
-        with TemporaryDirectory(prefix="gpulake-") as spill, self.connect(Path(spill)) as connection:
+        folder = TemporaryDirectory(prefix="gpulake-") if may_spill else nullcontext("")
+        config = self.config
+        with (
+            folder as spill,
+            connect(config.memory_limit, config.threads, Path(spill) if spill else None) as connection,
+        ):
             with lake_errors(f"opening the lake at {self.root}"):
-                if not may_spill:
-                    connection.execute("SET temp_directory = ''")
                 files = self.attach_landed(connection)
                 self._attach_build(connection)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.

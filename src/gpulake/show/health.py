@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpulake.core.config import Config
+from gpulake.core.confinement import available
 from gpulake.core.errors import GpulakeError, LakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.lake import Lake, lake_errors
@@ -43,6 +44,17 @@ def _installation() -> Iterator[Check]:
         yield Check(package, "ok" if installed else "fail", installed or "missing", f"pip install {package}")
     for package in OPTIONAL:
         yield Check(package, "ok", _version(package) or "not installed (optional)")
+    yield _confinement()
+
+
+def _confinement() -> Check:
+    """Of queries that others send to the dashboard."""
+    found = available()
+    missing = [name for name, is_there in found.items() if not is_there]
+    if not missing:
+        return Check("sql queries", "ok", f"confined by limits, {', '.join(found)}")
+    hint = "install libseccomp 2, and use Linux 5.13 or newer with Landlock, before you set sql = true in [serve]"
+    return Check("sql queries", "warn", f"confined by limits, without {', '.join(missing)}", hint)
 
 
 def _version(package: str) -> str:

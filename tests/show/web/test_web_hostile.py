@@ -12,7 +12,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from gpulake.core.config import Config
-from gpulake.show.web.downloads import FORMULA
+from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.html import embedded
 from gpulake.show.web.questions import catalogue

@@ -15,10 +15,10 @@ from gpulake.core.config import Config
 from gpulake.core.serving import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
+from gpulake.lake.values import plain, values
+from gpulake.show.spreadsheet import harmless_column
 from gpulake.show.web import answers as asking
-from gpulake.show.web.answers import Answers, Asked, values
-from gpulake.show.web.api import plain
-from gpulake.show.web.downloads import _harmless_column
+from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import catalogue
@@ -115,7 +115,8 @@ def test_days_beyond_the_calendar_of_python_are_text() -> None:
 def test_text_that_a_spreadsheet_would_run_is_text() -> None:
     told = ["=1", " =1", "\n=1", "\t1", "＝1", "\u3000＠x", "\ufeff=x", "\u200b+1", "\x00-1", "-5", "\r\n@x"]
     calm = ["a=1", "", "x\n=1", "1-2", "'=1", "ann"]
-    assert _harmless_column(pa.array([*told, *calm, None])).to_pylist() == [f"'{one}" for one in told] + [*calm, None]
+    for column in (text := pa.array([*told, *calm, None]), text.dictionary_encode(), text.cast(pa.large_string())):
+        assert harmless_column(column).to_pylist() == [f"'{one}" for one in told] + [*calm, None]
 
 
 # Memory

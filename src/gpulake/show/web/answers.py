@@ -14,6 +14,7 @@ import pyarrow as pa
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.lake import Lake, Reader
 from gpulake.lake.snapshots import Snapshots
+from gpulake.lake.values import kind_of, values
 from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import Question, Value
 from gpulake.show.web.viewers import Viewer
@@ -155,21 +156,6 @@ def _weight(answer: Answer) -> int:
     return LEAST_WEIGHT + len(answer.rows) * len(answer.columns) + lists
 
 
-def values(column: pa.ChunkedArray) -> list[Any]:
-    """Of a column. Times that Python has no words for, such as those after the year 9999, are text."""
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):
-        return [_value(one) for one in column]
-
-
-def _value(one: pa.Scalar) -> Any:
-    try:
-        return one.as_py()
-    except (ValueError, OverflowError):
-        return str(one.type) if pa.types.is_nested(one.type) else one.cast(pa.string()).as_py()
-
-
 def _rows(table: pa.Table) -> list[Row]:
     columns = [values(column) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -206,15 +192,3 @@ def _order(asked: Asked) -> str:
         return asked.question.order
     quoted = '"' + asked.sort.removeprefix("-").replace('"', '""') + '"'
     return f"{quoted} {'DESC' if asked.sort.startswith('-') else 'ASC'} NULLS LAST, {asked.question.order}"
-
-
-def kind_of(kind: pa.DataType) -> str:
-    if pa.types.is_boolean(kind):
-        return "flag"
-    if pa.types.is_integer(kind):
-        return "integer"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "number"
-    if pa.types.is_timestamp(kind):
-        return "time"
-    return "date" if pa.types.is_date(kind) else "text"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from gpulake.core.errors import UsageError
+from gpulake.lake.values import plain
 from gpulake.show.observed import Observed
 from gpulake.show.web.answers import MOST_ROWS, Answer, Answers, Asked
 from gpulake.show.web.downloads import download
@@ -21,7 +19,6 @@ from gpulake.show.web.viewers import NOBODY, Viewer
 
 PREFIX = "/api/v1"
 FIRST_ROWS: dict[str, int | str] = {"limit": 100, "offset": 0, "sort": ""}
-MOST_EXACT = 2**53  # of a whole number in JavaScript
 
 
 class ColumnModel(BaseModel):
@@ -168,21 +165,3 @@ def as_model(answer: Answer, offset: int = 0, generated: Sequence[str] = ()) -> 
         version=answer.version,
         generated=list(generated),
     )
-
-
-def plain(value: Any) -> Any:
-    """As JSON has it: no number that a reader would round or cannot read, times with their zone."""
-    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
-        value = int(value)  # such as a sum of many: a float would round it
-    if isinstance(value, float | Decimal):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, int):
-        return value if abs(value) <= MOST_EXACT else str(value)
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, list | tuple):
-        # Most of a long list is nothing or text: the rows of a map would be gone through for a second time.
-        return [one if one is None or type(one) is str else plain(one) for one in value]
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    return value if value is None else str(value)

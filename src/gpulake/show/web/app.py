@@ -14,6 +14,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from gpulake import __version__
 from gpulake.lake import Lake
+from gpulake.lake.sandbox import Sandbox
 from gpulake.show.web import actions as acting
 from gpulake.show.web import api, events, html, login, metrics, sql
 from gpulake.show.web.actions import Actions
@@ -30,14 +31,17 @@ LEAST_ZIPPED_BYTES = 1_000
 def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
     """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
-    warming = Warming(answers)
+    warming, sandbox = Warming(answers), Sandbox(lake.config)
     live = events.Events(answers.snapshots, has_new_build=warming.begin)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if lake.config.serve.sql:
+            sandbox.prepare()
         async with live.watching():
             yield
         await asyncio.to_thread(warming.end)
+        sandbox.close()
         answers.snapshots.close()
 
     app = FastAPI(
@@ -60,7 +64,7 @@ def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None =
     app.include_router(login.router(guard))
     app.include_router(events.router(live))
     app.include_router(metrics.router(answers, live, requests))
-    app.include_router(sql.router(lake))
+    app.include_router(sql.router(lake.config.serve, sandbox))
     app.include_router(api.router(answers))
     app.include_router(acting.router(answers, actions))
     app.include_router(html.router(answers))

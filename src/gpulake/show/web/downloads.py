@@ -8,17 +8,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
+from gpulake.show.spreadsheet import harmless
 from gpulake.show.web.answers import Answers, Asked
-
-# What a spreadsheet would take for a formula; some skip what is blank before it, and know the wide signs too.
-FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
-_FORMULA = r"^[\p{Z}\p{C}]*[=+\-@＝＋－＠]|^[\t\r\n]"
 
 
 def download(answers: Answers, asked: Asked, ending: str) -> Response:
@@ -43,24 +39,8 @@ def _as_csv(schema: pa.Schema, first: pa.RecordBatch | None, rest: Iterator[pa.R
     options = pyarrow.csv.WriteOptions(include_header=False)
     for batch in _all(first, rest):
         buffer = io.BytesIO()
-        pyarrow.csv.write_csv(_harmless(batch), buffer, options)
+        pyarrow.csv.write_csv(harmless(batch), buffer, options)
         yield buffer.getvalue()
-
-
-def _harmless(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Text that a spreadsheet would run is text again, after an apostrophe. Nested values are JSON-like text."""
-    return pa.RecordBatch.from_arrays([_harmless_column(column) for column in batch.columns], batch.schema.names)
-
-
-def _harmless_column(column: pa.Array) -> pa.Array:
-    if pa.types.is_nested(column.type):
-        return _harmless_column(
-            pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())
-        )
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column
-    is_formula = pc.match_substring_regex(column, _FORMULA)
-    return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
 
 
 def _as_parquet(schema: pa.Schema, first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[bytes]:

@@ -14,11 +14,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gpulake import __version__
+from gpulake.lake.values import plain
 from gpulake.show.observed import generated
 from gpulake.show.web import cells
 from gpulake.show.web.actions import ALLOWED, may_act
 from gpulake.show.web.answers import Answer, Answers, Asked
-from gpulake.show.web.api import FIRST_ROWS, PREFIX, observed, plain, viewer_of
+from gpulake.show.web.api import FIRST_ROWS, PREFIX, observed, viewer_of
 from gpulake.show.web.given import FILTERS, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
 from gpulake.show.web.questions import Option, Question, Value, catalogue

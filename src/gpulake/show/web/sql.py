@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, Field
 
-from gpulake.lake import Lake
-from gpulake.lake.sandbox import ask
-from gpulake.show.web.answers import kind_of, values
-from gpulake.show.web.api import ERRORS, PREFIX, ColumnModel, ErrorModel, plain, viewer_of
+from gpulake.core.serving import Serve
+from gpulake.lake.allowed import MOST_QUERY
+from gpulake.lake.sandbox import Sandbox
+from gpulake.show.web.api import ERRORS, PREFIX, ColumnModel, ErrorModel, viewer_of
 
-MOST_QUERY = 20_000  # characters
 AT_ONCE = 2
 PATIENCE_SECONDS = 5.0
 
@@ -31,10 +29,9 @@ class RowsModel(BaseModel):
     is_cut: bool  # there are more rows
 
 
-def router(lake: Lake) -> APIRouter:
+def router(settings: Serve, sandbox: Sandbox) -> APIRouter:
     routes = APIRouter(prefix=PREFIX)
-    settings, turns = lake.config.serve, threading.BoundedSemaphore(AT_ONCE)
-    own = Lake(replace(lake.config, memory_limit=settings.sql_memory))
+    turns = threading.BoundedSemaphore(AT_ONCE)
     busy = {"model": ErrorModel, "description": "others ask already"}
 
     @routes.post(
@@ -53,14 +50,8 @@ def router(lake: Lake) -> APIRouter:
         if not turns.acquire(timeout=PATIENCE_SECONDS):
             raise HTTPException(429, "others ask already; try again in a moment", {"Retry-After": "5"})
         try:
-            rows = ask(own, asked.query, settings.sql_seconds, settings.sql_rows)
+            return Response(sandbox.ask(asked.query), media_type="application/json")
         finally:
             turns.release()
-        columns = [ColumnModel(name=column.name, type=kind_of(column.type)) for column in rows.schema]
-        told = zip(*(values(column) for column in rows.columns), strict=True)
-        cells = [[plain(value) for value in row] for row in told]
-        is_cut = len(cells) > settings.sql_rows
-        model = RowsModel(columns=columns, rows=cells[: settings.sql_rows], is_cut=is_cut)
-        return Response(model.model_dump_json(), media_type="application/json")
 
     return routes

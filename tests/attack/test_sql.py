@@ -1,0 +1,12 @@
+"""The short form of suite `sql`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attack.sql import run
+
+
+def test_hostile_queries_cost_the_server_nothing(tmp_path: Path) -> None:
+    score = run(60, 1, tmp_path)
+    assert (score.tries, score.faults) == (60, [])
