@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
 
 from gpulake.core.config import Config
-from gpulake.flow.serving import application
+from gpulake.flow.serving import application, server_of
 from gpulake.lake import Lake
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.pages import pages
@@ -76,8 +75,7 @@ def serving(config: Config, guard: Guard | None = None) -> Iterator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(100)  # who comes before the server is ready waits
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=5))
-        app.state.events.is_stopping = lambda: server.should_exit
+        server = server_of(app, guard.settings if guard else config.serve)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
