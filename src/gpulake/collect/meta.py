@@ -11,7 +11,7 @@ from typing import Any
 
 from gpulake import __version__
 from gpulake.collect.identity import Identity
-from gpulake.collect.rundir import RunDir
+from gpulake.collect.rundir import RunDir, open_file, read_file
 from gpulake.collect.settings import Settings
 from gpulake.collect.sources.nic import default_interfaces
 
@@ -63,7 +63,7 @@ def run_meta(identity: Identity, settings: Settings) -> dict[str, Any]:
 
 def _existing(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_file(path))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -77,7 +77,8 @@ def _plain(value: object) -> object:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     new = path.with_suffix(".new")
-    with new.open("w", encoding="utf-8") as file:
+    new.unlink(missing_ok=True)
+    with os.fdopen(open_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=2)
         file.write("\n")
         file.flush()

@@ -20,7 +20,7 @@ from gpulake.collect.machine.ping import split_peer
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
 from gpulake.collect.rows import Row
-from gpulake.collect.rundir import RunDir, run_dir
+from gpulake.collect.rundir import RunDir, prepare, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
@@ -170,7 +170,7 @@ def _say(notices: Notices, name: str, message: str) -> None:
 @contextlib.contextmanager
 def _held(run: RunDir, identity: Identity) -> Iterator[None]:
     try:
-        run.path.mkdir(parents=True, exist_ok=True)
+        prepare(run)
         file = lock.take(run.lock, boot_id=identity.boot_id, host_id=identity.host_id, host_name=identity.host_name)
     except lock.LockedError as error:
         who = f"by process {error.holder.pid} of {error.holder.host_name}" if error.holder else "by another process"

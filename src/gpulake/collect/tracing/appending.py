@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import is_dataclass
 from pathlib import Path
 
+from gpulake.collect.rundir import open_file
+
 
 class Appender:
     """Appends rows as lines of JSON. What was appended outlives this process; after `sync`, the machine, too.
@@ -17,7 +19,7 @@ class Appender:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._file).st_size
         self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
 
