@@ -22,8 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.disk import sync
+from gpulake.core.lines import byte_lines
+from gpulake.core.types import BadRow
 
 SEGMENT_BYTES = 16 << 20
+LONGEST_BYTES = 64 << 20  # of a tick
 CAP_BYTES = 1 << 30
 FORMAT = "gpulake-segment"
 VERSION = 1
@@ -313,18 +316,18 @@ def _without(block: Block, source: str) -> Block:
 
 
 def _contents(path: Path, parsed: Callable[[bytes], dict[str, Any] | str]) -> Iterator[dict[str, Any] | Damage]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line == b"\n":
-                continue
-            found = parsed(line)
-            if isinstance(found, str):
-                yield Damage(path.name, number, found, is_torn_tail=not line.endswith(b"\n"))
-            elif found.get("format", FORMAT) != FORMAT or found.get("version", VERSION) != VERSION:
-                yield Damage(path.name, number, "it is of a newer gpulake", is_torn_tail=False)
-                return
-            else:
-                yield found
+    for number, line in byte_lines(path, LONGEST_BYTES):
+        if line == b"\n":
+            continue
+        found = line.reason if isinstance(line, BadRow) else parsed(line)
+        if isinstance(found, str):
+            is_ended = isinstance(line, BadRow) or line.endswith(b"\n")
+            yield Damage(path.name, number, found, is_torn_tail=not is_ended)
+        elif found.get("format", FORMAT) != FORMAT or found.get("version", VERSION) != VERSION:
+            yield Damage(path.name, number, "it is of a newer gpulake", is_torn_tail=False)
+            return
+        else:
+            yield found
 
 
 def _block(content: Mapping[str, Any]) -> Block:
