@@ -29,6 +29,8 @@ SEGMENT_BYTES = 16 << 20
 LONGEST_BYTES = 64 << 20  # of a tick
 CAP_BYTES = 1 << 30
 FORMAT = "gpulake-segment"
+NO_BLOCK = "it is not what a collector writes"
+MOST_NUMBER = 1 << 53
 VERSION = 1
 NAME = re.compile(r"(\d{6,})-(\d{6,})\.seg")
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
@@ -364,8 +366,13 @@ def _whole(line: bytes) -> dict[str, Any] | str:
     if isinstance(text, str):
         return text
     head, _, rows = text.partition(b"\t")
-    content: dict[str, Any] = json.loads(head)
-    return content | {"rows": json.loads(rows)} if rows else content
+    try:
+        content = json.loads(head)
+        found = json.loads(rows) if rows else {}
+    except (ValueError, RecursionError):
+        return NO_BLOCK
+    is_block = _is_block(content) and isinstance(found, dict) and all(isinstance(one, list) for one in found.values())
+    return content | {"rows": found} if is_block else NO_BLOCK
 
 
 def _head(line: bytes) -> dict[str, Any] | str:
@@ -373,8 +380,30 @@ def _head(line: bytes) -> dict[str, Any] | str:
     text = _checked(line)
     if isinstance(text, str):
         return text
-    content: dict[str, Any] = json.loads(text.partition(b"\t")[0])
-    return content
+    try:
+        content = json.loads(text.partition(b"\t")[0])
+    except (ValueError, RecursionError):
+        return NO_BLOCK
+    return content if _is_block(content) else NO_BLOCK
+
+
+def _is_block(content: Any) -> bool:
+    """Whether it is what a collector writes: a checksum says that nothing is damaged, and not who worked it out."""
+    if not isinstance(content, dict) or "format" in content:
+        return isinstance(content, dict)
+    numbers = [content.get(name) for name in ("tick", "now_ms", "elapsed_ms")]
+    maps = [content.get(name) for name in ("before", "after", "parts")]
+    if not all(isinstance(one, dict) for one in maps):
+        return False
+    before, after, parts = maps
+    numbers += [*before.values(), *after.values()]
+    spans = [span for kinds in parts.values() if isinstance(kinds, dict) for span in kinds.values()]
+    are_spans = all(isinstance(kinds, dict) for kinds in parts.values()) and all(map(_is_span, spans))
+    return are_spans and all(type(one) is int and abs(one) < MOST_NUMBER for one in numbers)
+
+
+def _is_span(span: Any) -> bool:
+    return isinstance(span, list) and len(span) == 2 and all(type(one) is int and one >= 0 for one in span)
 
 
 def _checked(line: bytes) -> bytes | str:
