@@ -32,7 +32,7 @@ def mutated(rng: random.Random, content: bytes, other: bytes) -> bytes:
 
 
 def _flip(rng: random.Random, content: bytearray, _: bytes) -> bytearray:
-    for _ in range(rng.choice((1, 1, 4, 32))):
+    for _place in range(rng.choice((1, 1, 4, 32))):
         if content:
             content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
     return content
