@@ -15,10 +15,12 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from attack import guided
 from attack.mutation import mutated
 from attack.score import Score
 
 HANG_SECONDS = 30
+GUIDED_SHARE = 5  # as many more, of five tries one, are led by what they cover
 MOST_MIB = 300 + 200  # above the engine's limit of attack.targets
 ROOT = Path(__file__).parents[1]
 
@@ -45,6 +47,7 @@ def run(tries: int, seed: int, folder: Path) -> Score:
     if peak > MOST_MIB:
         score.fault(f"the peak of memory is {peak} MiB; {MOST_MIB} are allowed")
     score.measured |= {"peak": f"{peak} MiB", "slowest": f"{slowest:.1f} s"}
+    score.measured["coverage-guided"] = guided.attack(tries // GUIDED_SHARE, seed, folder, score.fault)
     return score
 
 
@@ -52,7 +55,7 @@ class _Child:
     def __init__(self, seed: int, begin: int, tries: int, folder: Path) -> None:
         self.end = ""  # what became of it, if not its work
         command = [sys.executable, "-X", "faulthandler", "-m", "attack.inputs", *map(str, (seed, begin, tries, folder))]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         # What a reader says on the way is of no interest; what it dies of is.
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._words, cwd=ROOT, env=environment)

@@ -30,6 +30,7 @@ from gpulake.diagnose.api import diagnose
 from gpulake.diagnose.hang.blockage import find_hang
 from gpulake.diagnose.hang.flight_recorder import read_dumps
 from gpulake.diagnose.steps import read_steps
+from gpulake.diagnose.telemetry import read_samples
 from gpulake.lake import Lake
 from gpulake.lake.sanitise import sanitise
 from gpulake.land.inputs import find_inputs, unpack
@@ -62,6 +63,7 @@ def targets(folder: Path) -> list[Target]:
         Target("diagnose", logs, diagnose, 2),
         Target("flight recorder", (("dump_0.json", json.dumps(DUMP).encode()),), _hang, 3),
         Target("steps", STEPS, read_steps, 2),
+        Target("telemetry", _telemetry_seeds(seeds), lambda path: read_samples([path]), 2),
         Target("web config", (("web.yml", WEB.encode()),), read_web_config, 1),
         Target("weights", _weights(), weights.damage, 1),
         Target("run files", (("status.json", b'{"state": "stopped"}'), ("collector.lock", HOLDER)), _run_state, 1),
@@ -209,6 +211,11 @@ def _run_files() -> tuple[tuple[str, bytes], ...]:
         "module_inventory.json": '[{"module_id": "m"}]',
     }
     return tuple((name, text.encode()) for name, text in texts.items())
+
+
+def _telemetry_seeds(seeds: tuple[tuple[str, bytes], ...]) -> tuple[tuple[str, bytes], ...]:
+    known = ("page.prom", "node.csv", "n1.dmesg.log", "gpu_metrics.jsonl", "host_metrics.jsonl", "node_events.jsonl")
+    return tuple((name, content) for name, content in seeds if name in known)
 
 
 def _weights() -> tuple[tuple[str, bytes], ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from attack import inputs
 from attack.examples import EXAMPLES
 from attack.mutation import mutated
+
+from attack import inputs
 
 
 def test_mutated_files_break_nothing(tmp_path: Path) -> None:

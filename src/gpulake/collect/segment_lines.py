@@ -24,7 +24,7 @@ def whole_of(line: bytes) -> dict[str, Any] | str:
         return text
     head, _, rows = text.partition(b"\t")
     try:
-        content = json.loads(head)
+        content: dict[str, Any] = json.loads(head)
         found = json.loads(rows) if rows else {}
     except (ValueError, RecursionError):
         return NO_BLOCK

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from attack.serving import serving
 from fastapi.testclient import TestClient
 
 from gpulake.core.config import Config
@@ -26,7 +27,6 @@ from gpulake.show.web.pages import pages
 from gpulake.show.web.questions import catalogue
 from gpulake.show.web.viewers import LOCAL, Viewer
 from gpulake.show.web.warming import Warming
-from show.web.browser import serving
 
 PANEL = "/panels/overview/" + next(iter(pages()["overview"].panels)).name
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
+from attack.serving import serving
 
 from gpulake.core.config import Config
 from gpulake.core.serving import Serve
 from gpulake.show.web.guard import Guard
-from show.web.browser import serving
 
 PATIENT = 20.0  # seconds that a test waits for what should come at once
 ASK = b"GET /api/v1 HTTP/1.1\r\nHost: localhost\r\n"

@@ -218,7 +218,7 @@ class _Parse:
             gpus = self.gpus.get(names, {})
             if header:
                 row["gpus"] = len(gpus)
-                row["gpu_name"] = next((name for _, name in sorted(gpus.items()) if name), None)
+                row["gpu_name"] = next((name for _, name in sorted(gpus.items(), key=str) if name), None)
             nodes.append(row)
         run_id = run_id_of(self.metas, self.headers.values(), self.run)
         for row in nodes:

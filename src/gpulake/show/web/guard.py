@@ -190,7 +190,8 @@ def _is_own(request: Request, host: str) -> bool:
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return False
     try:
-        return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+        parts = urlsplit(origin) if origin is not None else None
+        return parts is None or (parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower())
     except ValueError:
         return False
 
