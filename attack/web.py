@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # the lake and the ho
 TOKENS = {"operator-token-of-ann": "ann", "viewer-token-of-bob-": "bob", "limited-token-of-eve": "eve"}
 USERS = {"ann": ServeUser("operator"), "eve": ServeUser(groups=("nobody-has-this-group",))}
 LIMITS = Serve(
-    users=USERS, request_seconds=2.0, idle_seconds=2.0, most_connections=400, most_connections_per_address=40
+    users=USERS, request_seconds=0.5, idle_seconds=1.0, most_connections=400, most_connections_per_address=40
 )
 PATIENT_SECONDS = 20.0
 EVERY = 250  # tries, after which a well-behaved viewer is answered
