@@ -13,13 +13,13 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from gpulake.collect.live.exposition import OPENMETRICS, TEXT
-from gpulake.collect.live.page import MOST_CONNECTIONS, Server, parse_listen
+from gpulake.collect.live.page import MOST_CONNECTIONS, MOST_CONNECTIONS_PER_ADDRESS, Server, parse_listen
 from gpulake.collect.live.state import State
 from gpulake.core.errors import UsageError
 from live_rows import clock, state
-from live_server import SECRET, ask, basic, send, start
+from live_server import SECRET, ask, basic, certificates, send, start
 
-__all__ = ["start"]  # a fixture
+__all__ = ["certificates", "start"]  # fixtures
 
 
 def test_the_page_is_text_unless_openmetrics_is_asked_for(start: Callable[..., Server]) -> None:
@@ -177,7 +177,7 @@ def test_requests_leave_no_trace_on_the_terminal(
 
 @pytest.mark.parametrize(
     ("listen", "found"),
-    [("127.0.0.1:9841", ("127.0.0.1", 9841)), (":0", ("", 0)), ("[::1]:80", ("::1", 80)), ("n1:1", ("n1", 1))],
+    [("127.0.0.1:9841", ("127.0.0.1", 9841)), (":0", ("127.0.0.1", 0)), ("[::1]:80", ("::1", 80)), ("n1:1", ("n1", 1))],
 )
 def test_addresses_to_listen_at(listen: str, found: tuple[str, int]) -> None:
     assert parse_listen(listen) == found
@@ -203,6 +203,49 @@ def test_a_page_that_others_can_reach_without_a_password_is_warned_of_once(start
     ask(server)
 
     assert said == ["0.0.0.0:0 can be reached from other hosts without TLS and a password: give --web-config-file"]
+
+
+def test_an_open_page_is_said_aloud_though_it_is_safe(
+    start: Callable[..., Server], tmp_path: Path, certificates: Callable[..., None]
+) -> None:
+    certificates(tmp_path, "server")
+    web = tmp_path / "web.yml"
+    tls = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
+    web.write_text(f"{tls}\nbasic_auth_users: {{prometheus: {SECRET}}}\n")
+    said: list[str] = []
+    start(None, "0.0.0.0:0", web, say=said.append)
+
+    assert said == ["0.0.0.0:0 can be reached from other hosts"]
+
+
+def test_a_port_alone_is_of_this_machine_alone(start: Callable[..., Server]) -> None:
+    said: list[str] = []
+    assert (start(None, ":0", say=said.append).address[0], said) == ("127.0.0.1", [])
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "0.0.0.0:0"])
+def test_a_name_that_others_pointed_at_us_is_not_ours(start: Callable[..., Server], listen: str) -> None:
+    server = start(None, listen, allowed_hosts=("Node1.example.org",))
+    own = ("localhost", "LOCALHOST:9841", "127.0.0.1:1", "[::1]:80", "10.1.2.3", socket.gethostname(), "localhost.")
+    for host in (*own, "node1.example.org:9841"):
+        assert ask(server, Host=host)[0] == 200, host
+    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:9841", "node1", "a@b@c", "["):
+        status, _, body = ask(server, Host=host)
+        assert (status, body) == (421, b"not a name of this host: give --allowed-host\n"), host
+    assert send(server, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")  # no browser
+
+
+def test_one_address_cannot_keep_out_the_others(start: Callable[..., Server]) -> None:
+    server = start(connection_seconds=30)
+    held = [socket.create_connection(server.address, timeout=10) for _ in range(MOST_CONNECTIONS)]
+    try:
+        with socket.create_connection(server.address, 10, ("127.0.0.2", 0)) as other:
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert other.recv(12) == b"HTTP/1.1 200"
+        assert server.refused == MOST_CONNECTIONS - MOST_CONNECTIONS_PER_ADDRESS
+    finally:
+        for connection in held:
+            connection.close()
 
 
 def test_on_loopback_there_is_nothing_to_say(start: Callable[..., Server]) -> None:

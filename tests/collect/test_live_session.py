@@ -85,7 +85,7 @@ def test_options_survive_the_way_to_a_background_process() -> None:
     def command(live: LiveOptions) -> None:
         seen.append(live)
 
-    given = LiveOptions(":9841", Path("/etc/web.yml"), "otel", "http://a", 5.0, 10)
+    given = LiveOptions(":9841", Path("/etc/web.yml"), "otel", "http://a", 5.0, 10, ("node1.example.org", "n1"))
     for arguments in ([], given.arguments()):
         assert CliRunner().invoke(command, arguments).exit_code == 0
 

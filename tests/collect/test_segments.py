@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,30 @@ def numbers_in(folder: Path) -> list[int]:
 
 def damage_in(folder: Path) -> list[Damage]:
     return [damage for segment in read_segments(folder) for damage in segment.damage]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[]",
+        b"{",
+        b"[" * 100_000,
+        b"\xff",
+        b"{}\t{}",
+        b'{"tick": 1}',
+        b'{"tick": 1, "now_ms": 1, "elapsed_ms": "1", "before": {}, "after": {}, "parts": {}}\t{}',
+        b'{"tick": 1, "now_ms": 1, "elapsed_ms": 1, "before": {"a": []}, "after": {}, "parts": {}}\t{}',
+        b'{"tick": 1, "now_ms": 1, "elapsed_ms": 1, "before": {}, "after": {}, "parts": {"a": {"b": [1]}}}\t{}',
+        b'{"tick": 1, "now_ms": 1, "elapsed_ms": 1, "before": {}, "after": {}, "parts": {}}\t{"a": 1}',
+    ],
+)
+def test_a_line_whose_checksum_is_right_may_still_be_no_block(tmp_path: Path, text: bytes) -> None:
+    written(tmp_path, range(1, 3))
+    (path,) = tmp_path.glob("*.seg")
+    with path.open("ab") as file:
+        file.write(b"%08x %s\n" % (zlib.crc32(text), text))
+    assert (ticks_in(tmp_path), numbers_in(tmp_path)) == ([1, 2], [0, 1])
+    assert [damage.reason for damage in damage_in(tmp_path)] == ["it is not what a collector writes"]
 
 
 def test_what_is_written_is_read_back_with_its_header(tmp_path: Path) -> None:

@@ -92,3 +92,13 @@ def test_whatever_a_file_says_it_is_steps_or_an_input_error(
     assert steps == sorted(steps)
     assert all(took >= 0 for _, took in steps)
     assert bad >= 0
+
+
+def test_a_cell_of_any_length_costs_its_own_row(tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    path.write_text(f"time,seconds\n2026-01-01T00:00:00Z,1.5\n{'x' * 200_000},1.5\n2026-01-01T00:00:02Z,1.5\n")
+    steps, bad = read_steps(path)
+    assert ([seconds for _, seconds in steps], bad) == ([1.5, 1.5], 1)
+    path.write_text("x" * 200_000)
+    with pytest.raises(InputError):
+        read_steps(path)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from diagnosing import diagnose
+from gpulake.core.kernel_words import read_line
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.story.lines import read_said
 from gpulake.diagnose.story.tracebacks import Frame, Raised, read_tracebacks
@@ -166,3 +169,23 @@ def test_however_pieces_are_shuffled_every_exception_names_its_line(pieces: list
     texts = [prefix + piece for prefix, piece in pieces]
     for one in raised("\n".join(texts)) if texts and texts[0].strip() else []:
         assert 1 <= one.first_line <= one.line <= len(texts)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'File "/job/train.py", line {}, in main',
+        "│ /job/train.py:{} in main",
+        "[rank{}]: ValueError: no",
+        "(train pid={}) ValueError: no",
+        "host1:{}:77 [0] NCCL INFO hello",
+        "  rank      : {} (local_rank: 3)\n  exitcode  : {} (pid: {})",
+        "send {}<-{}",
+        "6,{},{},-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, lost",
+    ],
+)
+def test_a_number_without_end_is_no_number(line: str) -> None:
+    """Python refuses to read one of more than 4,300 digits."""
+    log = "Root Cause (first observed failure):\nTraceback (most recent call last):\n" + line.replace("{}", "9" * 5_000)
+    assert diagnose(f"{log}\nValueError: no\n") is not None
+    assert read_line(line.replace("{}", "9" * 5_000)).elapsed_ms is None

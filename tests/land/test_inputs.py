@@ -17,6 +17,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.lake import Lake
+from gpulake.land import inputs
 from gpulake.land.landing import LandResult, land
 
 ROWS = [f"{number:024x},{number:060x},58540f191766,Terminated,{number}.0,{number + 9}.0" for number in range(3000)]
@@ -206,6 +207,54 @@ def test_a_bad_file_is_a_clear_error_and_nothing_lands(
     assert message in raised.value.message
     assert raised.value.hint
     assert set(bronze_counts(lake).values()) == {0}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd], ids=["gzip", "zstd"])
+@pytest.mark.parametrize("is_tar", [False, True])
+def test_what_unpacks_out_of_all_proportion_is_refused(
+    lake: Lake,
+    clock: FrozenClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[[bytes], bytes],
+    is_tar: bool,
+) -> None:
+    monkeypatch.setattr(inputs, "LEAST_BOMB_BYTES", 1 << 20)
+    content = b"a,i,u,Failed,1.0,2.0\n" * 1_000_000
+    name = "pai_job_table.csv"
+    path = tmp_path / (f"{name}.tar.gz" if is_tar else f"{name}.gz")
+    path.write_bytes(pack(gzip.decompress(tar_of({name: content})) if is_tar else content))
+    with pytest.raises(InputError, match=r"unpacks to more than \d+ bytes, 300 times its size"):
+        try_landing(lake, clock, path)
+    assert set(bronze_counts(lake).values()) == {0}
+
+
+def extended(kind: bytes, body: bytes, size: int | None = None) -> bytes:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind, len(body) if size is None else size
+    return member.tobuf(tarfile.USTAR_FORMAT) + body.ljust(-(-len(body) // 512) * 512, b"\0")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        extended(tarfile.XHDTYPE, b"", 2 << 30),
+        extended(tarfile.GNUTYPE_LONGNAME, b"", 2 << 30),
+        extended(tarfile.XHDTYPE, b"9 mtime=a\n") * 2_000,
+        extended(tarfile.GNUTYPE_SPARSE, b""),
+        extended(tarfile.XHDTYPE, b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n")
+        + extended(tarfile.REGTYPE, b"99999999\n" + b"0\n" * 100_000),
+        extended(tarfile.XHDTYPE, b"24 GNU.sparse.map=a,b,c\n") + extended(tarfile.REGTYPE, b"a"),
+    ],
+    ids=["notes", "name", "nested", "sparse", "holes", "map"],
+)
+def test_an_archive_whose_headers_would_fill_memory_is_refused(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(tar_of({"a.csv": b"a"}))[:1024] + content + b"\0" * 1024))
+    with pytest.raises(InputError, match="is truncated or damaged"):
+        try_landing(lake, clock, path)
 
 
 def test_a_path_that_is_not_there_is_an_error(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:

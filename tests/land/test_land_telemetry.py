@@ -267,6 +267,12 @@ def xml(inside: str, doctype: str = '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_devi
 GPU = '<gpu id="1"><uuid>GPU-1</uuid></gpu>'
 
 
+def _file(folder: Path, content: bytes) -> Path:
+    path = folder / "node.xml"
+    path.write_bytes(content)
+    return path
+
+
 @pytest.mark.parametrize(
     "doctype",
     [
@@ -277,19 +283,19 @@ GPU = '<gpu id="1"><uuid>GPU-1</uuid></gpu>'
         '<!DOCTYPE nvidia_smi_log [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>',
     ],
 )
-def test_a_document_type_of_another_kind_is_refused(doctype: str) -> None:
-    found = list(snapshots(xml(GPU, doctype)))
+def test_a_document_type_of_another_kind_is_refused(tmp_path: Path, doctype: str) -> None:
+    found = list(snapshots(_file(tmp_path, xml(GPU, doctype))))
     assert [type(part) for part in found] == [Broken]
     assert "nvidia-smi does not write" in found[0].reason  # type: ignore[union-attr]
 
 
-def test_an_entity_that_nobody_declared_is_refused() -> None:
-    (broken,) = snapshots(xml("<gpu><uuid>&secret;</uuid></gpu>"))
+def test_an_entity_that_nobody_declared_is_refused(tmp_path: Path) -> None:
+    (broken,) = snapshots(_file(tmp_path, xml("<gpu><uuid>&secret;</uuid></gpu>")))
     assert isinstance(broken, Broken)
 
 
-def test_nothing_goes_deeper_than_nvidia_smi_does() -> None:
-    (broken,) = snapshots(xml("<a>" * 1000))
+def test_nothing_goes_deeper_than_nvidia_smi_does(tmp_path: Path) -> None:
+    (broken,) = snapshots(_file(tmp_path, xml("<a>" * 1000)))
     assert isinstance(broken, Broken)
 
 

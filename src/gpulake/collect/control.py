@@ -17,11 +17,10 @@ from typing import Any
 import gpulake
 from gpulake.collect import lock
 from gpulake.collect.identity import read_boot_id
-from gpulake.collect.rundir import RunDir, run_dir
+from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, run_dir
 from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
 from gpulake.collect.status import read_status
-from gpulake.core.disk import make_folder
 from gpulake.core.errors import GpulakeError, UsageError
 
 GRACE_SECONDS = 5.0
@@ -50,7 +49,7 @@ class Standing:
     """A run of a node: whether it is being collected, and what its collector last said."""
 
     run: RunDir
-    state: str  # running, stopped, died, or hidden: it is another user's
+    state: str  # running, stopped, died, or hidden: it is another user's, or no file
     said: dict[str, Any]
 
 
@@ -66,7 +65,7 @@ def standing(run: RunDir) -> Standing:
     try:
         if lock.is_held(run.lock):
             return Standing(run, "running", said)
-    except PermissionError:
+    except OSError:
         return Standing(run, "hidden", said)
     # The first thing that a collector says is that it runs, the last that it stopped.
     return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
@@ -87,6 +86,8 @@ def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
         raise GpulakeError(
             f"{run.path} is another user's", "ask as the user who started its collector, or as root"
         ) from error
+    except OSError as error:
+        raise GpulakeError(f"no lock in {run.path}: {error.strerror}", "remove it, or choose another --dir") from error
     holder = _live_holder(run, read_boot_id(Path("/proc")))
     if holder is None:
         return Stopped(run, None, "")
@@ -110,7 +111,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
-        make_folder(run.path, mode=0o700)
+        prepare(run)
         answer = _spawn(run, [*settings.arguments(), *more])
     except OSError as error:
         raise GpulakeError(f"no files in {run.path}: {error.strerror}", "choose another --dir, or make room") from error
@@ -141,7 +142,7 @@ def answer_to(descriptor: int, answer: dict[str, Any]) -> None:
 
 def _spawn(run: RunDir, arguments: Sequence[str]) -> dict[str, Any]:
     """Its first answer, empty if it gave none. What is spawned leaves another behind, which is nobody's child."""
-    with run.log.open("ab") as log:
+    with os.fdopen(open_file(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log:
         answers, ask = os.pipe()
         try:
             spawned = subprocess.Popen(  # noqa: S603 - our own command
@@ -178,7 +179,7 @@ def _failure(answer: dict[str, Any]) -> GpulakeError:
 
 def _last_words(run: RunDir) -> str:
     try:
-        lines = run.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_file(run.log).decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
     return " | ".join(lines[-LOG_LINES:])

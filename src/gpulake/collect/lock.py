@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpulake.collect.rundir import open_file, read_file
+
 PATIENCE_SECONDS = 1.0  # who only looks holds the lock for a moment, and a holder writes its name after it took it
 PAUSE_SECONDS = 0.02
 
@@ -35,7 +37,7 @@ class LockedError(Exception):
 
 def take(path: Path, *, boot_id: str, host_id: str, host_name: str) -> int:
     """The open file, which holds the lock until it is closed or the process ends."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = open_file(path, os.O_RDWR | os.O_CREAT)
     if not until(lambda: _try(file, fcntl.LOCK_EX), PATIENCE_SECONDS):
         os.close(file)
         raise LockedError(holder_of(path))
@@ -48,7 +50,7 @@ def take(path: Path, *, boot_id: str, host_id: str, host_name: str) -> int:
 
 def is_held(path: Path) -> bool:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
@@ -60,7 +62,7 @@ def is_held(path: Path) -> bool:
 def holder_of(path: Path) -> Holder | None:
     """What the lock's file says; it says it of the past too, when nobody holds the lock."""
     try:
-        return Holder(**json.loads(path.read_bytes()))
+        return Holder(**json.loads(read_file(path)))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpulake import __version__
 from gpulake.collect.identity import Identity
-from gpulake.collect.rundir import RunDir
+from gpulake.collect.rundir import RunDir, read_file
 from gpulake.collect.settings import Settings
 from gpulake.collect.sources.nic import default_interfaces
 from gpulake.core.disk import replace_text
@@ -63,7 +63,7 @@ def run_meta(identity: Identity, settings: Settings) -> dict[str, Any]:
 
 def _existing(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_file(path))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

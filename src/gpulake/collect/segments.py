@@ -12,23 +12,24 @@ writes is told which.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpulake.collect.segment_lines import head_of, line_of, whole_of
 from gpulake.core.disk import make_folder, sync
+from gpulake.core.lines import byte_lines
+from gpulake.core.types import BadRow
 
 SEGMENT_BYTES = 16 << 20
+LONGEST_BYTES = 64 << 20  # of a tick
 CAP_BYTES = 1 << 30
 FORMAT = "gpulake-segment"
 VERSION = 1
 NAME = re.compile(r"(\d{6,})-(\d{6,})\.seg")
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class SegmentWriter:
             "after": block.after,
             "parts": block.parts,
         } | ({"unread": block.unread} if block.unread else {})
-        line = _line(head, block.rows)
+        line = line_of(head, block.rows)
         try:
             if self._has_blocks and self._size + len(line) > self._segment_bytes:
                 self.close()
@@ -151,7 +152,7 @@ class SegmentWriter:
 
     def _open(self, first_line_bytes: int) -> None:
         number = self._number + 1
-        header = _line(
+        header = line_of(
             {"format": FORMAT, "version": VERSION, "session": self._session, "segment": number} | self._header
         )
         # No file for a header alone: with no room there would be one a tick.
@@ -214,7 +215,7 @@ def read_segments(folder: Path) -> Iterator[Segment]:
         header: Mapping[str, Any] = {}
         blocks: list[Block] = []
         damage: list[Damage] = []
-        for found in _contents(path, _whole):
+        for found in _contents(path, whole_of):
             if isinstance(found, Damage):
                 damage.append(found)
             elif "format" in found:
@@ -234,7 +235,7 @@ def read_blocks_once(
     """
     headers, cut = _headers_and_cuts(folder)
     for session, number, path in _files(folder):
-        for found in _contents(path, _whole):
+        for found in _contents(path, whole_of):
             if isinstance(found, Damage):
                 tell(found)
             elif "format" in found:
@@ -252,7 +253,7 @@ def read_moments(folder: Path) -> Iterator[tuple[Mapping[str, Any], int, int]]:
     """Of every block its header, what the wall clock showed and the time since boot, without the cost of its rows."""
     headers: dict[int, Mapping[str, Any]] = {}
     for session, _, path in _files(folder):
-        for head in _contents(path, _head):
+        for head in _contents(path, head_of):
             if isinstance(head, Damage):
                 continue
             if "format" in head:
@@ -266,7 +267,7 @@ def last_positions(folder: Path, boot_id: str) -> dict[str, int]:
     headers: dict[int, Mapping[str, Any]] = {}
     for session, _, path in reversed(_files(folder)):
         last: Mapping[str, Any] = {}
-        for found in _contents(path, _head):
+        for found in _contents(path, head_of):
             if not isinstance(found, Damage):
                 if "format" in found:
                     headers[session] = found
@@ -283,7 +284,7 @@ def _headers_and_cuts(folder: Path) -> tuple[dict[int, Mapping[str, Any]], dict[
     kept: dict[tuple[str, str], list[tuple[int, tuple[int, int, int]]]] = {}
     cut: dict[tuple[int, int, int], list[str]] = {}
     for session, number, path in _files(folder):
-        for head in _contents(path, _head):
+        for head in _contents(path, head_of):
             if isinstance(head, Damage):
                 continue
             if "format" in head:
@@ -305,7 +306,8 @@ def _without(block: Block, source: str) -> Block:
     rows = dict(block.rows)
     parts = dict(block.parts)
     for kind, (first, count) in parts.pop(source, {}).items():
-        rows[kind] = [*rows[kind][:first], *rows[kind][first + count :]]
+        own = rows.get(kind, ())
+        rows[kind] = [*own[:first], *own[first + count :]]
         for other, spans in parts.items():
             if kind in spans and spans[kind][0] > first:
                 parts[other] = {**spans, kind: [spans[kind][0] - count, spans[kind][1]]}
@@ -313,18 +315,18 @@ def _without(block: Block, source: str) -> Block:
 
 
 def _contents(path: Path, parsed: Callable[[bytes], dict[str, Any] | str]) -> Iterator[dict[str, Any] | Damage]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line == b"\n":
-                continue
-            found = parsed(line)
-            if isinstance(found, str):
-                yield Damage(path.name, number, found, is_torn_tail=not line.endswith(b"\n"))
-            elif found.get("format", FORMAT) != FORMAT or found.get("version", VERSION) != VERSION:
-                yield Damage(path.name, number, "it is of a newer gpulake", is_torn_tail=False)
-                return
-            else:
-                yield found
+    for number, line in byte_lines(path, LONGEST_BYTES):
+        if line == b"\n":
+            continue
+        found = line.reason if isinstance(line, BadRow) else parsed(line)
+        if isinstance(found, str):
+            is_ended = isinstance(line, BadRow) or line.endswith(b"\n")
+            yield Damage(path.name, number, found, is_torn_tail=not is_ended)
+        elif found.get("format", FORMAT) != FORMAT or found.get("version", VERSION) != VERSION:
+            yield Damage(path.name, number, "it is of a newer gpulake", is_torn_tail=False)
+            return
+        else:
+            yield found
 
 
 def _block(content: Mapping[str, Any]) -> Block:
@@ -348,34 +350,3 @@ def _files(folder: Path) -> list[tuple[int, int, Path]]:
 
 def _size_of(files: list[tuple[int, int, Path]]) -> int:
     return sum(path.stat().st_size for _, _, path in files)
-
-
-def _line(*parts: Mapping[str, Any]) -> bytes:
-    text = "\t".join(map(_encode, parts)).encode("utf-8", "replace")
-    return b"%08x %s\n" % (zlib.crc32(text), text)
-
-
-def _whole(line: bytes) -> dict[str, Any] | str:
-    """The content of a line, or what is wrong with it."""
-    text = _checked(line)
-    if isinstance(text, str):
-        return text
-    head, _, rows = text.partition(b"\t")
-    content: dict[str, Any] = json.loads(head)
-    return content | {"rows": json.loads(rows)} if rows else content
-
-
-def _head(line: bytes) -> dict[str, Any] | str:
-    """The same without the rows, which are most of it."""
-    text = _checked(line)
-    if isinstance(text, str):
-        return text
-    content: dict[str, Any] = json.loads(text.partition(b"\t")[0])
-    return content
-
-
-def _checked(line: bytes) -> bytes | str:
-    if not line.endswith(b"\n"):
-        return "it ends before its end"
-    checksum, _, text = line[:-1].partition(b" ")
-    return text if checksum == b"%08x" % zlib.crc32(text) else "its checksum does not match"

@@ -20,14 +20,13 @@ from gpulake.collect.machine.ping import split_peer
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
 from gpulake.collect.rows import Row
-from gpulake.collect.rundir import RunDir, run_dir
+from gpulake.collect.rundir import RunDir, prepare, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
 from gpulake.collect.sources import SOURCES, Closable, Machine, NoData, Source
 from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
-from gpulake.core.disk import make_folder
 from gpulake.core.errors import GpulakeError, UsageError
 
 LONGEST_WAIT_SECONDS = 86_400.0  # more than some weeks is more than poll can count
@@ -171,7 +170,7 @@ def _say(notices: Notices, name: str, message: str) -> None:
 @contextlib.contextmanager
 def _held(run: RunDir, identity: Identity) -> Iterator[None]:
     try:
-        make_folder(run.path, mode=0o700)
+        prepare(run)
         file = lock.take(run.lock, boot_id=identity.boot_id, host_id=identity.host_id, host_name=identity.host_name)
     except lock.LockedError as error:
         who = f"by process {error.holder.pid} of {error.holder.host_name}" if error.holder else "by another process"

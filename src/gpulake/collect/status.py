@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpulake.collect.rundir import open_file, read_file
+
 PAGE_BYTES = 4096
 REASON_LETTERS = (160, 40, 0)  # of a reason, as long as the page has room for them
 
 
 class StatusFile:
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_file(path, os.O_WRONLY | os.O_CREAT)
 
     def write(self, status: Mapping[str, Any]) -> None:
         os.pwrite(self._file, page_of(status), 0)
@@ -36,7 +38,7 @@ def page_of(status: Mapping[str, Any]) -> bytes:
 def read_status(path: Path) -> dict[str, Any]:
     """What the collector last said of itself; empty where it said nothing."""
     try:
-        status = json.loads(path.read_bytes())
+        status = json.loads(read_file(path))
     except (OSError, ValueError):
         return {}
     return status if isinstance(status, dict) else {}

@@ -53,7 +53,7 @@ class Line(NamedTuple):
     at: datetime | None = None
 
 
-_KMSG = re.compile(r"\d{1,4},(?P<seq>\d+),(?P<usec>\d+),[^;]*;(?P<message>.*)", re.DOTALL)
+_KMSG = re.compile(r"\d{1,4},(?P<seq>\d{1,20}),(?P<usec>\d{1,18}),[^;]*;(?P<message>.*)", re.DOTALL)
 _PREFIX = re.compile(r"(?:<\d{1,4}>)?(?:[a-z0-9]+ *:[a-z]+ *: ?)?")  # <6>, or "kern  :warn  : " of dmesg -x
 _SYSLOG = re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ kernel: ?|\S+ \S+ kernel: ?")
 _SINCE_BOOT = re.compile(r"\[ *(?P<seconds>\d{1,9}\.\d{1,9})\](?:\[ *[TC]\d+\])? ?(?P<message>.*)", re.DOTALL)

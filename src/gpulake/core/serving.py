@@ -21,6 +21,18 @@ ROLES: tuple[Role, ...] = ("viewer", "operator")
 _HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:]+\]?", re.ASCII)
 _MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")
+_LIMITS = (
+    ("most_connections", 1, 100_000),
+    ("most_connections_per_address", 1, 100_000),
+    ("request_seconds", 0.1, 3600),
+    ("idle_seconds", 0.1, 3600),
+    ("most_header_bytes", 1024, 1 << 20),
+    ("most_body_bytes", 1024, 1 << 26),
+    ("most_wrong_tokens", 1, 1_000_000),
+    ("lockout_seconds", 0.1, 86_400),
+    ("most_streams", 1, 100_000),
+    ("most_streams_per_viewer", 1, 100_000),
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,16 @@ class Serve:
     sql_seconds: float = 10.0  # that one may take
     sql_memory: str = "512MB"
     sql_rows: int = 10_000
+    most_connections: int = 500  # at once
+    most_connections_per_address: int = 100  # of which a trusted proxy may have all
+    request_seconds: float = 20.0  # in which a request arrives whole, head and body
+    idle_seconds: float = 75.0  # without a request, or without taking any of an answer: then a connection is closed
+    most_header_bytes: int = 32_768
+    most_body_bytes: int = 262_144
+    most_wrong_tokens: int = 10  # of one address
+    lockout_seconds: float = 300.0  # in which they are counted
+    most_streams: int = 200  # of events, at once
+    most_streams_per_viewer: int = 20
 
     def __post_init__(self) -> None:
         for name in ("proxy_header", "groups_header"):
@@ -71,6 +93,9 @@ class Serve:
         for name, most in (("session_hours", 8760), ("sql_seconds", 600), ("sql_rows", 1_000_000)):
             value = getattr(self, name)
             _check(0 < value <= most, f"serve.{name} is {value}", f"use a number above 0, up to {most}")
+        for name, least, most_number in _LIMITS:
+            value = getattr(self, name)
+            _check(least <= value <= most_number, f"serve.{name} is {value}", f"use {least} to {most_number}")
         is_size = _MEMORY.fullmatch(self.sql_memory) is not None
         _check(is_size, f"serve.sql_memory is {self.sql_memory!r}", "write it like 400MB or 2GB")
 
@@ -97,6 +122,17 @@ def network(words: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         return ipaddress.ip_network(words)
     except ValueError:
         return None
+
+
+def address_group(address: str) -> str:
+    """Whom limits by address count as one: of IPv6, somebody has a network of 64 bits or more to ask from."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
 
 
 def tokens(text: str) -> dict[str, str]:

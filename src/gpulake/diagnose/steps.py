@@ -66,7 +66,7 @@ def _of_json(lines: Iterable[str], time_zone: str) -> Iterator[Step | None]:
 def _of_csv(lines: Iterable[str], columns: list[str], time_zone: str) -> Iterator[Step | None]:
     keys = _keys(dict.fromkeys(columns)) or (columns[0], columns[-1])
     at, took = columns.index(keys[0]), columns.index(keys[1])
-    for number, row in enumerate(csv.reader(line for line in lines if line.strip())):
+    for number, row in enumerate(map(_cells, filter(str.strip, lines))):
         if number:
             is_whole = len(row) == len(columns)
             yield _step(row[at], row[took], keys, time_zone) if is_whole else None
@@ -104,8 +104,15 @@ def _object(line: str) -> dict[str, object]:
 
 def _columns(header: str) -> list[str]:
     """Of a CSV of ours; none where it is something else."""
-    names = [name.strip().lower() for name in next(csv.reader([header.lstrip("\ufeff")]), [])]
+    names = [name.strip().lower() for name in _cells(header.lstrip("\ufeff"))]
     return names if _keys(dict.fromkeys(names)) is not None else []
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:  # a cell of more than 128 KiB
+        return []
 
 
 def _keys(row: dict[str, None] | dict[str, object]) -> tuple[str, str] | None:

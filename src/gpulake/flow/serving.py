@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from gpulake.core.alerting import is_loopback
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
-from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, tokens
+from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, Serve, tokens
 from gpulake.flow import incidents
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from uvicorn import Server
 
     from gpulake.show.web.actions import Actions
     from gpulake.show.web.guard import Guard
 
-KEEP_ALIVE_SECONDS = 75  # between two looks at a page; what stands before it gives up sooner
 GRACE_SECONDS = 3  # for answers that are on their way when it stops
 
 
@@ -58,7 +58,7 @@ def serve(
     """Answers until it is told to stop; `started` is told where. Port 0 is one that is free."""
     lake.open()
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401 - asked for before anything is begun
 
         from gpulake.show.web.guard import EVERY_ADDRESS
     except ModuleNotFoundError as error:
@@ -66,18 +66,7 @@ def serve(
     family, address = _resolved(host, port)
     guard = guard_of(lake, host, address[0], os.environ if environment is None else environment)
     app = application(lake, guard)
-    # Forwarded addresses are the guard's to judge. Nobody is told which server this is.
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-    )
-    server = uvicorn.Server(config)
-    # Who listens for news would be waited for.
-    app.state.events.is_stopping = lambda: server.should_exit
+    server = server_of(app, lake.config.serve)
 
     def stop(*_: object) -> None:
         server.should_exit = True
@@ -89,6 +78,31 @@ def serve(
         name = "localhost" if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
         started(f"http://{name}:{listener.getsockname()[1]}")
         server.run(sockets=[listener])
+
+
+def server_of(app: FastAPI, settings: Serve) -> Server:
+    """The server of an application, within the limits of its settings."""
+    import uvicorn
+
+    from gpulake.show.web.connections import limited
+
+    # Forwarded addresses are the guard's to judge. Nobody is told which server this is. What it would warn of is what
+    # anybody can send: a log that strangers fill.
+    config = uvicorn.Config(
+        app,
+        http=limited(settings),
+        ws="none",
+        h11_max_incomplete_event_size=settings.most_header_bytes,
+        log_level="error",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]
+    )
+    server = uvicorn.Server(config)
+    # Who listens for news would be waited for.
+    app.state.events.is_stopping = lambda: server.should_exit
+    return server
 
 
 def guard_of(lake: Lake, host: str, address: str, environment: Mapping[str, str]) -> Guard:

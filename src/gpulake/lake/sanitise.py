@@ -6,15 +6,16 @@ The clean copy keeps every row on the line it had: a bad row becomes an empty li
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from gpulake.core.errors import InputError
+from gpulake.core.lines import LONGEST_LINE_BYTES, byte_lines, text_lines
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.lake.fields import checker
 
-LONGEST_ROW_BYTES = 1 << 20
 KEPT_TEXT_CHARACTERS = 4096
 REPLACED = "�".encode()
 SEPARATOR = "\x1f"  # between the fields of a rewritten row
@@ -59,23 +60,25 @@ def _plain_rows(path: Path, layout: CsvLayout) -> Rows:
     delimiter = layout.delimiter.encode()
     width = len(layout.file_columns)
     fault = checker(layout)
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            row = line.rstrip(b"\r\n")
-            if not row or (layout.has_header and number == 1):
-                yield number, row
-                continue
-            # Empty fields behind the last column are let pass, as the engine does.
-            while row.endswith(delimiter) and row.count(delimiter) >= width:
-                row = row.removesuffix(delimiter)
-            reason = _structure(row, delimiter, width)
-            reason = reason or fault(row.decode("utf-8").split(layout.delimiter))
-            yield number, (bad_row(number, reason, row.decode("utf-8", "replace")) if reason else row)
+    for number, line in byte_lines(path):
+        if isinstance(line, BadRow):
+            yield number, bad_row(number, line.reason, line.text)
+            continue
+        row = line.rstrip(b"\r\n")
+        if not row or (layout.has_header and number == 1):
+            yield number, row
+            continue
+        # Empty fields behind the last column are let pass, as the engine does.
+        while row.endswith(delimiter) and row.count(delimiter) >= width:
+            row = row.removesuffix(delimiter)
+        reason = _structure(row, delimiter, width)
+        reason = reason or fault(row.decode("utf-8").split(layout.delimiter))
+        yield number, (bad_row(number, reason, row.decode("utf-8", "replace")) if reason else row)
 
 
 def _structure(row: bytes, delimiter: bytes, width: int) -> str:
-    if len(row) > LONGEST_ROW_BYTES:
-        return f"row of {len(row)} bytes; the longest allowed has {LONGEST_ROW_BYTES}"
+    if len(row) > LONGEST_LINE_BYTES:
+        return f"row of {len(row)} bytes; the longest allowed has {LONGEST_LINE_BYTES}"
     if b"\x00" in row or b"\r" in row:
         return "control character in the row"
     found = row.count(delimiter) + 1
@@ -90,16 +93,28 @@ def _structure(row: bytes, delimiter: bytes, width: int) -> str:
 
 def _quoted_rows(path: Path, layout: CsvLayout) -> Rows:
     """One row a record, on the line where the record begins; the lines that it spanned follow empty."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
-        reader = csv.reader(text, quotechar=layout.quote, delimiter=layout.delimiter)
-        fault = checker(layout)
-        begins = 1
-        try:
-            for fields in reader:
-                yield begins, _quoted_row(fields, begins, layout, fault)
-                begins = reader.line_num + 1
-        except csv.Error as error:
-            raise InputError(f"line {begins}: {error}", "a quote that was opened may not be closed") from error
+    long: list[BadRow] = []
+    reader = csv.reader(_lines(path, long), quotechar=layout.quote, delimiter=layout.delimiter)
+    fault = checker(layout)
+    begins = 1
+    try:
+        for fields in reader:
+            yield begins, _quoted_row(fields, begins, layout, fault)
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"line {begins}: {error}", "a quote that was opened may not be closed") from error
+    yield from ((row.line_number, bad_row(row.line_number, row.reason, row.text)) for row in long)
+
+
+def _lines(path: Path, long: list[BadRow]) -> Iterator[str]:
+    for _, line in text_lines(path):
+        if isinstance(line, BadRow):
+            long.append(line)
+            yield "\n"
+        elif "\r" in line[:-2]:  # some end a line with it alone
+            yield from io.StringIO(line, newline="")
+        else:
+            yield line
 
 
 def _quoted_row(fields: list[str], line: int, layout: CsvLayout, fault: Fault) -> bytes | BadRow:

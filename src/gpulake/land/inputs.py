@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from pathlib import Path, PurePath
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Self, TypeAlias
 
 from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
@@ -33,6 +33,17 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 TAR_MAGIC_AT = 257
 HEAD_BYTES = 64 * 1024
+# What unpacks to more than this, and to so many times its own size, was made to fill a disk.
+LEAST_BOMB_BYTES = 1 << 30
+MOST_RATIO = 300
+MOST_NAME_BYTES = 1 << 16  # of a member of an archive, and of all that is told of it
+MOST_MEMBERS = 100_000
+MOST_NOTES = 1_000  # that an archive tells of all of its members
+EXTENDED = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+TAR_SLIPS = (ValueError, RecursionError, OverflowError)  # what tarfile lets out of a damaged header
 Buffered: TypeAlias = "io.BufferedReader[Any]"
 
 
@@ -87,12 +98,12 @@ def unpack(item: Input, staging: Path) -> list[PlainFile]:
             path = item.parts[0]
             return [PlainFile(item.label, path.name, path.parent, path, item.is_named, _modified_at(path))]
         try:
-            stream = _decompressed(raw, head)
+            stream = io.BufferedReader(_Unpacked(item, _decompressed(raw, head)), HEAD_BYTES)
             plain = _write_members(item, stream, staging)
             # The checksum of the compression stands at its very end, behind the end of the archive.
             while stream.read(HEAD_BYTES):
                 pass
-        except (EOFError, gzip.BadGzipFile, tarfile.TarError, zlib.error, _TruncatedError) as error:
+        except (EOFError, gzip.BadGzipFile, tarfile.TarError, zlib.error, _TruncatedError, *TAR_SLIPS) as error:
             raise InputError(
                 f"{item.label} is truncated or damaged: {error}", "fetch it again; nothing was landed"
             ) from error
@@ -202,6 +213,46 @@ class _Zstd(io.RawIOBase):
         return len(block)
 
 
+class _Unpacked(io.RawIOBase):
+    """What comes out of an input, as long as it is in proportion to what went in."""
+
+    def __init__(self, item: Input, stream: Buffered) -> None:
+        self._label = item.label
+        self._stream = stream
+        self._most = max(LEAST_BOMB_BYTES, MOST_RATIO * sum(part.stat().st_size for part in item.parts))
+        self._count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._count += count
+        if self._count > self._most:
+            raise InputError(
+                f"{self._label} unpacks to more than {self._most} bytes, {MOST_RATIO} times its size",
+                "unpack it yourself and land the files in it, if that is what it should hold",
+            )
+        return count
+
+
+class _Member(tarfile.TarInfo):
+    """What an archive tells of a member is held in memory, before anybody can look at it."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in EXTENDED and found.size > MOST_NAME_BYTES:
+            raise tarfile.ReadError(f"a name of {found.size} bytes")
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("a file with holes")
+        return found
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        """Its list of holes may be as long as the archive."""
+        raise tarfile.ReadError("a file with holes")
+
+
 def _decompressed(raw: Buffered, head: bytes) -> Buffered:
     if head.startswith(GZIP):
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), HEAD_BYTES)
@@ -218,8 +269,10 @@ def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFi
     # Of several members of one name the last one counts, as it does for tar.
     plain: dict[str, PlainFile] = {}
     others = []
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
+        for count, member in enumerate(archive):
+            if count > MOST_MEMBERS or len(archive.pax_headers or ()) > MOST_NOTES or member.sparse is not None:
+                raise tarfile.ReadError("too many members or notes, or a file with holes")
             content = archive.extractfile(member) if member.isfile() else None
             if content is None:
                 continue

@@ -8,11 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from xml.parsers import expat
+
+from gpulake.core.lines import KEPT_BYTES, byte_lines
+from gpulake.core.types import BadRow
 
 DOCTYPE = re.compile(r"nvsmi_device_v\d+\.dtd")
 DOCUMENT = re.compile(rb"(?=<\?xml\s)")
 MOST_DEPTH = 32
+LARGEST_BYTES = 4 << 20  # of a document: a GPU has some 30 KiB
 
 
 @dataclass
@@ -53,12 +58,28 @@ class Broken:
     text: str
 
 
-def snapshots(content: bytes) -> Iterator[Snapshot | Broken]:
-    line = 1
-    for document in DOCUMENT.split(content):
-        if document.strip():
-            yield from _Document(document, line).read()
-        line += document.count(b"\n")
+def snapshots(path: Path) -> Iterator[Snapshot | Broken]:
+    line, held = 1, b""
+    for number, more in byte_lines(path):
+        if isinstance(more, BadRow):
+            yield Broken(number, more.reason, more.text)
+        text = b"\n" if isinstance(more, BadRow) else more
+        before, *begun = DOCUMENT.split(text) if b"<?xml" in text else [text]
+        held += before
+        if len(held) > LARGEST_BYTES:
+            yield Broken(
+                line, f"a document of more than {LARGEST_BYTES} bytes", held[:KEPT_BYTES].decode(errors="replace")
+            )
+            line, held = number + 1, b""
+        for document in begun:
+            yield from _read(held, line)
+            line, held = number, document
+    yield from _read(held, line)
+
+
+def _read(document: bytes, line: int) -> Iterator[Snapshot | Broken]:
+    if document.strip():
+        yield from _Document(document, line).read()
 
 
 class _RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""A browser and a server for it: the dashboard as people see it."""
+"""A browser: the dashboard as people see it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import html
 import os
 import re
 import shutil
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi.testclient import TestClient
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
 
 from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.show.web.guard import Guard
 from gpulake.show.web.pages import pages
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -67,25 +63,6 @@ class Seen:
         self.page.on("response", self._answered)
         self.page.on("request", self._asked)
         return self
-
-
-@contextmanager
-def serving(config: Config, guard: Guard | None = None) -> Iterator[str]:
-    """A server of this lake on a free port, in a thread; it stops with the block."""
-    app = application(Lake(config), guard)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(100)  # who comes before the server is ready waits
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=5))
-        app.state.events.is_stopping = lambda: server.should_exit
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(20)
-            assert not thread.is_alive()
 
 
 @contextmanager

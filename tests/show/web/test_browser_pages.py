@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from attack.serving import serving
 from playwright.sync_api import Browser
 
 from gpulake.core.config import Config
 from gpulake.lake import Lake
 from gpulake.show.web.pages import pages
-from show.web.browser import PICTURES, Seen, a_browser, a_tab, addresses, serving, shot
+from show.web.browser import PICTURES, Seen, a_browser, a_tab, addresses, shot
 
 PHONE = 390
 # Each input by the words that say what it is for, or none.

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
+from attack.serving import serving
 from playwright.sync_api import Browser, expect
 
 from gpulake.core.clock import FrozenClock
@@ -21,7 +22,7 @@ from gpulake.flow.diagnosing import Question
 from gpulake.show.web import events
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.pages import pages
-from show.web.browser import Seen, a_browser, a_tab, serving
+from show.web.browser import Seen, a_browser, a_tab
 from show.web.lakes import CLUSTER, NOW, OTHER_LOG
 
 TOKEN = "a-token-that-is-long-enough"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from attack.serving import serving
+
 from gpulake.core.incidents import Incident
 from gpulake.flow.incidents import read_case
 from gpulake.lake import Lake
-from show.web.browser import a_browser, a_tab, serving
+from show.web.browser import a_browser, a_tab
 from show.web.journals import FIRST, HOSTILE
 
 

@@ -5,26 +5,28 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from attack.serving import serving
 from fastapi.testclient import TestClient
 
 from gpulake.core.config import Config
+from gpulake.core.serving import Serve
 from gpulake.flow import Flow
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web import events
 from gpulake.show.web.answers import Answer, Answers, Asked
+from gpulake.show.web.guard import Guard
 from gpulake.show.web.kept import Kept
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions import catalogue
 from gpulake.show.web.viewers import LOCAL, Viewer
 from gpulake.show.web.warming import Warming
-from show.web.browser import serving
 
 PANEL = "/panels/overview/" + next(iter(pages()["overview"].panels)).name
 
@@ -81,13 +83,15 @@ def test_a_quiet_lake_is_told_to_be_alive(built_lake: Config) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_only_so_many_may_listen_and_who_leaves_makes_room(built_lake: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MOST_CLIENTS", 1)
-    with serving(built_lake) as url:
+@pytest.mark.parametrize(
+    ("settings", "status"), [(Serve(most_streams=1), 503), (Serve(most_streams_per_viewer=1), 429)]
+)
+def test_only_so_many_may_listen_and_who_leaves_makes_room(built_lake: Config, settings: Serve, status: int) -> None:
+    with serving(built_lake, Guard(settings)) as url:
         first, listening = _asked(url, "/api/v1/events")
         next(_tokens(listening))
         second, refused = _asked(url, "/api/v1/events")
-        assert (refused.status, refused.headers["Retry-After"]) == (503, "60")
+        assert (refused.status, refused.headers["Retry-After"]) == (status, "60")
         listening.close()
         first.close()
         second.close()
@@ -97,6 +101,19 @@ def test_only_so_many_may_listen_and_who_leaves_makes_room(built_lake: Config, m
                 if response.status == 200:
                     break
         assert response.status == 200
+
+
+def test_one_viewer_cannot_hold_the_streams_of_all(built_lake: Config) -> None:
+    tokens = {"ann-has-this-token": "ann", "bob-has-that-token": "bob"}
+    with serving(built_lake, Guard(Serve(most_streams_per_viewer=2), tokens)) as url, ExitStack() as opened:
+        found = []
+        for token in [*tokens][:1] * 4 + [*tokens][1:]:
+            connection, response = _asked(url, "/api/v1/events", Authorization=f"Bearer {token}")
+            opened.callback(connection.close)
+            found.append(response.status)
+            if response.status == 200:
+                next(_tokens(response))
+        assert found == [200, 200, 429, 429, 200]
 
 
 def test_a_server_that_stops_does_not_wait_for_its_listeners(built_lake: Config) -> None:

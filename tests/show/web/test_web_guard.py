@@ -18,7 +18,7 @@ from gpulake.lake import Lake
 from gpulake.show.web.errors import HEADERS
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.login import local
-from gpulake.show.web.sessions import MOST_SESSIONS, MOST_TRIES, TRIES_SECONDS, Sessions
+from gpulake.show.web.sessions import MOST_SESSIONS, Sessions
 from gpulake.show.web.viewers import SESSION, Viewer
 from show.web.boards import all_routes
 
@@ -170,15 +170,47 @@ def test_sessions_do_not_pile_up() -> None:
 
 
 def test_wrong_tokens_are_soon_too_many(guarded: TestClient, ticking: Clock) -> None:
-    for _ in range(MOST_TRIES):
+    for _ in range(Serve().most_wrong_tokens):
         wrong = guarded.post("/login", data={"token": "no-token-of-anybody"})
         assert (wrong.status_code, "not known" in wrong.text) == (401, True)
     ticking.seconds += 100
     refused = guarded.post("/login", data={"token": ANN})
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "200")
     assert SESSION not in guarded.cookies
-    ticking.seconds += TRIES_SECONDS - 100
+    ticking.seconds += Serve().lockout_seconds - 100
     assert guarded.post("/login", data={"token": ANN}).status_code == 303
+
+
+@pytest.mark.parametrize("path", ["/api/v1", "/metrics", "/overview", "/nowhere"])
+def test_wrong_tokens_of_programs_are_soon_too_many(guarded: TestClient, ticking: Clock, path: str) -> None:
+    """The right one, too, waits: whoever guesses must not learn that it was."""
+    wrong, right = {"Authorization": "Bearer no-token-of-anybody"}, {"Authorization": f"Bearer {ANN}"}
+    for _ in range(Serve().most_wrong_tokens):
+        assert guarded.get(path, headers=wrong).status_code == 401
+    ticking.seconds += 100
+    for headers in (wrong, right):
+        refused = guarded.get(path, headers=headers)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "200")
+    assert guarded.post("/login", data={"token": ANN}).status_code == 429
+    ticking.seconds += Serve().lockout_seconds - 100
+    assert guarded.get("/api/v1", headers=right).status_code == 200
+
+
+def test_who_is_logged_in_does_not_wait_for_who_guesses(guarded: TestClient) -> None:
+    guarded.post("/login", data={"token": ANN})
+    for _ in range(Serve().most_wrong_tokens + 1):
+        guarded.get("/api/v1", headers={"Authorization": "Bearer no-token-of-anybody"})
+    assert guarded.get("/api/v1").status_code == 200
+
+
+def test_a_whole_network_of_ipv6_guesses_as_one() -> None:
+    guard = Guard(Serve(), TOKENS)
+    for number in range(Serve().most_wrong_tokens):
+        asker = client_of(guard, client=(f"2001:db8::{number:x}:1", 5))
+        assert asker.get("/api/v1", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    right = {"Authorization": f"Bearer {ANN}"}
+    assert client_of(guard, client=("2001:db8::ffff", 5)).get("/api/v1", headers=right).status_code == 429
+    assert client_of(guard, client=("2001:db8:0:1::1", 5)).get("/api/v1", headers=right).status_code == 200
 
 
 def test_a_form_that_is_none_is_refused(guarded: TestClient) -> None:
@@ -244,7 +276,7 @@ def test_a_header_that_comes_twice_is_believed_of_nobody() -> None:
 
 def test_behind_a_proxy_those_who_try_are_told_apart() -> None:
     client = client_of(Guard(PROXY, TOKENS), client=("10.1.1.1", 5))
-    for _ in range(MOST_TRIES):
+    for _ in range(Serve().most_wrong_tokens):
         client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": "1.2.3.4, 66.6.6.6"})
     assert client.post("/login", data={"token": ANN}, headers={"X-Forwarded-For": "66.6.6.6"}).status_code == 429
     assert (
@@ -274,7 +306,8 @@ def test_names_of_the_host_can_be_added(config: Config) -> None:
 def test_another_site_cannot_send_in_our_name(guarded: TestClient) -> None:
     own, other = {"Origin": "http://testserver"}, {"Origin": "http://evil.example"}
     assert guarded.post("/login", data={"token": ANN}, headers=other).status_code == 403
-    assert guarded.post("/login", data={"token": ANN}, headers={"Origin": "null"}).status_code == 403
+    for origin in ("null", "//testserver", "file://testserver", "http://testserver.evil.example", "http://["):
+        assert guarded.post("/login", data={"token": ANN}, headers={"Origin": origin}).status_code == 403
     assert guarded.post("/login", data={"token": ANN}, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
     assert (
         guarded.post("/login", data={"token": ANN}, headers={**own, "Sec-Fetch-Site": "same-origin"}).status_code == 303

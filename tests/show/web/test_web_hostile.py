@@ -67,6 +67,13 @@ def test_a_page_takes_every_hostile_text_in_every_parameter(board: Dashboard) ->
             check(route.path, given, board.client.get(route.path, params=given))
 
 
+@pytest.mark.parametrize("name", ["cluster", "user", "search"])
+def test_a_null_character_stands_in_no_page(board: Dashboard, name: str) -> None:
+    response = board.client.get("/jobs", params={name: "a\x00b"})
+    assert (response.status_code, "a\ufffdb" in response.text) == (200, True)
+    check("/jobs", {name: "a\x00b"}, response)
+
+
 def test_every_route_takes_hostile_text_in_each_parameter(board: Dashboard) -> None:
     """Texts take turns: each is sent to many routes, and each parameter of a route gets some of them."""
     turn = 0

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from attack.serving import serving
 from fastapi.testclient import TestClient
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -25,7 +26,6 @@ from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.gauges import GAUGES
 from gpulake.show.web.metrics import Requests, route_of
-from show.web.browser import serving
 
 PROMTOOL = shutil.which("promtool")
 PROMETHEUS = shutil.which("prometheus")

@@ -25,10 +25,12 @@ def live_options(function: Function) -> Function:
         otlp: str,
         otlp_every: float,
         most_process_series: int,
+        allowed_host: tuple[str, ...],
         **others: Any,
     ) -> Any:
         web_config = web_config_file.absolute() if web_config_file is not None else None
-        return function(**others, live=LiveOptions(listen, web_config, names, otlp, otlp_every, most_process_series))
+        live = LiveOptions(listen, web_config, names, otlp, otlp_every, most_process_series, allowed_host)
+        return function(**others, live=live)
 
     made: Function = command
     for option in reversed(OPTIONS):
@@ -41,7 +43,15 @@ OPTIONS: tuple[Callable[[Function], Function], ...] = (
         "--listen",
         metavar="HOST:PORT",
         default="",
-        help="Serve /metrics for Prometheus there, such as 127.0.0.1:9841; ':PORT' is every interface. [default: none]",
+        help="Serve /metrics for Prometheus there, such as 127.0.0.1:9841 or :9841, which is the same; "
+        "0.0.0.0:PORT is every interface. [default: none]",
+    ),
+    click.option(
+        "--allowed-host",
+        metavar="NAME",
+        multiple=True,
+        help="A name by which Prometheus reaches the page, beside addresses, localhost and the host's own name; "
+        "with passwords any will do.",
     ),
     click.option(
         "--web-config-file",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulake.collect.machine.owners import TRACE_VARIABLE
+from gpulake.collect.rundir import open_file
 from gpulake.collect.tracing.appending import append_synced
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times
 from gpulake.collect.tracing.place import Place
@@ -168,7 +169,8 @@ class _Trace:
     def begin(self) -> None:
         try:
             self._sentinel.parent.mkdir(parents=True, exist_ok=True)
-            self._sentinel.write_text(f"{self._child.proc_id or ''}\n", encoding="utf-8")
+            with os.fdopen(open_file(self._sentinel, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as sentinel:
+                sentinel.write(f"{self._child.proc_id or ''}\n")
             append_synced(self._place.run.placement_events, [self._placement("start", self._child.began_ms)])
         except OSError as error:
             self._say(f"the start is not traced: {error}")

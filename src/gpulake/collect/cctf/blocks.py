@@ -44,9 +44,11 @@ class Layout:
 
     def __init__(self, header: Mapping[str, Any]) -> None:
         self.header = header
-        given = header.get("columns") or {}
+        given = header.get("columns")
+        known = given if isinstance(given, dict) else {}
         self._columns: dict[str, tuple[str, ...]] = {
-            kind: tuple(given[kind]) if kind in given else row._fields for kind, row in KINDS.items()
+            kind: tuple(map(str, known[kind])) if isinstance(known.get(kind), list) else row._fields
+            for kind, row in KINDS.items()
         }
 
     def rows(self, block: Block, kind: str) -> Iterator[dict[str, Any]]:
@@ -100,21 +102,29 @@ def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, La
         tick = Tick(
             names=names_of(header, names),
             boot_id=boot_id,
-            session=int(header.get("session", 0)),
+            session=_whole(header.get("session"), 0),
             elapsed_ms=block.elapsed_ms,
             offset_ms=offsets.get(boot_id, block.now_ms - block.elapsed_ms),
-            ticks_per_second=int(header.get("ticks_per_second") or 100),
+            ticks_per_second=_whole(header.get("ticks_per_second"), 100) or 100,
         )
         _note(ledger, tick, block, steady)
         yield tick, layout, block
 
 
+def _whole(value: object, otherwise: int) -> int:
+    return value if type(value) is int else otherwise
+
+
 def names_of(header: Mapping[str, Any], otherwise: Names) -> Names:
     return Names(
         node=str(header.get("node_id") or otherwise.node),
-        stage=header.get("stage") or otherwise.stage,
-        host_id=header.get("host_id") or otherwise.host_id,
+        stage=_text(header.get("stage")) or otherwise.stage,
+        host_id=_text(header.get("host_id")) or otherwise.host_id,
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _note(ledger: Ledger, tick: Tick, block: Block, steady: dict[str, int]) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.errors import InputError
+from gpulake.core.lines import text_lines
 from gpulake.core.tables import cctf_tables
+from gpulake.core.types import BadRow
 
 FOLDERS = ("cctf", "CTS")
 DEEPEST = 4
@@ -54,15 +56,17 @@ def _below(path: Path, depth: int) -> Iterator[Path]:
 
 def rows_of(path: Path, bad: Callable[[int, str], None]) -> Iterator[dict[str, Any]]:
     """The rows of a file of lines; a line that is none is told with its number."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                if line.strip():
-                    bad(number, "it is no JSON")
-                continue
-            if isinstance(row, dict):
-                yield row
-            else:
-                bad(number, "it is no object")
+    for number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            bad(number, line.reason)
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if line.strip():
+                bad(number, "it is no JSON")
+            continue
+        if isinstance(row, dict):
+            yield row
+        else:
+            bad(number, "it is no object")

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from gpulake.core.lines import text_lines
 from gpulake.core.tables import Table
+from gpulake.core.types import BadRow
 
 LARGEST_INTEGER = 2**63 - 1
 KEPT_CHARACTERS = 2_000
@@ -42,24 +44,26 @@ class Rejects:
 
 def objects(path: Path, rejects: Rejects) -> Iterator[tuple[int, dict[str, Any], str]]:
     """The lines that are JSON objects, with their number and text."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-        for line_number, line in enumerate(lines, start=1):
-            text = line.strip()
-            if not text:
-                continue
-            try:
-                row = json.loads(text, parse_constant=lambda _: None)
-            except (ValueError, RecursionError) as error:
-                if not line.endswith("\n"):
-                    rejects.tear(path.name, line_number, text)
-                else:
-                    reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is no JSON"
-                    rejects.add(path.name, line_number, f"it is no JSON: {reason}", text)
-                continue
-            if isinstance(row, dict):
-                yield line_number, row, text
+    for line_number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            rejects.add(path.name, line_number, line.reason, line.text)
+            continue
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            row = json.loads(text, parse_constant=lambda _: None)
+        except (ValueError, RecursionError) as error:
+            if not line.endswith("\n"):
+                rejects.tear(path.name, line_number, text)
             else:
-                rejects.add(path.name, line_number, "it is no object", text)
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is no JSON"
+                rejects.add(path.name, line_number, f"it is no JSON: {reason}", text)
+            continue
+        if isinstance(row, dict):
+            yield line_number, row, text
+        else:
+            rejects.add(path.name, line_number, "it is no object", text)
 
 
 def fitted(table: Table, row: dict[str, Any], rejects: Rejects) -> dict[str, Any] | str:

@@ -23,12 +23,14 @@ from gpulake.collect.cctf.processes import Processes, ProcessFiles
 from gpulake.collect.cctf.series import HostSeries, LinkSeries, cost_rows, event_rows
 from gpulake.collect.cctf.sysstat import LogReport
 from gpulake.collect.rundir import RunDir
-from gpulake.collect.segments import Block, read_moments
+from gpulake.collect.segments import Block, Damage, read_moments
 from gpulake.core.disk import replace
 from gpulake.core.errors import GpulakeError, InputError
 from gpulake.core.tables import cctf_tables
 
 REJECTED = "rejected.jsonl"
+# What rows raise that no collector wrote, though their checksum is right.
+ROWS_OF_NO_KIND = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
 RAW_PROCESSES = "proc_metrics.jsonl"
 
 
@@ -162,7 +164,11 @@ class _Parse:
         host = HostSeries()
         for tick, layout, block in ticks(self.run.segments, self.names, self.ledger):
             self.headers.setdefault((tick.names.node, tick.names.host_id), layout.header)
-            self._read_block(tick, layout, block, host, processes)
+            try:
+                self._read_block(tick, layout, block, host, processes)
+            except ROWS_OF_NO_KIND as error:
+                reason = f"rows of tick {block.tick} are not of their kind: {error}"
+                self.ledger.note_damage(Damage("segments", 0, reason, is_torn_tail=False))
         self.samples_without_process = processes.samples_without_process
 
     def _read_block(self, tick: Tick, layout: Layout, block: Block, host: HostSeries, processes: Processes) -> None:
@@ -213,7 +219,7 @@ class _Parse:
             gpus = self.gpus.get(names, {})
             if header:
                 row["gpus"] = len(gpus)
-                row["gpu_name"] = next((name for _, name in sorted(gpus.items()) if name), None)
+                row["gpu_name"] = next((name for _, name in sorted(gpus.items(), key=str) if name), None)
             nodes.append(row)
         run_id = run_id_of(self.metas, self.headers.values(), self.run)
         for row in nodes:

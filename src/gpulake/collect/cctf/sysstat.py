@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.collect.cctf.calendar import DayClock, dates, first_day, local_ms, second_of_day
+from gpulake.core.lines import text_lines
+from gpulake.core.types import BadRow
 
 KEPT_LINES = 100
 _NUMBER = re.compile(r"\d{1,15}(?:[.,]\d{1,9})?")
@@ -48,9 +50,9 @@ class LogReport:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, list[str], str]]:
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        for line_number, line in enumerate(lines, start=1):
-            yield line_number, line.split(), line
+    for line_number, line in text_lines(path):
+        text = line.text if isinstance(line, BadRow) else line  # of one that is too long, the beginning
+        yield line_number, text.split(), text
 
 
 def mpstat_rows(

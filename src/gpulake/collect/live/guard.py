@@ -34,6 +34,11 @@ class Rules:
     def headers(self) -> Mapping[str, str]:
         return self.config.headers
 
+    @property
+    def asks_who(self) -> bool:
+        """Whether a client must have a password or a certificate."""
+        return self.verifier is not None or (self.tls is not None and self.tls.client_ca is not None)
+
     def lets_in(self, path: str, authorization: str) -> bool:
         """Raises TooManyError when too many passwords were tried."""
         if self.verifier is None or path in self.config.open_paths:

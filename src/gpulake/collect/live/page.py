@@ -8,12 +8,14 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpulake.collect.live import exposition
 from gpulake.collect.live.guard import Guard, Rules
@@ -25,7 +27,9 @@ from gpulake.collect.live.tls import is_allowed
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 
+LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 16
+MOST_CONNECTIONS_PER_ADDRESS = 8
 MOST_HEAD_BYTES = 16 << 10  # request line and headers together
 CONNECTION_SECONDS = 10.0  # a whole connection, from accept to close
 POLL_SECONDS = 0.2  # how often it looks whether someone takes too long, or it is to end
@@ -68,16 +72,19 @@ def serve(
     say: Callable[[str], None] = lambda _: None,
     clock: Clock | None = None,
     connection_seconds: float = CONNECTION_SECONDS,
+    allowed_hosts: Collection[str] = (),
 ) -> Server:
     """Serves the state at HOST:PORT in a thread of its own. The word `say` gets is said once."""
     host, port = parse_listen(listen)
     guard = Guard(web_config, clock or SystemClock(), say)
-    server = _server(host, port, _Served(state, table(names), most_processes, guard, connection_seconds))
+    own = ("localhost", socket.gethostname(), host, *allowed_hosts)
+    hosts = frozenset(name.lower() for name in own)
+    server = _server(host, port, _Served(state, table(names), most_processes, guard, connection_seconds, hosts))
     rules = guard.rules()
     if not _is_loopback(str(server.server_address[0])) and rules is not None:
-        asks = rules.verifier is not None or (rules.tls is not None and rules.tls.client_ca is not None)
-        if rules.context is None or not asks:
-            say(f"{listen} can be reached from other hosts without TLS and a password: give --web-config-file")
+        is_safe = rules.context is not None and rules.asks_who
+        more = "" if is_safe else " without TLS and a password: give --web-config-file"
+        say(f"{listen} can be reached from other hosts{more}")
     thread = threading.Thread(
         target=server.serve_forever, name="gpulake-page", daemon=True, kwargs={"poll_interval": POLL_SECONDS}
     )
@@ -86,7 +93,7 @@ def serve(
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """HOST:PORT, [IPv6]:PORT, or :PORT for every interface."""
+    """HOST:PORT, [IPv6]:PORT, or :PORT for this machine alone; every interface is 0.0.0.0:PORT or [::]:PORT."""
     host, colon, port = listen.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -94,20 +101,35 @@ def parse_listen(listen: str) -> tuple[str, int]:
         raise UsageError(f"{listen!r} is no address to listen at", "put an IPv6 address in brackets: [::1]:9400")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"{listen!r} is no address to listen at", "use HOST:PORT, such as 127.0.0.1:9841")
-    return host, int(port)
+    return host or LOOPBACK, int(port)
 
 
 class _Served:
     """What all connections share."""
 
     def __init__(
-        self, state: State, names: Table, most_processes: int, guard: Guard, connection_seconds: float
+        self,
+        state: State,
+        names: Table,
+        most_processes: int,
+        guard: Guard,
+        connection_seconds: float,
+        hosts: frozenset[str],
     ) -> None:
         self.state = state
         self.names = names
         self.most_processes = most_processes
         self.guard = guard
         self.connection_seconds = connection_seconds
+        self.hosts = hosts
+
+    def is_host(self, header: str) -> bool:
+        """Whether a browser means us: a name that somebody else pointed at our address is not ours."""
+        try:
+            host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        return host in self.hosts or _is_address(host)
 
     def text(self, *, is_openmetrics: bool) -> str:
         snapshot = self.state.snapshot()
@@ -117,7 +139,7 @@ class _Served:
 
 def _server(host: str, port: int, served: _Served) -> _Server:
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
         return _Server(family, address, served)
     except OSError as error:
@@ -130,6 +152,13 @@ def _is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -139,26 +168,42 @@ class _Server(ThreadingHTTPServer):
         self.address_family = family
         self.served = served
         self.refused = 0
-        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._by_address: Counter[str] = Counter()
+        self._counting = threading.Lock()
         self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, BaseHTTPRequestHandler)  # _Handler is built by finish_request, with its rules
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._slots.acquire(blocking=False):
+        address = client_address[0]
+        if not self._enter(address):
             self.refused += 1
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # there are no more threads: the slot must not go with it
-            self._slots.release()
+            self._leave(address)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._slots.release()
+            self._leave(client_address[0])
+
+    def _enter(self, address: str) -> bool:
+        with self._counting:
+            is_full = self._by_address[address] >= MOST_CONNECTIONS_PER_ADDRESS
+            if is_full or self._by_address.total() >= MOST_CONNECTIONS:
+                return False
+            self._by_address[address] += 1
+            return True
+
+    def _leave(self, address: str) -> None:
+        with self._counting:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Runs in the connection's own thread: a handshake may take as long as the client likes."""
@@ -234,6 +279,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not super().parse_request():
             return False
         self.close_connection = True
+        host = self.headers.get("Host", "")
+        # Who asks for passwords is safe from it: a browser has none for the name of another site.
+        if host and not self.rules.asks_who and not self.server.served.is_host(host):
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"not a name of this host: give --allowed-host\n")
+            return False
         if self.command not in ("GET", "HEAD"):
             self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", Allow="GET, HEAD")
             return False

@@ -23,6 +23,7 @@ class LiveOptions:
     otlp: str = ""  # URL; empty: what OpenTelemetry's variables say, or nothing
     otlp_every_seconds: float = 15.0
     most_process_series: int = 1_000
+    allowed_hosts: tuple[str, ...] = ()  # names by which browsers and Prometheus reach the page, beside its own
 
     def arguments(self) -> list[str]:
         """The same options for a command line, where a collector is started in the background."""
@@ -35,7 +36,8 @@ class LiveOptions:
             ("--otlp-every", self.otlp_every_seconds, defaults.otlp_every_seconds),
             ("--most-process-series", self.most_process_series, defaults.most_process_series),
         )
-        return [word for flag, value, default in pairs if value != default for word in (flag, str(value))]
+        given = [word for flag, value, default in pairs if value != default for word in (flag, str(value))]
+        return given + [word for host in self.allowed_hosts for word in ("--allowed-host", host)]
 
 
 @contextmanager
@@ -73,6 +75,7 @@ def _serve(state: State, options: LiveOptions, say: Callable[[str], None], stack
         names=options.names,
         most_processes=options.most_process_series,
         say=say,
+        allowed_hosts=options.allowed_hosts,
     )
     stack.callback(server.close)
     host, port = server.address

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import is_dataclass
 from pathlib import Path
 
+from gpulake.collect.rundir import open_file
 from gpulake.core.disk import make_folder, sync
 
 
@@ -19,7 +20,7 @@ class Appender:
 
     def __init__(self, path: Path) -> None:
         make_folder(path.parent)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._file).st_size
         if not size:
             sync(path.parent)  # of a file that is new, the name

@@ -26,7 +26,7 @@ _PICKLE_HINT = (
 _RANK = re.compile(r"(\d+)(?:\.json)?$", re.ASCII)
 _DUMP = re.compile(r"(?:dump|trace|rank|nccl|fr)\w*[._-]?\d+(?:\.json)?$", re.ASCII | re.IGNORECASE)
 _BACKEND = re.compile(r"^[a-z]+:", re.ASCII)  # nccl:all_reduce; other backends record theirs the same way
-_PEER = re.compile(r"(?P<verb>send|recv) (?P<own>\d+)(?:->|<-)(?P<peer>\d+)$", re.ASCII)
+_PEER = re.compile(r"(?P<verb>send|recv) (?P<own>\d{1,9})(?:->|<-)(?P<peer>\d{1,9})$", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _is_visible(path: Path, folder: Path) -> bool:
 def _natural(path: Path, folder: Path) -> list[list[tuple[int, str]]]:
     """Rank 10 comes after rank 9."""
     return [
-        [(int(word), "") if word.isdigit() else (-1, word) for word in _RUN_OF_DIGITS.split(part) if word]
+        [(int(word), "") if word.isdecimal() else (-1, word) for word in _RUN_OF_DIGITS.split(part) if word]
         for part in path.relative_to(folder).parts
     ]
 

@@ -12,9 +12,9 @@ from gpulake.diagnose.story.lines import Said
 
 LONGEST_BLOCK = 12
 _BEGINS = re.compile(r"Root Cause \(first observed failure\)")
-_RANK = re.compile(r"rank\s+: (\d+) \(local_rank")
+_RANK = re.compile(r"rank\s+: (\d{1,9}) \(local_rank")
 _HOST = re.compile(r"host\s+: (\S+)")
-_EXIT = re.compile(r"exitcode\s+: (-?\d+) +\(pid: (\d+)\)")
+_EXIT = re.compile(r"exitcode\s+: (-?\d{1,9}) +\(pid: (\d{1,10})\)")
 
 
 def read_endings(lines: Sequence[tuple[Line, Said]], file: str = "") -> tuple[Ending, ...]:

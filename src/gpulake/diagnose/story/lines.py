@@ -49,26 +49,26 @@ _PREFIXES = tuple(
     re.compile(pattern)
     for pattern in (
         # [rank3]:  [Rank 3]  [default3]:  [rank 3]  Rank 3:  [3]:  [1,3]<stderr>:
-        r"\[(?:[Rr]ank|RANK|default)[ _=]?(?P<rank>\d+)\]:?\s?",
-        r"\[\d+,(?P<rank>\d+)\]<std(?:err|out)>:\s?",
-        r"\[(?P<rank>\d+)\]:\s?(?=\S| {2})",
-        r"(?:[Rr]ank|RANK)[ :=]?(?P<rank>\d+)(?::|\]| [-|])\s?",
+        r"\[(?:[Rr]ank|RANK|default)[ _=]?(?P<rank>\d{1,9})\]:?\s?",
+        r"\[\d+,(?P<rank>\d{1,9})\]<std(?:err|out)>:\s?",
+        r"\[(?P<rank>\d{1,9})\]:\s?(?=\S| {2})",
+        r"(?:[Rr]ank|RANK)[ :=]?(?P<rank>\d{1,9})(?::|\]| [-|])\s?",
         # srun -l
         r" {0,4}(?P<rank>\d{1,5}): (?=\S| )",
         r" {0,4}(?P<rank>\d{1,5}):$",
         # Ray: (main_task pid=12, ip=10.0.0.1)  (raylet)  (raylet, ip=10.0.0.1)
-        r"\((?P<name>[A-Za-z_][\w.:<>]*)?(?:,? ?pid=(?P<pid>\d+))?(?:, ip=(?P<host>[\w.:-]+))?\) (?=\S| )",
-        r"\[(?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" (?P<level>[DIWEFC]) (?P<pid>\d+) \d+\] ",
+        r"\((?P<name>[A-Za-z_][\w.:<>]*)?(?:,? ?pid=(?P<pid>\d{1,10}))?(?:, ip=(?P<host>[\w.:-]+))?\) (?=\S| )",
+        r"\[(?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" (?P<level>[DIWEFC]) (?P<pid>\d{1,10}) \d+\] ",
         # NeMo
         r"\[NeMo (?P<level>[DIWE]) (?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" [^\]]{1,80}\]\s?",
         # Hugging Face: [INFO|trainer.py:4021] 2025-04-01 08:30:11,020 >>
         r"\[" + _LEVEL + r"\|[^\]]{1,80}\] (?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" >>\s?",
         # glog, with and without brackets, with and without a time
-        r"(?P<level>[IWEF])(?P<md>\d{4}) " + _TIME + r"\s+(?P<pid>\d+)(?: MainProcess)? [\w./<>-]+:\d+\]\s?",
+        r"(?P<level>[IWEF])(?P<md>\d{4}) " + _TIME + r"\s+(?P<pid>\d{1,10})(?: MainProcess)? [\w./<>-]+:\d+\]\s?",
         r"\[(?P<level>[IWEF])(?P<md>\d{3,4}) " + _TIME + r" [\w./-]+:\d+\]\s?",
         r"\[(?P<level>[IWEF]) [\w./-]+:\d+\]\s?",
         # NCCL and dmesg
-        r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+):\d+ \[-?\d+\] (?=\S)",
+        r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d{1,10}):\d+ \[-?\d+\] (?=\S)",
         r"(?:<\d{1,4}>)?(?:[a-z0-9]+ *:(?P<level>[a-z]+) *: )(?=\d{4}-|\[)",
         r"\[[A-Z][a-z]{2} (?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) " + _TIME + r" (?P<year>\d{4})\]\s?",
         r"\[(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) (?P<year>\d{4}) " + _TIME + r"\]\s?",

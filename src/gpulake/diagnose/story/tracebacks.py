@@ -21,9 +21,9 @@ FARTHEST_STRANGER = 40  # lines of others that may stand within a traceback
 # Plain, or as rich draws it, in a box.
 _HEADER = re.compile(r"Traceback \(most recent call last\)(?::?\s*| [─-]+[╮+]?\s*)$")
 _BOX = re.compile(r"[╭│╰|+┃]")
-_BOX_FRAME = re.compile(r"[│┃|] (?P<file>\S.{0,300}\.py):(?P<line>\d+) in (?P<function>\S+)")
+_BOX_FRAME = re.compile(r"[│┃|] (?P<file>\S.{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>\S+)")
 _STACK = re.compile(r"\s*(?:C\+\+ Traceback|Stack \(most recent call last\)|Current thread|Thread 0x)")
-_FRAME = re.compile(r'[\s>]*File "(?P<file>[^"]{1,400})", line (?P<line>\d+)(?:, in (?P<function>.{1,120}))?\s*$')
+_FRAME = re.compile(r'[\s>]*File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,120}))?\s*$')
 _EXCEPTION = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Empty|Full|Failure|Timeout"
     r"|Iteration|Killed|Aborted|Invalid\w*|NotFound\w*|Expired|Unavailable|Cancelled|Fault|Denied|Refused|Group|Stop"

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gpulake.core.lines import document, text_lines
 from gpulake.core.tables import Table, bronze_tables, cctf_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.json_text import WORDS, parts, word
@@ -47,7 +48,7 @@ def _rows(path: Path, table: Table, is_lines: bool, given: dict[str, str]) -> It
     has_host = "host_id" in names
     for number, row, text in _lines(path) if is_lines else _whole(path):
         if not isinstance(row, dict):
-            yield BadRow(number, "no JSON object", text)
+            yield row if isinstance(row, BadRow) else BadRow(number, "no JSON object", text)
             continue
         if node and not row.get(node):
             # Both names of it are in use.
@@ -65,20 +66,22 @@ def _rows(path: Path, table: Table, is_lines: bool, given: dict[str, str]) -> It
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any, str]]:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, start=1):
-            text = line.strip()
-            if not text:
-                continue
-            try:
-                yield number, json.loads(text), text
-            except (ValueError, RecursionError):
-                yield number, None, text
+    for number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            yield number, line, line.text
+            continue
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            yield number, json.loads(text), text
+        except (ValueError, RecursionError):
+            yield number, None, text
 
 
 def _whole(path: Path) -> Iterator[tuple[int, Any, str]]:
     """The objects of a list, or the one that the file is."""
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    text = document(path)
     if text.lstrip().startswith("["):
         yield from ((part.line_number, part.value, part.text) for part in parts(text))
         return

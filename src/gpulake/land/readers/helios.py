@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.readers import READERS, Sample, header_layout
@@ -37,15 +38,17 @@ def _is_gpu_numbers(header: tuple[str, ...]) -> bool:
 
 def _gpu_numbers(path: Path) -> Iterator[TextRow | BadRow]:
     """A day is a line and a virtual cluster a column; each cluster has others, so each becomes a row."""
-    with path.open(encoding="utf-8-sig", errors="replace") as lines:
-        _, *clusters = [name.strip() for name in next(lines).split(",")]
-        for number, line in enumerate(lines, start=2):
-            text = line.rstrip("\n")
-            day, *counts = text.split(",")
-            if not text:
-                continue
-            if len(counts) != len(clusters):
-                yield BadRow(number, f"{len(counts) + 1} columns where {len(clusters) + 1} are expected", text)
-                continue
+    clusters: list[str] = []
+    for number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            yield line
+            continue
+        text = line.rstrip("\r\n")
+        day, *counts = text.split(",")
+        if number == 1:
+            clusters = [name.strip() for name in counts]
+        elif text and len(counts) != len(clusters):
+            yield BadRow(number, f"{len(counts) + 1} columns where {len(clusters) + 1} are expected", text)
+        elif text:
             for vc, count in zip(clusters, counts, strict=True):
                 yield TextRow(number, (day, vc, count.strip()), text)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpulake.core.kernel_words import Kills, event_in, read_line
+from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import CsvLayout, TextRow
+from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.inputs import KERNEL_LOG
 from gpulake.land.json_text import word
 from gpulake.land.readers import READERS, Sample, told_columns
@@ -33,27 +34,29 @@ class KernelLogReader:
         return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=_rows)
 
 
-def _rows(path: Path) -> Iterator[TextRow]:
+def _rows(path: Path) -> Iterator[TextRow | BadRow]:
     kills = Kills()
-    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-        for number, raw in enumerate(lines, start=1):
-            text = raw.strip()
-            if not text:
-                continue
-            line = read_line(text)
-            at_ms = line.elapsed_ms
-            if at_ms is None and line.at is not None:
-                at_ms = round(line.at.timestamp() * 1000)
-            event = event_in(line.message)
-            is_told = event is not None and kills.is_new(event, at_ms or 0)
-            kind, subject, code, pid = event if event is not None and is_told else (None, None, None, None)
-            fields = (
-                "" if line.at is None else line.at.isoformat(sep=" ", timespec="microseconds"),
-                word(line.elapsed_ms),
-                UNPRINTABLE.sub(" ", line.message),
-                kind or "",
-                UNPRINTABLE.sub(" ", subject or ""),
-                word(code),
-                word(pid),
-            )
-            yield TextRow(number, fields, text)
+    for number, raw in text_lines(path):
+        if isinstance(raw, BadRow):
+            yield raw
+            continue
+        text = raw.strip()
+        if not text:
+            continue
+        line = read_line(text)
+        at_ms = line.elapsed_ms
+        if at_ms is None and line.at is not None:
+            at_ms = round(line.at.timestamp() * 1000)
+        event = event_in(line.message)
+        is_told = event is not None and kills.is_new(event, at_ms or 0)
+        kind, subject, code, pid = event if event is not None and is_told else (None, None, None, None)
+        fields = (
+            "" if line.at is None else line.at.isoformat(sep=" ", timespec="microseconds"),
+            word(line.elapsed_ms),
+            UNPRINTABLE.sub(" ", line.message),
+            kind or "",
+            UNPRINTABLE.sub(" ", subject or ""),
+            word(code),
+            word(pid),
+        )
+        yield TextRow(number, fields, text)

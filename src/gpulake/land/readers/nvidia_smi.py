@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpulake.core.errors import InputError
+from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.json_text import word
@@ -137,13 +138,16 @@ def _names(header: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _from_csv(path: Path) -> Iterator[TextRow | BadRow]:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        header = next(csv.reader([next(file)]))
-        names = _names(tuple(field.strip() for field in header))
-        for number, line in enumerate(file, start=2):
-            text = line.strip()
-            if not text or text == ",".join(header).strip():  # `-l` may write its header again
-                continue
+    header = ""
+    names: tuple[str, ...] = ()
+    for number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            yield line
+            continue
+        text = line.strip()
+        if not names:
+            header, names = text, _names(tuple(field.strip() for field in next(csv.reader([text]), [])))
+        elif text and text != header:  # `-l` may write its header again
             fields = [field.strip() for field in text.split(",")]
             if len(fields) != len(names):
                 yield BadRow(number, f"{len(fields)} columns where {len(names)} are expected", text)
@@ -152,7 +156,7 @@ def _from_csv(path: Path) -> Iterator[TextRow | BadRow]:
 
 
 def _from_xml(path: Path) -> Iterator[TextRow | BadRow]:
-    for found in snapshots(path.read_bytes()):
+    for found in snapshots(path):
         if not isinstance(found, Snapshot):
             yield BadRow(found.line_number, found.reason, found.text)
             continue

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.errors import InputError
+from gpulake.core.lines import LARGEST_DOCUMENT_BYTES
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.readers import READERS, Sample
@@ -85,7 +86,8 @@ def _elements(path: Path) -> Iterator[tuple[Any, str]]:
                 element, end = decoder.raw_decode(text, at)
             except (json.JSONDecodeError, RecursionError) as error:
                 # The element may go on behind this chunk; the next one is twice as long, lest it be tried too often.
-                more = file.read(max(CHUNK_CHARACTERS, len(text) - at))
+                size = len(text) - at
+                more = file.read(max(CHUNK_CHARACTERS, size)) if size < LARGEST_DOCUMENT_BYTES else ""
                 if not more:
                     raise InputError(f"job {count + 1} is cut short or no JSON: {error}", HINT) from error
                 text, at = text[at:] + more, 0

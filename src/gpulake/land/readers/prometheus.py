@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpulake.core.lines import byte_lines
 from gpulake.core.plausible import is_plausible
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.lake.sanitise import LONGEST_ROW_BYTES
 from gpulake.land.readers import READERS, Sample
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -62,28 +62,27 @@ class PrometheusReader:
 
 def _samples(path: Path) -> Iterator[TextRow | BadRow]:
     is_open_metrics = _is_open_metrics(path)
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            text = line.decode("utf-8-sig", "replace").strip()
-            if not text or text.startswith("#"):
-                continue
-            if len(line) > LONGEST_ROW_BYTES:
-                yield BadRow(number, f"row of {len(line)} bytes; the longest allowed has {LONGEST_ROW_BYTES}", text)
-                continue
-            if "\ufffd" in text and not _is_utf8(line):
-                yield BadRow(number, "not UTF-8", text)
-                continue
-            found = SAMPLE.fullmatch(text)
-            labels = _labels(found[2] or "") if found else None
-            if found is None or labels is None:
-                yield BadRow(number, "not a sample: a name, labels in braces and a value are expected", text)
-                continue
-            metric, _, value, time = found.groups()
-            if reason := _fault(metric, value):
-                yield BadRow(number, reason, text)
-                continue
-            moment = _milliseconds(time, is_open_metrics) if time else ""
-            yield TextRow(number, (metric, labels, value.removeprefix("+").lower(), moment), text)
+    for number, line in byte_lines(path):
+        if isinstance(line, BadRow):
+            yield line
+            continue
+        text = line.decode("utf-8", "replace").strip()
+        if not text or text.startswith("#"):
+            continue
+        if "\ufffd" in text and not _is_utf8(line):
+            yield BadRow(number, "not UTF-8", text)
+            continue
+        found = SAMPLE.fullmatch(text)
+        labels = _labels(found[2] or "") if found else None
+        if found is None or labels is None:
+            yield BadRow(number, "not a sample: a name, labels in braces and a value are expected", text)
+            continue
+        metric, _, value, time = found.groups()
+        if reason := _fault(metric, value):
+            yield BadRow(number, reason, text)
+            continue
+        moment = _milliseconds(time, is_open_metrics) if time else ""
+        yield TextRow(number, (metric, labels, value.removeprefix("+").lower(), moment), text)
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpulake.core.lines import document
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.land.json_text import parts, word
@@ -30,7 +31,7 @@ class RocmSmiReader:
 
 
 def _cards(path: Path) -> Iterator[TextRow | BadRow]:
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    text = document(path)
     begin = max(text.find("{"), 0)
     skipped = text.count("\n", 0, begin)
     found = list(parts(text[begin:]))

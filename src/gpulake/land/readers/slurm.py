@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from gpulake.core import slurm_words as words
+from gpulake.core.lines import text_lines
 from gpulake.core.sacct_fields import NO_NODES
 from gpulake.core.sacct_rows import Header, header_of, joined_rows
 from gpulake.core.tables import bronze_tables
@@ -32,14 +33,24 @@ class SlurmReader:
 
 
 def _rewrite(path: Path) -> Iterator[TextRow | BadRow]:
-    # Only a line feed ends a line here: a field may hold what else Unicode takes for an end.
-    with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
-        lines = ((number, line.rstrip("\r\n")) for number, line in enumerate(file, start=1))
-        header = next((found for _, line in lines if line and (found := header_of(line))), None)
-        if header is None:
-            return
-        for row in joined_rows(lines, header):
-            yield row if isinstance(row, BadRow) else _typed(row, header)
+    long: list[BadRow] = []
+    lines = _lines(path, long)
+    header = next((found for _, line in lines if line and (found := header_of(line))), None)
+    if header is None:
+        return
+    for row in joined_rows(lines, header):
+        yield row if isinstance(row, BadRow) else _typed(row, header)
+    yield from long
+
+
+def _lines(path: Path, long: list[BadRow]) -> Iterator[tuple[int, str]]:
+    """Only a line feed ends a line: a field may hold what else Unicode takes for an end. A long one reads as empty."""
+    for number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            long.append(line)
+            yield number, ""
+        else:
+            yield number, line.rstrip("\r\n")
 
 
 @cache

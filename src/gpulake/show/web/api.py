@@ -63,7 +63,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         400: "what was given makes no sense",
         401: "nobody is logged in",
         403: "this viewer may not",
+        413: "the request is too large",
         422: "a value is not of its type",
+        429: "too often: Retry-After says when to come again",
         503: "the lake cannot be read now",
     }.items()
 }

@@ -32,7 +32,7 @@ def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None =
     """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
     warming, sandbox = Warming(answers), Sandbox(lake.config)
-    live = events.Events(answers.snapshots, has_new_build=warming.begin)
+    live = events.Events(answers.snapshots, has_new_build=warming.begin, settings=guard.settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -6,21 +6,23 @@ import asyncio
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from fastapi import APIRouter, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from gpulake.core.errors import GpulakeError
+from gpulake.core.serving import Serve
 from gpulake.lake.snapshots import Snapshots
-from gpulake.show.web.api import ERRORS, PREFIX
+from gpulake.show.web.api import ERRORS, PREFIX, viewer_of
 
 LOOK_SECONDS = 1.0
 HEARTBEAT_SECONDS = 15.0
 LONGEST_SECONDS = 3600.0  # then a browser comes again, and is asked again who it is
-MOST_CLIENTS = 200
 # What stands between must neither keep nor pack what should arrive at once.
 HEADERS = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 
@@ -30,8 +32,9 @@ class Events:
     snapshots: Snapshots
     has_new_build: Callable[[], None] = lambda: None  # called beside the watcher, in a thread
     is_stopping: Callable[[], bool] = lambda: False
+    settings: Serve = field(default_factory=Serve)
     token: str = ""  # of everything that readers see; no two states of a lake share one
-    clients: int = 0
+    clients: Counter[str] = field(default_factory=Counter)  # by the name of the viewer
     _state: str = ""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _is_over: bool = False
@@ -49,22 +52,18 @@ class Events:
 
     async def stream(self) -> AsyncIterator[str]:
         """What one client is told: the state that there is, and each that follows. A slow one misses those between."""
-        self.clients += 1
         end = asyncio.get_running_loop().time() + LONGEST_SECONDS
         told = ""
-        try:
-            while not self._is_over and asyncio.get_running_loop().time() < end:
-                news = self._news
-                if self.token != told:
-                    told = self.token
-                    yield f"event: state\ndata: {json.dumps({'token': told})}\n\n"
-                    continue
-                try:
-                    await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
-                except TimeoutError:
-                    yield ": still here\n\n"
-        finally:
-            self.clients -= 1
+        while not self._is_over and asyncio.get_running_loop().time() < end:
+            news = self._news
+            if self.token != told:
+                told = self.token
+                yield f"event: state\ndata: {json.dumps({'token': told})}\n\n"
+                continue
+            try:
+                await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                yield ": still here\n\n"
 
     async def _watch(self) -> None:
         while not self.is_stopping():
@@ -95,6 +94,33 @@ class Events:
         before.set()
 
 
+class _Stream(StreamingResponse):
+    """Counted from before its first byte until after its last: those who come at once are counted, too."""
+
+    def __init__(self, events: Events, viewer: str) -> None:
+        super().__init__(events.stream(), media_type="text/event-stream", headers=HEADERS)
+        self.events, self.viewer = events, viewer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        clients, settings = self.events.clients, self.events.settings
+        if clients[self.viewer] >= settings.most_streams_per_viewer:
+            await _refused(429, "you listen too often already")(scope, receive, send)
+        elif clients.total() >= settings.most_streams:
+            await _refused(503, "too many listen already")(scope, receive, send)
+        else:
+            clients[self.viewer] += 1
+            try:
+                await super().__call__(scope, receive, send)
+            finally:
+                clients.subtract([self.viewer])
+                if not clients[self.viewer]:
+                    del clients[self.viewer]
+
+
+def _refused(status: int, message: str) -> Response:
+    return JSONResponse({"error": message, "hint": "close a page"}, status, {"Retry-After": "60"})
+
+
 def router(events: Events) -> APIRouter:
     routes = APIRouter(prefix=PREFIX)
     described = {
@@ -109,9 +135,7 @@ def router(events: Events) -> APIRouter:
         response_class=Response,
         responses=described,
     )
-    async def changes() -> Response:
-        if events.clients >= MOST_CLIENTS:
-            return Response("too many listen already", 503, {"Retry-After": "60"}, media_type="text/plain")
-        return StreamingResponse(events.stream(), media_type="text/event-stream", headers=HEADERS)
+    async def changes(request: Request) -> Response:
+        return _Stream(events, viewer_of(request).name)
 
     return routes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,8 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpulake.core.serving import Serve
+from gpulake.core.serving import Serve, address_group
+from gpulake.show.web.bodies import bounded, has_body, is_large
 from gpulake.show.web.errors import HEADERS, path_of, told
 from gpulake.show.web.sessions import Sessions, Tries, user_of
 from gpulake.show.web.viewers import LOCAL, SESSION, Viewer, viewer_named
@@ -37,11 +39,12 @@ class Guard:
     hosts: frozenset[str] | None = None  # None: any, for who puts a check of their own before it
     any_address: bool = False  # it is reached by every address of the machine
     now: Callable[[], float] = time.monotonic
-    tries: Tries = field(default_factory=Tries)
+    tries: Tries = field(init=False)
     sessions: Sessions = field(init=False)
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.settings.session_hours * 3600)
+        self.tries = Tries(self.settings.most_wrong_tokens, self.settings.lockout_seconds)
 
     @property
     def has_logins(self) -> bool:
@@ -64,13 +67,31 @@ class Guard:
     def viewer(self, request: Request) -> Viewer | None:
         if self.is_open:
             return LOCAL
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and token:
-            user = user_of(token.strip(), self.tokens)
+        if token := bearer_of(request):
+            user = self.user_of(request, token)
             return viewer_named(user, self.settings) if user is not None else None
         session = request.cookies.get(SESSION)
         user = self.sessions.user(session, self.now()) if session else None
         return viewer_named(user, self.settings) if user is not None else self._proxied(request)
+
+    def user_of(self, request: Request, token: str) -> str | None:
+        """Whose token it is. A wrong one counts against the address that it came from."""
+        user = user_of(token, self.tokens)
+        if user is None:
+            self.tries.fail(self.address_of(request), self.now())
+        return user
+
+    def wait_seconds(self, request: Request) -> int:
+        """How long the address may try no token, right or wrong: too many were wrong."""
+        return math.ceil(self.tries.wait_seconds(self.address_of(request), self.now()))
+
+    def address_of(self, request: Request) -> str:
+        """Of who asks. A proxy adds whom it speaks for at the end; what stands before it may be made up."""
+        forwarded = request.headers.get("x-forwarded-for", "")
+        has_proxy = bool(self.settings.proxy_header or self.proxy_secret)
+        if has_proxy and forwarded and self.is_from_proxy(request):
+            return address_group(forwarded.rsplit(",", 1)[-1].strip())
+        return address_group(request.client.host if request.client else "")
 
     def _proxied(self, request: Request) -> Viewer | None:
         """Whom the reverse proxy let in. A header that came twice may be the client's own: nobody is believed then."""
@@ -119,15 +140,23 @@ class Guarded:
 
         request = Request(scope, receive)
         refusal = self._refusal(request)
-        await (refusal or self.app)(scope, receive, sending)
+        if refusal is not None and has_body(request):
+            refusal.headers["Connection"] = "close"  # what it goes on to send is not to be read
+        most = self.guard.settings.most_body_bytes
+        await (refusal or self.app)(scope, bounded(receive, most), sending)
 
     def _refusal(self, request: Request) -> Response | None:
         host, path = request.headers.get("host", ""), path_of(request)
+        most = self.guard.settings.most_body_bytes
+        if is_large(request, most):
+            return told(request, 413, f"this request has more than {most} bytes", "send less")
         if not self.guard.is_host(host):
             hint = "add it to allowed_hosts in [serve] of gpulake.toml"
             return told(request, 421, f"this dashboard is not called {host!r}", hint)
         if request.method not in SAFE and not _is_own(request, host):
             return told(request, 403, "another site sent this request", "send it from the dashboard's own pages")
+        if self.guard.has_logins and bearer_of(request) and (seconds := self.guard.wait_seconds(request)):
+            return too_many(request, seconds)
         viewer = self.guard.viewer(request)
         if viewer is None and not path.startswith(OPEN_PATHS):
             return self._stranger(request)
@@ -145,13 +174,24 @@ class Guarded:
         return told(request, 401, "nobody is logged in", hint, {"WWW-Authenticate": 'Bearer realm="gpulake"'})
 
 
+def bearer_of(request: Request) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def too_many(request: Request, seconds: int) -> Response:
+    headers = {"Retry-After": str(seconds)}
+    return told(request, 429, "too many tokens were wrong", f"try again in {seconds} seconds", headers)
+
+
 def _is_own(request: Request, host: str) -> bool:
     """Browsers say from which site a form or a script sends; programs say nothing."""
     origin = request.headers.get("origin")
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return False
     try:
-        return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+        parts = urlsplit(origin) if origin is not None else None
+        return parts is None or (parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower())
     except ValueError:
         return False
 

@@ -36,7 +36,13 @@ KINDS = ("tiles", "table", "figure", "list")
 
 @cache
 def environment() -> Environment:
-    found = Environment(loader=PackageLoader("gpulake.show.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    found = Environment(
+        loader=PackageLoader("gpulake.show.web"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_without_nulls,
+    )
     found.globals.update(
         cell=cells.cell,
         heading=cells.heading,
@@ -49,6 +55,11 @@ def environment() -> Environment:
     found.filters["embedded"] = embedded
     found.filters["under"] = under
     return found
+
+
+def _without_nulls(value: Any) -> Any:
+    """A page has no place for the null character, however it is written."""
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
 @cache

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.requests import ClientDisconnect
 
-from gpulake.show.web.errors import told
-from gpulake.show.web.guard import LOGIN, Guard
+from gpulake.show.web.guard import LOGIN, Guard, too_many
 from gpulake.show.web.html import environment
-from gpulake.show.web.sessions import user_of
 from gpulake.show.web.viewers import SESSION
 
 MOST_FORM = 10_000  # bytes
@@ -31,16 +29,11 @@ def router(guard: Guard) -> APIRouter:
     async def login(request: Request) -> Response:
         _check(guard)
         values = await _form(request)
-        address = _address(request, guard)
-        wait = guard.tries.wait_seconds(address, guard.now())
-        if wait:
-            seconds = math.ceil(wait)
-            headers = {"Retry-After": str(seconds)}
-            return told(request, 429, "too many tokens were wrong", f"try again in {seconds} seconds", headers)
+        if seconds := guard.wait_seconds(request):
+            return too_many(request, seconds)
         goes_on = local(values.get("next", "/"))
-        user = user_of(values.get("token", "").strip(), guard.tokens)
+        user = guard.user_of(request, values.get("token", "").strip())
         if user is None:
-            guard.tries.fail(address, guard.now())
             return _page(goes_on, "This token is not known.", 401)
         response = RedirectResponse(goes_on, 303)
         session = guard.sessions.begin(user, guard.now())
@@ -81,20 +74,15 @@ def _page(goes_on: str, message: str = "", status: int = 200) -> Response:
 async def _form(request: Request) -> dict[str, str]:
     """The fields of a small form, without the package that reads large ones."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_FORM:
-            raise HTTPException(413, "this form is too large")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_FORM:
+                raise HTTPException(413, "this form is too large", {"Connection": "close"})
+    except ClientDisconnect:
+        raise HTTPException(400, "this form was cut short") from None
     try:
         fields = parse_qs(body.decode(), max_num_fields=10)
     except ValueError:
         raise HTTPException(400, "this is no form") from None
     return {name: values[0] for name, values in fields.items()}
-
-
-def _address(request: Request, guard: Guard) -> str:
-    """Of who tries. A proxy adds whom it speaks for at the end; what stands before it may be made up."""
-    forwarded = request.headers.get("x-forwarded-for", "")
-    if guard.settings.proxy_header and forwarded and guard.is_from_proxy(request):
-        return forwarded.rsplit(",", 1)[-1].strip()
-    return request.client.host if request.client else ""

@@ -160,7 +160,7 @@ def _server(events: Events) -> Iterator[str]:
         "gpulake_serve_info", "gauge", "The version that serves.", [("gpulake_serve_info", {"version": __version__}, 1)]
     )
     for name, kind, words, value in (
-        ("gpulake_serve_listeners", "gauge", "Open pages that wait for news.", float(events.clients)),
+        ("gpulake_serve_listeners", "gauge", "Open pages that wait for news.", float(events.clients.total())),
         ("process_cpu_seconds_total", "counter", "Processor time of the server.", usage.ru_utime + usage.ru_stime),
         ("process_resident_memory_bytes", "gauge", "Resident memory of the server.", _resident()),
     ):

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 MOST_SESSIONS = 10_000
 MOST_ADDRESSES = 10_000
-MOST_TRIES = 10  # that fail, of one address
-TRIES_SECONDS = 300.0  # in this time
 
 
 def user_of(token: str, tokens: Mapping[str, str]) -> str | None:
@@ -55,8 +53,10 @@ class Sessions:
 
 @dataclass
 class Tries:
-    """Failed logins by address."""
+    """Wrong tokens by address, of logins and of programs."""
 
+    most: int
+    seconds: float
     _failed: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -64,13 +64,13 @@ class Tries:
         """How long this address has to wait; 0 if it may try."""
         with self._lock:
             failed = self._failed.get(address, deque())
-            while failed and failed[0] <= now - TRIES_SECONDS:
+            while failed and failed[0] <= now - self.seconds:
                 failed.popleft()
-            return failed[0] + TRIES_SECONDS - now if len(failed) >= MOST_TRIES else 0.0
+            return failed[0] + self.seconds - now if len(failed) >= self.most else 0.0
 
     def fail(self, address: str, now: float) -> None:
         with self._lock:
-            self._failed.setdefault(address, deque(maxlen=MOST_TRIES)).append(now)
+            self._failed.setdefault(address, deque(maxlen=self.most)).append(now)
             self._failed.move_to_end(address)
             while len(self._failed) > MOST_ADDRESSES:
                 self._failed.popitem(last=False)

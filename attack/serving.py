@@ -1,0 +1,31 @@
+"""A dashboard on a free port, in a thread, within the limits that it is given."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gpulake.core.config import Config
+from gpulake.flow.serving import application, server_of
+from gpulake.lake import Lake
+from gpulake.show.web.guard import Guard
+
+
+@contextmanager
+def serving(config: Config, guard: Guard | None = None) -> Iterator[str]:
+    """Its address; it stops with the block."""
+    app = application(Lake(config), guard)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(100)  # who comes before the server is ready waits
+        server = server_of(app, guard.settings if guard else config.serve)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            assert not thread.is_alive()

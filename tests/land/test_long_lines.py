@@ -1,0 +1,54 @@
+"""A file whose one line has no end: it lands in bounded memory, and what stands around that line lands, too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attack.examples import EXAMPLES
+
+LONG_BYTES = 300 << 20
+LIMIT_MIB = 200
+SPARE_MIB = 300
+# One for each way of reading: the engine's, quoted, joined lines, JSON lines, lines of text, documents of lines.
+CHOSEN = ("pai_job_table.csv", "machines.csv", "sacct.txt", "host_metrics.jsonl", "page.prom", "node.xml")
+CHILD = """
+import resource, sys
+from pathlib import Path
+from gpulake.core.clock import SystemClock
+from gpulake.core.config import Config
+from gpulake.core.progress import silent
+from gpulake.lake import Lake
+from gpulake.land.landing import land
+
+folder, limit, *names = sys.argv[1:]
+lake = Lake(Config(lake=Path(folder) / "lake", threads=2, memory_limit=f"{limit}MB")).create()
+for name in names:
+    with lake.writing():
+        (landing,) = land(lake, [Path(folder) / name], SystemClock(), silent).landings
+    print(name, landing.rows_landed, landing.rows_quarantined)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.slow
+def test_a_line_of_hundreds_of_megabytes_lands_in_bounded_memory(tmp_path: Path) -> None:
+    examples = {example.name: example for examples in EXAMPLES.values() for example in examples}
+    for name in CHOSEN:
+        good, end = examples[name].good, examples[name].end
+        with (tmp_path / name).open("wb") as file:
+            file.write(f"{good}long".encode())
+            file.seek(LONG_BYTES, os.SEEK_CUR)
+            file.write(f"\n{good.splitlines()[-1]}\n{end}".encode())
+    ran = subprocess.run(
+        [sys.executable, "-c", CHILD, str(tmp_path), str(LIMIT_MIB), *CHOSEN],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *landed, peak_mib = ran.stdout.splitlines() or ["0"]
+    assert (landed, ran.stderr) == ([f"{name} 3 1" for name in CHOSEN], "")
+    assert int(peak_mib) < LIMIT_MIB + SPARE_MIB
