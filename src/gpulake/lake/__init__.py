@@ -13,6 +13,7 @@ staging/             work in progress; emptied by the next writer
 
 from gpulake.core.disk import replace_text
 from gpulake.lake.engine import lake_errors
-from gpulake.lake.store import Lake, Reader, Staging
+from gpulake.lake.reader import Reader
+from gpulake.lake.store import Lake, Staging
 
 __all__ = ["Lake", "Reader", "Staging", "lake_errors", "replace_text"]

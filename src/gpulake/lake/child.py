@@ -22,7 +22,8 @@ from gpulake.core.confinement import limit_resources, restrict_system_calls
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.lake.allowed import check, tables_of
 from gpulake.lake.engine import connect
-from gpulake.lake.store import Lake, Reader
+from gpulake.lake.reader import Reader
+from gpulake.lake.store import Lake
 from gpulake.lake.values import kind_of, plain, values
 
 MOST_BYTES = 64 * 2**20  # of an answer

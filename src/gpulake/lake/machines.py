@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gpulake.lake.store import Reader
+from gpulake.lake.reader import Reader
 
 _OF_CLUSTER = """
 SELECT machine_id FROM silver_machines

@@ -12,7 +12,8 @@ from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.limits import limit
-from gpulake.lake.store import Lake, Reader
+from gpulake.lake.reader import Reader
+from gpulake.lake.store import Lake
 from gpulake.lake.views import LANDED
 
 SEARCH_PATH = f"lake.main,{LANDED}.main"

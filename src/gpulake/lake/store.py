@@ -31,15 +31,11 @@ from gpulake.lake.bronze import Bronze, Live
 from gpulake.lake.builds import POINTER, SUFFIX, Builds
 from gpulake.lake.engine import (
     DAMAGED,
-    REPAIR,
     Connection,
-    Value,
     connect,
     create_table,
     first_line,
-    is_damage,
     lake_errors,
-    literal,
     name,
     text,
 )
@@ -48,6 +44,7 @@ from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.locks import locked
 from gpulake.lake.quarantine import Quarantine
+from gpulake.lake.reader import Reader
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
@@ -298,10 +295,6 @@ def _refuse_cut_short(connection: Connection, build: Path) -> None:
         raise LakeError(f"{build} is cut short: {build.stat().st_size:,} bytes", "make it anew: gpulake build")
 
 
-def _set(variable: str, value: Value) -> str:
-    return f"SET VARIABLE {name(variable)} = {literal(value)}"
-
-
 @dataclass(frozen=True)
 class Staging:
     lake: Lake
@@ -356,55 +349,6 @@ class Staging:
         self.connection.execute("DETACH lake")
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
         self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
-
-
-@dataclass(frozen=True)
-class Reader:
-    connection: Connection
-
-    def query(self, query: str, **values: Value) -> pa.Table:
-        """The rows of one query. It reads the values given by their names: getvariable('user')."""
-        with self._asking(query, values):
-            return self.connection.execute(query).to_arrow_table()
-
-    def stream(self, query: str, rows: int, **values: Value) -> Iterator[pa.RecordBatch]:
-        """The same, so many rows at a time, for what does not fit into memory. One stream of a reader at a time."""
-        with self._asking(query, values):
-            yield from self.connection.execute(query).to_arrow_reader(rows)
-
-    def offer(self, table: str, rows: pa.Table) -> None:
-        """Rows that its queries can read beside the lake's. Nobody else sees them, and they go with the reader."""
-        self.connection.register(table, rows)
-
-    def first(self, query: str, rows: int) -> pa.Table:
-        """So many of its rows: the rest is not worked out."""
-        with self._asking(query, {}):
-            found, batches, count = self.connection.execute(query).to_arrow_reader(2_000), [], 0
-            while count < rows and (batch := next(found, None)) is not None:
-                batches.append(batch)
-                count += batch.num_rows
-            return pa.Table.from_batches(batches, found.schema).slice(0, rows)
-
-    @contextmanager
-    def _asking(self, query: str, values: dict[str, Value]) -> Iterator[None]:
-        try:
-            for variable, value in values.items():
-                # As text, for the reason that create_table has; the variables of a connection are not the lake's.
-                # One that has no value has no type either: a NULL that is set would be an integer.
-                words = f"RESET VARIABLE {name(variable)}" if value is None else _set(variable, value)
-                self.connection.execute(words)
-            statements = self.connection.extract_statements(query)
-            if len(statements) != 1:
-                raise UsageError(f"{len(statements)} statements given", "give one query at a time")
-            if statements[0].type != duckdb.StatementType.SELECT:
-                raise UsageError("only queries are allowed: the lake is read-only", "begin with SELECT, WITH or FROM")
-            yield
-        except (duckdb.Error, pa.ArrowException) as error:
-            if is_damage(error):
-                raise LakeError(
-                    f"{DAMAGED} what was asked for: {views.damaged_file(self.connection, error)}", REPAIR
-                ) from error
-            raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error
 
 
 def _in_order(tables: Iterable[Sequence[Landing]]) -> list[Landing]:
