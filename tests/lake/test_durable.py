@@ -79,6 +79,30 @@ def test_a_last_commit_that_is_cut_short_is_absent_and_landing_again_mends_it(
     assert rows_of(two, "SELECT job_name FROM bronze_job_events ORDER BY ALL") == [{"job_name": "a"}, {"job_name": "b"}]
 
 
+def test_a_last_commit_that_is_damaged_was_acknowledged_and_is_an_error(two: Lake) -> None:
+    last = log_of(two)[-1]
+    whole = last.read_bytes()
+    for place in range(0, len(whole) - 2, 7):
+        last.write_bytes(whole[:place] + b"\x01" + whole[place + 1 :])
+        assert delta.cut_commits(last.parents[1]) == []
+    last.write_bytes(b"garbage\n")
+    with pytest.raises(LakeError, match="a Delta table is damaged"):
+        count_of(two, "bronze_job_events")
+    last.write_bytes(whole)
+    assert count_of(two, "bronze_job_events") == 2
+
+
+def test_every_beginning_of_a_commit_is_known_to_be_cut_short(two: Lake) -> None:
+    last = log_of(two)[-1]
+    whole = last.read_bytes()
+    taken_for_damage = []
+    for end in range(len(whole) - 1):
+        last.write_bytes(whole[:end])
+        if not delta.cut_commits(last.parents[1]):
+            taken_for_damage.append(whole[:end][-2:])
+    assert set(taken_for_damage) <= {b"}}"}
+
+
 def test_of_two_versions_the_later_commit_holds_though_the_clock_was_set_back(config: Config, tmp_path: Path) -> None:
     for day, name in ((2, "old"), (1, "new")):
         clock = FrozenClock(datetime(2026, 1, day, tzinfo=UTC))

@@ -5,10 +5,11 @@ quarantine/          Delta: rows that did not parse
 builds/<id>.duckdb   silver and gold of one build, never changed once published
 builds/CURRENT       the name of the build that readers use
 gold/<table>/        Delta: gold, for other engines
+gold/CURRENT         the build that all of gold has been exported from
 models/              fitted models, as JSON
 <journal>.jsonl      one checksummed line a row: runs, incidents, alerts, recoveries and so on
 tests.jsonl          what the data tests of the last build found
-staging/             work in progress; emptied by the next writer
+staging/             work in progress; there as long as a writer has not come to its end
 """
 
 from gpulake.core.disk import replace_text

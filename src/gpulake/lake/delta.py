@@ -2,7 +2,7 @@
 
 A commit is acknowledged once it is on the disk: its data files, their names, the commit's file, its name. One that a
 power cut left empty or cut short is the last one and was never acknowledged: readers pass over it, the next writer
-removes it.
+sets it aside. Other damage is an error.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from deltalake.transaction import (
 from gpulake.core.disk import make_folder, sync
 
 LOG = "_delta_log"
+_LONGEST_WORD = 6  # of JSON, as \\u00e9, of which only a part may be there
 METADATA_KEY = "gpulake"
 HASHES_KEY = "gpulake.sha256"  # of the files that a commit adds, by their names
 # The history of commits is the manifest, so it never expires.
@@ -108,9 +109,9 @@ def commit(
 
 
 def cut_commits(folder: Path) -> list[Path]:
-    """A last commit that is empty or cut short: never acknowledged, and removed by the next one."""
-    whole = _commits(folder)
-    return [path for path in (folder / LOG).glob("*.json") if path.stem.isdigit() and path not in whole]
+    """A last commit that a power cut left empty or cut short; the next one takes its place."""
+    last = _named_commits(folder)[-1:]
+    return [path for path in last if _is_cut(path.read_bytes())]
 
 
 def remove_orphans(folder: Path) -> list[Path]:
@@ -138,18 +139,35 @@ def _table(folder: Path) -> DeltaTable | None:
 
 def _commits(folder: Path) -> list[Path]:
     """Oldest first, without a last one that is cut short."""
-    commits = sorted(path for path in (folder / LOG).glob("*.json") if path.stem.isdigit())
-    return commits[:-1] if commits and not _is_whole(commits[-1]) else commits
+    commits = _named_commits(folder)
+    return commits[:-1] if commits and _is_cut(commits[-1].read_bytes()) else commits
 
 
-def _is_whole(commit: Path) -> bool:
+def _named_commits(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / LOG).glob("*.json") if path.stem.isdigit())
+
+
+def _is_cut(content: bytes) -> bool:
+    """Only its end is missing, or data that never reached the disk. Other damage is none of a commit in the making."""
+    if not content or b"\0" in content:
+        return True
+    kinds: dict[str, Any] = {}
+    *lines, last = content.rstrip(b"\n").split(b"\n")
     try:
-        kinds = {kind: action[kind] for action in _actions([commit]) for kind in action}
-    except DeltaError:
+        for line in lines:
+            kinds |= json.loads(line)
+    except (ValueError, TypeError):
         return False
-    # A file may be cut off between two lines; a landing has a transaction beside what it says of itself.
+    try:
+        kinds |= json.loads(last)
+    except json.JSONDecodeError as error:
+        is_at_the_end = error.pos >= len(error.doc) - _LONGEST_WORD or error.msg.startswith("Unterminated string")
+        return last.startswith(b"{") and is_at_the_end and not last.endswith(b"}}")
+    except (ValueError, TypeError):
+        return False
+    # Cut off between two lines: a landing has a transaction beside what it says of itself.
     is_landing = '"source"' in kinds.get("commitInfo", {}).get(METADATA_KEY, "")
-    return "commitInfo" in kinds and ("txn" in kinds or not is_landing)
+    return "commitInfo" not in kinds or (is_landing and "txn" not in kinds)
 
 
 def _actions(commits: Sequence[Path]) -> Iterator[dict[str, Any]]:
@@ -168,7 +186,7 @@ def _prepare(folder: Path) -> None:
     make_folder(folder / LOG)
     sync(folder)
     for path in cut_commits(folder):
-        path.unlink()
+        path.replace(path.with_suffix(".cut"))
 
 
 def _sync_commit(folder: Path) -> None:
