@@ -229,7 +229,8 @@ def test_a_damaged_log_is_said_to_be_so(built_lake: Config) -> None:
     broken = gpulake("doctor", "--json", "--lake", str(built_lake.lake))
     assert broken.exit_code == 1
     assert "bronze" in {check["name"] for check in json.loads(broken.output) if check["status"] == "fail"}
-    answer = query(built_lake, "SELECT 1")
+    assert query(built_lake, "FROM silver_jobs LIMIT 1").exit_code == 0
+    answer = query(built_lake, "FROM bronze_job_events")
     assert isinstance(answer.exception, GpulakeError)
     assert answer.exception.exit_code == 4
 

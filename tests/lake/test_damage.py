@@ -18,6 +18,7 @@ from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.lake.deep import inspect
 from gpulake.show.health import check_all
+from show.web.asking import client_of
 
 SPEC = "machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm1,T4,96,512,2\n"
 JOBS = "".join(
@@ -133,6 +134,13 @@ def test_a_damaged_file_whose_original_changed_is_only_dropped_on_request(lake: 
     assert count_of(lake, "bronze_machine_spec") == 0
     (found,) = rows_of(lake, "SELECT subject, headline FROM findings WHERE kind = 'fewer_rows'")
     assert found["headline"] == "silver_machines has 0 rows; the build before had 1; 1 other table shrank, too"
+
+
+def test_a_server_goes_on_showing_the_build(lake: Lake) -> None:
+    truncate(data_file(lake, "bronze_job_events"))
+    with client_of(lake.config) as client:
+        assert client.get("/overview").status_code == 200
+        assert client.get("/api/v1/observed").json()["total"] == 1
 
 
 def test_a_deleted_commit_is_found_and_its_rows_come_back(lake: Lake) -> None:
