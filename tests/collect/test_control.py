@@ -73,6 +73,7 @@ def pid_of(run: RunDir) -> int:
 def test_a_collector_starts_in_the_background_and_stops(base: Path) -> None:
     run = started(base)
     pid = pid_of(run)
+    assert run.path.stat().st_mode & 0o777 == 0o700  # command lines of processes are nobody else's
     # It answered after its first tick was on the disk.
     assert sum(len(segment.blocks) for segment in read_segments(run.segments)) > 0
     assert os.getsid(pid) != os.getsid(0)

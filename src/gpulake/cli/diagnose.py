@@ -107,10 +107,12 @@ def _follow(log: Path, notices: Iterator[Notice], as_json: bool) -> None:
 
 
 def _document(notice: Notice) -> dict[str, object]:
+    from gpulake.core.redaction import redacted
+
     return {
         "kind": notice.kind,
         "noticed_at": notice.noticed_at.isoformat(),
-        "text": notice.text,
+        "text": redacted(notice.text),
         "line": notice.quote.line if notice.quote else None,
         "diagnosis": notice.diagnosis.as_document() if notice.diagnosis else None,
     }
@@ -125,5 +127,7 @@ def _tell(notice: Notice) -> None:
         click.secho(at, bold=True)
         print_card(notice.answer.diagnosis, notice.answer.context, notice.answer.notes, screen())
         return
+    from gpulake.core.redaction import redacted
+
     where = f" (line {notice.quote.line:,})" if notice.quote else ""
-    click.secho(f"{at}: {label(notice.text)}{where}", bold=True)
+    click.secho(f"{at}: {label(redacted(notice.text))}{where}", bold=True)

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpulake.core.config import LAKE_MODES
@@ -22,9 +22,10 @@ _usual = -1
 
 
 def make_root(root: Path, access: str) -> None:
-    """A folder that was there, and is empty, is made as private; one that is another's is left as it is."""
+    """A folder that was there, and is empty, is made as private."""
     make_folder(root, LAKE_MODES["owner"])
-    if root.stat().st_uid == os.geteuid():
+    # Some file systems know no modes; `gpulake doctor` says what came of it.
+    with suppress(OSError):
         root.chmod(LAKE_MODES[access])
 
 

@@ -187,6 +187,14 @@ def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
     assert first["alike_by"].startswith("its words")
 
 
+def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) -> None:
+    claims = {"claimed_job_id": "777", "claimed_node": "gpu09"}
+    lake.append("incident_events", [Incident("f-1", FIRST, "opened", "gpulake", opened_at=FIRST, **claims).row()])
+    page = TestClient(application(lake)).get("/panels/incident/facts?incident=f-1").text
+    assert "<dt>Claimed job</dt><dd>777, as only the log says</dd>" in page
+    assert "<dt>Claimed node</dt><dd>gpu09, as only the log says</dd>" in page
+
+
 def test_nothing_from_the_data_is_markup_or_a_formula(scattered: tuple[TestClient, list[Incident]]) -> None:
     client, incidents = scattered
     paths = [f"/panels/incidents/{panel.name}" for panel in pages()["incidents"].panels]
