@@ -131,35 +131,17 @@ def says_nothing(answer: bytes) -> str:
     return f"nobody is told of {told[0]}" if told else ""
 
 
+def _near(token: str) -> tuple[str, ...]:
+    """What a check might take for the token."""
+    changed = (token[:-1], token + "x", token.upper(), token[::-1], f"{token},{token}", f"{token}\t{token}")
+    wrapped = (f"{token[:5]}%00{token[5:]}", f'"{token}"', "\ufeff" + token)
+    return (*changed, *wrapped, "", " ", "*", "%", "null", "undefined", "ann", "a" * 9_000, "' OR '1'='1")
+
+
 def authentication(rng: random.Random, _: Tools) -> Asked:
     """As nobody, with something that looks like a token."""
     token = rng.choice((ANN, BOB, EVE))
-    near = rng.choice(
-        (
-            *(
-                token[:-1],
-                token + "x",
-                token.upper(),
-                token[::-1],
-                "",
-                " ",
-                "*",
-                "%",
-                "null",
-                "undefined",
-                "ann",
-                "a" * 9_000,
-            ),
-            *(
-                f"{token},{token}",
-                f"{token}\t{token}",
-                f"{token[:5]}%00{token[5:]}",
-                f'"{token}"',
-                "' OR '1'='1",
-                "\ufeff" + token,
-            ),
-        )
-    )
+    near = rng.choice(_near(token))
     headers = rng.choice(
         (
             [("Authorization", f"Bearer {near}")],
