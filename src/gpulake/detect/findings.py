@@ -8,7 +8,7 @@ from typing import Any
 
 from gpulake.core.ledger import HELD, LOST, SENSED
 from gpulake.core.types import Finding
-from gpulake.core.words import count, quantity, share
+from gpulake.core.words import quantity, share
 from gpulake.detect.watching import watch
 from gpulake.lake import Staging
 
@@ -56,12 +56,12 @@ ORDER BY dt, daily.cluster_id
 Row = dict[str, Any]
 
 
-def find(staging: Staging, before: Mapping[str, int] | None = None) -> list[Finding]:
-    """Writes the findings, most important first. `before` are the rows of each table of the build before this one."""
+def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None) -> list[Finding]:
+    """Writes the findings, most important first. `shrunken`: the rows that a table had, and those that it has."""
     days = staging.read(DAYS).to_pylist()
     watched = watch(staging.read)
     found = [
-        *_fewer_rows(staging.counts(), before or {}),
+        *_fewer_rows(shrunken or {}),
         *_ledger(staging.read(LEDGER).to_pylist()),
         *(one for one in watched if one.severity != "info"),
         *_idle_holders(staging.read(HOLDERS).to_pylist()),
@@ -72,27 +72,19 @@ def find(staging: Staging, before: Mapping[str, int] | None = None) -> list[Find
     return found
 
 
-def _fewer_rows(counts: Mapping[str, int], before: Mapping[str, int]) -> Iterator[Finding]:
-    """What was there and is not any more: somebody took it back, or it was lost."""
-    lost = {
-        table: before[table] - rows
-        for table, rows in counts.items()
-        if table.startswith("silver_") and rows < before.get(table, 0)
-    }
-    if not lost:
-        return
-    table = max(lost, key=lambda one: (lost[one], one))
-    others = f"; {count(len(lost) - 1, 'other table')} shrank, too" if len(lost) > 1 else ""
-    yield Finding(
-        kind="fewer_rows",
-        subject=table,
-        headline=f"{table} has {counts[table]:,} rows; the build before had {before[table]:,}{others}",
-        detail="a landing was taken back or replaced, a source was left out, or files of the lake are damaged",
-        value=lost[table],
-        unit="rows",
-        severity="warning",
-        remedy="compare what holds now (gpulake land --list) with what should, and look with: gpulake doctor --deep",
-    )
+def _fewer_rows(shrunken: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
+    """What had landed and is not there any more: somebody took it back, or it was lost."""
+    for table, (before, now) in sorted(shrunken.items()):
+        yield Finding(
+            kind="fewer_rows",
+            subject=table,
+            headline=f"{table} has {now:,} rows; the build before was made of {before:,}",
+            detail="a landing was taken back or replaced, a source was left out, or files of the lake are damaged",
+            value=before - now,
+            unit="rows",
+            severity="warning",
+            remedy="compare what holds now (gpulake land --list) with what should; look with: gpulake doctor --deep",
+        )
 
 
 def _ledger(rows: list[Row]) -> Iterator[Finding]:

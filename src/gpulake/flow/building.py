@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
@@ -161,7 +162,10 @@ class Building:
                     staging.carry_over()
                 info = self._info(order, fingerprint, touched)
                 staging.write("build_info", [{"build_id": build_id, "built_at": at, **info}])
-                staging.write("build_inputs", [{"table": table, "file": file} for table, file in self._inputs(order)])
+                inputs = self._inputs(order).items()
+                staging.write(
+                    "build_inputs", [{"table": one, "file": file, "rows": rows} for (one, file), rows in inputs]
+                )
                 staging.publish()
         return BuildResult(build_id, True, tuple(tests), findings, flagged, touched, order.sources_left_out)
 
@@ -172,18 +176,23 @@ class Building:
 
         with self.step("score"):
             flagged = score_days(staging, order.model) if SCORED in order.written else 0
-            found = tuple(find(staging, self._counts_before())) if FINDINGS in order.written else None
+            found = tuple(find(staging, self._shrunken(order))) if FINDINGS in order.written else None
         return flagged, found
 
-    def _counts_before(self) -> dict[str, int]:
-        """The rows of each table of the current build, as they were counted when it was made."""
+    def _shrunken(self, order: BuildOrder) -> dict[str, tuple[int, int]]:
+        """Bronze tables of which the current build was made of more rows: how many, and of how many this one is."""
         try:
             with self.lake.reading() as reader:
-                rows = reader.query("FROM table_builds").to_pylist() if self.lake.builds.current() else []
+                known = reader.query("FROM build_inputs").to_pylist() if self.lake.builds.current() else []
         except GpulakeError:
             # Of a build that cannot be read nobody knows.
             return {}
-        return {row["table"]: row["rows"] for row in rows if row.get("rows") is not None}
+        before, now = Counter[str](), Counter[str]()
+        for row in known:
+            before[row["table"]] += row.get("rows") or 0
+        for (table, _), rows in self._inputs(order).items():
+            now[table] += rows
+        return {table: (before[table], now[table]) for table in before if now[table] < before[table]}
 
     def _info(self, order: BuildOrder, fingerprint: str, touched: Touched | None) -> dict[str, object]:
         return {
@@ -217,9 +226,11 @@ class Building:
             new_files.setdefault(table, []).append(self.lake.bronze.folder / table / file)
         return Extension(current, new_files)
 
-    def _inputs(self, order: BuildOrder) -> list[tuple[str, str]]:
-        every = {(landing.table, landing.file) for landing in self.lake.live_landings()}
-        return sorted(every - files_without(self.lake, order.left_out))
+    def _inputs(self, order: BuildOrder) -> dict[tuple[str, str], int]:
+        """The rows of each file, by its table and its name."""
+        without = files_without(self.lake, order.left_out)
+        every = {(landing.table, landing.file): landing.rows_landed for landing in self.lake.live_landings()}
+        return {key: rows for key, rows in sorted(every.items()) if key not in without}
 
     def _build_with_dbt(self, build_id: str, without: Collection[tuple[str, str]]) -> list[TestResult]:
         from gpulake.model.dbt import build_with_dbt
