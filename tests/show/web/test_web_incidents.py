@@ -188,7 +188,7 @@ def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
 
 
 def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) -> None:
-    claims = {"claimed_job_id": "777", "claimed_node": "gpu09"}
+    claims: dict[str, Any] = {"claimed_job_id": "777", "claimed_node": "gpu09"}
     lake.append("incident_events", [Incident("f-1", FIRST, "opened", "gpulake", opened_at=FIRST, **claims).row()])
     page = TestClient(application(lake)).get("/panels/incident/facts?incident=f-1").text
     assert "<dt>Claimed job</dt><dd>777, as only the log says</dd>" in page
