@@ -10,6 +10,13 @@ from pathlib import Path
 import pytest
 from attack.examples import EXAMPLES
 
+from conftest import rows_of
+from gpulake.core.clock import FrozenClock
+from gpulake.core.errors import InputError
+from gpulake.core.progress import silent
+from gpulake.lake import Lake, sanitise
+from gpulake.land.landing import land
+
 LONG_BYTES = 300 << 20
 LIMIT_MIB = 200
 SPARE_MIB = 300
@@ -52,3 +59,23 @@ def test_a_line_of_hundreds_of_megabytes_lands_in_bounded_memory(tmp_path: Path)
     *landed, peak_mib = ran.stdout.splitlines() or ["0"]
     assert (landed, ran.stderr) == ([f"{name} 3 1" for name in CHOSEN], "")
     assert int(peak_mib) < LIMIT_MIB + SPARE_MIB
+
+
+def test_bad_rows_without_end_are_the_fault_of_the_file(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sanitise, "MOST_BAD_ROWS", 100)
+    monkeypatch.setattr(sanitise, "MOST_KEPT_CHARACTERS", 1_000)
+    path = tmp_path / "page.prom"
+    bad = f"bad {'x' * 600}\n"
+    path.write_text("# TYPE up gauge\nup 0\n" + bad * 100)
+    with lake.writing():
+        (landing,) = land(lake, [path], clock, silent).landings
+    assert (landing.rows_landed, landing.rows_quarantined) == (1, 100)
+    query = (
+        "SELECT len(row_text) AS n, max(len(reason)) AS reason, count(*) AS rows FROM quarantine GROUP BY 1 ORDER BY 1"
+    )
+    assert rows_of(lake, query) == [{"n": 128, "reason": 500, "rows": 99}, {"n": 604, "reason": 500, "rows": 1}]
+    path.write_text("# TYPE up gauge\nup 0\n" + bad * 101)
+    with lake.writing(), pytest.raises(InputError, match="more than 100 errors, such as: value is 'xxx"):
+        land(lake, [path], clock, silent)

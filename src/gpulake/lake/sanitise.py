@@ -17,6 +17,11 @@ from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.lake.fields import checker
 
 KEPT_TEXT_CHARACTERS = 4096
+KEPT_REASON_CHARACTERS = 500
+# A file with more is not the file that it is taken for; quarantining it whole would only fill memory.
+MOST_BAD_ROWS = 1_000_000
+MOST_KEPT_CHARACTERS = 1 << 26  # of all bad rows of a file; behind them, of each the first few
+FEW_CHARACTERS = 128
 REPLACED = "�".encode()
 SEPARATOR = "\x1f"  # between the fields of a rewritten row
 Fault = Callable[[Sequence[str]], str]
@@ -25,13 +30,14 @@ Rows = Iterator[tuple[int, bytes | BadRow]]
 
 def sanitise(path: Path, layout: CsvLayout, clean: Path) -> tuple[int, list[BadRow]]:
     """Writes the rows whose structure is sound to `clean`; returns the count of all rows, and the others."""
-    count = 0
-    written = 0
+    count = written = kept = 0
     bad: list[BadRow] = []
     with clean.open("wb") as out:
         for number, row in _rows(path, layout):
             if isinstance(row, BadRow):
-                bad.append(row)
+                kept += len(row.text)
+                bad.append(row if kept <= MOST_KEPT_CHARACTERS else replace(row, text=row.text[:FEW_CHARACTERS]))
+                check_bad_rows(len(bad), row.reason)
                 continue
             count += bool(row) and not (layout.has_header and number == 1)
             out.write(b"\n" * (number - 1 - written) + row + b"\n")
@@ -47,7 +53,13 @@ def clean_layout(layout: CsvLayout) -> CsvLayout:
 
 
 def bad_row(line_number: int, reason: str, text: str) -> BadRow:
-    return BadRow(line_number, reason, text[:KEPT_TEXT_CHARACTERS].replace("\x00", "\\0"))
+    # A reason may quote a value, however long that is.
+    return BadRow(line_number, reason[:KEPT_REASON_CHARACTERS], text[:KEPT_TEXT_CHARACTERS].replace("\x00", "\\0"))
+
+
+def check_bad_rows(count: int, reason: str) -> None:
+    if count > MOST_BAD_ROWS:
+        raise InputError(f"more than {MOST_BAD_ROWS} errors, such as: {reason}", "is this file what its name says?")
 
 
 def _rows(path: Path, layout: CsvLayout) -> Rows:

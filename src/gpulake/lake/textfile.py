@@ -10,18 +10,15 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from gpulake.core.errors import InputError
 from gpulake.core.types import BadRow, CsvLayout
 from gpulake.lake.engine import Connection, text
 from gpulake.lake.fields import is_in_range, read_type, selected
-from gpulake.lake.sanitise import bad_row
+from gpulake.lake.sanitise import bad_row, check_bad_rows
 
 # Small enough to stay in the processor's cache between hashing and counting.
 BLOCK_BYTES = 1 << 18
 SOURCE_KEY = "gpulake_source"
 NEWLINE = ord("\n")
-# A file with more is not the file that it is taken for; quarantining it whole would only fill memory.
-MOST_BAD_ROWS = 1_000_000
 # Ids are random hex: the first level is both faster and smaller here than the default one.
 # To look for a dictionary in such a column, and to write a filter over it, costs a quarter of the time for nothing.
 PARQUET_OPTIONS = (
@@ -108,8 +105,7 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
 
 def _rejects(connection: Connection) -> list[BadRow]:
     count, reason = connection.execute("SELECT count(*), any_value(error_message) FROM reject_errors").fetchall()[0]
-    if count > MOST_BAD_ROWS:
-        raise InputError(f"more than {MOST_BAD_ROWS} errors, such as: {reason}", "is this file what its name says?")
+    check_bad_rows(count, reason)
     # A row has an error for each bad column; the first of them is reason enough.
     rows = connection.execute(
         """
