@@ -52,11 +52,8 @@ def known_tables() -> list[Table]:
     """Every table that a lake may hold, whoever makes it."""
     from gpulake.model.plan import shipped_plan
 
-    return [
-        *bronze_tables().values(),
-        *(model.as_table() for model in shipped_plan().models),
-        *written_tables().values(),
-    ]
+    built = (model.as_table() for model in shipped_plan().models)
+    return [*bronze_tables().values(), *built, *written_tables().values()]
 
 
 @dataclass(frozen=True)
