@@ -1,4 +1,4 @@
-"""`scripts/attack [SUITE ...]`: run the suites at full length and write docs/reliability.md's table."""
+"""`scripts/attack [SUITE ...]`: run the suites; at full length their figures go to docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 from attack import record, suites
-from attack.score import Score
 
 
 def main() -> int:
@@ -18,18 +17,19 @@ def main() -> int:
     ask.add_argument("--tries", type=int, help="how many of each (the long form's number)")
     ask.add_argument("--seed", type=int, default=1)
     given = ask.parse_args()
-    scores: dict[str, tuple[Score, float]] = {}
+    faults = 0
     for name in given.suite or suites.LONG:
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix=f"attack-{name}-") as folder:
             score = suites.load(name)(given.tries or suites.LONG[name], given.seed, Path(folder))
-        scores[name] = score, time.perf_counter() - begin
-        print(f"{name}: {score.tries:,} tries, {len(score.faults):,} faults, {scores[name][1]:.0f} s", flush=True)
+        seconds = time.perf_counter() - begin
+        faults += len(score.faults)
+        print(f"{name}: {score.tries:,} tries, {len(score.faults):,} faults, {seconds:.0f} s", flush=True)
         for line in score.faults[:20]:
             print(f"  {line}", flush=True)
-    if not given.suite and not given.tries:
-        record.write(scores)
-    return 1 if any(score.faults for score, _ in scores.values()) else 0
+        if not given.tries:
+            record.write(name, score, seconds)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

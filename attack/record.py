@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md: what the last whole run of the attacks came to."""
+"""The table of docs/reliability.md: what the last long run of each suite came to."""
 
 from __future__ import annotations
 
@@ -10,23 +10,16 @@ from attack.score import Score
 
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 BEGIN, END = "<!-- written by scripts/attack -->\n", "<!-- end -->\n"
+HEAD = "| suite | tries | faults | measured | seconds | on |\n|---|---:|---:|---|---:|---|\n"
 
 
-def write(scores: dict[str, tuple[Score, float]]) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(before + BEGIN + _table(scores) + END + after, encoding="utf-8")
-
-
-def _table(scores: dict[str, tuple[Score, float]]) -> str:
-    lines = [
-        f"Measured on {datetime.now(UTC):%Y-%m-%d}.\n",
-        "| suite | tries | faults | measured | seconds |",
-        "|---|---:|---:|---|---:|",
-    ]
-    for name, (score, seconds) in scores.items():
-        measured = ", ".join(f"{what} {figure}" for what, figure in score.measured.items())
-        doc = suites.doc(name)
-        lines.append(f"| `{name}`: {doc} | {score.tries:,} | {len(score.faults):,} | {measured} | {seconds:.0f} |")
-    return "\n".join(lines) + "\n"
+def write(name: str, score: Score, seconds: float) -> None:
+    """Puts the row of this suite in its place; the others stay."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    table, after = rest.split(END)
+    rows = {row.split("`")[1]: row for row in table.splitlines() if row.startswith("| `")}
+    measured = ", ".join(f"{what} {figure}" for what, figure in score.measured.items())
+    cells = (f"`{name}`: {suites.doc(name)}", f"{score.tries:,}", f"{len(score.faults):,}", measured, f"{seconds:.0f}")
+    rows[name] = f"| {' | '.join(cells)} | {datetime.now(UTC):%Y-%m-%d} |"
+    table = HEAD + "".join(f"{rows[suite]}\n" for suite in suites.LONG if suite in rows)
+    PAGE.write_text(before + BEGIN + table + END + after, encoding="utf-8")

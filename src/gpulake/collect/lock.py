@@ -63,7 +63,7 @@ def holder_of(path: Path) -> Holder | None:
     """What the lock's file says; it says it of the past too, when nobody holds the lock."""
     try:
         return Holder(**json.loads(read_file(path)))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -64,7 +64,7 @@ def run_meta(identity: Identity, settings: Settings) -> dict[str, Any]:
 def _existing(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_file(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -39,6 +39,6 @@ def read_status(path: Path) -> dict[str, Any]:
     """What the collector last said of itself; empty where it said nothing."""
     try:
         status = json.loads(read_file(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return status if isinstance(status, dict) else {}

@@ -17,7 +17,8 @@ from gpulake.lake.types import ENGINE
 LARGEST_NUMBER = 1e15
 LARGEST_SIZE_BYTES = 1e18
 LARGEST_INTEGER = 2**63 - 1
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# Possessive: what is no number at its end would be tried at each of its digits.
+NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?", re.ASCII)
 _DAY = r"(19[7-9][0-9]|20[0-9]{2})-[0-9]{2}-[0-9]{2}"  # from the epoch to LATEST_SECOND
 _CLOCK = r"[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 # The engine would take a time without an offset for UTC, and drop the offset of a local one: neither is what it says.

@@ -85,6 +85,8 @@ def read_web_config(path: Path) -> WebConfig:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path} is not YAML{where}", "mind the indentation, and quote what has a colon") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deep", "write it as the manual shows") from None
     return _parse(content, path)
 
 

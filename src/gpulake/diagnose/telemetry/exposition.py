@@ -12,7 +12,8 @@ from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d{9,16}))?\s*", re.ASCII)
 _NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)
-_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*+)"', re.ASCII)
+# A name is looked for where a word begins, and not at each of its letters.
+_LABEL = re.compile(r'\b([a-zA-Z_]\w*+)="((?:[^"\\]|\\.)*+)"', re.ASCII)
 _COMMENT = re.compile(r"# (?:HELP|TYPE) \S+")
 # By the exporter's name: ours, the unit that it is held to, and how much of ours one of theirs is.
 GPU = {

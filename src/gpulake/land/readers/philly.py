@@ -84,7 +84,7 @@ def _elements(path: Path) -> Iterator[tuple[Any, str]]:
                 return
             try:
                 element, end = decoder.raw_decode(text, at)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 # The element may go on behind this chunk; the next one is twice as long, lest it be tried too often.
                 size = len(text) - at
                 more = file.read(max(CHUNK_CHARACTERS, size)) if size < LARGEST_DOCUMENT_BYTES else ""

@@ -27,7 +27,7 @@ BLANK = re.compile(r"\s*")
 ESCAPE = re.compile(r"\\(.)")
 ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 COMMENT = re.compile(r"# (HELP|TYPE|UNIT) ")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 COLUMNS = ("metric", "labels", "value", "ts_ms")
 EOF = b"# EOF"
 # By the field's name: our name for its unit, and how much of that one of its own is.
