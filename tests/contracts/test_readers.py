@@ -93,6 +93,14 @@ def test_a_document_that_is_too_large_is_refused_or_quarantined(
         assert landing.rows_quarantined > 0
 
 
+def test_a_column_whose_name_is_not_utf_8_is_refused(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    path = tmp_path / "fragments.parquet"
+    (content,) = (example.content for example in EXAMPLES["opendc"] if example.name == path.name)
+    path.write_bytes(content.replace(b"duration", b"d\xf0ration"))
+    with lake.writing(), pytest.raises(InputError, match="not a Parquet file that can be read"):
+        land(lake, [path], clock, silent)
+
+
 def test_every_reader_has_an_example_of_each_of_its_tables() -> None:
     assert sorted(EXAMPLES) == list(READERS)
     samples = [(reader, sample_of(example)) for reader, examples in EXAMPLES.items() for example in examples]

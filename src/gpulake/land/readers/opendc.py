@@ -62,7 +62,7 @@ def _rows(table: Table, path: Path) -> Iterator[TextRow | BadRow]:
                 line = ", ".join(f"{name}={text}" for name, text in zip(own, fields, strict=True) if text)
                 yield TextRow(row + 1, (str(row), words, *fields), line)
                 row += 1
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"not a Parquet file that can be read: {error}", "write it again") from error
 
 
@@ -82,7 +82,7 @@ def check_file(path: Path) -> None:
 
     try:
         schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a Parquet file that can be read: {error}", "write it again") from error
     _check(bronze_tables()[TABLES[path.stem]], {column.name: _kind(column) for column in schema})
 
