@@ -29,6 +29,12 @@ def _pair(folder: Path, first: list[Any], second: list[Any]) -> Path:
     )
 
 
+def test_ranks_as_a_text_without_end_are_no_ranks(tmp_path: Path) -> None:
+    group = {"0": {"name": "0", "desc": "", "ranks": "[" * 100_000}}
+    dumps = {rank: {"version": "2.9", "pg_config": group, "entries": [entry("0", 1)]} for rank in (0, 1)}
+    assert all(not dump.groups for dump in read_dumps([write(tmp_path, dumps)]).dumps)
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("case", ["gpu_error_1st", "lock_gil_2nd"])
 def test_the_missing_ranks_of_real_dumps_are_those_of_the_reference(real_data: Path, case: str) -> None:

@@ -337,6 +337,12 @@ def test_csv_of_any_fields_with_units_or_without(
     )
 
 
+def test_a_header_with_a_carriage_return_inside_is_none(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    header = "index, uuid, utilization.gpu [%]"
+    path = written(tmp_path / "n1.csv", f"{header}\rx\n{header}\n0, GPU-1, 5 %\n")
+    assert landed(lake, clock, path) == [(1, 0)]
+
+
 def test_csv_that_cannot_tell_gpus_apart_says_what_to_ask_for(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
     path = written(tmp_path / "n1.csv", "timestamp, utilization.gpu [%]\n2026/03/01 00:00:05.123, 0 %\n")
     with pytest.raises(InputError, match="no column tells its GPUs apart") as raised:

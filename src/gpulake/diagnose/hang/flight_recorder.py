@@ -239,7 +239,7 @@ def _groups(config: object) -> dict[str, Group]:
             continue
         try:  # older versions write the list as text
             ranks = json.loads(told["ranks"]) if isinstance(told.get("ranks"), str) else told.get("ranks")
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
             found[label(key, 64)] = Group(label(key, 64), label(told.get("desc", ""), 128), tuple(ranks))

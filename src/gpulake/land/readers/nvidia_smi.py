@@ -5,7 +5,6 @@ Both come in the words of --query-gpu, with dots as underscores. Values stay as 
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterator
@@ -146,7 +145,7 @@ def _from_csv(path: Path) -> Iterator[TextRow | BadRow]:
             continue
         text = line.strip()
         if not names:
-            header, names = text, _names(tuple(field.strip() for field in next(csv.reader([text]), [])))
+            header, names = text, _names(tuple(field.strip() for field in text.split(",")))
         elif text and text != header:  # `-l` may write its header again
             fields = [field.strip() for field in text.split(",")]
             if len(fields) != len(names):
