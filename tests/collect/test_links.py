@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,13 @@ def victim(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
+def run(tmp_path: Path) -> Iterator[RunDir]:
     run = RunDir(tmp_path / "runs" / "r1" / "n1")
     run.path.mkdir(parents=True)
-    return run
+    yield run
+    # A collector that nothing kept from starting ends here.
+    with suppress(GpulakeError):
+        control.stop(run)
 
 
 def collect(verb: str, run: RunDir, *more: str) -> Result:
