@@ -17,7 +17,7 @@ from typing import Any
 
 from attack import guided
 from attack.mutation import mutated
-from attack.score import Score
+from attack.score import Score, peak_mib
 
 HANG_SECONDS = 30
 GUIDED_SHARE = 5  # as many more, of five tries one, are led by what they cover
@@ -116,7 +116,7 @@ def main() -> None:
             )
         after = resource.getrusage(resource.RUSAGE_SELF)
         told["seconds"] = after.ru_utime - before.ru_utime
-        told["mib"] = after.ru_maxrss >> 10
+        told["mib"] = peak_mib()
         if "fault" in told or number % 100 == 0 or told["seconds"] > 1:
             _say(told)
     _say({"try": tries})

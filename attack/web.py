@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attack.score import Score
+from attack.score import Score, peak_mib
 from attack.serving import serving
 from attack.web_requests import KINDS, Asked, Tools, safe_headers
 from gpulake.core.config import Config
@@ -36,24 +36,19 @@ def run(tries: int, seed: int, folder: Path) -> Score:
     log = _Log()
     logging.getLogger().addHandler(log)
     Path("/proc/self/clear_refs").write_text("5")  # from here on the peak is that of the server
-    before = _peak_mib()
+    before = peak_mib()
     try:
         with serving(config, Guard(LIMITS, TOKENS, hosts=frozenset({"localhost", "127.0.0.1"}))) as url:
             _Attack(url, score, Tools.of(config)).go(tries, seed)
     finally:
         logging.getLogger().removeHandler(log)
-    grown_mib = _peak_mib() - before
+    grown_mib = peak_mib() - before
     if grown_mib > MOST_MIB:
         score.fault(f"the server grew by {grown_mib} MiB; {MOST_MIB} are allowed")
     for line in log.said:
         score.fault(f"the server's log: {line}")
     score.measured["grown by"] = f"{grown_mib} MiB"
     return score
-
-
-def _peak_mib() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM:"))
 
 
 def _lake(folder: Path) -> Config:

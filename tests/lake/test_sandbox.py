@@ -59,7 +59,9 @@ def watched() -> Iterator[list[int]]:
         while not is_over.wait(0.005):
             for child in psutil.Process().children():
                 try:
-                    peaks.append(child.memory_info().rss)
+                    # Between fork and exec it is a copy of this process.
+                    if child.cmdline() != psutil.Process().cmdline():
+                        peaks.append(child.memory_info().rss)
                 except psutil.Error:
                     continue
 

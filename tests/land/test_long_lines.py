@@ -28,7 +28,7 @@ SPARE_MIB = 300
 # One for each way of reading: the engine's, quoted, joined lines, JSON lines, lines of text, documents of lines.
 CHOSEN = ("pai_job_table.csv", "machines.csv", "sacct.txt", "host_metrics.jsonl", "page.prom", "node.xml")
 CHILD = """
-import resource, sys
+import sys
 from pathlib import Path
 from gpulake.core.clock import SystemClock
 from gpulake.core.config import Config
@@ -43,7 +43,9 @@ for name in names:
     with lake.writing():
         (landing,) = land(lake, [Path(folder) / name], SystemClock(), silent).landings
     print(name, landing.rows_landed, landing.rows_quarantined)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+# Not ru_maxrss: that is also of who started this.
+(peak,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+print(int(peak.split()[1]) >> 10)
 """
 
 

@@ -203,12 +203,6 @@ LARGEST = 2**63 - 1
             {"node_id": "a", "rss_bytes": None},
         ),
         (
-            "nodes.json",
-            f'[{{"node_id": "a", "stage": "s", "cpu_cores": 1, "mem_mb": {LARGEST}, "cpu_freq_mhz": {LARGEST}}}]',
-            "SELECT node_id, memory_bytes, core_clock_hertz FROM silver_nodes",
-            {"node_id": "a", "memory_bytes": None, "core_clock_hertz": None},
-        ),
-        (
             "a.prom",
             'DCGM_FI_DEV_GPU_UTIL{gpu="99999999999999999999",UUID="g"} 0\nnode_time_seconds 1e300\n',
             "SELECT gpu_index, sampled_at FROM silver_gpu_samples",

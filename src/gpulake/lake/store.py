@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 import duckdb
@@ -254,12 +254,8 @@ class Lake:
         """The last complete build, bronze and the journal, read-only."""
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging. Nobody else may
         # read it.
-        folder = TemporaryDirectory(prefix="gpulake-") if may_spill else nullcontext("")
-        config = self.config
-        with (
-            folder as spill,
-            connect(config.memory_limit, config.threads, Path(spill) if spill else None) as connection,
-        ):
+        folder = _spill_folder() if may_spill else nullcontext()
+        with folder as spill, connect(self.config.memory_limit, self.config.threads, spill) as connection:
             with lake_errors(f"opening the lake at {self.root}"):
                 files = self.attach_landed(connection)
                 self._attach_build(connection)
@@ -349,6 +345,16 @@ class Staging:
         self.connection.execute("DETACH lake")
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
         self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
+
+
+@contextmanager
+def _spill_folder() -> Iterator[Path]:
+    """That of a reader which nobody closes goes with it, without a warning."""
+    folder = mkdtemp(prefix="gpulake-")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _in_order(tables: Iterable[Sequence[Landing]]) -> list[Landing]:
