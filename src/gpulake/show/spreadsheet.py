@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import re2
 
 # What a spreadsheet would take for a formula; some skip what is blank before it, and know the wide signs too.
@@ -30,6 +29,8 @@ def harmless_column(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
+    import pyarrow.compute as pc  # a tenth of a second, for text alone
+
     is_formula = pc.match_substring_regex(column, _FORMULA)
     quote, nothing = (pa.scalar(text, column.type) for text in ("'", ""))
     return pc.if_else(is_formula, pc.binary_join_element_wise(quote, column, nothing), column)
