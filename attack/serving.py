@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gpulake.core.config import Config
 from gpulake.flow.serving import application, server_of
@@ -29,3 +29,12 @@ def serving(config: Config, guard: Guard | None = None) -> Iterator[str]:
             server.should_exit = True
             thread.join(20)
             assert not thread.is_alive()
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """All that comes until it is closed; who waits for that in vain is told by the connection's own timeout."""
+    answer = b""
+    with suppress(ConnectionError):
+        while some := connection.recv(1 << 16):
+            answer += some
+    return answer

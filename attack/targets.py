@@ -154,7 +154,7 @@ def _tarred(name: str, content: bytes) -> bytes:
     return out.getvalue()
 
 
-def _zstd(content: bytes) -> bytes:
+def zstd(content: bytes) -> bytes:
     out = pa.BufferOutputStream()
     with pa.CompressedOutputStream(out, "zstd") as stream:
         stream.write(content)
@@ -163,7 +163,7 @@ def _zstd(content: bytes) -> bytes:
 
 PACKS: dict[str, Callable[[str, bytes], bytes]] = {
     ".gz": lambda _, content: gzip.compress(content, 1, mtime=0),
-    ".zst": lambda _, content: _zstd(content),
+    ".zst": lambda _, content: zstd(content),
     ".tar": _tarred,
     ".tar.gz": lambda name, content: gzip.compress(_tarred(name, content), 1, mtime=0),
 }

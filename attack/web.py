@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attack.score import Score, peak_mib
-from attack.serving import serving
+from attack.serving import all_of, serving
 from attack.web_requests import KINDS, Asked, Tools, safe_headers
 from gpulake.core.config import Config
 from gpulake.core.serving import Serve, ServeUser
@@ -108,7 +108,7 @@ class _Attack:
             ) as connection:
                 with suppress(ConnectionError):
                     connection.sendall(asked.raw)
-                answer = _all_of(connection)
+                answer = all_of(connection)
         except TimeoutError:
             return f"no answer in {PATIENT_SECONDS:.0f} s"
         if not answer:
@@ -124,12 +124,12 @@ class _Attack:
         raw = f"GET /api/v1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
         with self._connected("127.0.0.9") as connection:
             connection.sendall(raw.encode())
-            if not _all_of(connection).startswith(b"HTTP/1.1 200 "):
+            if not all_of(connection).startswith(b"HTTP/1.1 200 "):
                 self.score.fault(f"after try {number} a viewer is not answered")
         for connection in self.half_open:
             with connection:
                 try:
-                    _all_of(connection)
+                    all_of(connection)
                 except TimeoutError:
                     self.score.fault(f"a half-open connection is still open after {PATIENT_SECONDS:.0f} s")
         self.half_open.clear()
@@ -137,11 +137,3 @@ class _Attack:
     def _connected(self, source: str) -> socket.socket:
         place = urllib.parse.urlsplit(self.url)
         return socket.create_connection((str(place.hostname), int(place.port or 0)), PATIENT_SECONDS, (source, 0))
-
-
-def _all_of(connection: socket.socket) -> bytes:
-    answer = b""
-    with suppress(ConnectionError):
-        while some := connection.recv(1 << 16):
-            answer += some
-    return answer

@@ -9,8 +9,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from attack.targets import zstd
 
 from conftest import bronze_counts, count_of, rows_of
 from gpulake.core.clock import FrozenClock
@@ -33,13 +33,6 @@ def tar_of(members: dict[str, bytes]) -> bytes:
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return out.getvalue()
-
-
-def zstd(content: bytes) -> bytes:
-    out = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(out, "zstd") as stream:
-        stream.write(content)
-    return bytes(out.getvalue())
 
 
 def try_landing(lake: Lake, clock: FrozenClock, *paths: Path) -> LandResult:

@@ -57,8 +57,8 @@ class Incidents:
     resolve_after_hours: float = 2.0
     # Facts, of which no incident is made.
     ignored_kinds: tuple[str, ...] = (
-        *("ledger", "missing_demand", "missing_begin", "idle_gpus", "flagged_day"),
-        "fewer_rows",
+        *("ledger", "missing_demand", "missing_begin", "fewer_rows"),
+        *("idle_gpus", "flagged_day"),
     )
     critical_kinds: tuple[str, ...] = ()  # of findings that do not say how bad they are; the others are warnings
     info_kinds: tuple[str, ...] = ()

@@ -8,9 +8,11 @@ line first.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -30,6 +32,11 @@ from gpulake.lake.types import delta_schema
 Live = dict[str, dict[str, Landing]]
 
 
+def landing_of(entry: Mapping[str, Any]) -> Landing:
+    """As a commit of a bronze table says it."""
+    return Landing(**{**entry, "landed_at": datetime.fromisoformat(entry["landed_at"])})
+
+
 @dataclass(frozen=True)
 class Bronze:
     folder: Path
@@ -38,10 +45,7 @@ class Bronze:
 
     def landings(self, table: str) -> list[Landing]:
         """Every version of every source, oldest first."""
-        return [
-            Landing(**{**entry, "landed_at": datetime.fromisoformat(entry["landed_at"])})
-            for entry in delta.history(self.folder / table)
-        ]
+        return [landing_of(entry) for entry in delta.history(self.folder / table)]
 
     def newest_landings(self, table: str) -> dict[str, Landing]:
         """The newest version of each source: one without a file went to another table, or was taken back."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
-from attack.serving import serving
+from attack.serving import all_of, serving
 
 from gpulake.core.config import Config
 from gpulake.core.serving import Serve
@@ -35,15 +35,6 @@ def opened(url: str) -> Iterator[socket.socket]:
     place = urlsplit(url)
     with socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=PATIENT) as connection:
         yield connection
-
-
-def told(connection: socket.socket) -> bytes:
-    """All that comes until it is closed; a test that waits for that in vain fails by its timeout."""
-    answer = b""
-    with suppress(ConnectionError):
-        while some := connection.recv(1 << 16):
-            answer += some
-    return answer
 
 
 def status_of(url: str, **headers: str) -> int:
@@ -68,7 +59,7 @@ def status_of(url: str, **headers: str) -> int:
 def test_a_request_that_does_not_arrive_is_not_waited_for(config: Config, begin: bytes) -> None:
     with serving(config, Guard(Serve(request_seconds=0.2))) as url, opened(url) as connection:
         connection.sendall(begin)
-        answer = told(connection)
+        answer = all_of(connection)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
 
 
@@ -89,13 +80,13 @@ def test_half_a_request_behind_a_whole_one_is_not_waited_for(config: Config) -> 
         connection.sendall(ASK + b"\r\n")
         assert connection.recv(12) == b"HTTP/1.1 200"
         connection.sendall(ASK)
-        assert b"HTTP/1.1 408 Request Timeout" in told(connection)
+        assert b"HTTP/1.1 408 Request Timeout" in all_of(connection)
 
 
 def test_a_connection_that_asks_nothing_more_is_closed(config: Config) -> None:
     with serving(config, Guard(Serve(idle_seconds=0.2))) as url, opened(url) as connection:
         connection.sendall(ASK + b"\r\n")
-        assert told(connection).startswith(b"HTTP/1.1 200 OK")
+        assert all_of(connection).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_who_takes_nothing_of_an_answer_is_dropped(config: Config) -> None:
@@ -106,9 +97,9 @@ def test_who_takes_nothing_of_an_answer_is_dropped(config: Config) -> None:
                 connection.sendall(b"GET /static/x/plotly.js HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with opened(url) as other:
             other.sendall(ASK + b"Connection: close\r\n\r\n")
-            assert told(other).startswith(b"HTTP/1.1 200 OK")
+            assert all_of(other).startswith(b"HTTP/1.1 200 OK")
         connection.settimeout(PATIENT)
-        assert len(told(connection)) < 100 << 20
+        assert len(all_of(connection)) < 100 << 20
 
 
 def test_half_open_connections_leave_room_for_others(config: Config) -> None:
@@ -119,12 +110,12 @@ def test_half_open_connections_leave_room_for_others(config: Config) -> None:
             stack.enter_context(opened(url)).sendall(ASK)
         for _ in range(20):
             with opened(url) as refused:
-                answer = told(refused)
+                answer = all_of(refused)
                 assert answer == b"" or answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         place = urlsplit(url)
         with socket.create_connection(("127.0.0.1", int(place.port or 0)), PATIENT, ("127.0.0.2", 0)) as other:
             other.sendall(ASK + b"Connection: close\r\n\r\n")
-            assert told(other).startswith(b"HTTP/1.1 200 OK")
+            assert all_of(other).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_there_are_only_so_many_connections_in_all_and_who_leaves_makes_room(config: Config) -> None:
@@ -133,7 +124,7 @@ def test_there_are_only_so_many_connections_in_all_and_who_leaves_makes_room(con
             for connection in (one, two):
                 connection.sendall(ASK)
             with opened(url) as refused:
-                assert told(refused).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+                assert all_of(refused).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         found = [status_of(url) for _ in range(50)]
         assert found[-1] == 200
 
@@ -144,7 +135,7 @@ def test_there_are_only_so_many_connections_in_all_and_who_leaves_makes_room(con
 def test_a_head_that_is_too_large_is_refused(config: Config, line: bytes) -> None:
     with serving(config, Guard(Serve(most_header_bytes=4096))) as url, opened(url) as connection:
         connection.sendall(line + b"x" * 5_000)
-        assert told(connection).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        assert all_of(connection).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
         assert status_of(url) == 200
 
 
@@ -160,7 +151,7 @@ def sent(url: str, path: str, chunked: bool, **headers: str) -> tuple[bytes, int
         with suppress(ConnectionError):
             while taken < LARGE:
                 taken += connection.send(piece)
-        return told(connection), taken
+        return all_of(connection), taken
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -185,7 +176,7 @@ def test_a_body_that_says_that_it_is_large_is_refused_before_it_comes(config: Co
     head = f"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\n{kind}\r\nContent-Length: {length}\r\n"
     with serving(config, Guard(Serve())) as url, opened(url) as connection:
         connection.sendall(f"{head}\r\n".encode())
-        answer = told(connection)
+        answer = all_of(connection)
     assert answer.startswith(b"HTTP/1.1 413 ")
     told_body = {"error": "this request has more than 262144 bytes", "hint": "send less"}
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == told_body
