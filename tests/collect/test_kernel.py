@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
 from gpulake.collect.notices import Notices
-from gpulake.collect.reading import Reader
+from gpulake.collect.reading import SourceReader
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.kernel import Kernel
@@ -235,7 +235,7 @@ def test_a_host_without_kmsg_has_no_data_and_is_not_complained_of(host: Recorded
 def test_a_kmsg_that_is_not_ours_to_read_is_said_once(host: RecordedHost) -> None:
     (host.dev / "kmsg").symlink_to("kmsg")  # refused also where the test is root's
     said: list[str] = []
-    reader = Reader("kernel", Kernel(host.machine()), Notices(said.append), 1.0)
+    reader = SourceReader("kernel", Kernel(host.machine()), Notices(said.append), 1.0)
     assert reader.read(at(0), 0) == {}
     assert [*said, *host.said] == [f"kernel: no data: {host.dev}/kmsg: Too many levels of symbolic links"]
 
