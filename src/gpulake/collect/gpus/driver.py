@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpulake.core.plausible import is_plausible
+from gpulake.formats.plausible import is_plausible
 
 # Answers that stay the same until the driver is opened anew: the question is left out from then on.
 REFUSALS = (
