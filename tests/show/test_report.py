@@ -20,7 +20,7 @@ from hand_made import Attempt, write_trace
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
-# plotly.js-cartesian-dist-min of npm: it draws bars, boxes, heat maps and lines; the basic bundle has no boxes or heat maps.
+# plotly.js-cartesian-dist-min of npm: the basic bundle can draw neither boxes nor heat maps.
 PLOTLY = ("3.7.0", "7c593b9eda0e74a1d07335cf89cbf7a55ffc114909980c3729af835453bdb02a")
 
 
