@@ -13,7 +13,6 @@ import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
 from gpulake.detect.telling import EPOCH, at, gap_of, named
 from gpulake.detect.watches import WATCHES, Read
@@ -149,8 +148,7 @@ def evidence(
 
 
 def detector_name(detector: Detector) -> str:
-    own = [name for name in DETECTORS if DETECTORS.get(name) is type(detector)]
-    return own[0] if own else type(detector).__name__.lower()
+    return type(detector).__name__.lower()
 
 
 def _nearest(series: Series, scores: Scores, began_at: datetime | None) -> Alarm | None:

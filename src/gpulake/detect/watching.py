@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from gpulake.core.kinds import SEVERITIES
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, alarms_of
 from gpulake.detect.series import Scores
 from gpulake.detect.telling import EPOCH, at, gap_of
 from gpulake.detect.watches import WATCHES, Read, Watch, Watched
 
-SEVERITIES = ("critical", "warning", "info")
 ANY_ROW = 'SELECT 1 FROM "{}" LIMIT 1'
 
 

@@ -15,7 +15,8 @@ from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.explanation import Explanation
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident, histories
-from gpulake.core.sightings import Sighting, rank
+from gpulake.core.kinds import rank
+from gpulake.core.sightings import Sighting
 from gpulake.detect.explaining import detector_name, evidence_of, id_of, ran
 from gpulake.detect.watches import WATCHES
 from gpulake.lake import Lake, LakeReader
@@ -131,10 +132,7 @@ def _listed(lake: Lake, rows: Iterable[Row]) -> list[Listed]:
 
 
 def _severity(lake: Lake, row: Row) -> str:
-    """A fact that becomes no incident is there to be known."""
-    kind, settings = str(row.get("kind") or ""), lake.config.incidents
-    is_fact = not row.get("severity") and kind in settings.ignored_kinds
-    return "info" if is_fact else severity_of(row, kind, settings)
+    return severity_of(row, str(row.get("kind") or ""), lake.config.incidents)
 
 
 def _midnight(day: object) -> datetime | None:

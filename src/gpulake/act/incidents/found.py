@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from gpulake.core.alerting import Incidents
-from gpulake.core.sightings import SEVERITIES, Sighting
+from gpulake.core.kinds import SEVERITIES, kind_of
+from gpulake.core.sightings import Sighting
 from gpulake.lake import LakeReader
 
 MOST_TEXT = 2_000
@@ -63,11 +64,13 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
 
 
 def severity_of(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
-    """What a finding says itself; else by the settings of its kind."""
+    """The finding's own severity; else that of the settings for its kind; else the kind's default."""
     told = row.get("severity")
     if told in SEVERITIES:
         return str(told)
-    return "critical" if kind in settings.critical_kinds else "info" if kind in settings.info_kinds else "warning"
+    if kind in settings.critical_kinds:
+        return "critical"
+    return "info" if kind in settings.info_kinds else kind_of(kind).severity
 
 
 def _window(row: Mapping[str, Any], seen_until: datetime) -> tuple[datetime, datetime]:
