@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from gpulake import __version__
 from gpulake.core.errors import LakeError
-from gpulake.lake import Reader, replace_text
-
-
-def need(reader: Reader, tables: Iterable[str]) -> None:
-    """A report needs a whole build."""
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if missing := sorted(set(tables) - built):
-        raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+from gpulake.lake import replace_text
 
 
 def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str, **content: Any) -> None:
