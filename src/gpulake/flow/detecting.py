@@ -19,10 +19,9 @@ from gpulake.core.kinds import rank
 from gpulake.core.sightings import Sighting
 from gpulake.detect.explaining import detector_name, evidence_of, id_of, ran
 from gpulake.detect.watches import WATCHES
-from gpulake.lake import Lake, Reader
+from gpulake.lake import Lake, LakeReader
 
 HOW = "gpulake detect list, gpulake incidents list"
-WITH_ROWS = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND estimated_size > 0"
 FINDINGS = "SELECT * FROM findings ORDER BY rank"
 Row = dict[str, Any]
 
@@ -73,7 +72,7 @@ def read_findings(
 
 def read_watches(lake: Lake) -> list[WatchState]:
     with _reading(lake) as reader:
-        full = set(reader.query(WITH_ROWS)["table_name"].to_pylist())
+        full = {table for table, rows in reader.counts().items() if rows}
         found = Counter(str(row.get("watch") or "") for row in _findings(reader))
     plugs = {name: WATCHES.get(name)() for name in WATCHES}
     return [
@@ -116,9 +115,8 @@ def _reading(lake: Lake) -> Any:
     return lake.reading()
 
 
-def _findings(reader: Reader) -> list[Row]:
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if "findings" not in built:
+def _findings(reader: LakeReader) -> list[Row]:
+    if "findings" not in reader.tables():
         raise UsageError("the current build has no findings: it is a part of one", "run: gpulake build")
     rows: list[Row] = reader.query(FINDINGS).to_pylist()
     return rows
