@@ -17,7 +17,7 @@ from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.kernel import Kernel
 from gpulake.core.clock import SystemClock
-from gpulake.core.kernel_words import KernelEvent, Kills, Line, event_in, read_line
+from gpulake.formats.kernel import KernelEvent, Kills, Line, event_in, read_line
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 KILLED = "Out of memory: Killed process 123 (python) total-vm:1kB, anon-rss:2kB, UID:0 pgtables:3kB oom_score_adj:0"

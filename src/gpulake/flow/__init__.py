@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
@@ -18,7 +18,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeBusyError, StepError
 from gpulake.core.progress import Report, silent
 from gpulake.core.tables import Table, bronze_tables, written_tables
-from gpulake.core.types import Landing, Run
+from gpulake.core.types import Landing
 
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
@@ -365,24 +365,10 @@ class Flow:
         write_trace(trace, jobs=jobs, seed=seed, has_telemetry=True, report=self.report)
         return self.refresh([trace], report_path)
 
-    @contextmanager
-    def _step(self, name: str, is_reader: bool = False) -> Iterator[dict[str, object]]:
-        started_at = self.clock.now()
-        begin = time.perf_counter()
-        detail: dict[str, object] = {}
+    def _step(self, name: str, is_reader: bool = False) -> AbstractContextManager[dict[str, object]]:
+        from gpulake.flow.runs import recorded
 
-        def record(status: Any) -> None:
-            # Who may only read the lake can leave no row in it.
-            with suppress(LakeBusyError) if is_reader else nullcontext():
-                self.lake.record(Run(self.run_id, name, status, started_at, time.perf_counter() - begin, detail))
-
-        try:
-            yield detail
-        except BaseException as error:
-            detail["error"] = str(error)
-            record("failed")
-            raise
-        record("skipped" if "skipped" in detail else "succeeded")
+        return recorded(self.lake, self.clock, name, self.run_id, is_reader)
 
     def _retried(self, name: str, act: Callable[[], Result]) -> Result:
         """Every step may be repeated: it leaves the lake as it was, or as it should be."""

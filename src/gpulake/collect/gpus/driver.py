@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from gpulake.core.plausible import is_plausible
+from gpulake.formats.plausible import is_plausible
 
 NOTE_BYTES = 256
 # Errors that do not change until the driver is opened again: the query is dropped.
