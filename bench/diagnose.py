@@ -17,7 +17,7 @@ from bench.measure import PROGRAMS, Cost, environment, median, run
 LOG_BYTES = 1 << 30
 SMALL_BYTES = 1 << 20
 # What the others get of it: they are slower, and their time grows with it.
-SLICE_BYTES = {"grep": 64 << 20, "expressions": 4 << 20, "drain": 4 << 20}
+SLICE_BYTES = {"grep": 64 << 20, "expressions": 4 << 20}
 LEAST_RATE = 300
 MOST_MEBIBYTES = 300
 MOST_SECONDS = 1.0
@@ -46,7 +46,6 @@ def _others(log: Path, rate: float, folder: Path) -> Iterator[Line]:
     names = {
         "grep": f"grep -E with the {known} patterns that it knows",
         "expressions": "Python's re, line by line",
-        "drain": "drain3, templates alone",
     }
     for way, size in SLICE_BYTES.items():
         if way == "grep" and shutil.which("grep") is None:

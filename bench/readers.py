@@ -30,22 +30,7 @@ def expressions(log: Path) -> int:
         return sum(1 for line in lines if any(pattern.search(line) for pattern in compiled))
 
 
-def drain(log: Path) -> int:
-    """drain3, with masks for what varies."""
-    from drain3 import TemplateMiner
-    from drain3.masking import MaskingInstruction
-    from drain3.template_miner_config import TemplateMinerConfig
-
-    config = TemplateMinerConfig()
-    config.masking_instructions = [MaskingInstruction(r"0x[0-9a-f]+", "HEX"), MaskingInstruction(r"\d+", "NUM")]
-    miner = TemplateMiner(config=config)
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            miner.add_log_message(line.rstrip())
-    return len(miner.drain.clusters)
-
-
-WAYS: dict[str, Callable[[Path], int]] = {"ours": ours, "expressions": expressions, "drain": drain}
+WAYS: dict[str, Callable[[Path], int]] = {"ours": ours, "expressions": expressions}
 
 if __name__ == "__main__":
     print(WAYS[sys.argv[1]](Path(sys.argv[2])))

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from itertools import pairwise
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpulake.core.errors import InputError, UsageError
-from gpulake.detect.detectors import DEFAULT, DETECTORS
-from gpulake.detect.series import Floats, Ints, Scores, Series
+from gpulake.core.errors import InputError
+from gpulake.detect import detectors
+from gpulake.detect.series import Detector, Floats, Ints, Scores, Series
 
 MINUTE_MS = 60_000
-EVERY = pytest.mark.parametrize("name", list(DETECTORS))
+
+
+def every() -> dict[str, type[Detector]]:
+    """The one class of each file in detect/detectors that has a method `score`."""
+    modules = [import_module(f"{detectors.__name__}.{each.name}") for each in iter_modules(detectors.__path__)]
+    return {
+        module.__name__.rpartition(".")[2]: kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__ and hasattr(kind, "score")
+    }
+
+
+DETECTORS = every()
+EVERY = pytest.mark.parametrize("name", DETECTORS)
 
 
 def series(values: Floats, times_ms: Ints | None = None, interval_ms: int = MINUTE_MS) -> Series:
@@ -29,7 +44,7 @@ def noisy(count: int, metrics: int = 5, seed: int = 0) -> Floats:
 
 
 def score(name: str, given: Series) -> Scores:
-    return DETECTORS.get(name)().score(given)
+    return DETECTORS[name]().score(given)
 
 
 def check(scores: Scores, given: Series) -> None:
@@ -122,7 +137,7 @@ def test_what_never_changes_is_never_flagged(name: str, value: float) -> None:
 @EVERY
 def test_nothing_is_flagged_before_the_stated_history(name: str) -> None:
     values = noisy(600)
-    least = DETECTORS.get(name)().least_points
+    least = DETECTORS[name]().least_points
     values[: least - 1] *= np.where(np.arange(least - 1) % 7 == 0, 1e6, 1.0)[:, None]
     scores = score(name, series(values))
     assert not scores.is_flagged[:least].any()
@@ -165,11 +180,5 @@ def test_times_that_do_not_increase_are_refused(times: list[int]) -> None:
         series(noisy(2), np.array(times, dtype=np.int64))
 
 
-def test_a_mistyped_detector_is_named() -> None:
-    with pytest.raises(UsageError, match="no detector named 'surprize'"):
-        DETECTORS.get("surprize")
-
-
-def test_the_default_is_one_of_them() -> None:
-    assert DEFAULT in list(DETECTORS)
-    assert all(one < other for one, other in pairwise(DETECTORS))
+def test_every_detector_is_named_for_its_file() -> None:
+    assert {name: kind.__name__.lower() for name, kind in DETECTORS.items()} == {name: name for name in DETECTORS}

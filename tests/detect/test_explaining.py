@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from gpulake.detect.detectors.spike import Spike
+from gpulake.detect.detectors.burst import Burst
 from gpulake.detect.explaining import MOST_POINTS, evidence, id_of
 from gpulake.detect.series import NEVER, Floats, Scores, Series
 
@@ -35,20 +35,20 @@ def scores(count: int, flagged: tuple[int, ...], carrier: int = 1) -> Scores:
 
 def test_the_alarm_that_was_told_of_is_explained_with_what_lies_around_it() -> None:
     values = np.arange(800.0).reshape(400, 2)
-    shown = evidence(series(values), scores(400, (100, 300, 301, 302)), Spike(), "jobs", hours(299))
+    shown = evidence(series(values), scores(400, (100, 300, 301, 302)), Burst(), "jobs", hours(299))
     assert (shown.began_at, shown.ended_at, shown.times[shown.peak]) == (hours(300), hours(302), hours(302))
     assert (shown.times[0], shown.times[-1]) == (hours(240), hours(322))
     assert [(track.metric, track.share) for track in shown.tracks] == [("b", 0.75), ("a", 0.25)]
     assert shown.tracks[0].values == tuple(values[240:323, 1].tolist())
     assert [place for place, is_flagged in enumerate(shown.is_flagged) if is_flagged] == [60, 61, 62]
     assert (shown.history_points, shown.history_since, shown.threshold) == (300, EPOCH, 0.5)
-    assert (shown.detector, shown.least_points, shown.unit) == ("spike", Spike().least_points, "jobs")
-    first = evidence(series(values), scores(400, (100, 300, 301, 302)), Spike(), "jobs", hours(101))
+    assert (shown.detector, shown.least_points, shown.unit) == ("burst", Burst().least_points, "jobs")
+    first = evidence(series(values), scores(400, (100, 300, 301, 302)), Burst(), "jobs", hours(101))
     assert first.began_at == hours(100)
 
 
 def test_a_long_alarm_is_shown_around_its_peak() -> None:
-    shown = evidence(series(np.zeros((9000, 2))), scores(9000, tuple(range(2000, 7000))), Spike(), "", None)
+    shown = evidence(series(np.zeros((9000, 2))), scores(9000, tuple(range(2000, 7000))), Burst(), "", None)
     assert len(shown.times) == MOST_POINTS
     assert shown.times[shown.peak] == hours(6999)
     assert shown.scores[shown.peak] == max(shown.scores)
@@ -57,16 +57,16 @@ def test_a_long_alarm_is_shown_around_its_peak() -> None:
 def test_what_is_never_negative_is_not_expected_to_be() -> None:
     seen = np.ones((200, 2))
     found = scores(200, (150,))
-    assert set(evidence(series(seen), found, Spike(), "", None).tracks[0].low) == {0.0}
+    assert set(evidence(series(seen), found, Burst(), "", None).tracks[0].low) == {0.0}
     seen[5] = -1.0
-    assert set(evidence(series(seen), found, Spike(), "", None).tracks[0].low) == {-1.0}
+    assert set(evidence(series(seen), found, Burst(), "", None).tracks[0].low) == {-1.0}
 
 
 def test_what_is_not_known_is_empty_and_a_threshold_that_nothing_reaches_is_none() -> None:
     seen = np.ones((200, 2))
     seen[149, 1] = np.nan
     found = replace(scores(200, (150,)), threshold=np.full(200, NEVER), expected=np.full((200, 2), np.nan))
-    shown = evidence(series(seen), found, Spike(), "", None)
+    shown = evidence(series(seen), found, Burst(), "", None)
     assert shown.tracks[0].values[shown.peak - 1] is None
     assert set(shown.tracks[0].expected) == {None}
     assert shown.threshold is None
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_empty_and_a_threshold_that_nothing_reaches_is_none
 def test_where_nothing_is_flagged_any_more_the_highest_score_is_shown() -> None:
     quiet = scores(200, (150,))
     quiet = replace(quiet, is_flagged=np.zeros(200, dtype=np.bool_))
-    shown = evidence(series(np.ones((200, 2))), quiet, Spike(), "", hours(10))
+    shown = evidence(series(np.ones((200, 2))), quiet, Burst(), "", hours(10))
     assert (shown.began_at, shown.times[shown.peak]) == (hours(150), hours(150))
 
 

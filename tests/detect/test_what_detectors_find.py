@@ -9,12 +9,9 @@ from gpulake.detect.detectors.burst import Burst
 from gpulake.detect.detectors.drift import Drift
 from gpulake.detect.detectors.excess import Excess
 from gpulake.detect.detectors.flatline import Flatline
-from gpulake.detect.detectors.forest import PastForest
-from gpulake.detect.detectors.level_shift import LevelShift
 from gpulake.detect.detectors.saturation import Saturation
 from gpulake.detect.detectors.seasonal import Seasonal
 from gpulake.detect.detectors.spell import Spell
-from gpulake.detect.detectors.spike import Spike
 from gpulake.detect.detectors.surprise import Surprise
 from gpulake.detect.series import Detector, Floats, Series
 
@@ -40,20 +37,6 @@ def found(detector: Detector, given: Series) -> list[tuple[int, str]]:
 def only(detector: Detector, given: Series) -> tuple[int, str]:
     (alarm,) = [each for each in found(detector, given) if each[0] >= 600]
     return alarm
-
-
-def test_a_spike_is_found_at_once() -> None:
-    values = noise(1000)
-    values[700, 1] += 40
-    assert only(Spike(), series(values)) == (700, "b")
-
-
-def test_a_shift_is_found_within_its_first_points() -> None:
-    values = noise(1000)
-    values[700:, 2] += 8
-    begin, metric = only(LevelShift(), series(values))
-    assert metric == "c"
-    assert 700 <= begin <= 710
 
 
 def test_what_used_to_move_and_stands_still_is_found() -> None:
@@ -147,13 +130,6 @@ def test_what_breaks_a_common_rhythm_is_a_surprise_although_each_value_is_usual(
     begin, metric = only(Surprise(), series(values))
     assert metric == "d"
     assert 1500 <= begin <= 1520
-
-
-def test_the_forest_finds_what_is_far_from_everything() -> None:
-    values = noise(1000)
-    values[700:703] += 30
-    begin, _ = only(PastForest(), series(values))
-    assert begin == 700
 
 
 def test_a_shift_too_small_for_any_point_alone_is_found_while_it_lasts() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.types import DurationScore
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -133,7 +133,7 @@ class Memory:
         return user_median, user_median, overall, USER if own else EVERYBODY, 0
 
 
-def score_durations(reader: Reader, cluster: str = "pai") -> list[DurationScore]:
+def score_durations(reader: LakeReader, cluster: str = "pai") -> list[DurationScore]:
     """How well the run times of a cluster's tasks could have been foretold."""
     found = reader.query(TASKS, cluster=cluster)
     tasks = Tasks(**{name: found[name].to_numpy() for name in found.column_names})

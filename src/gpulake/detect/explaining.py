@@ -13,12 +13,11 @@ import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
 from gpulake.detect.telling import EPOCH, at, gap_of, named
 from gpulake.detect.watches import WATCHES, Read
 from gpulake.detect.watching import again
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 MOST_JOBS = 20
 MOST_POINTS = 2_000
@@ -149,8 +148,7 @@ def evidence(
 
 
 def detector_name(detector: Detector) -> str:
-    own = [name for name in DETECTORS if DETECTORS.get(name) is type(detector)]
-    return own[0] if own else type(detector).__name__.lower()
+    return type(detector).__name__.lower()
 
 
 def _nearest(series: Series, scores: Scores, began_at: datetime | None) -> Alarm | None:
@@ -181,12 +179,11 @@ def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, in
     return highest, highest, highest
 
 
-def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
+def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
     """The jobs of its machines, job or user, else of its cluster, at its time; nothing where it has none, or the build
     knows of no jobs."""
     cluster = _text(finding.get("cluster_id"))
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    window = _window(reader, finding, cluster) if built >= NEEDED else None
+    window = _window(reader, finding, cluster) if reader.tables() >= NEEDED else None
     if window is None:
         return None
     nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
@@ -202,7 +199,9 @@ def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = 
     return _ran(f"job {job}" if job else _cluster(cluster), window, everywhere, note)
 
 
-def _machines(reader: Reader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None) -> list[str]:
+def _machines(
+    reader: LakeReader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None
+) -> list[str]:
     """Its own, or those that its series has for metrics and that carry it."""
     node = _text(finding.get("node"))
     if node:
@@ -217,7 +216,7 @@ def _cluster(cluster: str | None) -> str:
 
 
 def _jobs(
-    reader: Reader,
+    reader: LakeReader,
     window: tuple[datetime, datetime],
     cluster: str | None,
     nodes: list[str],
@@ -236,7 +235,7 @@ def _ran(of: str, window: tuple[datetime, datetime], rows: list[dict[str, Any]],
     return Ran(of, *window, jobs, rows[0]["jobs"] - len(jobs) if rows else 0, note)
 
 
-def _window(reader: Reader, finding: Mapping[str, Any], cluster: str | None) -> tuple[datetime, datetime] | None:
+def _window(reader: LakeReader, finding: Mapping[str, Any], cluster: str | None) -> tuple[datetime, datetime] | None:
     """Its own time, or its day by the cluster's clock; what has no end lasts as long as anything is known."""
     began, ended = finding.get("began_at"), finding.get("ended_at")
     if isinstance(began, datetime):

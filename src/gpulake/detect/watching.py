@@ -8,15 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from gpulake.core.kinds import SEVERITIES
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, alarms_of
 from gpulake.detect.series import Scores
 from gpulake.detect.telling import EPOCH, at, gap_of
 from gpulake.detect.watches import WATCHES, Read, Watch, Watched
 
-SEVERITIES = ("critical", "warning", "info")
 ANY_ROW = 'SELECT 1 FROM "{}" LIMIT 1'
-TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'"
 
 
 def watch(read: Read) -> list[Finding]:
@@ -47,7 +46,7 @@ class _Rows:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._known = set(read(TABLES)["table_name"].to_pylist())
+        self._known = set(read("SHOW TABLES")["name"].to_pylist())
         self._has_rows: dict[str, bool] = {}
 
     def has_all(self, tables: tuple[str, ...]) -> bool:

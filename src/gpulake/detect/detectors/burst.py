@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import exceeded_share, judged, own_thresholds, wearied
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Floats, Scores, Series, silent
 
@@ -15,7 +14,6 @@ PRIOR = 0.5  # of an event, so that a counter that never moved expects a little
 HALF = 10.0
 
 
-@DETECTORS.register("burst")
 @dataclass(frozen=True)
 class Burst:
     window_points: int = 10

@@ -16,7 +16,6 @@ from gpulake.detect.calibration import (
     own_thresholds,
     past_spread,
 )
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Floats, Scores, Series, silent
 
@@ -25,7 +24,6 @@ EXCEEDED = 2e-3  # share of points at which a sum may be so large by the waves o
 MOST_AT_ONCE = 3.0  # deviations that one point may add: an outlier is no drift
 
 
-@DETECTORS.register("drift")
 @dataclass(frozen=True)
 class Drift:
     side: Literal["high", "low"] = "high"

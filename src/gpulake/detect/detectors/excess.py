@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import exceeded_share, judged, own_thresholds, wearied
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import Floats, Scores, Series, silent
 
 EVENTS, OUT_OF = 0, 1
@@ -20,7 +19,6 @@ PRIOR = 1.0  # of an event, so that what never happened may happen
 HALF = 20.0
 
 
-@DETECTORS.register("excess")
 @dataclass(frozen=True)
 class Excess:
     window_points: int = 4

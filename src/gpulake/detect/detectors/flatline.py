@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import NOISE, judged
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.series import Floats, Scores, Series, silent
 
 LEAST_STILL_POINTS = 10.0
 LEAST_MOVES = 20
 
 
-@DETECTORS.register("flatline")
 @dataclass(frozen=True)
 class Flatline:
     times_longer: float = 3.0

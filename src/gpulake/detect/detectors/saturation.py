@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpulake.detect.calibration import judged
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means
 from gpulake.detect.series import Bools, Floats, Scores, Series, silent
 
@@ -18,7 +17,6 @@ LEAST_ALONG = 0.1  # the variance of the places of two neighbours is a quarter
 RATIO = "_ratio"
 
 
-@DETECTORS.register("saturation")
 @dataclass(frozen=True)
 class Saturation:
     """A metric fills up to its limit, as given; one that is named a ratio, up to 1."""

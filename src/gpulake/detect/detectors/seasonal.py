@@ -17,7 +17,6 @@ from gpulake.detect.calibration import (
     judged_by_deviations,
     past_spread,
 )
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import slots
 from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
 
@@ -26,7 +25,6 @@ WEEKS, DAYS = 8, 14  # that are remembered of each hour of the week, and of each
 FEWEST_WEEKS, FEWEST_DAYS = 2, 3
 
 
-@DETECTORS.register("seasonal")
 @dataclass(frozen=True)
 class Seasonal:
     alarms_a_day: float = 0.2

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import BAND_DEVIATIONS, HALF_DEVIATIONS, LEAST_SPREAD, NOISE, judged, wearied
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_medians
 from gpulake.detect.series import DAY_MS, Floats, Ints, Scores, Series, silent
 
@@ -23,7 +22,6 @@ NORMAL_MEDIAN = 1.4826  # makes the median deviation of a normal distribution it
 MOST_DEVIATIONS = 1000.0
 
 
-@DETECTORS.register("spell")
 @dataclass(frozen=True)
 class Spell:
     windows: tuple[int, ...] = (1, 2)

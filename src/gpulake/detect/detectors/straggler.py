@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from gpulake.detect.calibration import NORMAL, judged
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import last_means, last_medians
 from gpulake.detect.series import Floats, Scores, Series, silent
 
@@ -22,7 +21,6 @@ FEWEST_REST = 3
 NOISE_LEFT = 1.5
 
 
-@DETECTORS.register("straggler")
 @dataclass(frozen=True)
 class Straggler:
     side: Literal["high", "low"] = "high"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import LEAST_SPREAD, NOISE, exceeded_share, judged, own_thresholds, wearied
-from gpulake.detect.detectors import DETECTORS
 from gpulake.detect.running import FIRST_BLOCK, blocks, last_means, slots, smoothed
 from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
 
@@ -31,7 +30,6 @@ HALF = 10.0  # the statistic that is worth a score of a half
 POINTS_AN_ALARM = 2 * SMOOTHING
 
 
-@DETECTORS.register("surprise")
 @dataclass(frozen=True)
 class Surprise:
     alarms_a_day: float = 2.0  # before weariness

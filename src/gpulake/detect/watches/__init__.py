@@ -13,7 +13,7 @@ from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm
 from gpulake.detect.series import Detector, Scores, Series
 
-Read = Callable[[str], pa.Table]  # one query of the build; Staging.read and Reader.query are such
+Read = Callable[[str], pa.Table]  # one query of the build; Staging.read and LakeReader.query are such
 
 
 @dataclass(frozen=True)

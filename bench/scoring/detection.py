@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from bench.scoring.report import as_text, bars, measure
+from bench.scoring.sets import read_cases
 from gpulake.core.errors import GpulakeError
-from gpulake.detect.scoring.report import as_text, bars, measure
-from gpulake.detect.scoring.sets import read_cases
 
 
 def main() -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bench.scoring import nab
+from bench.scoring.alarms import AlarmCounts, count_alarms
 
-from gpulake.detect.scoring import nab
-from gpulake.detect.scoring.alarms import Told, told
 from gpulake.detect.series import Bools
 
 MINUTE_MS = 60_000
@@ -60,5 +60,5 @@ def test_what_an_operator_is_told() -> None:
     is_labelled = np.zeros(COUNT, dtype=np.bool_)
     is_labelled[BEGIN:END] = True
     is_labelled[1500:1510] = True
-    found = told(is_labelled, flagged(100, 101, 150, 300, 810, 811), MINUTE_MS)
-    assert found == Told(2, 1, 2, COUNT / 1440, (10 * MINUTE_MS,))
+    found = count_alarms(is_labelled, flagged(100, 101, 150, 300, 810, 811), MINUTE_MS)
+    assert found == AlarmCounts(2, 1, 2, COUNT / 1440, (10 * MINUTE_MS,))

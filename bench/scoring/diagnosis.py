@@ -1,4 +1,4 @@
-"""How close diagnoses come to what is known: failed jobs, healthy ones, and hangs, of any folder of their layout."""
+"""Scores diagnoses against known answers: failed jobs, healthy runs and hangs, from a folder in their layout."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from bench.scoring.cases import HANGS, SETS, Case, HangCase, hangs
 from gpulake.core.diagnosis import NOT_A_FAILURE, Diagnosis
 from gpulake.diagnose.cause.explaining import explain_last
 from gpulake.diagnose.hang.blockage import find_hang
 from gpulake.diagnose.hang.flight_recorder import read_dumps
 from gpulake.diagnose.logs.scan import scan
 from gpulake.diagnose.rulebook.book import shipped
-from gpulake.diagnose.score.cases import HANGS, SETS, Case, HangCase, hangs
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry.files import read_samples
 from gpulake.diagnose.telemetry.samples import Samples
@@ -37,7 +37,7 @@ class Scored:
 
     @property
     def is_right(self) -> bool:
-        """Of a run of which only its outcome is known, a healthy one must be told as such."""
+        """Of a run of which only the outcome is known, a healthy one must be called healthy."""
         if self.case.outcome:
             return self.case.outcome != "success" or self.found.verdict == "healthy"
         return self.found.reason in self.case.accept
@@ -52,7 +52,7 @@ class Scored:
 
     @property
     def is_false_stop(self) -> bool:
-        """Told to change something, where a restart would have done."""
+        """A change was asked for where a restart would have been enough."""
         return self.case.action in _RESTARTS and self.found.recovery.action in _STOPS
 
     @property
@@ -100,8 +100,8 @@ def figures(scored: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _share(answers: Iterable[bool]) -> float | None:
-    told = list(answers)
-    return round(sum(told) / len(told), 3) if told else None
+    known = list(answers)
+    return round(sum(known) / len(known), 3) if known else None
 
 
 def macro_f1(scored: Sequence[Scored]) -> float | None:
@@ -133,14 +133,14 @@ def score(folder: Path, is_verbose: bool = False) -> dict[str, dict[str, Any]]:
         scored = [Scored(case, diagnosed(case)) for case in cases(folder / name)]
         results[name] = figures(scored)
         if is_verbose:
-            sys.stdout.writelines(_told(one) + "\n" for one in scored if one.flaws)
+            sys.stdout.writelines(_describe(one) + "\n" for one in scored if one.flaws)
     if (folder / HANGS).is_dir():
         answers = {case.id: _hang_is_right(case) for case in hangs(folder / HANGS)}
         results[HANGS] = {"cases": len(answers), "top1": _share(answers.values())}
     return results
 
 
-def _told(one: Scored) -> str:
+def _describe(one: Scored) -> str:
     expected = "/".join(one.case.accept) or one.case.outcome
     found, line = one.found, one.found.evidence[0].line if one.found.evidence else None
     return (

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from gpulake.detect.scoring import nab
-from gpulake.detect.scoring.alarms import Told, told
-from gpulake.detect.scoring.curves import auc_pr, best_f1, events, vus_pr
-from gpulake.detect.scoring.methods import METHODS, Judged
-from gpulake.detect.scoring.sets import Case
+from bench.scoring import nab
+from bench.scoring.alarms import AlarmCounts, count_alarms
+from bench.scoring.curves import auc_pr, best_f1, events, vus_pr
+from bench.scoring.methods import METHODS, Judgement
+from bench.scoring.sets import LabelledSeries
 from gpulake.detect.series import Floats
 
 Figures = dict[str, float | None]
@@ -38,19 +38,19 @@ class Tally:
     vus: list[float] = field(default_factory=list)
     auc: list[float] = field(default_factory=list)
     f1: list[float] = field(default_factory=list)
-    tolds: list[Told] = field(default_factory=list)
+    counts: list[AlarmCounts] = field(default_factory=list)
     worths: list[nab.Worth] = field(default_factory=list)
     scores: list[Floats] = field(default_factory=list)
     intervals_ms: list[int] = field(default_factory=list)
     shipped: float = 0.0
 
-    def add(self, case: Case, judged: Judged) -> None:
+    def add(self, case: LabelledSeries, judged: Judgement) -> None:
         is_labelled = case.is_labelled[case.scored_from :]
         interval = case.series.interval_ms
         self.vus.append(vus_pr(is_labelled, judged.score))
         self.auc.append(auc_pr(is_labelled, judged.score))
         self.f1.append(best_f1(is_labelled, judged.score))
-        self.tolds.append(told(is_labelled, judged.is_flagged, interval))
+        self.counts.append(count_alarms(is_labelled, judged.is_flagged, interval))
         points = nab.worth(len(is_labelled), *events(is_labelled))
         self.shipped += nab.gained(points, judged.is_flagged, interval)
         self.worths.append(points)
@@ -58,12 +58,12 @@ class Tally:
         self.scores.append(judged.score)
 
     def figures(self) -> Figures:
-        count = sum(each.events for each in self.tolds)
+        count = sum(each.events for each in self.counts)
         windows = sum(each.windows for each in self.worths)
-        days = sum(each.days for each in self.tolds)
-        delays = [delay for each in self.tolds for delay in each.delays_ms]
+        days = sum(each.days for each in self.counts)
+        delays = [delay for each in self.counts for delay in each.delays_ms]
         return {
-            "series": float(len(self.tolds)),
+            "series": float(len(self.counts)),
             "vus_pr": _mean(self.vus),
             # By every other series: what is ahead on one half only is luck.
             "vus_pr_first_half": _mean(self.vus[::2]),
@@ -73,23 +73,23 @@ class Tally:
             "nab": nab.at_best(self.worths, self.scores, self.intervals_ms) if windows else None,
             "nab_shipped": nab.normalised(self.shipped, windows) if windows else None,
             "events": float(count),
-            "events_found": float(sum(each.found for each in self.tolds)),
-            "events_found_ratio": sum(each.found for each in self.tolds) / count if count else None,
-            "false_alarms_a_day": sum(each.false_alarms for each in self.tolds) / days if days else None,
+            "events_found": float(sum(each.found for each in self.counts)),
+            "events_found_ratio": sum(each.found for each in self.counts) / count if count else None,
+            "false_alarms_a_day": sum(each.false_alarms for each in self.counts) / days if days else None,
             "most_false_alarms_a_day": max(
-                (each.false_alarms / each.days for each in self.tolds if each.days), default=None
+                (each.false_alarms / each.days for each in self.counts if each.days), default=None
             ),
             "median_delay_seconds": float(np.median(delays)) / 1000 if delays else None,
         }
 
 
-def measure(cases: Iterable[Case]) -> dict[str, dict[str, Figures]]:
+def measure(cases: Iterable[LabelledSeries]) -> dict[str, dict[str, Figures]]:
     """By set and method, and the mean over sets as set 'overall'."""
     tallies: dict[str, dict[str, Tally]] = {}
     for case in cases:
-        own = tallies.setdefault(case.collection, {method: Tally() for method in METHODS})
+        methods = tallies.setdefault(case.collection, {method: Tally() for method in METHODS})
         for method, judge in METHODS.items():
-            own[method].add(case, judge(case))
+            methods[method].add(case, judge(case))
     found = {name: {method: tally.figures() for method, tally in own.items()} for name, own in tallies.items()}
     overall = {method: _over([own[method] for own in found.values()]) for method in METHODS}
     return {**found, "overall": overall}

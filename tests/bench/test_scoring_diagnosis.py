@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from bench.scoring.cases import Case, hangs
+from bench.scoring.diagnosis import Scored, figures, macro_f1, main, score
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
-from gpulake.diagnose.score.cases import Case, hangs
-from gpulake.diagnose.score.scoring import Scored, figures, macro_f1, main, score
 
 TYPE_ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nTypeError: no\n'
 

@@ -85,8 +85,8 @@ def hangs(folder: Path) -> Iterator[HangCase]:
         columns = [_LAST_COLUMN.search(line) for line in reference.read_text(encoding="utf-8").splitlines()]
         missing = {int(number) for column in columns if column for number in _NUMBER.findall(column[1])}
         injected = dumps / "fault_injection.log"
-        told = injected.read_text(encoding="utf-8") if injected.exists() else ""
-        at_fault = {int(rank) for rank in re.findall(r"^Rank (\d+), fault_type", told, re.MULTILINE)}
+        faults = injected.read_text(encoding="utf-8") if injected.exists() else ""
+        at_fault = {int(rank) for rank in re.findall(r"^Rank (\d+), fault_type", faults, re.MULTILINE)}
         yield HangCase(dumps.name, dumps, frozenset(missing), frozenset(at_fault))
 
 

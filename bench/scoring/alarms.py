@@ -1,4 +1,4 @@
-"""What an operator would have been told at the shipped threshold: which events, how late, and how often for nothing."""
+"""The alarms at the shipped threshold: events found, how late, and false alarms."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.scoring.curves import events
 from gpulake.detect.alarms import stretches, usual_gap
-from gpulake.detect.scoring.curves import events
 from gpulake.detect.series import DAY_MS, Bools
 
 
 @dataclass(frozen=True)
-class Told:
+class AlarmCounts:
     events: int
     found: int
     false_alarms: int
     days: float
-    delays_ms: tuple[int, ...]  # of the events that were found
+    delays_ms: tuple[int, ...]
 
 
-def told(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> Told:
+def count_alarms(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> AlarmCounts:
     begins, ends = events(is_labelled)
     delays = []
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -30,4 +30,4 @@ def told(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> Told:
     firsts, lasts = stretches(is_flagged, usual_gap(interval_ms))
     spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
     false = sum(not is_labelled[first : last + 1].any() for first, last in spans)
-    return Told(len(begins), len(delays), false, len(is_labelled) * interval_ms / DAY_MS, tuple(delays))
+    return AlarmCounts(len(begins), len(delays), false, len(is_labelled) * interval_ms / DAY_MS, tuple(delays))

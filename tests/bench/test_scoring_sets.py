@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from bench.scoring.report import bars, measure
+from bench.scoring.sets import read_cases
 from pyarrow import parquet
 
 from gpulake.core.errors import InputError
-from gpulake.detect.scoring.report import bars, measure
-from gpulake.detect.scoring.sets import read_cases
 
 METHODS = ["ours", "isolation_forest", "z_score", "random"]
 
@@ -90,7 +90,7 @@ def test_a_folder_without_series_says_so(tmp_path: Path) -> None:
 
 def test_the_last_line_is_json(tmp_path: Path) -> None:
     write_nab(tmp_path / "nab")
-    command = [sys.executable, "-m", "gpulake.detect.scoring", "--data", str(tmp_path)]
+    command = [sys.executable, "-m", "bench.scoring.detection", "--data", str(tmp_path)]
     told = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
     document = json.loads(told.stdout.splitlines()[-1])
     assert list(document) == ["sets", "bars"]

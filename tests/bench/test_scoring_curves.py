@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from bench.scoring.curves import auc_pr, best_f1, events, vus_pr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from gpulake.detect.scoring.curves import auc_pr, best_f1, events, vus_pr
 from gpulake.detect.series import Bools, Floats
 
 

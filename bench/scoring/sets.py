@@ -15,14 +15,14 @@ import numpy as np
 from gpulake.core.errors import InputError
 from gpulake.detect.series import Bools, Ints, Series, usual_interval_ms
 
-# Published without times: how far apart their rows are is known from their papers.
+# These sets are published without times; the papers name the interval between rows.
 INTERVALS_MS = {"smd": 60_000, "asd": 300_000}
 NO_METRIC = {"machine", "t", "split", "label"}
 PROBATION, MOST_PROBATION = 0.15, 750
 
 
 @dataclass(frozen=True)
-class Case:
+class LabelledSeries:
     """A series whose incidents are known. What comes before `scored_from` is there to learn from."""
 
     collection: str
@@ -32,7 +32,7 @@ class Case:
     has_split: bool  # into a part to learn from and a part to score
 
 
-def read_cases(folder: Path, interval_ms: int) -> Iterator[Case]:
+def read_cases(folder: Path, interval_ms: int) -> Iterator[LabelledSeries]:
     """Those of a folder that is a set, or of the sets in it."""
     found = [each for each in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())) if _is_set(each)]
     if not found:
@@ -63,7 +63,7 @@ def _columns(path: Path) -> list[str]:
     return names
 
 
-def _nab(folder: Path, name: str) -> Iterator[Case]:
+def _nab(folder: Path, name: str) -> Iterator[LabelledSeries]:
     windows: dict[str, list[list[str]]] = json.loads((folder / "windows.json").read_text(encoding="utf-8"))
     for path in sorted((folder / "data").rglob("*.csv")):
         key = path.relative_to(folder / "data").as_posix()
@@ -71,17 +71,17 @@ def _nab(folder: Path, name: str) -> Iterator[Case]:
             continue
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        told = np.array([_ms(row["timestamp"]) for row in rows], dtype=np.int64)
+        times = np.array([_ms(row["timestamp"]) for row in rows], dtype=np.int64)
         is_labelled = np.zeros(len(rows), dtype=np.bool_)
         for begin, end in windows[key]:
-            is_labelled |= (told >= _ms(begin)) & (told <= _ms(end))
+            is_labelled |= (times >= _ms(begin)) & (times <= _ms(end))
         values = np.array([[_number(row["value"])] for row in rows], dtype=np.float64).reshape(-1, 1)
-        interval = usual_interval_ms(told)
-        series = Series(key.removesuffix(".csv"), ("value",), _increasing(told, interval), values, interval)
-        yield Case(name, series, is_labelled, _probation(len(rows)), False)
+        interval = usual_interval_ms(times)
+        series = Series(key.removesuffix(".csv"), ("value",), _increasing(times, interval), values, interval)
+        yield LabelledSeries(name, series, is_labelled, _probation(len(rows)), False)
 
 
-def _parquet(path: Path, name: str, interval_ms: int) -> Case | None:
+def _parquet(path: Path, name: str, interval_ms: int) -> LabelledSeries | None:
     from pyarrow import parquet
 
     table = parquet.read_table(path)
@@ -99,7 +99,7 @@ def _parquet(path: Path, name: str, interval_ms: int) -> Case | None:
         if is_past.any() and not is_past.all() and not is_past[int(is_past.sum()) :].any():
             scored_from, has_split = int(is_past.sum()), True
     series = Series(path.stem, metrics, times, np.column_stack(columns), interval_ms)
-    return Case(name, series, is_labelled, scored_from, has_split)
+    return LabelledSeries(name, series, is_labelled, scored_from, has_split)
 
 
 def _probation(count: int) -> int:
@@ -117,7 +117,7 @@ def _number(text: str) -> float:
 
 
 def _increasing(times_ms: Ints, interval_ms: int) -> Ints:
-    """As told, where the clock only ever went forward (NAB has an autumn in it); else counted."""
+    """The given times, or equally spaced ones where a clock went backwards (NAB has a change from summer time)."""
     if len(times_ms) < 2 or bool((np.diff(times_ms) > 0).all()):
         return times_ms
     return np.asarray(times_ms[0] + interval_ms * np.arange(len(times_ms)))

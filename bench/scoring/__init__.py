@@ -1,0 +1,1 @@
+"""Scores detection and diagnosis on data with known answers: scripts/score."""

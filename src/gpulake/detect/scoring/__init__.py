@@ -1,1 +1,0 @@
-"""How good a detector is, on series whose incidents are known."""

@@ -1,1 +1,0 @@
-"""How close diagnoses come to what is known."""
