@@ -40,7 +40,7 @@ def each(names: str, examples: Iterable[Any], name: Callable[[Any], object] = re
         signature = inspect.signature(test)
         kept = [parameter for parameter in signature.parameters.values() if parameter.name not in words]
         run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         return run
 
     return decorate
