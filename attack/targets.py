@@ -21,8 +21,8 @@ from gpulake.collect.adapters import ADAPTERS, Asked, Line
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.live.web_config import read_web_config
 from gpulake.collect.lock import holder_of
+from gpulake.collect.rundir import read_object
 from gpulake.collect.segments import last_positions, read_blocks_once
-from gpulake.collect.status import read_status
 from gpulake.core.clock import SystemClock
 from gpulake.core.config import Config
 from gpulake.core.progress import silent
@@ -133,7 +133,7 @@ def _hang(path: Path) -> None:
 
 
 def _run_state(path: Path) -> None:
-    read_status(path)
+    read_object(path)
     holder_of(path)
 
 

@@ -64,7 +64,7 @@ def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys; from click.testing import CliRunner; from gpulake.cli import root;"
         "assert CliRunner().invoke(root, ['--help']).exit_code == 0;"
-        "heavy = {'duckdb', 'deltalake', 'pyarrow', 'numpy', 'sklearn', 'dbt', 'prefect', 'plotly', 'rich', 'jinja2'};"
+        "heavy = {'duckdb', 'deltalake', 'pyarrow', 'numpy', 'sklearn', 'dbt', 'prefect', 'rich', 'jinja2'};"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -18,7 +18,7 @@ from gpulake.collect.gpus.driver import Driver
 from gpulake.collect.gpus.session import CannotOpen, NoGpus, Session
 from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent
 from gpulake.core.clock import FrozenClock
-from gpulake.core.plausible import is_plausible
+from gpulake.formats.plausible import is_plausible
 
 
 class Bench:

@@ -173,7 +173,7 @@ def test_a_flipped_bit_costs_only_the_line_that_it_hits(data: st.DataObject) -> 
         hit = path.read_bytes()[:at].count(b"\n") // 2 - 1  # two lines a block, after two headers
         path.write_bytes(content)
         told: list[Damage] = []
-        found = [block.tick for _, block in read_blocks_once(folder, tell=told.append)]
+        found = [block.tick for _, block in read_blocks_once(folder, report=told.append)]
         assert set(range(1, 6)) - set(found) <= {hit, hit + 1}
         assert len(found) >= 4
         assert found == sorted(found)
@@ -203,7 +203,7 @@ def test_blocks_without_any_header_are_told(tmp_path: Path) -> None:
     path = tmp_path / "000001-000001.seg"
     path.write_bytes(path.read_bytes().replace(b'"boot_id"', b'"bo0t_id"'))
     told: list[Damage] = []
-    assert list(read_blocks_once(tmp_path, tell=told.append)) == []
+    assert list(read_blocks_once(tmp_path, report=told.append)) == []
     assert [damage.reason for damage in told] == [
         "its checksum does not match",
         "its checksum does not match",

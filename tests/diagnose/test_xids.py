@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.core.kernel_words import event_in
 from gpulake.diagnose.rulebook.book import shipped
 from gpulake.diagnose.rulebook.rule import Hit
 from gpulake.diagnose.rulebook.xids import CATALOGUES, catalogued_rules
+from gpulake.formats.kernel import event_in
 
 XIDS, SXIDS = CATALOGUES
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from conftest import built_from, count_of, rows_of
 from gpulake.core.config import Cluster, Config
-from gpulake.core.plausible import RANGES
 from gpulake.core.tables import bronze_tables
+from gpulake.formats.plausible import RANGES
 from gpulake.lake.engine import connect, create_table, name
 from gpulake.lake.types import engine_types
 from gpulake.model.build import write_settings

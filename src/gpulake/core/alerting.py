@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.kinds import FACTS, SEVERITIES
 from gpulake.core.placeholders import placeholders
-from gpulake.core.sightings import SEVERITIES
 
 # What a template may speak of.
 WORDS = (
@@ -55,12 +55,9 @@ class Incidents:
 
     # What is not seen for as long is over; what is seen again within it is the same incident.
     resolve_after_hours: float = 2.0
-    # Facts, of which no incident is made.
-    ignored_kinds: tuple[str, ...] = (
-        *("ledger", "missing_demand", "missing_begin", "fewer_rows"),
-        *("idle_gpus", "flagged_day"),
-    )
-    critical_kinds: tuple[str, ...] = ()  # of findings that do not say how bad they are; the others are warnings
+    # No incident is made of these.
+    ignored_kinds: tuple[str, ...] = FACTS
+    critical_kinds: tuple[str, ...] = ()  # instead of the kind's default severity
     info_kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

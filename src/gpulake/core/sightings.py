@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Literal, get_args
-
-Severity = Literal["info", "warning", "critical"]
-SEVERITIES: tuple[str, ...] = get_args(Severity)  # from the least to the worst
-
-
-def rank(severity: str) -> int:
-    """A word that nobody knows counts as the least."""
-    return SEVERITIES.index(severity) if severity in SEVERITIES else 0
-
-
-def worse(one: str, other: str) -> str:
-    return one if rank(one) >= rank(other) else other
+from typing import Any
 
 
 @dataclass(frozen=True)

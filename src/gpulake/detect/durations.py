@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulake.core.types import DurationScore
 from gpulake.detect.series import Floats, Ints
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 RUNS_KEPT = 5
 BLOCK_ROWS = 65_536
@@ -132,7 +132,7 @@ class Memory:
         return user_median, user_median, overall, USER if past else EVERYBODY, 0
 
 
-def score_durations(reader: Reader, cluster: str = "pai") -> list[DurationScore]:
+def score_durations(reader: LakeReader, cluster: str = "pai") -> list[DurationScore]:
     """How well the run times of a cluster's tasks could have been predicted."""
     table = reader.query(TASKS, cluster=cluster)
     tasks = Tasks(**{name: table[name].to_numpy() for name in table.column_names})

@@ -16,7 +16,7 @@ from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of, finding_gap, fi
 from gpulake.detect.series import EPOCH, UNREACHABLE, Detector, Floats, Scores, Series, utc
 from gpulake.detect.watches import WATCHES, Read
 from gpulake.detect.watchlist import rescore
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 MOST_JOBS = 20
 MOST_POINTS = 2_000
@@ -175,11 +175,10 @@ def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, in
     return highest, highest, highest
 
 
-def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
+def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
     """The jobs of its machines, job or user, else of its cluster, at its time; None without a time or without jobs."""
     cluster = _text(finding.get("cluster_id"))
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    window = _window(reader, finding, cluster) if built >= NEEDED else None
+    window = _window(reader, finding, cluster) if reader.tables() >= NEEDED else None
     if window is None:
         return None
     nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
@@ -195,7 +194,9 @@ def ran(reader: Reader, finding: Mapping[str, Any], evidence: Evidence | None = 
     return _ran(f"job {job}" if job else _cluster(cluster), window, everywhere, note)
 
 
-def _machines(reader: Reader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None) -> list[str]:
+def _machines(
+    reader: LakeReader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None
+) -> list[str]:
     """The finding's node, or the machines among the metrics of its series with a large share of it."""
     node = _text(finding.get("node"))
     if node:
@@ -210,7 +211,7 @@ def _cluster(cluster: str | None) -> str:
 
 
 def _jobs(
-    reader: Reader,
+    reader: LakeReader,
     window: tuple[datetime, datetime],
     cluster: str | None,
     nodes: list[str],
@@ -229,7 +230,7 @@ def _ran(of: str, window: tuple[datetime, datetime], rows: list[dict[str, Any]],
     return Ran(of, *window, jobs, rows[0]["jobs"] - len(jobs) if rows else 0, note)
 
 
-def _window(reader: Reader, finding: Mapping[str, Any], cluster: str | None) -> tuple[datetime, datetime] | None:
+def _window(reader: LakeReader, finding: Mapping[str, Any], cluster: str | None) -> tuple[datetime, datetime] | None:
     """Its time, or its day by the cluster's clock; without an end, up to the end of observation."""
     began, ended = finding.get("began_at"), finding.get("ended_at")
     if isinstance(began, datetime):

@@ -91,7 +91,6 @@ class MemoryWatch:
             ),
             value=used,
             unit="ratio",
-            severity="warning",
             remedy=self.remedy,
         )
 

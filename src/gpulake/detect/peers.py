@@ -103,7 +103,6 @@ class PeerWatch:
             detail=f"{period(series, alarm)}{self.detail}",
             value=value,
             unit=self.unit,
-            severity="warning",
             remedy=self.remedy,
         )
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from gpulake.core.kinds import SEVERITIES, kind_of
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, alarms_of, finding_gap
 from gpulake.detect.series import EPOCH, Scores, Series, utc
 from gpulake.detect.watches import WATCHES, Read, Watch
 
-SEVERITIES = ("critical", "warning", "info")
 ANY_ROW = 'SELECT 1 FROM "{}" LIMIT 1'
-TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'"
 
 
 def run_watches(read: Read) -> list[Finding]:
@@ -48,7 +47,7 @@ class _Tables:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._known = set(read(TABLES)["table_name"].to_pylist())
+        self._known = set(read("SHOW TABLES")["name"].to_pylist())
         self._has_rows: dict[str, bool] = {}
 
     def have_rows(self, tables: tuple[str, ...]) -> bool:
@@ -115,6 +114,7 @@ def _complete(name: str, finding: Finding, series: Series, alarm: Alarm) -> Find
     return replace(
         finding,
         finding_id="f-" + hashlib.sha256("\0".join(key).encode()).hexdigest()[:16],
+        severity=finding.severity or kind_of(finding.kind).severity,
         cluster_id=finding.cluster_id or series.cluster_id,
         node=finding.node or series.node,
         job_id=finding.job_id or series.job_id,

@@ -14,13 +14,13 @@ from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.explanation import Explanation
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident, histories
-from gpulake.core.sightings import Sighting, rank
+from gpulake.core.kinds import rank
+from gpulake.core.sightings import Sighting
 from gpulake.detect.evidence import evidence_of, id_of, ran
 from gpulake.detect.watches import WATCHES, about
-from gpulake.lake import Lake, Reader
+from gpulake.lake import Lake, LakeReader
 
 HOW = "gpulake detect list, gpulake incidents list"
-WITH_ROWS = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND estimated_size > 0"
 FINDINGS = "SELECT * FROM findings ORDER BY rank"
 Row = dict[str, Any]
 
@@ -71,7 +71,7 @@ def read_findings(
 
 def read_watches(lake: Lake) -> list[WatchState]:
     with _reading(lake) as reader:
-        full = set(reader.query(WITH_ROWS)["table_name"].to_pylist())
+        full = {table for table, rows in reader.counts().items() if rows}
         found = Counter(str(row.get("watch") or "") for row in _findings(reader))
     plugs = {name: WATCHES.get(name)() for name in WATCHES}
     return [
@@ -114,9 +114,8 @@ def _reading(lake: Lake) -> Any:
     return lake.reading()
 
 
-def _findings(reader: Reader) -> list[Row]:
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if "findings" not in built:
+def _findings(reader: LakeReader) -> list[Row]:
+    if "findings" not in reader.tables():
         raise UsageError("the current build has no findings: it is a part of one", "run: gpulake build")
     rows: list[Row] = reader.query(FINDINGS).to_pylist()
     return rows
@@ -132,10 +131,7 @@ def _listed(lake: Lake, rows: Iterable[Row]) -> list[Listed]:
 
 
 def _severity(lake: Lake, row: Row) -> str:
-    """A fact that becomes no incident is there to be known."""
-    kind, settings = str(row.get("kind") or ""), lake.config.incidents
-    is_fact = not row.get("severity") and kind in settings.ignored_kinds
-    return "info" if is_fact else severity_of(row, kind, settings)
+    return severity_of(row, str(row.get("kind") or ""), lake.config.incidents)
 
 
 def _midnight(day: object) -> datetime | None:

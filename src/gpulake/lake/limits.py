@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from gpulake.core.kinds import kinds_about
 from gpulake.lake.engine import Connection, name, text
 from gpulake.lake.views import LANDED
 
 KEYS = "keys"  # a schema beside that of the views, which no query looks into
-# Findings and incidents of these kinds are about a cluster's hours or days, and name nobody.
-CLUSTER_KINDS = (
-    "ledger",
-    "missing_demand",
-    "missing_begin",
-    "failure_burst",
-    "unusual_utilisation",
-    "long_queue",
-    "flagged_day",
-    "fewer_rows",
-)
+# Findings and incidents of these kinds name no person and no job.
+CLUSTER_KINDS = kinds_about("cluster", "day", "table")
 # Tables that we write ourselves, and that name nobody.
 OPEN = frozenset(
     {

@@ -16,8 +16,8 @@ from gpulake.act.alerts.wording import title_and_body, words
 from gpulake.act.incidents.windows import Window, covering
 from gpulake.core.alerting import Alerts, SinkSettings
 from gpulake.core.incidents import FAILURE, Incident
+from gpulake.core.kinds import rank
 from gpulake.core.placeholders import filled
-from gpulake.core.sightings import rank
 from gpulake.core.words import span
 
 IN_A_WINDOW = "maintenance window"

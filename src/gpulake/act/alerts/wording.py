@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from gpulake.act.alerts.alert import SUMMARY, Alert, summary_id
 from gpulake.core.alerting import Alerts, SinkSettings
 from gpulake.core.incidents import FAILURE, Incident
+from gpulake.core.kinds import SEVERITIES, rank
 from gpulake.core.placeholders import filled, placeholders
-from gpulake.core.sightings import rank
 from gpulake.core.words import count, label
 
 MOST_TITLE = 200
@@ -86,7 +86,7 @@ def summary(alerts: Sequence[Alert]) -> Alert:
     first = alerts[0]
     name = first.summary_id or summary_id(alerts)
     by_word = Counter("resolved" if alert.event == "resolved" else alert.severity for alert in alerts)
-    told = ", ".join(f"{by_word[word]} {word}" for word in ("critical", "warning", "info", "resolved") if by_word[word])
+    told = ", ".join(f"{by_word[word]} {word}" for word in (*SEVERITIES, "resolved") if by_word[word])
     ordered = sorted(alerts, key=lambda alert: (alert.event == "resolved", -rank(alert.severity)))
     lines = [f"{alert.title} ({alert.incident_id})" for alert in ordered[:MOST_LISTED]]
     if len(alerts) > MOST_LISTED:

@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from gpulake.core.alerting import Incidents
-from gpulake.core.sightings import SEVERITIES, Sighting
-from gpulake.lake import Reader
+from gpulake.core.kinds import SEVERITIES, kind_of
+from gpulake.core.sightings import Sighting
+from gpulake.lake import LakeReader
 
 MOST_TEXT = 2_000
 DAY = timedelta(days=1)
@@ -19,9 +20,9 @@ SAMPLED = "SELECT cluster_id, max(sampled_at) AS observed_until FROM silver_gpu_
 AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was looked at; of no cluster: all of them
 
 
-def read_found(reader: Reader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
+def read_found(reader: LakeReader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
     """The findings of the current build, and up to when it knows of anything."""
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    built = reader.tables()
     rows = reader.query(FINDINGS).to_pylist() if "findings" in built else []
     clusters = reader.query(CLUSTERS).to_pylist() if "silver_clusters" in built else []
     sampled = reader.query(SAMPLED).to_pylist() if "silver_gpu_samples" in built else []
@@ -63,11 +64,13 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
 
 
 def severity_of(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
-    """What a finding says itself; else by the settings of its kind."""
+    """The finding's own severity; else that of the settings for its kind; else the kind's default."""
     told = row.get("severity")
     if told in SEVERITIES:
         return str(told)
-    return "critical" if kind in settings.critical_kinds else "info" if kind in settings.info_kinds else "warning"
+    if kind in settings.critical_kinds:
+        return "critical"
+    return "info" if kind in settings.info_kinds else kind_of(kind).severity
 
 
 def _window(row: Mapping[str, Any], seen_until: datetime) -> tuple[datetime, datetime]:

@@ -20,7 +20,8 @@ from typing import Any
 from gpulake.act.incidents.found import AsOf
 from gpulake.core.alerting import Incidents
 from gpulake.core.incidents import FAILURE, GPULAKE, Incident, changed
-from gpulake.core.sightings import Sighting, rank, worse
+from gpulake.core.kinds import rank, worse
+from gpulake.core.sightings import Sighting
 
 MOST_MEMBERS = 20
 MOST_WORDS = 300

@@ -8,7 +8,7 @@ from typing import Any
 from gpulake.act.alerts.alert import Alert
 from gpulake.act.alerts.posting import encoded, post
 from gpulake.act.sinks import SINKS, Setup
-from gpulake.core.sightings import SEVERITIES
+from gpulake.core.kinds import SEVERITIES
 from gpulake.core.words import label
 
 PATH = "/api/v2/alerts"

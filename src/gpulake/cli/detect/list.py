@@ -9,6 +9,7 @@ import click
 
 from gpulake.cli._options import json_option, lake_option, settings
 from gpulake.cli._times import Moment
+from gpulake.core.kinds import SEVERITIES
 
 LEAST_COLUMNS = 120  # that a table of findings needs to be read
 MOST_ROWS = 4  # of a headline, where there are fewer
@@ -16,7 +17,7 @@ MOST_ROWS = 4  # of a headline, where there are fewer
 
 @click.command()
 @click.option("--kind", help="Only findings of this kind.")
-@click.option("--severity", type=click.Choice(["critical", "warning", "info"]), help="Only those.")
+@click.option("--severity", type=click.Choice(SEVERITIES), help="Only those.")
 @click.option("--watch", help="Only what this watch found; see: gpulake detect watches.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only what was seen since; UTC where no zone is given.")
 @lake_option

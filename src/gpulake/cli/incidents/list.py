@@ -8,10 +8,11 @@ import click
 
 from gpulake.cli._options import json_option, lake_option, settings
 from gpulake.cli._words import Reason
+from gpulake.core.incidents import STATES
 
 
 @click.command()
-@click.option("--state", type=click.Choice(["open", "acknowledged", "muted", "resolved"]), help="Only those.")
+@click.option("--state", type=click.Choice(STATES), help="Only those.")
 @click.option("--reason", type=Reason(), help="Only those with this reason.")
 @click.option("--kind", help="Only those of this kind: failure, or a kind of finding.")
 @lake_option

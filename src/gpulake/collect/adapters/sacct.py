@@ -13,10 +13,9 @@ from datetime import datetime, tzinfo
 from gpulake.collect.adapters import ADAPTERS, EMPTY, Asked, Found, LeftOut, Line, Outcome, Rejected
 from gpulake.collect.tracing.access_log import epoch_ms
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times, id_from, text_of
-from gpulake.core import slurm_words as words
-from gpulake.core.sacct_fields import NO_NODES
-from gpulake.core.sacct_rows import Header, header_of, joined_rows
 from gpulake.core.types import BadRow, TextRow
+from gpulake.formats import slurm as words
+from gpulake.formats.sacct import NO_NODES, Header, header_of, joined_rows
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 NO_TIME = {"", "Unknown", "None", "N/A"}

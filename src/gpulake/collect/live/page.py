@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 from gpulake.collect.live import exposition
 from gpulake.collect.live.guard import Guard, Rules
 from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
-from gpulake.collect.live.names import Table, table
 from gpulake.collect.live.passwords import TooManyError
 from gpulake.collect.live.state import State
 from gpulake.collect.live.tls import is_allowed
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
+from gpulake.formats.names import Table, table
 
 LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 16

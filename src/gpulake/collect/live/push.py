@@ -27,10 +27,10 @@ from urllib.request import (
 from gpulake import __version__
 from gpulake.collect.live import otlp
 from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
-from gpulake.collect.live.names import table
 from gpulake.collect.live.receiver import Receiver
 from gpulake.collect.live.state import State
 from gpulake.core.errors import ConfigError
+from gpulake.formats.names import table
 
 EVERY_SECONDS = 15.0
 MOST_QUEUED = 20  # five minutes of them

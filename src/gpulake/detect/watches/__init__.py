@@ -13,7 +13,7 @@ from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm
 from gpulake.detect.series import Detector, Scores, Series
 
-Read = Callable[[str], pa.Table]  # runs a query on the build: Staging.read or Reader.query
+Read = Callable[[str], pa.Table]  # runs a query on the build: Staging.read or LakeReader.query
 
 
 class Watch(Protocol):

@@ -88,6 +88,5 @@ class ClusterDays:
             value=times,
             unit="times",
             day=f"{utc(alarm.begin_ms + NOON_MS):%Y-%m-%d}",
-            severity="warning",
             remedy=REMEDY,
         )

@@ -72,7 +72,6 @@ class DeadMachines:
             detail="everything there failed at one moment, and the silence after it is far longer than usual there",
             value=hours,
             unit="hours",
-            severity="critical",
             remedy=remedy,
             node=dead[0] if len(dead) == 1 else None,
             ended_at=utc(alarm.end_ms) + timedelta(hours=hours),

@@ -60,7 +60,6 @@ class Failures:
             detail=f"{failed:,.0f} of {submitted:,.0f} jobs until {time_text(alarm.end_ms + series.interval_ms)}",
             value=failed / submitted,
             unit="ratio",
-            severity="warning",
             remedy="diagnose the log of one of them: gpulake diagnose LOG; look for what changed just before",
             began_at=utc(begin_ms),
         )

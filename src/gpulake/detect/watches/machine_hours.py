@@ -80,6 +80,5 @@ class MachineHours:
             detail=f"over {int(is_flagged.sum())} hours in which a quarter of it or more was held and observed",
             value=used,
             unit="ratio",
-            severity="info",
             remedy="see who holds it and whether its disks, network or CPUs keep the GPUs waiting",
         )

@@ -60,7 +60,6 @@ class NodeEvents:
             detail=", ".join(f"{WORDS[name]}: {count:,}" for name, count in events.items()),
             value=float(events[most]),
             unit="events",
-            severity="warning",
             remedy="read the kernel's log of the node (gpulake sql 'from silver_node_events'), and drain it",
         )
 

@@ -84,7 +84,6 @@ class RunawayUsers:
             detail=f"{jobs / every:.0%} of all jobs with empty GPUs until {time_text(until)}",
             value=jobs,
             unit="jobs",
-            severity="warning",
             remedy="ask the user whether a loop submits them, and stop it",
             ended_at=utc(until),
         )

@@ -128,7 +128,6 @@ class SlowMachines:
             detail=f"{len(slow)} runs compared with others of the same groups, elsewhere and before",
             value=times,
             unit="times",
-            severity="warning",
             ended_at=utc(alarm.end_ms + series.interval_ms),
             remedy="compare clocks, throttling and PCIe width with its neighbours; drain it and run a burn-in",
         )

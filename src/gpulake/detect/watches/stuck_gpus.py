@@ -81,6 +81,5 @@ class StuckGpus:
             detail=f"memory traffic {level:.1%} while busy; it was never constant for a third as long before",
             value=level,
             unit="ratio",
-            severity="warning",
             remedy="find the rank that does not come (gpulake diagnose), and end the job",
         )

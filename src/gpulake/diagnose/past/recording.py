@@ -21,11 +21,12 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.incidents import CARRIED, LOCK
+from gpulake.core.kinds import Severity
 from gpulake.core.redaction import redacted
 from gpulake.core.tables import written_tables
 from gpulake.diagnose.logs.digest import Digest, Template
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 BY = "gpulake"
 KIND = "failure"
-Severity = Literal["critical", "warning", "info"]
 
 
 def incident_id(diagnosis: Diagnosis, log: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpulake.core.incidents import STATES
-from gpulake.core.sightings import SEVERITIES
+from gpulake.core.kinds import SEVERITIES, kinds_about
 from gpulake.show.web.questions import Option, Question
 
 STATE = Option("state", "how it stands", choices=STATES)
@@ -28,7 +28,7 @@ SUBJECT_LINK = f"""CASE
     WHEN job_id <> '' THEN '/job?job=' || url_encode(job_id) || {_IN_CLUSTER}
     WHEN node <> '' THEN '/machine?machine=' || url_encode(node) || {_IN_CLUSTER}
     WHEN regexp_full_match(subject, '\\d{{4}}-\\d\\d-\\d\\d') THEN '/jobs?from=' || subject || '&to=' || subject
-    WHEN kind IN ('runaway_user', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
+    WHEN kind IN {kinds_about("user")} THEN '/user?user=' || url_encode(subject)
 END"""
 _FILTERED = """
     || coalesce('&from=' || getvariable('from'), '') || coalesce('&to=' || getvariable('to'), '')
@@ -67,9 +67,8 @@ SELECT incident_id, state, severity, kind, reason, subject, cause, remedy, clust
     last_seen_at, opened_at, times_seen, is_confirmed, is_held, muted_until, gpu_hours_lost, {SUBJECT_LINK} AS link
 FROM ({CHOSEN})
 """,
-        order="list_position(['open', 'acknowledged', 'muted', 'resolved'], state), "
-        "list_position(['critical', 'warning', 'info'], severity), last_seen_at DESC NULLS LAST, opened_at DESC, "
-        "incident_id",
+        order=f"list_position({[*STATES]}, state), list_position({[*SEVERITIES]}, severity), "
+        "last_seen_at DESC NULLS LAST, opened_at DESC, incident_id",
         options=(STATE, SEVERITY, KIND),
         about=f"As they stand now, those that need somebody first. {_SEEN}",
     ),

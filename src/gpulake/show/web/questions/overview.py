@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpulake.core.kinds import FACTS, KINDS, SEVERITIES, kinds_about
 from gpulake.show.web.questions import KEPT, Question
 from gpulake.show.web.questions.incidents import TOLD
 from gpulake.show.web.questions.ledger import (
@@ -116,7 +117,9 @@ FROM tiles
 """
 
 # Where a finding leads: to what was made of it, or to the thing that it is about.
-FINDINGS = """
+_INFO = tuple(name for name, kind in KINDS.items() if kind.severity == "info")
+_CLUSTER_FACTS = tuple(name for name in kinds_about("cluster") if name in FACTS)
+FINDINGS = f"""
 WITH dated AS (
     -- That of a ledger has the cluster for its subject.
     SELECT * REPLACE (coalesce(cluster_id, CASE WHEN kind = 'ledger' THEN subject END) AS cluster_id),
@@ -127,7 +130,7 @@ opened AS (
     FROM incidents WHERE coalesce(merged_into, '') = '' GROUP BY kind, subject
 )
 SELECT
-    headline, detail, coalesce(nullif(severity, ''), CASE WHEN kind IN ('ledger', 'flagged_day') THEN 'info'
+    headline, detail, coalesce(nullif(severity, ''), CASE WHEN kind IN {_INFO} THEN 'info'
         ELSE 'warning' END) AS level,
     found_on AS "at", kind, subject, value, unit, rank, cluster_id, node, job_id, incident_id, incident_state,
     CASE
@@ -138,15 +141,15 @@ SELECT
         WHEN node IS NOT NULL THEN '/machine?' || concat_ws(
             '&', 'machine=' || url_encode(node), 'cluster=' || url_encode(cluster_id)
         )
-        WHEN kind IN ('runaway_user', 'idle_gpus') THEN '/user?user=' || url_encode(subject)
-        WHEN kind IN ('ledger', 'missing_demand', 'missing_begin') THEN '/efficiency?cluster=' || url_encode(subject)
+        WHEN kind IN {kinds_about("user")} THEN '/user?user=' || url_encode(subject)
+        WHEN kind IN {_CLUSTER_FACTS} THEN '/efficiency?cluster=' || url_encode(subject)
         WHEN found_on IS NOT NULL THEN '/jobs?' || concat_ws(
             '&', 'from=' || found_on, 'to=' || found_on, 'cluster=' || url_encode(cluster_id)
         )
     END AS link
 FROM dated
 LEFT JOIN opened USING (kind, subject)
-WHERE (found_on IS NULL OR {days:found_on}) AND (cluster_id IS NULL OR {cluster})
+WHERE (found_on IS NULL OR {{days:found_on}}) AND (cluster_id IS NULL OR {{cluster}})
 """
 
 # The score of a day is of no one cluster: where several have the day, its band would be that of another line.
@@ -191,7 +194,7 @@ QUESTIONS = (
         name="found",
         title="What was found",
         sql=FINDINGS,
-        order="list_position(['critical', 'warning', 'info'], level) NULLS LAST, \"at\" DESC NULLS LAST, rank",
+        order=f'list_position({[*SEVERITIES]}, level) NULLS LAST, "at" DESC NULLS LAST, rank',
         about="Findings of the last build: the most severe first, of those the newest. One that is of no one day or of "
         "no one cluster is shown under any.",
     ),
