@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpulake.core.config import Config
-from gpulake.lake import Lake, Reader
+from gpulake.lake import Lake, LakeReader
 from gpulake.lake.limits import rule
 from gpulake.lake.snapshots import Snapshots
 
@@ -40,7 +40,7 @@ class Others:
     keys: frozenset[int]
 
 
-def others(reader: Reader, groups: frozenset[str]) -> Others:
+def others(reader: LakeReader, groups: frozenset[str]) -> Others:
     """By Python, from the jobs themselves."""
     jobs = reader.query("SELECT * FROM silver_jobs").to_pylist()
     columns = ("job_id", "user_id", "group_id", "account_id")

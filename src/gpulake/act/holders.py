@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpulake.core.config import Config
-from gpulake.core.errors import LakeError, UsageError, choice_hint
+from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.types import NudgeRecord
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 NEEDED = {"silver_capacity", "silver_clusters", "silver_holdings", "silver_jobs"}
 CLUSTERS = "SELECT cluster_id FROM silver_clusters ORDER BY cluster_id"
@@ -85,11 +85,9 @@ class Holder:
         return (self.seen_at - self.since).total_seconds() / 60
 
 
-def read_holders(reader: Reader, config: Config, cluster: str | None, at: datetime | None) -> list[Holder]:
+def read_holders(reader: LakeReader, config: Config, cluster: str | None, at: datetime | None) -> list[Holder]:
     """Those who have held GPUs empty for long enough to be warned, most GPU-hours first."""
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if missing := sorted(NEEDED - built):
-        raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+    reader.need(NEEDED)
     clusters = [row["cluster_id"] for row in reader.query(CLUSTERS).to_pylist()]
     if cluster is not None and cluster not in clusters:
         raise UsageError(f"no cluster named {cluster!r}", choice_hint(cluster, clusters))
@@ -106,5 +104,5 @@ def read_holders(reader: Reader, config: Config, cluster: str | None, at: dateti
     return [Holder(**{**row, "gpu_types": tuple(row["gpu_types"])}) for row in rows]
 
 
-def read_journal(reader: Reader) -> list[NudgeRecord]:
+def read_journal(reader: LakeReader) -> list[NudgeRecord]:
     return [NudgeRecord(**row) for row in reader.query(JOURNAL).to_pylist()]

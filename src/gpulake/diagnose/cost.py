@@ -16,7 +16,7 @@ from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.story.events import Story
 
 if TYPE_CHECKING:
-    from gpulake.lake import Reader
+    from gpulake.lake import LakeReader
 
 NEEDED = {"silver_holdings", "silver_jobs"}
 # Attempts at the time of the log; without a time, the last try of each instance. Two clusters may use one job id:
@@ -56,7 +56,7 @@ FROM lost
 """
 
 
-def gpu_hours_lost(diagnosis: Diagnosis, story: Story, reader: Reader | None = None) -> float | None:
+def gpu_hours_lost(diagnosis: Diagnosis, story: Story, reader: LakeReader | None = None) -> float | None:
     if diagnosis.verdict != "failed":
         return 0.0 if diagnosis.verdict == "healthy" else None
     hours = from_jobs(diagnosis, story, reader) if reader is not None else None
@@ -70,9 +70,9 @@ def from_log(story: Story) -> float | None:
     return story.ranks * max((story.ended_at - since).total_seconds(), 0.0) / 3600
 
 
-def from_jobs(diagnosis: Diagnosis, story: Story, reader: Reader) -> float | None:
+def from_jobs(diagnosis: Diagnosis, story: Story, reader: LakeReader) -> float | None:
     job_id = diagnosis.job_id or story.job_id
-    if job_id is None or not {row["name"] for row in reader.query("SHOW TABLES").to_pylist()} >= NEEDED:
+    if job_id is None or not reader.tables() >= NEEDED:
         return None
     is_timed = story.began_at is not None and story.ended_at is not None
     since = story.checkpoint_at

@@ -260,7 +260,7 @@ class Building:
                 (info,) = reader.query("SELECT build_id, fingerprint FROM build_info").to_pylist()
                 if info["fingerprint"] != fingerprint:
                     return None
-                names = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+                names = reader.tables()
                 found = reader.query(LAST_FINDINGS).to_pylist() if FINDINGS in names else None
         except GpulakeError:
             # A build that cannot be read is one to replace.

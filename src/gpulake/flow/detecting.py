@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,12 +16,11 @@ from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident
 from gpulake.core.kinds import rank
 from gpulake.core.sightings import Sighting
-from gpulake.detect.explaining import detector_name, evidence_of, id_of, ran
-from gpulake.detect.watches import WATCHES
-from gpulake.lake import Lake, Reader
+from gpulake.detect.evidence import evidence_of, id_of, ran
+from gpulake.detect.watches import WATCHES, about
+from gpulake.lake import Lake, LakeReader
 
 HOW = "gpulake detect list, gpulake incidents list"
-WITH_ROWS = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND estimated_size > 0"
 FINDINGS = "SELECT * FROM findings ORDER BY rank"
 Row = dict[str, Any]
 
@@ -73,15 +71,15 @@ def read_findings(
 
 def read_watches(lake: Lake) -> list[WatchState]:
     with _reading(lake) as reader:
-        full = set(reader.query(WITH_ROWS)["table_name"].to_pylist())
+        full = {table for table, rows in reader.counts().items() if rows}
         found = Counter(str(row.get("watch") or "") for row in _findings(reader))
     plugs = {name: WATCHES.get(name)() for name in WATCHES}
     return [
         WatchState(
             name=name,
-            about=(sys.modules[type(plug).__module__].__doc__ or "").strip().partition("\n")[0],
+            about=about(name),
             tables=plug.tables,
-            detector=detector_name(plug.detector),
+            detector=type(plug.detector).__name__.lower(),
             least_points=plug.detector.least_points,
             empty=tuple(table for table in plug.tables if table not in full),
             findings=found[name],
@@ -116,9 +114,8 @@ def _reading(lake: Lake) -> Any:
     return lake.reading()
 
 
-def _findings(reader: Reader) -> list[Row]:
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if "findings" not in built:
+def _findings(reader: LakeReader) -> list[Row]:
+    if "findings" not in reader.tables():
         raise UsageError("the current build has no findings: it is a part of one", "run: gpulake build")
     rows: list[Row] = reader.query(FINDINGS).to_pylist()
     return rows

@@ -29,7 +29,7 @@ from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
 
 if TYPE_CHECKING:
     from gpulake.diagnose.follow import Notice
-    from gpulake.lake import Lake, Reader
+    from gpulake.lake import Lake, LakeReader
 
 STANDARD_INPUT = "-"
 
@@ -162,12 +162,12 @@ class Diagnosing:
         """The engine is started only where it may have something to say: about a job or a node that is named."""
 
         @cache
-        def opened() -> Reader | None:
+        def opened() -> LakeReader | None:
             if self._lake is None or self._lake.builds.current() is None:
                 return None
             return stack.enter_context(self._lake.reading())
 
-        def reader(diagnosis: Diagnosis, story: Story) -> Reader | None:
+        def reader(diagnosis: Diagnosis, story: Story) -> LakeReader | None:
             return opened() if diagnosis.job_id or diagnosis.node or story.hosts else None
 
         def witness(diagnosis: Diagnosis, story: Story) -> Samples:

@@ -14,7 +14,7 @@ staging/             work in progress; there as long as a writer has not come to
 
 from gpulake.core.disk import replace_text
 from gpulake.lake.engine import lake_errors
-from gpulake.lake.reader import Reader
+from gpulake.lake.reader import LakeReader
 from gpulake.lake.store import Lake, Staging
 
-__all__ = ["Lake", "Reader", "Staging", "lake_errors", "replace_text"]
+__all__ = ["Lake", "LakeReader", "Staging", "lake_errors", "replace_text"]

@@ -22,7 +22,7 @@ from gpulake.core.confinement import limit_resources, restrict_system_calls
 from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.lake.allowed import check, tables_of
 from gpulake.lake.engine import connect
-from gpulake.lake.reader import Reader
+from gpulake.lake.reader import LakeReader
 from gpulake.lake.store import Lake
 from gpulake.lake.values import kind_of, plain, values
 
@@ -81,7 +81,7 @@ def main(given: Mapping[str, Any]) -> None:
     os._exit(0)
 
 
-def _answer(reader: Reader, query: str, rows: int) -> Iterator[bytes]:
+def _answer(reader: LakeReader, query: str, rows: int) -> Iterator[bytes]:
     check(reader.connection, query, tables_of(reader.connection))
     found = reader.first(query, rows + 1)
     _check_size(found.nbytes)

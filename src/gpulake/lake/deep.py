@@ -154,8 +154,7 @@ def _build(lake: Lake) -> Iterator[Damage]:
         if current is None:
             return
         with lake.reading() as reader:
-            tables = reader.query("SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake'")
-            held = set(tables["table_name"].to_pylist())
+            held = set(reader.counts())
             counts = {row["table"]: row.get("rows") for row in reader.query("FROM lake.main.table_builds").to_pylist()}
             for table in sorted(held):
                 query = f"SELECT count(*) AS rows, bit_xor(hash(one)) AS scanned FROM lake.main.{name(table)} AS one"

@@ -88,6 +88,12 @@ def first_line(error: Exception) -> str:
     return re.sub(r"^\w+ Error: ", "", str(error).splitlines()[0])
 
 
+def row_counts(connection: Connection, database: str = "lake") -> dict[str, int]:
+    """The rows of each table of an attached database, in the order of their names."""
+    built = f"duckdb_tables() WHERE database_name = {text(database)}"
+    return dict(connection.execute(f"SELECT table_name, estimated_size FROM {built} ORDER BY ALL").fetchall())
+
+
 def create_table(
     connection: Connection, target: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
 ) -> None:

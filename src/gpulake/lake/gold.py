@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from gpulake.core.disk import make_folder, replace_text, sync
 from gpulake.lake import delta
 from gpulake.lake.builds import POINTER
-from gpulake.lake.engine import Connection, name, text
+from gpulake.lake.engine import Connection, name, row_counts, text
 from gpulake.lake.textfile import PARQUET_OPTIONS
 
 _PUBLISHED = "published"
@@ -56,8 +56,7 @@ class Gold:
         # Where the export was cut off, some may name the build whose rows never reached the disk.
         is_done = self.is_of(build)
         connection.execute(f"ATTACH {text(str(build))} AS {_PUBLISHED} (READ_ONLY)")
-        query = f"SELECT table_name FROM duckdb_tables() WHERE database_name = {text(_PUBLISHED)} ORDER BY table_name"
-        tables = [table for (table,) in connection.execute(query).fetchall() if table.startswith(PREFIX)]
+        tables = [table for table in row_counts(connection, _PUBLISHED) if table.startswith(PREFIX)]
         for table in tables:
             if not is_done or not self._is_of(table, build.stem):
                 self._export(connection, table, build.stem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gpulake.lake.reader import Reader
+from gpulake.lake.reader import LakeReader
 
 _OF_CLUSTER = """
 SELECT machine_id FROM silver_machines
@@ -40,23 +40,23 @@ WHERE
 """
 
 
-def user_of_job(reader: Reader, job_id: str, cluster_id: str | None) -> str | None:
+def user_of_job(reader: LakeReader, job_id: str, cluster_id: str | None) -> str | None:
     """None where nobody knows, or two clusters have a job of this id."""
-    if not _has(reader, "silver_jobs"):
+    if "silver_jobs" not in reader.tables():
         return None
     rows = reader.query(_USERS, job_id=job_id, cluster_id=cluster_id).to_pylist()
     return rows[0]["user_id"] if len(rows) == 1 else None
 
 
-def machines_of_cluster(reader: Reader, cluster_id: str) -> frozenset[str]:
-    if not _has(reader, "silver_machines"):
+def machines_of_cluster(reader: LakeReader, cluster_id: str) -> frozenset[str]:
+    if "silver_machines" not in reader.tables():
         return frozenset()
     return frozenset(row["machine_id"] for row in reader.query(_OF_CLUSTER, cluster=cluster_id).to_pylist())
 
 
-def machines_of_job(reader: Reader, job_id: str, cluster_id: str | None) -> frozenset[str]:
+def machines_of_job(reader: LakeReader, job_id: str, cluster_id: str | None) -> frozenset[str]:
     """Those that the job ever ran on; none where nobody knows, or two clusters have a job of this id."""
-    if not _has(reader, "silver_jobs", "silver_instances", "silver_machines", "silver_nodes"):
+    if not reader.tables() >= {"silver_jobs", "silver_instances", "silver_machines", "silver_nodes"}:
         return frozenset()
     rows = reader.query(_OF_JOB, job_id=job_id, cluster_id=cluster_id).to_pylist()
     return (
@@ -76,8 +76,3 @@ def _is_same(name: str, other: str) -> bool:
     """gpu01 is gpu01.example.org, and gpu01.example.org is not gpu01.example.net. An address has no domain."""
     (short, _, domain), (others, _, other_domain) = name.partition("."), other.partition(".")
     return name == other or (short == others and not short.isdigit() and "" in (domain, other_domain))
-
-
-def _has(reader: Reader, *tables: str) -> bool:
-    """A build of a few tables may be without some."""
-    return {row["name"] for row in reader.query("SHOW TABLES").to_pylist()} >= set(tables)

@@ -1,8 +1,8 @@
-"""A reader of the lake: one query at a time, of what was published when it was opened."""
+"""Read-only access to the lake: one query at a time, on what was published when it was opened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,17 +11,30 @@ import pyarrow as pa
 
 from gpulake.core.errors import LakeError, UsageError
 from gpulake.lake import views
-from gpulake.lake.engine import DAMAGED, REPAIR, Connection, Value, is_damage, literal, name
+from gpulake.lake.engine import DAMAGED, REPAIR, Connection, Value, is_damage, literal, name, row_counts
 
 
 @dataclass(frozen=True)
-class Reader:
+class LakeReader:
     connection: Connection
 
     def query(self, query: str, **values: Value) -> pa.Table:
         """The rows of one query. It reads the values given by their names: getvariable('user')."""
         with self._asking(query, values):
             return self.connection.execute(query).to_arrow_table()
+
+    def tables(self) -> set[str]:
+        """Every table and view that a query of this reader can name. A partial build lacks some."""
+        return {name for (name,) in self.connection.execute("SHOW TABLES").fetchall()}
+
+    def need(self, tables: Iterable[str]) -> None:
+        """Raises unless the build has all of these tables."""
+        if missing := sorted(set(tables) - self.tables()):
+            raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+
+    def counts(self) -> dict[str, int]:
+        """The rows of each table of the build."""
+        return row_counts(self.connection)
 
     def stream(self, query: str, rows: int, **values: Value) -> Iterator[pa.RecordBatch]:
         """The same, so many rows at a time, for what does not fit into memory. One stream of a reader at a time."""

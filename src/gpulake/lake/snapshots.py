@@ -12,22 +12,18 @@ from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.limits import limit
-from gpulake.lake.reader import Reader
+from gpulake.lake.reader import LakeReader
 from gpulake.lake.store import Lake
 from gpulake.lake.views import LANDED
 
 SEARCH_PATH = f"lake.main,{LANDED}.main"
 MOST_CATALOGUES = 64
-NAMES = """
-SELECT table_name AS name FROM duckdb_tables() WHERE NOT internal
-UNION SELECT view_name FROM duckdb_views() WHERE NOT internal
-"""
 
 
 @dataclass
 class _Opened:
     state: tuple[object, ...]
-    reader: Reader
+    reader: LakeReader
     closing: ExitStack
     tables: frozenset[str]
     catalogues: dict[frozenset[str], str] = field(default_factory=dict)  # of views, by the groups that they show
@@ -45,7 +41,7 @@ class Snapshots:
     _opened: _Opened | None = None
 
     @contextmanager
-    def reading(self, groups: frozenset[str] | None = None) -> Iterator[Reader]:
+    def reading(self, groups: frozenset[str] | None = None) -> Iterator[LakeReader]:
         """All rows, or those that somebody of these groups may see."""
         opened = self._enter(groups)
         try:
@@ -54,7 +50,7 @@ class Snapshots:
             path = SEARCH_PATH if groups is None else f"{opened.catalogues[groups]}.main"
             cursor.execute(f"SET search_path = '{path}'")
             try:
-                yield Reader(cursor)
+                yield LakeReader(cursor)
             finally:
                 cursor.close()
         finally:
@@ -132,8 +128,7 @@ class Snapshots:
     def _open(self, state: tuple[object, ...]) -> _Opened:
         with ExitStack() as stack:
             reader = stack.enter_context(self.lake.open().reading())
-            names = frozenset(row["name"] for row in reader.query(NAMES).to_pylist())
-            return _Opened(state, reader, stack.pop_all(), names)
+            return _Opened(state, reader, stack.pop_all(), frozenset(reader.tables()))
 
     def _state(self) -> tuple[object, ...]:
         """What a connection is opened on: the build, what has landed, and which journals there are."""

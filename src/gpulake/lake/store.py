@@ -37,6 +37,7 @@ from gpulake.lake.engine import (
     first_line,
     lake_errors,
     name,
+    row_counts,
     text,
 )
 from gpulake.lake.gold import PREFIX, Gold
@@ -45,7 +46,7 @@ from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.locks import locked
 from gpulake.lake.quarantine import Quarantine
-from gpulake.lake.reader import Reader
+from gpulake.lake.reader import LakeReader
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
@@ -252,7 +253,7 @@ class Lake:
     # Reading
 
     @contextmanager
-    def reading(self, may_spill: bool = True) -> Iterator[Reader]:
+    def reading(self, may_spill: bool = True) -> Iterator[LakeReader]:
         """The last complete build, bronze and the journal, read-only."""
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging. Nobody else may
         # read it.
@@ -266,7 +267,7 @@ class Lake:
                 connection.execute(f"SET allowed_paths = [{paths}]")
                 connection.execute("SET enable_external_access = false")
                 connection.execute("SET lock_configuration = true")
-            yield Reader(connection)
+            yield LakeReader(connection)
 
     def _attach_build(self, connection: Connection) -> None:
         for _ in range(3):
@@ -308,8 +309,7 @@ class Staging:
         create_table(self.connection, f"lake.main.{name(table)}", engine_types(written_tables()[table]), rows)
 
     def tables(self, database: str = "lake") -> list[str]:
-        query = f"SELECT table_name FROM duckdb_tables() WHERE database_name = {text(database)}"
-        return sorted(row[0] for row in self.connection.execute(query).fetchall())
+        return list(row_counts(self.connection, database))
 
     def record_tables(self, built_at: datetime) -> None:
         """When each table was made; those that are carried over keep their own time."""

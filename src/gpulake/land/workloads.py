@@ -11,7 +11,7 @@ from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError, UsageError
 from gpulake.core.progress import Report
 from gpulake.core.types import Landing
-from gpulake.lake import Lake, Reader
+from gpulake.lake import Lake, LakeReader
 from gpulake.land.landing import land
 from gpulake.land.readers.opendc import TABLES, check_file
 
@@ -64,7 +64,7 @@ def _check(lake: Lake, workload: str, folder: Path) -> None:
             raise UsageError(f"another workload is named {workload!r}", "give this one a name of its own with --name")
 
 
-def _check_rows(reader: Reader, workload: str, folder: Path) -> None:
+def _check_rows(reader: LakeReader, workload: str, folder: Path) -> None:
     """Two folders of one import may have a file in common: it stays the first one's."""
     (row,) = reader.query(ROWS, workload=workload).to_pylist()
     for table, count in row.items():

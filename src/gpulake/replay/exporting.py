@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.replay.exports import Exported
 from gpulake.replay.exports.opendc import OpendcExport
 from gpulake.replay.from_lake import Selection, choose, clusters, from_lake
@@ -17,7 +17,7 @@ from gpulake.replay.workload import Clockwork
 
 
 def export_lake(
-    reader: Reader,
+    reader: LakeReader,
     cluster: str | None,
     user: str | None,
     days: tuple[date | None, date | None],

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.replay import lake_sql
 from gpulake.replay.workload import (
     FRAGMENTS,
@@ -73,10 +73,10 @@ class Selection:
         }
 
 
-def clusters(reader: Reader) -> tuple[list[str], list[str]]:
+def clusters(reader: LakeReader) -> tuple[list[str], list[str]]:
     """The clusters of the last build, and the workloads that were imported."""
     imported = [str(name) for name in reader.query(lake_sql.IMPORTED)["workload"].to_pylist()]
-    if not reader.query(lake_sql.HAS_BUILD)["is_there"][0].as_py():
+    if not reader.tables() >= lake_sql.NEEDED:
         return [], imported
     return [str(name) for name in reader.query(lake_sql.CLUSTERS)["cluster_id"].to_pylist()], imported
 
@@ -92,7 +92,7 @@ def choose(name: str | None, known: list[str]) -> str:
     return name
 
 
-def from_lake(reader: Reader, chosen: Selection, gpu_types: Mapping[str, GpuType]) -> Workload:
+def from_lake(reader: LakeReader, chosen: Selection, gpu_types: Mapping[str, GpuType]) -> Workload:
     notes = Notes()
     outages = _outages(reader, chosen, notes)
     hosts = [powered(host, gpu_types) for host in _hosts(reader, chosen, notes)]
@@ -116,7 +116,7 @@ def from_lake(reader: Reader, chosen: Selection, gpu_types: Mapping[str, GpuType
     )
 
 
-def _parts(reader: Reader, chosen: Selection, notes: Notes) -> Iterator[Part]:
+def _parts(reader: LakeReader, chosen: Selection, notes: Notes) -> Iterator[Part]:
     next_id = 0
     for batch in reader.stream(lake_sql.TASKS, ROWS, **chosen.variables):
         kept = _noted(batch, notes)
@@ -165,7 +165,7 @@ def _taken(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _hosts(reader: Reader, chosen: Selection, notes: Notes) -> list[Host]:
+def _hosts(reader: LakeReader, chosen: Selection, notes: Notes) -> list[Host]:
     hosts = [
         Host(
             name=f"{chosen.cluster}-{number}",
@@ -199,7 +199,7 @@ def _hosts(reader: Reader, chosen: Selection, notes: Notes) -> list[Host]:
     return hosts
 
 
-def _outages(reader: Reader, chosen: Selection, notes: Notes) -> list[Outage]:
+def _outages(reader: LakeReader, chosen: Selection, notes: Notes) -> list[Outage]:
     rows = reader.query(lake_sql.OUTAGES, **chosen.variables).to_pylist()
     if died := sum(row["basis"] == "died" for row in rows):
         notes.inferred["outages: a machine lost all it ran and stayed silent"] += died

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from gpulake.core.errors import InputError
 from gpulake.core.workloads import GPU_MHZ
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.replay.exports import Exported
 from gpulake.replay.exports.opendc import OpendcExport
 from gpulake.replay.workload import Clockwork, Host, Notes
@@ -87,7 +87,7 @@ TIMES = re.compile(r"timestamp\[(\w+)(?:, tz=(.+))?\]")
 NOT_NULL = " not null"
 
 
-def export_imported(reader: Reader, name: str, export: OpendcExport, folder: Path) -> Exported:
+def export_imported(reader: LakeReader, name: str, export: OpendcExport, folder: Path) -> Exported:
     """The files as they were, with a topology and an experiment for them."""
     tasks, fragments = (_file(reader, name, query) for query in (TASK_FILES, FRAGMENT_FILES))
     (facts,) = reader.query(ODDITIES, workload=name).to_pylist()
@@ -115,7 +115,7 @@ def export_imported(reader: Reader, name: str, export: OpendcExport, folder: Pat
     return export.write_as_it_was(tables, name, hosts, clock, notes, folder)
 
 
-def _file(reader: Reader, name: str, query: str) -> dict[str, Any]:
+def _file(reader: LakeReader, name: str, query: str) -> dict[str, Any]:
     (facts,) = reader.query(query, workload=name).to_pylist()
     if not facts["rows"]:
         raise InputError(f"workload {name!r} has no tasks, or no fragments", "import both of its files")
@@ -142,7 +142,7 @@ def _type(kind: str) -> pa.DataType:
     return pa.type_for_alias(kind)
 
 
-def _batches(reader: Reader, name: str, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(reader: LakeReader, name: str, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in reader.stream(query, ROWS, workload=name):
         arrays = [_as_it_was(batch.column(column.name), column.type) for column in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 CLUSTERS = "SELECT DISTINCT cluster_id FROM silver_clusters ORDER BY ALL"
 IMPORTED = "SELECT DISTINCT workload FROM bronze_opendc_tasks ORDER BY ALL"
-HAS_BUILD = (
-    "SELECT count(*) = 2 AS is_there FROM duckdb_tables()"
-    " WHERE database_name = 'lake' AND table_name IN ('silver_instances', 'gold_energy_daily')"
-)
+NEEDED = frozenset({"silver_instances", "gold_energy_daily"})
 
 _POOL = "cast(hash(getvariable('cluster'), '(all machines)') >> 1 as bigint)"
 

@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpulake.core.tables import Table
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 LAYERS = ("bronze", "silver", "gold")
-COUNTS = """
-SELECT table_name AS name, estimated_size AS rows FROM duckdb_tables() WHERE database_name = 'lake'
-"""
 BRONZE = """
 SELECT
     "table" AS name, sum(rows_landed) AS rows, sum(rows_quarantined) AS rows_quarantined, max(landed_at) AS fresh_at
@@ -33,15 +30,15 @@ class TableInfo:
         return next((layer for layer in LAYERS if self.table.name.startswith(f"{layer}_")), "journal")
 
 
-def table_infos(reader: Reader, tables: Iterable[Table]) -> list[TableInfo]:
+def table_infos(reader: LakeReader, tables: Iterable[Table]) -> list[TableInfo]:
     """The known tables as they are in this lake: bronze first, the journal last."""
     infos = {table.name: TableInfo(table) for table in tables}
-    built = reader.query(COUNTS).to_pylist()
+    built = reader.counts()
     made = reader.query('SELECT "table", built_at FROM table_builds').to_pylist() if built else []
     built_at = {row["table"]: row["built_at"] for row in made}
-    for row in built:
-        if row["name"] in infos:
-            infos[row["name"]] = replace(infos[row["name"]], rows=row["rows"], fresh_at=built_at.get(row["name"]))
+    for name, rows in built.items():
+        if name in infos:
+            infos[name] = replace(infos[name], rows=rows, fresh_at=built_at.get(name))
     for row in reader.query(BRONZE).to_pylist():
         infos[row["name"]] = replace(infos[row["name"]], rows=int(row["rows"]), fresh_at=row["fresh_at"])
     for name in ("landings", "nudges", "quarantine", "runs", "test_results"):

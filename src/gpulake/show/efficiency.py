@@ -10,11 +10,10 @@ from typing import Any
 from gpulake.core.config import Config, GpuType
 from gpulake.core.errors import LakeError, UsageError, choice_hint
 from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED, WASTED
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.show import advice, efficiency_sql
 from gpulake.show.advice_sql import ADVICE
 from gpulake.show.observed import Observed
-from gpulake.show.page import need
 
 SURELY_WASTED = ("idle", "lost_at_least")
 MOST_USERS = 5
@@ -133,7 +132,7 @@ class Card:
         return not self.sensed and not self.lost
 
 
-def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
+def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
     """The card of a user, of a group, or of the clusters; a brief one has its numbers, and neither advice nor jobs."""
     rows = _asking(reader, scope)
     (span,) = rows(efficiency_sql.SPANNED)
@@ -174,7 +173,7 @@ def efficiency_card(reader: Reader, config: Config, scope: Scope, is_brief: bool
     )
 
 
-def advise(reader: Reader, config: Config, scope: Scope) -> tuple[advice.Advice, ...]:
+def advise(reader: LakeReader, config: Config, scope: Scope) -> tuple[advice.Advice, ...]:
     """What would have saved most of it."""
     query = ADVICE
     if scope.is_holder:
@@ -183,8 +182,8 @@ def advise(reader: Reader, config: Config, scope: Scope) -> tuple[advice.Advice,
     return advice.advise(_asking(reader, scope)(query, **advice.settings(config.gpu_types)))
 
 
-def _asking(reader: Reader, scope: Scope) -> Callable[..., list[dict[str, Any]]]:
-    need(reader, efficiency_sql.NEEDED)
+def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, Any]]]:
+    reader.need(efficiency_sql.NEEDED)
     asked: dict[str, str | int | float | None] = {
         "user": scope.user,
         "group": scope.group,
@@ -204,7 +203,7 @@ def _asking(reader: Reader, scope: Scope) -> Callable[..., list[dict[str, Any]]]
     return rows
 
 
-def unknown(reader: Reader, scope: Scope) -> UsageError | None:
+def unknown(reader: LakeReader, scope: Scope) -> UsageError | None:
     """Says so where the lake knows no cluster, user or group of that name."""
     if scope.cluster is not None:
         clusters = [row["cluster_id"] for row in reader.query(efficiency_sql.CLUSTERS).to_pylist()]

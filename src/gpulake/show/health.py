@@ -18,7 +18,7 @@ from gpulake.lake import Lake, lake_errors
 from gpulake.lake.access import too_open
 from gpulake.lake.deep import inspect
 
-NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "plotly", "click", "rich", "jinja2")
+NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "click", "rich", "jinja2")
 OPTIONAL = ("dbt-core", "dbt-duckdb", "prefect")
 LEAST_FREE_BYTES = 1 << 30
 
@@ -143,7 +143,7 @@ def _build(lake: Lake) -> Check:
         return Check("build", "warn", "no build yet", "start one: gpulake build")
     with lake.reading() as reader:
         info = reader.query("SELECT * FROM build_info").to_pylist()[0]
-        exported = [row["name"] for row in reader.query("SHOW TABLES").to_pylist() if row["name"].startswith("gold_")]
+        exported = sorted(table for table in reader.tables() if table.startswith("gold_"))
     exports = lake.exports
     broken = [table for table in exported if not exports.is_readable(table)]
     stale = [table for table in exported if table not in broken and exports.build(table) != info["build_id"]]

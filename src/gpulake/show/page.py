@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from gpulake import __version__
 from gpulake.core.errors import LakeError
-from gpulake.lake import Reader, replace_text
-
-
-def need(reader: Reader, tables: Iterable[str]) -> None:
-    """A report needs a whole build."""
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-    if missing := sorted(set(tables) - built):
-        raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+from gpulake.lake import replace_text
 
 
 def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str, **content: Any) -> None:
     """Writes the file in one step. The option is the one that names the file."""
     from jinja2 import Environment, PackageLoader
-    from plotly.offline import get_plotlyjs
 
     environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
     page = environment.get_template(template).render(
         **content,
         version=__version__,
-        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
+        style=_text("templates/report.css"),
+        plotly=_text("web/static/plotly.js"),
         # A label in the data must not be able to close the script element.
         drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
     )
@@ -41,3 +33,7 @@ def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str,
         replace_text(path, page)
     except OSError as error:
         raise LakeError(f"cannot write the report {path}: {error}", f"name another file with {option}") from error
+
+
+def _text(name: str) -> str:
+    return files("gpulake.show").joinpath(name).read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.ledger import BUCKETS, HELD
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.show import plots
 from gpulake.show.catalogue import BRONZE
 from gpulake.show.observed import OBSERVED, Observed
-from gpulake.show.page import need, write_page
+from gpulake.show.page import write_page
 
 _HELD = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in HELD)
 _BUCKETS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in BUCKETS)
@@ -30,18 +30,18 @@ NEEDED = {
 TESTS = "SELECT status, count(*) AS tests FROM test_results GROUP BY status ORDER BY status"
 
 
-def write_report(reader: Reader, path: Path) -> None:
+def write_report(reader: LakeReader, path: Path) -> None:
     """Needs a whole build; writes the file in one step."""
-    need(reader, NEEDED)
+    reader.need(NEEDED)
     write_page(path, "report.html", figures(reader), "--report", **_content(reader))
 
 
-def _rows(reader: Reader, query: str) -> list[dict[str, Any]]:
+def _rows(reader: LakeReader, query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = reader.query(query).to_pylist()
     return found
 
 
-def figures(reader: Reader) -> dict[str, plots.Figure]:
+def figures(reader: LakeReader) -> dict[str, plots.Figure]:
     days = _rows(reader, "SELECT * FROM gold_cluster_util_daily ORDER BY dt")
     scored = _rows(reader, "SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
     return {
@@ -52,7 +52,7 @@ def figures(reader: Reader) -> dict[str, plots.Figure]:
     }
 
 
-def _content(reader: Reader) -> dict[str, Any]:
+def _content(reader: LakeReader) -> dict[str, Any]:
     figures = [
         (
             "Utilisation",

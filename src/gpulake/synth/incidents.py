@@ -54,7 +54,7 @@ class Incident:
 
 
 @dataclass(frozen=True)
-class Plan:
+class IncidentPlan:
     """When and where things go wrong: each on days of its own, after the first ten days."""
 
     runaway_from: int
@@ -81,7 +81,7 @@ class Plan:
         return HOT_BOOST * self.strength
 
 
-def planned(machines: Machines, seed: int, strength: float) -> Plan:
+def planned(machines: Machines, seed: int, strength: float) -> IncidentPlan:
     rng = generator(seed, 9)
     runaway = clock.at(2, 3 + int(rng.integers(0, 2)), 8)
     dead = clock.at(2, 10 + int(rng.integers(0, 3)), 10 + int(rng.integers(0, 7)))
@@ -93,7 +93,7 @@ def planned(machines: Machines, seed: int, strength: float) -> Plan:
     rack = Closure(np.arange(size), dead, dead + round(DEAD_SECONDS * strength))
     factor = 1.0 + (SLOW_FACTOR - 1.0) * strength
     drag = Drag(int(rng.integers(0, slows)), slow, slow + 9 * clock.DAY_SECONDS, factor)
-    return Plan(
+    return IncidentPlan(
         runaway_from=runaway,
         runaway_to=runaway + 2 * clock.DAY_SECONDS,
         # A trace so small that the rest of the type could not take over has neither.
@@ -107,7 +107,9 @@ def planned(machines: Machines, seed: int, strength: float) -> Plan:
     )
 
 
-def burst(plan: Plan, jobs: Jobs, story: NDArray[np.int8], in_job: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def burst(
+    plan: IncidentPlan, jobs: Jobs, story: NDArray[np.int8], in_job: NDArray[np.int64], seed: int
+) -> NDArray[np.int64]:
     """Most jobs submitted in a few hours fail. Changes their stories; returns the jobs."""
     rng = generator(seed, 10)
     is_within = (jobs.submitted_at >= plan.burst_from) & (jobs.submitted_at < plan.burst_to)
@@ -119,7 +121,13 @@ def burst(plan: Plan, jobs: Jobs, story: NDArray[np.int8], in_job: NDArray[np.in
 
 
 def runaway(
-    plan: Plan, jobs: Jobs, tasks: Tasks, story: NDArray[np.int8], runtime: NDArray[np.float64], gpus: int, seed: int
+    plan: IncidentPlan,
+    jobs: Jobs,
+    tasks: Tasks,
+    story: NDArray[np.int8],
+    runtime: NDArray[np.float64],
+    gpus: int,
+    seed: int,
 ) -> tuple[int, NDArray[np.int64]]:
     """One user submits hundreds of jobs that hold whole GPUs. Changes users and times; returns the user and the jobs.
 
@@ -171,7 +179,9 @@ def kill_rack(rack: NDArray[np.int64], second: int, rows: Attempts, jobs: NDArra
     return is_hit
 
 
-def with_rack(plan: Plan, rows: Attempts, holds_gpu: NDArray[np.bool_], pool: NDArray[np.int64], seed: int) -> Plan:
+def with_rack(
+    plan: IncidentPlan, rows: Attempts, holds_gpu: NDArray[np.bool_], pool: NDArray[np.int64], seed: int
+) -> IncidentPlan:
     """The plan with a rack and a moment of its day, drawn from those at which GPUs were held on most of its machines.
 
     A rack that holds nothing leaves nothing in the records of jobs. Where none holds anything all day, none dies.

@@ -13,7 +13,7 @@ from gpulake.synth import attempts, clock, incidents, stories
 from gpulake.synth.attempts import Attempts
 from gpulake.synth.draws import generator, sums_by
 from gpulake.synth.facts import FAILED, INTERRUPTED, RUNNING, TERMINATED, TYPES, WAITING, scaled
-from gpulake.synth.incidents import Plan
+from gpulake.synth.incidents import IncidentPlan
 from gpulake.synth.jobs import Jobs, submitted, templates
 from gpulake.synth.machines import Machines, inventory
 from gpulake.synth.placement import Closure, Drag, place
@@ -36,7 +36,7 @@ class Population:
     runtime_seconds: NDArray[np.float64]
     plan_cpu: NDArray[np.int32]
     plan_mem: NDArray[np.float64]
-    plan: Plan | None
+    plan: IncidentPlan | None
     burst_jobs: NDArray[np.int64]
     idle_user: int
     idle_jobs: NDArray[np.int64]
@@ -47,7 +47,7 @@ class Trace:
     seed: int
     population: Population
     rows: Attempts
-    plan: Plan | None
+    plan: IncidentPlan | None
     hit_rows: NDArray[np.bool_]
     task_started_at: NDArray[np.int64]
     task_ended_at: NDArray[np.int64]
@@ -115,7 +115,7 @@ def _leave_running(people: Population, first_start: NDArray[np.int64]) -> None:
 
 def _placed(
     people: Population, rows: Attempts, rng: np.random.Generator, seed: int, report: Report
-) -> tuple[Plan | None, NDArray[np.bool_]]:
+) -> tuple[IncidentPlan | None, NDArray[np.bool_]]:
     """Gives every row its machine; returns the plan as it came out and the rows the dead rack hit."""
     plan = people.plan
     is_placed = (rows.status != WAITING) & ~rows.is_rerun

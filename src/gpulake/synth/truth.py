@@ -9,7 +9,7 @@ import numpy as np
 
 from gpulake.synth import incidents
 from gpulake.synth.ids import Ids
-from gpulake.synth.incidents import Incident, Plan
+from gpulake.synth.incidents import Incident, IncidentPlan
 from gpulake.synth.trace import Trace
 
 
@@ -55,7 +55,7 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
     return tuple(sorted(found, key=lambda incident: incident.first_second))
 
 
-def _machine_incidents(trace: Trace, plan: Plan, ids: Ids) -> Iterator[Incident]:
+def _machine_incidents(trace: Trace, plan: IncidentPlan, ids: Ids) -> Iterator[Incident]:
     machines = trace.population.machines
     if plan.rack is not None:
         dead = machines.of_type(incidents.RACK_TYPE)[plan.rack.machines]

@@ -13,7 +13,6 @@ from fastapi.testclient import TestClient
 from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.lake.snapshots import NAMES
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.questions import Option, Question
 
@@ -67,7 +66,7 @@ def dashboard(config: Config, guard: Guard | None = None) -> Dashboard:
     lake = Lake(config).open()
     samples = {}
     with lake.reading() as reader:
-        built = {row["name"] for row in reader.query(NAMES).to_pylist()}
+        built = reader.tables()
         for name, query in SAMPLES.items():
             if query.split(" FROM ")[1].split()[0] in built:
                 samples.update({name: str(row["v"]) for row in reader.query(query).to_pylist()})  # noqa: B035 - one row

@@ -308,4 +308,4 @@ def test_a_click_carries_what_was_given_and_not_what_it_names_itself() -> None:
 def test_what_a_function_made_is_seen_by_its_own_question_alone(client: TestClient, small: Config) -> None:
     assert ask(client, "report_card", user="ann") != ask(client, "report_card", user="bob")
     with Lake(small).open().reading() as reader:
-        assert "computed" not in {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+        assert "computed" not in reader.tables()

@@ -9,7 +9,7 @@ from typing import Any
 from gpulake.core.alerting import Incidents
 from gpulake.core.kinds import SEVERITIES, kind_of
 from gpulake.core.sightings import Sighting
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 MOST_TEXT = 2_000
 DAY = timedelta(days=1)
@@ -20,9 +20,9 @@ SAMPLED = "SELECT cluster_id, max(sampled_at) AS observed_until FROM silver_gpu_
 AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was looked at; of no cluster: all of them
 
 
-def read_found(reader: Reader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
+def read_found(reader: LakeReader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
     """The findings of the current build, and up to when it knows of anything."""
-    built = {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
+    built = reader.tables()
     rows = reader.query(FINDINGS).to_pylist() if "findings" in built else []
     clusters = reader.query(CLUSTERS).to_pylist() if "silver_clusters" in built else []
     sampled = reader.query(SAMPLED).to_pylist() if "silver_gpu_samples" in built else []

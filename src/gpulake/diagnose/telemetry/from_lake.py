@@ -23,7 +23,7 @@ from gpulake.diagnose.telemetry.samples import (
 )
 
 if TYPE_CHECKING:
-    from gpulake.lake import Reader
+    from gpulake.lake import LakeReader
 
 ROWS = 16_384
 JOB_TABLES = {"silver_holdings", "silver_jobs", "silver_nodes"}
@@ -89,19 +89,19 @@ ORDER BY happened_at
 """
 
 
-def samples_from_lake(reader: Reader, diagnosis: Diagnosis, story: Story, window: Window) -> Samples:
+def samples_from_lake(reader: LakeReader, diagnosis: Diagnosis, story: Story, window: Window) -> Samples:
     """Without a time or a node there is nothing to look for."""
     if window.since is None or window.until is None:
         return Samples()
-    tables = _tables(reader)
+    tables = reader.tables()
     return _gathered(reader, tables, _nodes(reader, tables, diagnosis, story, window), Gathering(window))
 
 
 def samples_of_job(
-    reader: Reader, job_id: str, cluster_id: str | None, window: Window, most_samples: int = MOST_SAMPLES
+    reader: LakeReader, job_id: str, cluster_id: str | None, window: Window, most_samples: int = MOST_SAMPLES
 ) -> Samples:
     """Of all nodes that the job ran on, while it ran, as far as that lies in the window."""
-    tables = _tables(reader)
+    tables = reader.tables()
     if not tables >= JOB_TABLES:
         return Samples()
     (ran,) = reader.query(SPAN_OF_JOB, job_id=job_id, cluster_id=cluster_id).to_pylist()
@@ -113,11 +113,7 @@ def samples_of_job(
     return _gathered(reader, tables, _nodes_of_job(reader, job_id, cluster_id, own), Gathering(own, most_samples))
 
 
-def _tables(reader: Reader) -> set[str]:
-    return {row["name"] for row in reader.query("SHOW TABLES").to_pylist()}
-
-
-def _gathered(reader: Reader, tables: set[str], nodes: list[str], gathering: Gathering) -> Samples:
+def _gathered(reader: LakeReader, tables: set[str], nodes: list[str], gathering: Gathering) -> Samples:
     asked = {"nodes": json.dumps(nodes), "since": gathering.window.since, "until": gathering.window.until}
     for table, (query, add) in SOURCES.items():
         if nodes and table in tables:
@@ -154,12 +150,12 @@ SOURCES: dict[str, tuple[str, Callable[[Gathering, dict[str, Any]], None]]] = {
 }
 
 
-def _rows(reader: Reader, query: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(reader: LakeReader, query: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for batch in reader.stream(query, ROWS, **asked):
         yield from batch.to_pylist()
 
 
-def _nodes(reader: Reader, tables: set[str], diagnosis: Diagnosis, story: Story, window: Window) -> list[str]:
+def _nodes(reader: LakeReader, tables: set[str], diagnosis: Diagnosis, story: Story, window: Window) -> list[str]:
     named = [*story.hosts, *([diagnosis.node] if diagnosis.node else [])]
     short = sorted({name.split(".")[0].lower() for name in named})
     job_id = diagnosis.job_id or story.job_id
@@ -172,7 +168,7 @@ def _nodes(reader: Reader, tables: set[str], diagnosis: Diagnosis, story: Story,
     return _nodes_of_job(reader, job_id, diagnosis.cluster_id, window)
 
 
-def _nodes_of_job(reader: Reader, job_id: str, cluster_id: str | None, window: Window) -> list[str]:
+def _nodes_of_job(reader: LakeReader, job_id: str, cluster_id: str | None, window: Window) -> list[str]:
     span: dict[str, Any] = {"since": window.since, "until": window.until}
     rows = reader.query(OF_JOB, job_id=job_id, cluster_id=cluster_id, **span).to_pylist()
     return sorted({str(row["node_id"]).split(".")[0].lower() for row in rows})

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gpulake.core.errors import LakeError, UsageError
-from gpulake.lake import Reader
+from gpulake.core.errors import UsageError
+from gpulake.lake import LakeReader
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"
 SENSORS, TAGS = "pai_sensor_table", "pai_group_tag_table"
@@ -71,14 +71,12 @@ class Columns:
 
 @dataclass(frozen=True)
 class Trace:
-    reader: Reader
+    reader: LakeReader
 
     @cached_property
     def cluster(self) -> str:
         """The cluster that the trace is of, which queries know as getvariable('cluster')."""
-        built = {row["name"] for row in self.reader.query("SHOW TABLES").to_pylist()}
-        if missing := sorted(BUILT - built):
-            raise LakeError(f"no whole build yet: {', '.join(missing)} missing", "run: gpulake build")
+        self.reader.need(BUILT)
         return str(self.reader.query(CLUSTER).to_pylist()[0]["cluster_id"])
 
     @property

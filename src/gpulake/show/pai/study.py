@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.types import DurationScore
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.show.page import write_page
 from gpulake.show.pai import load, machines, predictions, trace, usage, users, waits
 from gpulake.show.pai.draw import drawn
@@ -50,7 +50,7 @@ class Study:
         }
 
 
-def opened(reader: Reader) -> Trace:
+def opened(reader: LakeReader) -> Trace:
     """The trace in a lake; refuses a lake that holds nothing of it."""
     found = Trace(reader)
     _ = found.present

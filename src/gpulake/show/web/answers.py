@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.lake import Lake, Reader
+from gpulake.lake import Lake, LakeReader
 from gpulake.lake.snapshots import Snapshots
 from gpulake.lake.values import kind_of, values
 from gpulake.show.web.kept import Kept
@@ -138,7 +138,7 @@ class Answers:
             stack.enter_context(self._turns)
             yield
 
-    def _compute(self, asked: Asked, reader: Reader) -> None:
+    def _compute(self, asked: Asked, reader: LakeReader) -> None:
         if asked.question.computed:
             reader.offer("computed", asked.question.computed.make(reader, self.lake.config, asked.given))
 
@@ -161,7 +161,7 @@ def _rows(table: pa.Table) -> list[Row]:
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _query(asked: Asked, reader: Reader) -> str:
+def _query(asked: Asked, reader: LakeReader) -> str:
     """Its parts are ours; what people give is bound, and a column to sort by is one of the answer's."""
     question, given, page = asked.question, asked.given, f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
     column = asked.sort.removeprefix("-")
@@ -173,7 +173,7 @@ def _query(asked: Asked, reader: Reader) -> str:
     return question.page(given, _order(asked), page, column)
 
 
-def _counted(asked: Asked, reader: Reader, rows: pa.Table) -> tuple[pa.Table, int]:
+def _counted(asked: Asked, reader: LakeReader, rows: pa.Table) -> tuple[pa.Table, int]:
     """How many rows there are in all: as the answer says it, as its end says it, or as it must be asked."""
     counts: list[int] = []
     if "answered_rows" in rows.column_names:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import bronze_tables, written_tables
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class Option:
 class Computed:
     """What SQL alone cannot say: a table that a function makes, and that the question's SQL reads as `computed`."""
 
-    make: Callable[[Reader, Config, Mapping[str, Value]], pa.Table]
+    make: Callable[[LakeReader, Config, Mapping[str, Value]], pa.Table]
     tables: frozenset[str]  # that it reads
     filters: frozenset[str] = frozenset()  # that it heeds
 

@@ -12,7 +12,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import LakeError
 from gpulake.core.ledger import HELD, LOST, MEANINGS, WASTED, bucket_name
 from gpulake.core.words import amount, bounds, count, inferred, ordinal, share, span
-from gpulake.lake import Reader
+from gpulake.lake import LakeReader
 from gpulake.show.advice import Advice
 from gpulake.show.card_text import cost_words, used_words, wasted_words
 from gpulake.show.efficiency import Card, Energy, Money, Scope, advise, efficiency_card, unknown
@@ -76,7 +76,7 @@ def scope_of(given: Mapping[str, Value]) -> Scope:
     )
 
 
-def card_tiles(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa.Table:
+def card_tiles(reader: LakeReader, config: Config, given: Mapping[str, Value]) -> pa.Table:
     if unknown(reader, scope_of(given)):
         return TILE.empty_table()
     try:
@@ -88,7 +88,7 @@ def card_tiles(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa
     return pa.Table.from_pylist(rows, TILE)
 
 
-def advice_rows(reader: Reader, config: Config, given: Mapping[str, Value]) -> pa.Table:
+def advice_rows(reader: LakeReader, config: Config, given: Mapping[str, Value]) -> pa.Table:
     scope = scope_of(given)
     # Of everyone it takes many seconds, and more memory than a server should take: gpulake report has it.
     if not scope.is_holder or unknown(reader, scope):
