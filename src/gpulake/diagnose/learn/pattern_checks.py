@@ -1,7 +1,7 @@
 """How much of a pattern is fixed text, and whether a backtracking engine could take exponential time on it.
 
-RE2 does not backtrack, so no pattern is slow here. But people copy rules into tools with other engines, so patterns that
-would hang those are refused. RE2 has accepted the pattern before it comes here.
+RE2 does not backtrack, so no pattern is slow here. But people copy rules into tools with other engines, so patterns
+that would hang those are refused. RE2 has accepted the pattern before it comes here.
 """
 
 from __future__ import annotations
