@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detect.scenes import BEGIN, SCENES, lake_of, sample
+from examples import cases
 from gpulake.core.ledger import BUCKETS, LOST
 from gpulake.core.types import Finding
 from gpulake.detect.findings import HOLDERS, _flagged_days, _idle_holders, _ledger
@@ -40,7 +41,7 @@ def memory(ratios: list[float], step: float) -> list[Finding]:
     level=st.floats(0.5, 0.95),
     step=st.sampled_from([2.0, 10.0, 60.0]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(25))
 def test_a_model_that_is_loaded_is_no_leak(load_seconds: int, level: float, step: float) -> None:
     count = int(7200 / step)
     ratios = [
