@@ -206,9 +206,8 @@ class Flow:
         self, cluster: str | None = None, at: datetime | None = None, is_executed: bool = False
     ) -> tuple[Nudge, ...]:
         """What is due for those who hold GPUs and leave them empty; with is_executed it is done, and kept in mind."""
-        from gpulake.act.cancel import cancel
         from gpulake.act.holders import read_holders, read_journal
-        from gpulake.act.nudges import carry_out, plan, summary
+        from gpulake.act.nudges import cancel, carry_out, plan, summary
 
         rules = self.config.nudges
         self.lake.open()

@@ -15,7 +15,8 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpulake.core.serving import Serve, address_group
+from gpulake.core.addresses import address_group
+from gpulake.core.serve_settings import Serve
 from gpulake.show.web.bodies import bounded, has_body, is_large
 from gpulake.show.web.errors import HEADERS, path_of, told
 from gpulake.show.web.sessions import Sessions, Tries, user_of
