@@ -183,11 +183,13 @@ def test_it_can_be_sorted_by_each_column(full: Dashboard, question: Question) ->
     if answer["total"] > MOST_ROWS:
         return  # more rows than one answer has
     rows = sorted(answer["rows"], key=repr)
-    for column in answer["columns"]:
-        up, down = (full.ask(question, limit=MOST_ROWS, sort=f"{sign}{column['name']}")["rows"] for sign in ("", "-"))
-        assert sorted(up, key=repr) == sorted(down, key=repr) == rows
-        if column["type"] in ("integer", "number", "date"):
-            for found, is_reversed in ((up, False), (down, True)):
+    for place, column in enumerate(answer["columns"]):
+        # Both ways by the first column, in turns by the others: each sort is a query.
+        for is_reversed in (False, True) if place == 0 else (place % 2 == 1,):
+            sort = f"{'-' * is_reversed}{column['name']}"
+            found = full.ask(question, limit=MOST_ROWS, sort=sort)["rows"]
+            assert sorted(found, key=repr) == rows
+            if column["type"] in ("integer", "number", "date"):
                 values = [row[column["name"]] for row in found if row[column["name"]] is not None]
                 numbers = [value if column["type"] == "date" else float(value) for value in values]
                 assert numbers == sorted(numbers, reverse=is_reversed)
