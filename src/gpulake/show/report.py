@@ -12,10 +12,11 @@ from gpulake.show.catalogue import BRONZE
 from gpulake.show.observed import OBSERVED, Observed
 from gpulake.show.page import write_page
 
-_HELD = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in HELD)
+_HELD = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}_gpu_hours" for bucket in HELD)
 _BUCKETS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in BUCKETS)
 HOLDERS = f"""
-SELECT user_id, {_HELD} FROM gold_ledger_daily WHERE user_id IS NOT NULL GROUP BY user_id ORDER BY idle DESC, user_id
+SELECT user_id, {_HELD} FROM gold_ledger_daily WHERE user_id IS NOT NULL
+GROUP BY user_id ORDER BY idle_gpu_hours DESC, user_id
 """
 LEDGER = f"SELECT dt AS day, {_BUCKETS} FROM gold_ledger_hourly GROUP BY dt ORDER BY dt"
 NEEDED = {
@@ -47,7 +48,7 @@ def figures(reader: LakeReader) -> dict[str, plots.Figure]:
     return {
         "utilisation": plots.utilisation(days, scored),
         "ledger": plots.buckets(_rows(reader, LEDGER)),
-        "holders": plots.holders(_rows(reader, HOLDERS)),
+        "holders": plots.holders(_rows(reader, HOLDERS), "user_id", by="idle_gpu_hours"),
         "jobs": plots.jobs(_rows(reader, "SELECT * FROM gold_jobs_daily ORDER BY dt")),
     }
 
@@ -57,7 +58,7 @@ def _content(reader: LakeReader) -> dict[str, Any]:
         (
             "Utilisation",
             "Weighted by time, per GPU, of what was observed. Hollow: poorly covered days, which are not judged. "
-            "Why a flag of ours and one of the forest differ is told in gold_cluster_util_daily_scored.",
+            "gold_cluster_util_daily_scored says in why_they_differ why our flag and that of the forest differ.",
             "utilisation",
         ),
         (

@@ -20,7 +20,8 @@ from gpulake.flow import Flow
 from gpulake.flow.incidents import read_incidents
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.show.web.figures import days, ledger
+from gpulake.show.plots import holders, utilisation
+from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import pages
 from hand_made import Attempt, write_accounting, write_trace
 
@@ -254,8 +255,8 @@ def test_hollow_days_are_poorly_covered_and_flagged_days_say_why(traced: TestCli
 
 def test_figures_of_nothing_can_be_drawn() -> None:
     assert ledger.area([])["data"] == []
-    assert all(trace["x"] == [] for trace in days.utilisation([])["data"])
-    assert all(trace["y"] == [] for trace in ledger.holders("user_id")([])["data"])
+    assert all(trace["x"] == [] for trace in utilisation([], [])["data"])
+    assert all(trace["y"] == [] for trace in holders([], "user_id")["data"])
     assert ledger.spread([])["data"][0]["x"] == []
 
 

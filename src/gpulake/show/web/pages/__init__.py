@@ -43,6 +43,13 @@ class Panel:
     empty: str = "Nothing here for these filters."  # and what to do about it
 
 
+def plot(
+    name: str, title: str, question: str, draw: Draw, leads_to: str = "", limit: int = 1_000, **more: Any
+) -> Panel:
+    """A panel that draws all of its rows."""
+    return Panel(name, title, question, "figure", draw=draw, leads_to=leads_to, limit=limit, **more)
+
+
 @dataclass(frozen=True)
 class Page:
     name: str  # its URL is /name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpulake.show.web.figures import incidents as figures
-from gpulake.show.web.pages import Page, Panel
+from gpulake.show.web.pages import Page, Panel, plot
 from gpulake.show.web.questions.incident import INCIDENT
 from gpulake.show.web.questions.incidents import KIND, SEVERITY, STATE
 
@@ -17,38 +17,36 @@ PAGES = (
         place=60,
         options=(STATE, SEVERITY, KIND),
         panels=(
-            Panel("counts", "How they stand", "incident_counts", show="tiles", is_wide=True),
+            Panel("counts", "How they stand", "incident_counts", "tiles", is_wide=True),
             Panel(
                 "incidents",
                 "What needs somebody",
                 "incidents",
-                show="incidents.html",
+                "incidents.html",
                 is_wide=True,
                 limit=25,
                 empty=_FROM_FINDINGS,
             ),
-            Panel(
+            plot(
                 "by_day",
                 "By day",
                 "incidents_by_day",
-                show="figure",
-                draw=figures.incidents_by_day,
-                limit=1000,
-                leads_to="/incidents?from={x}&to={x}",
+                figures.incidents_by_day,
+                "/incidents?from={x}&to={x}",
                 empty=_FROM_FINDINGS,
             ),
             Panel("by_reason", "By kind and reason", "incidents_by_reason", limit=10, empty=_FROM_FINDINGS),
-            Panel(
+            plot(
                 "days",
                 "Days that stand out",
                 "anomalous_days",
-                show="figure",
-                draw=figures.anomalous_days,
-                limit=1000,
+                figures.anomalous_days,
+                "/jobs?from={x}&to={x}",
                 is_wide=True,
-                leads_to="/jobs?from={x}&to={x}",
-                about="GPU utilisation by day within the band that earlier days make one expect. A click leads to the "
-                "jobs of the day.",
+                about=(
+                    "GPU utilisation by day within the band that earlier days make one expect. A click leads to the "
+                    "jobs of the day."
+                ),
                 empty="No day was scored. Land a trace with utilisation, then: gpulake build",
             ),
             Panel(
@@ -93,7 +91,7 @@ PAGES = (
                 "facts",
                 "What it is",
                 "incident",
-                show="incident.html",
+                "incident.html",
                 is_wide=True,
                 empty="There is no incident of this id, or none that you may see. They are listed under Incidents.",
             ),
@@ -101,7 +99,7 @@ PAGES = (
                 "diagnosis",
                 "Diagnosis",
                 "incident_diagnoses",
-                show="diagnoses.html",
+                "diagnoses.html",
                 is_wide=True,
                 limit=3,
                 empty="No log of it was diagnosed: gpulake diagnose LOG --job JOB",
@@ -111,10 +109,9 @@ PAGES = (
                 "What was seen",
                 "incident_sightings",
                 is_wide=True,
-                limit=20,
                 empty="It was made of no findings: a diagnosis opened it.",
             ),
-            Panel("history", "What became of it", "incident_history", show="list", limit=200),
+            Panel("history", "What became of it", "incident_history", "list", limit=200),
             Panel(
                 "recoveries",
                 "Recoveries tried",

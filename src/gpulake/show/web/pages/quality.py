@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpulake.show.web.figures import quality as figures
-from gpulake.show.web.pages import Page, Panel
+from gpulake.show.web.pages import Page, Panel, plot
 
 PAGE = Page(
     name="quality",
@@ -11,7 +11,7 @@ PAGE = Page(
     lead="How fresh, how complete and how right the lake is, and how our own steps fare.",
     place=80,
     panels=(
-        Panel("counts", "Can it be trusted?", "quality_counts", show="tiles", is_wide=True),
+        Panel("counts", "Can it be trusted?", "quality_counts", "tiles", is_wide=True),
         Panel(
             "clusters",
             "Freshness by cluster",
@@ -19,24 +19,20 @@ PAGE = Page(
             is_wide=True,
             empty="The build knows no cluster yet. Land a trace, then: gpulake build",
         ),
-        Panel(
+        plot(
             "coverage",
             "Coverage by day",
             "coverage_by_day",
-            show="figure",
-            draw=figures.coverage,
-            limit=1000,
-            leads_to="/rows/coverage_by_day?from={x}&to={x}",
+            figures.coverage,
+            "/rows/coverage_by_day?from={x}&to={x}",
             empty="No day was observed within these filters.",
         ),
-        Panel(
+        plot(
             "steps_by_command",
             "How long commands took",
             "steps_by_command",
-            show="figure",
-            draw=figures.steps,
-            limit=1000,
-            leads_to="/rows/steps",
+            figures.steps,
+            "/rows/steps",
             empty="Nothing was run yet: gpulake refresh PATH...",
         ),
         Panel(
@@ -48,11 +44,7 @@ PAGE = Page(
             empty="Nothing landed yet: gpulake land PATH...",
         ),
         Panel(
-            "tests",
-            "Tests of the last build",
-            "test_results",
-            limit=12,
-            empty="No build was tested yet: gpulake build",
+            "tests", "Tests of the last build", "test_results", limit=12, empty="No build was tested yet: gpulake build"
         ),
         Panel(
             "steps", "Steps of gpulake itself", "steps", limit=12, empty="Nothing was run yet: gpulake refresh PATH..."
