@@ -1,4 +1,4 @@
-"""Why something was found, as one HTML file: its series, the expected band, and the jobs of that time below."""
+"""The explanation of a finding as one HTML file: its series, the expected band, and the jobs of that time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the installation sound, and is the lake? Each check says what it saw and, if something is wrong, the way out."""
+"""Checks of the installation and the lake. Each says what it saw and, if something is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _installation() -> Iterator[Check]:
 
 
 def _confinement() -> Check:
-    """Of queries that others send to the dashboard."""
+    """Of SQL queries that viewers send to the dashboard."""
     found = available()
     missing = [name for name, is_there in found.items() if not is_there]
     if not missing:

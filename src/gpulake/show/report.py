@@ -1,4 +1,4 @@
-"""The overview as one HTML file: findings first, then the plots, then what the numbers rest on. Works offline."""
+"""The overview as one HTML file: findings first, then the plots, then the data behind the numbers."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _content(reader: LakeReader) -> dict[str, Any]:
             "it means, and within which bounds it is known. What failed, timed out or was interrupted: lost at most.",
             "ledger",
         ),
-        ("Who holds most idle GPU-hours", "What became of all that they held; what is lost, at most.", "holders"),
-        ("How jobs end", "By the day of their end, in the trace's own time zone.", "jobs"),
+        ("Who holds most idle GPU-hours", "What became of all that they held; lost is an upper bound.", "holders"),
+        ("How jobs end", "By the day of their end, in the time zone of the cluster.", "jobs"),
     ]
     return {
         "clusters": [Observed(**row) for row in _rows(reader, f"{OBSERVED} ORDER BY cluster_id")],

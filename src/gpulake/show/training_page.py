@@ -1,4 +1,4 @@
-"""What befell a training run, as one HTML file: GPU, host, memory and steps over time, the phases shaded."""
+"""The phases of a training run as one HTML file: GPU, host, memory and steps over time, the phases shaded."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from gpulake.show.plots import (
     shade,
 )
 
-MOST_GPUS = 16  # a page with more is not read
-MOST_POINTS = 3_000  # of one line: more than a screen has columns
-GAP = 5  # usual intervals without a sample
+MOST_GPUS = 16  # more would make the page too long
+MOST_POINTS = 3_000  # of one line, more than a screen has pixels
+GAP = 5  # in usual intervals
 TRACKS = (BLUE, GREY, ORANGE)
 COLOURS = {
     "leak": ORANGE,
@@ -114,12 +114,12 @@ def _line(name: str, x: list[str], y: list[Maybe], colour: str) -> Figure:
 
 
 def _each(points: int) -> int:
-    """How many become one, where there are too many."""
+    """How many points become one."""
     return max(1, -(-points // MOST_POINTS))
 
 
 def _thinned(times: Sequence[datetime], values: Sequence[Maybe]) -> tuple[list[str], list[Maybe]]:
-    """The means of neighbours. A line does not go on where nothing was measured."""
+    """Means of neighbouring points. The line is broken where nothing was measured."""
     each = _each(len(times))
     seconds = [(later - sooner).total_seconds() for sooner, later in pairwise(times)]
     usual = timedelta(seconds=median(seconds)) if seconds else timedelta()

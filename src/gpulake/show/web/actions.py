@@ -1,4 +1,4 @@
-"""What people do to incidents from the dashboard: who may, from where, and what is answered."""
+"""Actions on incidents from the dashboard: who may take them, and the API for them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MOST_NOTE = 2_000
 
 @dataclass(frozen=True)
 class Change:
-    """What somebody says of an incident."""
+    """A change of an incident that a person asks for."""
 
     incident_id: str
     by: str
     note: str = ""
-    is_held: bool = False  # of an acknowledgement: nobody but a person resolves it
+    is_held: bool = False  # of an acknowledgement: only a person resolves it
     until: datetime | None = None  # of a mute
 
 
@@ -37,7 +37,7 @@ Do = Callable[[Change], Incident]
 
 @dataclass(frozen=True)
 class Actions:
-    """Each is carried out by a room that this one does not know."""
+    """The functions that carry them out; `flow` passes them in."""
 
     acknowledge: Do
     mute: Do
@@ -45,7 +45,7 @@ class Actions:
     resolve: Do
 
 
-# From which states each may be taken.
+# The states in which each action is allowed.
 ALLOWED = {
     "acknowledge": COMES_FROM["acknowledged"],
     "mute": COMES_FROM["muted"],
@@ -53,10 +53,10 @@ ALLOWED = {
     "resolve": COMES_FROM["resolved"],
 }
 SUMMARIES = {
-    "acknowledge": "Say that you look after an incident",
-    "mute": "Tell nobody of an incident for a while",
-    "unmute": "Let people be told of an incident again",
-    "resolve": "Say that an incident is over",
+    "acknowledge": "Acknowledge an incident: you look after it",
+    "mute": "Mute an incident: no notifications for a while",
+    "unmute": "Unmute an incident: send notifications again",
+    "resolve": "Resolve an incident",
 }
 
 
@@ -70,7 +70,7 @@ class AcknowledgeModel(NoteModel):
 
 
 class MuteModel(NoteModel):
-    until: AwareDatetime | None = Field(None, description="with its zone; without it, until somebody unmutes it")
+    until: AwareDatetime | None = Field(None, description="with its zone; without it, until it is unmuted")
 
 
 class IncidentModel(BaseModel):
@@ -101,7 +101,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         code: {"model": ErrorModel, "description": words}
         for code, words in {
             404: "no such incident",
-            409: "the incident stands otherwise",
+            409: "the incident is in another state",
             415: "the body is not JSON",
         }.items()
     },
@@ -109,7 +109,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def router(answers: Answers, actions: Actions | None) -> APIRouter:
-    """Without actions, as of a lake that cannot be written, each is refused."""
+    """Without actions (a read-only lake) each is refused."""
     routes = APIRouter(prefix=f"{PREFIX}/incidents", tags=["actions"], dependencies=[Depends(permitted)])
     for verb in ALLOWED:
         _add(routes, answers, actions, verb)
@@ -117,7 +117,7 @@ def router(answers: Answers, actions: Actions | None) -> APIRouter:
 
 
 def permitted(request: Request) -> None:
-    """A form of another site cannot be JSON, and what its scripts send the guard refuses."""
+    """Forms of other sites cannot send JSON, and the guard refuses requests of their scripts."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise refused(415, f"an action is JSON, and not {label(kind, 80)!r}", "send Content-Type: application/json")
@@ -144,15 +144,15 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         viewer = viewer_of(request)
         if _state(answers, viewer, incident_id) is None:
             raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
-        said: dict[str, Any] = body.model_dump()
-        # What steers a terminal is replaced: a note is printed, too.
-        change = Change(incident_id, viewer.name, **{**said, "note": label(said["note"])})
+        fields: dict[str, Any] = body.model_dump()
+        # Control characters are replaced: notes are printed to terminals.
+        change = Change(incident_id, viewer.name, **{**fields, "note": label(fields["note"])})
         do: Do = getattr(actions, verb)
         try:
             incident = do(change)
         except UsageError as error:
-            stands_otherwise = _state(answers, viewer, incident_id) not in ALLOWED[verb]
-            raise refused(409 if stands_otherwise else 400, error.message, error.hint) from error
+            is_other_state = _state(answers, viewer, incident_id) not in ALLOWED[verb]
+            raise refused(409 if is_other_state else 400, error.message, error.hint) from error
         return IncidentModel(**{name: getattr(incident, name) for name in IncidentModel.model_fields})
 
     act.__annotations__.update(
@@ -171,6 +171,6 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
 
 
 def _state(answers: Answers, viewer: Viewer, incident_id: str) -> str | None:
-    """How it stands; nothing where there is none, or none that the viewer may see."""
+    """None: there is no such incident, or the viewer may not see it."""
     answer = answers.ask(Asked(catalogue().get("incident"), {"incident": incident_id}, viewer, 1))
     return str(answer.rows[0]["state"]) if answer.rows else None

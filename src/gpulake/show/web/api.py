@@ -36,7 +36,7 @@ class AnswerModel(BaseModel):
     total: int
     offset: int
     missing: list[str]  # tables that no build has made yet
-    version: str  # of what the rows rest on: the same version, the same rows
+    version: str  # the same version, the same rows
     generated: list[str]  # clusters whose data were generated, not measured
 
 
@@ -53,20 +53,20 @@ class ErrorModel(BaseModel):
     hint: str
 
 
-# By reference: a model that is named is looked at for each of the routes, of which there are hundreds.
+# By reference: FastAPI would inspect a model again for each of the hundreds of routes.
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorModel"}}},
         "description": words,
     }
     for code, words in {
-        400: "what was given makes no sense",
-        401: "nobody is logged in",
-        403: "this viewer may not",
+        400: "invalid parameters",
+        401: "not logged in",
+        403: "not allowed for this viewer",
         413: "the request is too large",
         422: "a value is not of its type",
-        429: "too often: Retry-After says when to come again",
-        503: "the lake cannot be read now",
+        429: "too many requests: see Retry-After",
+        503: "the lake cannot be read",
     }.items()
 }
 
@@ -146,11 +146,11 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
 
 
 def observed(answers: Answers, cluster: Value) -> list[Observed]:
-    """The clusters, or the one, and the time of each that is under observation."""
+    """The clusters (or the one) and the time under observation of each."""
     try:
         answer = answers.ask(Asked(catalogue().get("observed"), {"cluster": cluster}, NOBODY, MOST_ROWS))
     except UsageError:
-        # A build of an earlier version does not know it. Its panels say so themselves.
+        # A build of an earlier version lacks it; its panels say so.
         return []
     return [Observed(**row) for row in answer.rows]
 

@@ -1,4 +1,4 @@
-"""Pages as HTML: a shell that paints at once, and panels that fill it."""
+"""Pages as HTML: a shell that is shown at once, and panels that fill it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
 UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
 """
-MOST_CLUSTERS = 3  # whose time is told on every page; that of all is a page of its own
+MOST_CLUSTERS = 3  # whose time is shown on every page; the rest are on a page of their own
 _CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
 KINDS = ("tiles", "table", "figure", "list")
 
@@ -58,7 +58,7 @@ def environment() -> Environment:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A page has no place for the null character, however it is written."""
+    """HTML cannot contain the null character."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
@@ -69,7 +69,7 @@ def static_file(name: str) -> bytes:
 
 @cache
 def asset(name: str) -> str:
-    """Its address, which changes with its content: browsers may keep it for ever."""
+    """Its URL changes with its content, so that browsers may cache it for ever."""
     return f"/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"
 
 
@@ -95,7 +95,7 @@ def router(answers: Answers) -> APIRouter:
 def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
     options = (*FILTERS, *page.options)
     read = taken(options)
-    # A filter that no panel takes would be a button without a wire.
+    # Filters that no panel takes are not offered.
     of_panels = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
 
     def shell(request: Request) -> Response:
@@ -147,19 +147,21 @@ def _add_rows(routes: APIRouter, answers: Answers, question: Question) -> None:
     def rows(request: Request) -> Response:
         values = read(request)
         answer = answers.ask(Asked(question, viewer=viewer_of(request), **values))
-        return _rendered(request, answers, "rows.html", page=None, options=_own(options), answer=answer, **values)
+        return _rendered(
+            request, answers, "rows.html", page=None, options=_without_filters(options), answer=answer, **values
+        )
 
     extra = described(options, **FIRST_ROWS)
     routes.add_api_route(f"/rows/{question.name}", rows, response_class=HTMLResponse, openapi_extra=extra)
 
 
 def asked_of(question: Question, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Of what a page was given, what the question takes."""
+    """The values of a page that the question takes."""
     names = {option.name for option in (*filters_of(question), *question.options)}
     return {name: value for name, value in given.items() if name in names}
 
 
-def _own(options: tuple[Option, ...]) -> tuple[Option, ...]:
+def _without_filters(options: tuple[Option, ...]) -> tuple[Option, ...]:
     return tuple(option for option in options if option not in FILTERS)
 
 

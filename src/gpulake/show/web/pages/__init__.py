@@ -1,4 +1,4 @@
-"""Pages: one file each, with a Page named PAGE (or several, in PAGES). A page is panels; a panel shows a question."""
+"""Pages: one file each, with a tuple PAGES. A page is panels; a panel shows a question."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Show = Literal["tiles", "table", "figure", "list"]
 
 @dataclass(frozen=True)
 class Panel:
-    """What one question looks like.
+    """How one question is shown.
 
     tiles: each row a number, with columns `label`, `value` (already as text, or a number) and, if it has them, `unit`,
     `words` (in place of the value), `note`, `level` (good, bad, soft) and `link`. table: rows and columns.
     figure: `draw` makes a Plotly figure of rows. list: each row a sentence, with columns `headline` and, if it has
     them, `detail`, `level`, `link`, `at`.
-    Or a template of its own, in templates/panels/, that gets `answer`, `panel` and `given`.
+    Or the name of a template in templates/panels/, which gets `answer`, `panel` and `given`.
     """
 
     name: str
@@ -35,10 +35,10 @@ class Panel:
     about: str = ""  # what the numbers are, with their units
     draw: Draw | None = None
     given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
-    limit: int = 20  # of a panel may be more than a URL can ask for
+    limit: int = 20  # may be more than a URL can ask for
     is_wide: bool = False
-    # Where a click on a point of the figure leads; {x}, {y}, {name} and {custom} are those of the point, URL-quoted,
-    # {custom0} the first of a list, {day} the day of x; {job} is the page's own. Its filters go along, unless named.
+    # Where a click on a point leads: {x}, {y}, {name} and {custom} are those of the point, {custom0} the first of a
+    # list, {day} the day of x, other names are parameters of the page. The filters of the page are added.
     leads_to: str = ""
     empty: str = "Nothing here for these filters."  # and what to do about it
 
@@ -67,7 +67,7 @@ def pages() -> Mapping[str, Page]:
     found: dict[str, Page] = {}
     for module in pkgutil.iter_modules(__path__):
         content = importlib.import_module(f"{__name__}.{module.name}")
-        for page in getattr(content, "PAGES", ()) or (content.PAGE,):
+        for page in content.PAGES:
             if page.name in found:
                 raise AssertionError(f"two pages are named {page.name}")
             for panel in page.panels:

@@ -1,4 +1,4 @@
-"""Efficiency: what became of what was held, by whom; and the report cards of a user and of a group."""
+"""Efficiency of what was held, by user and group; and the report cards of a user and of a group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPREAD = plot(
     "job_efficiencies",
     ledger.spread,
     "/rows/efficiency_of_jobs?by=held&bin={custom}",
-    about="GPU-hours held by jobs of each efficiency: used over what sensors saw of attempts that were not lost.",
+    about="GPU-hours held by jobs of each efficiency: used over what sensors measured of attempts that were not lost.",
     limit=100,
     empty=NOTHING,
 )

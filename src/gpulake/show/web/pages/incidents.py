@@ -1,4 +1,4 @@
-"""Incidents: what stands, what stood out, who was told; and one incident with all that is known of it."""
+"""Incidents, unusual days and notifications; and the page of one incident."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ PAGES = (
     Page(
         name="incidents",
         title="Incidents",
-        lead="What is abnormal or broke, and who looks after it. Times and days are in UTC.",
+        lead="What is abnormal or broken, and who looks after it. Times and days are in UTC.",
         place=60,
         options=(STATE, SEVERITY, KIND),
         panels=(
-            Panel("counts", "How they stand", "incident_counts", "tiles", is_wide=True),
+            Panel("counts", "By state", "incident_counts", "tiles", is_wide=True),
             Panel(
                 "incidents",
-                "What needs somebody",
+                "What needs attention",
                 "incidents",
                 "incidents.html",
                 is_wide=True,
@@ -44,14 +44,14 @@ PAGES = (
                 "/jobs?from={x}&to={x}",
                 is_wide=True,
                 about=(
-                    "GPU utilisation by day within the band that earlier days make one expect. A click leads to the "
+                    "GPU utilisation by day within the band that earlier days let one expect. A click leads to the "
                     "jobs of the day."
                 ),
                 empty="No day was scored. Land a trace with utilisation, then: gpulake build",
             ),
             Panel(
                 "anomalous_days",
-                "The strangest days",
+                "The most unusual days",
                 "anomalous_days",
                 is_wide=True,
                 limit=10,
@@ -63,19 +63,19 @@ PAGES = (
                 "alerts",
                 limit=10,
                 is_wide=True,
-                empty="Nobody was told of anything in these days. Name a sink in [alerts] of gpulake.toml.",
+                empty="No notification was sent in these days. Add a sink to [alerts] in gpulake.toml.",
             ),
             Panel(
                 "sinks",
-                "Who is told",
+                "Notifications by sink",
                 "alerts_by_sink",
-                empty="No alert was ever queued: no sink is named in [alerts].",
+                empty="No alert was ever queued: [alerts] has no sink.",
             ),
             Panel(
                 "windows",
                 "Maintenance windows",
                 "maintenance_windows",
-                empty="None. Nobody is disturbed during one: gpulake incidents windows add --help",
+                empty="None. They suppress notifications; see gpulake incidents windows add --help",
             ),
         ),
     ),
@@ -93,7 +93,7 @@ PAGES = (
                 "incident",
                 "incident.html",
                 is_wide=True,
-                empty="There is no incident of this id, or none that you may see. They are listed under Incidents.",
+                empty="There is no incident with this id, or you may not see it. See the list on the page Incidents.",
             ),
             Panel(
                 "diagnosis",
@@ -109,19 +109,17 @@ PAGES = (
                 "What was seen",
                 "incident_sightings",
                 is_wide=True,
-                empty="It was made of no findings: a diagnosis opened it.",
+                empty="No findings: a diagnosis opened it.",
             ),
-            Panel("history", "What became of it", "incident_history", "list", limit=200),
+            Panel("history", "History", "incident_history", "list", limit=200),
             Panel(
                 "recoveries",
-                "Recoveries tried",
+                "Recoveries",
                 "incident_recoveries",
                 empty="None. To see what would be done: gpulake recover --help",
             ),
-            Panel(
-                "similar", "Similar cases", "incident_similar", is_wide=True, limit=10, empty="None like it is known."
-            ),
-            Panel("alerts", "Who was told", "incident_alerts", is_wide=True, empty="Nobody was."),
+            Panel("similar", "Similar cases", "incident_similar", is_wide=True, limit=10, empty="None."),
+            Panel("alerts", "Notifications", "incident_alerts", is_wide=True, empty="None were sent."),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Machines: every one over time, those that fail more than their peers, and what their GPUs say."""
+"""Machines over time, those that fail more than their peers, and their GPUs; and the page of one machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MACHINES = Page(
             "/machine?machine={custom0}&cluster={custom1}&from={day}&to={day}",
             about=(
                 "Share of a machine's capacity in the time under observation, by the hour up to three days, else by "
-                "the day; a click leads to it. Used: at least, as far as sensors saw; lost: at most. Nearly all lie "
+                "the day; a click leads to it. Used is a lower bound, lost an upper bound. Nearly all shares are "
                 "below the brightest colour."
             ),
             limit=MOST_MACHINES,
@@ -38,7 +38,7 @@ MACHINES = Page(
         ),
         plot(
             "lemons",
-            "Failures against those of their peers",
+            "Failures compared with peers",
             "lemon_machines",
             machines.lemons,
             "/machine?machine={custom0}&cluster={custom1}",
@@ -58,7 +58,7 @@ MACHINES = Page(
         Panel("ranking", "Lemons first", "lemon_machines", limit=10, is_wide=True),
         Panel("least_used", "Least used machines", "machine_ledgers", limit=10, is_wide=True),
         Panel("hot", "Hot GPUs", "hot_gpus", limit=10, empty=f"No GPU was above its threshold. {_NO_TELEMETRY}"),
-        Panel("throttled", "GPUs held back", "throttled_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
+        Panel("throttled", "Throttled GPUs", "throttled_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
         Panel("idle", "GPUs held and idle", "idle_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
         Panel("errors", "Errors of GPUs", "gpu_errors", limit=10, empty=f"There were none. {_NO_TELEMETRY}"),
     ),
@@ -69,7 +69,7 @@ MACHINE_PAGE = Page(
     options=(MACHINE,),
     is_listed=False,
     parent="machines",
-    lead="What it was used for, what ran on it, and what is wrong with it.",
+    lead="What it was used for, what ran on it, and its problems.",
     panels=(
         Panel(
             "facts",
@@ -77,12 +77,12 @@ MACHINE_PAGE = Page(
             "machine_facts",
             "tiles",
             is_wide=True,
-            empty="No inventory and no telemetry knows this machine. Look for it among the machines.",
+            empty="This machine is in no inventory and no telemetry. See the page Machines.",
         ),
         Panel(
             "findings", "Findings about it", "machine_findings", "list", empty="The last build found nothing about it."
         ),
-        Panel("incidents", "Its incidents", "machine_incidents", "list", empty="It has none."),
+        Panel("incidents", "Its incidents", "machine_incidents", "list", empty="None."),
         plot(
             "ledger",
             "What became of its GPU-hours",
@@ -91,7 +91,7 @@ MACHINE_PAGE = Page(
             "/rows/machine_attempts?machine={machine}&from={day}&to={day}",
             limit=5_000,
             is_wide=True,
-            empty="It has no capacity of its own in the ledger in these days.",
+            empty="It has no capacity in the ledger in these days.",
         ),
         plot(
             "timeline",
@@ -99,7 +99,7 @@ MACHINE_PAGE = Page(
             "machine_attempts",
             machine.timeline,
             "/job?job={custom0}&cluster={custom1}",
-            about="The last 1,000 attempts, each in the first lane that is free, in UTC. A click leads to the job.",
+            about="The last 1,000 attempts, each in the first free lane, in UTC. A click leads to the job.",
             is_wide=True,
             empty="No job is known to have held GPUs here in these days.",
         ),
@@ -121,14 +121,14 @@ MACHINE_PAGE = Page(
             empty=f"There is no telemetry of it in these days. {_NO_TELEMETRY}",
         ),
         Panel("jobs", "Its jobs", "machine_jobs", limit=15, is_wide=True, empty="None is known to have run here."),
-        Panel("outages", "When it was down", "machine_outages", empty="It was not, as far as anyone knows."),
+        Panel("outages", "When it was down", "machine_outages", empty="No outage is known."),
         Panel("gpu_errors", "Errors of its GPUs", "machine_gpu_errors", empty="None were seen."),
         Panel(
             "events",
-            "What its kernel and its drivers said",
+            "Messages of its kernel and drivers",
             "machine_events",
             is_wide=True,
-            empty="Nothing that landed.",
+            empty="None landed.",
         ),
     ),
 )

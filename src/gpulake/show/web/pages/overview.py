@@ -1,4 +1,4 @@
-"""Overview: where the GPU-hours went, what was found, and which days were unlike others."""
+"""Overview: where the GPU-hours went, what was found, and which days are unusual."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpulake.show.web.pages import Page, Panel, plot
 
 BUILD = "Run gpulake refresh PATH... to land a trace and build, or widen the filters."
 
-PAGE = Page(
+OVERVIEW = Page(
     name="overview",
     title="Overview",
     place=10,
@@ -26,13 +26,13 @@ PAGE = Page(
         Panel("found", "What was found", "found", "list", limit=6, empty="Nothing was found on these days."),
         Panel(
             "open",
-            "What needs somebody",
+            "What needs attention",
             "incidents",
             "incidents.html",
             given={"state": "open"},
             limit=5,
             is_wide=True,
-            about="Open incidents that nobody looks after yet, the most severe first, with what to do. Times are UTC.",
+            about="Open incidents, not acknowledged yet, the most severe first, with what to do. Times are UTC.",
             empty="No incident is open on these days. Builds open them, and so does: gpulake diagnose LOG",
         ),
         plot(
@@ -43,10 +43,11 @@ PAGE = Page(
             "/jobs?from={x}&to={x}",
             is_wide=True,
             about=(
-                "Busy over observed GPU-hours. The band is what earlier days of that weekday make one expect; hollow "
+                "Busy over observed GPU-hours. The band is what earlier days of that weekday let one expect; hollow "
                 "days were poorly covered, and are not judged. Hover over a day to see why it is flagged, or not."
             ),
             empty=f"No utilisation is known of these days. {BUILD}",
         ),
     ),
 )
+PAGES = (OVERVIEW,)

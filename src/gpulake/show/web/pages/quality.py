@@ -1,14 +1,14 @@
-"""Data quality: how fresh, how complete and how right the lake is."""
+"""Data quality: how fresh, complete and correct the lake is."""
 
 from __future__ import annotations
 
 from gpulake.show.web.figures import quality as figures
 from gpulake.show.web.pages import Page, Panel, plot
 
-PAGE = Page(
+QUALITY = Page(
     name="quality",
     title="Data quality",
-    lead="How fresh, how complete and how right the lake is, and how our own steps fare.",
+    lead="How fresh, complete and correct the data are, and the steps of gpulake itself.",
     place=80,
     panels=(
         Panel("counts", "Can it be trusted?", "quality_counts", "tiles", is_wide=True),
@@ -17,7 +17,7 @@ PAGE = Page(
             "Freshness by cluster",
             "cluster_freshness",
             is_wide=True,
-            empty="The build knows no cluster yet. Land a trace, then: gpulake build",
+            empty="The build has no cluster yet. Land a trace, then: gpulake build",
         ),
         plot(
             "coverage",
@@ -44,10 +44,18 @@ PAGE = Page(
             empty="Nothing landed yet: gpulake land PATH...",
         ),
         Panel(
-            "tests", "Tests of the last build", "test_results", limit=12, empty="No build was tested yet: gpulake build"
+            "tests",
+            "Tests of the last build",
+            "test_results",
+            limit=12,
+            empty="No build was tested yet: gpulake build",
         ),
         Panel(
-            "steps", "Steps of gpulake itself", "steps", limit=12, empty="Nothing was run yet: gpulake refresh PATH..."
+            "steps",
+            "Steps of gpulake itself",
+            "steps",
+            limit=12,
+            empty="Nothing was run yet: gpulake refresh PATH...",
         ),
         Panel(
             "quarantine",
@@ -70,3 +78,4 @@ PAGE = Page(
         ),
     ),
 )
+PAGES = (QUALITY,)

@@ -1,17 +1,17 @@
-"""Queue: how long work waits, for which GPUs, and at which hours."""
+"""Queue: how long tasks wait, for which GPUs, and when."""
 
 from __future__ import annotations
 
 from gpulake.show.web.figures import queue
 from gpulake.show.web.pages import Page, Panel, plot
 
-_NO_TASKS = "No task that asks for GPUs was launched in these days. Widen them, or land a scheduler's records."
+_NO_TASKS = "No task that requests GPUs was launched in these days. Widen them, or land a scheduler's records."
 _MOST_HOURS = 5_000
 
-PAGE = Page(
+QUEUE = Page(
     name="queue",
     title="Queue",
-    lead="How long tasks wait from their launch to the begin of their first instance, for which GPUs, and when.",
+    lead="How long tasks wait from their launch to the start of their first instance, for which GPUs, and when.",
     place=30,
     panels=(
         Panel("facts", "The queue in numbers", "queue_facts", "tiles", is_wide=True, empty=_NO_TASKS),
@@ -41,7 +41,7 @@ PAGE = Page(
             "waits_by_size",
             queue.waits_by_size,
             "/rows/waits?size={custom}",
-            about="The same by the GPUs that a task asks for, all instances together.",
+            about="The same by the GPUs that a task requests, over all its instances.",
             empty=_NO_TASKS,
         ),
         plot(
@@ -50,7 +50,7 @@ PAGE = Page(
             "wait_distribution",
             queue.distribution,
             "/rows/waits?gpu_type={custom0}&longer={custom1}",
-            about="The share of tasks that wait at most so long. A click shows those that waited longer.",
+            about="The share of tasks that wait at most this long. A click shows those that waited longer.",
             limit=5_000,
             empty=_NO_TASKS,
         ),
@@ -60,9 +60,9 @@ PAGE = Page(
             "run_time_distribution",
             queue.distribution,
             "/rows/waits?gpu_type={custom0}&ran_longer={custom1}",
-            about="The share of tasks that run at most so long, from their first instance's begin to their end.",
+            about="The share of tasks that run at most this long, from the start of their first instance to their end.",
             limit=5_000,
-            empty="No task of these days has both a begin and an end.",
+            empty="No task of these days has both a start and an end.",
         ),
         plot(
             "week",
@@ -70,7 +70,7 @@ PAGE = Page(
             "demand_by_hour_of_week",
             queue.week,
             "/rows/demand_hours?weekday={custom0}&hour={custom1}",
-            about="Held and waiting GPU-hours as a share of what was available, by the cluster's own clock.",
+            about="Held and waiting GPU-hours as a share of what was available, in the cluster's time zone.",
             limit=200,
             is_wide=True,
             empty=_NO_TASKS,
@@ -81,7 +81,8 @@ PAGE = Page(
             "longest_waits",
             limit=12,
             is_wide=True,
-            empty="Nobody waited for more than ten minutes in these days.",
+            empty="No task waited for more than ten minutes in these days.",
         ),
     ),
 )
+PAGES = (QUEUE,)

@@ -40,7 +40,7 @@ RUN_PAGE = Page(
             "run_nodes",
             limit=100,
             is_wide=True,
-            empty="The lake knows no such run. See all on the page of runs.",
+            empty="No such run in the lake. See the page Runs.",
         ),
         plot("hosts", "CPU and memory", "run_hosts", series.hosts, "/machine?machine={custom}", empty=AGAIN),
         plot("gpus", "GPUs", "run_gpus", series.gpus, "/machine?machine={custom}", empty=AGAIN),

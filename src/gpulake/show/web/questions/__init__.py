@@ -1,4 +1,4 @@
-"""What can be asked of the lake: one file a theme, each with a tuple QUESTIONS. Pages, API and downloads share them."""
+"""Questions to the lake: one file for each theme, with a tuple QUESTIONS. Pages, API and downloads share them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
-# The filters that were given, as the query of a link to another page has them.
+# The given filters, as the query of a link to another page.
 KEPT = """concat_ws(
     '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'),
     'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
@@ -45,41 +45,43 @@ class Option:
     kind: Kind = "text"
     is_needed: bool = False
     choices: tuple[str, ...] = ()
-    usual: str = ""  # the choice that holds where none is given
+    usual: str = ""  # the default choice
 
 
 @dataclass(frozen=True)
 class Computed:
-    """What SQL alone cannot say: a table that a function makes, and that the question's SQL reads as `computed`."""
+    """A table that a Python function computes, and that the question's SQL reads as `computed`."""
 
     make: Callable[[LakeReader, Config, Mapping[str, Value]], pa.Table]
     tables: frozenset[str]  # that it reads
-    filters: frozenset[str] = frozenset()  # that it heeds
+    filters: frozenset[str] = frozenset()  # that it applies
 
 
 @dataclass(frozen=True)
 class Question:
     """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
 
-    {days:began,ended}: what lasted from one time to another and was there on at least one of the days.
+    {days:began,ended}: rows that lasted from one time to another, on at least one of the days.
 
-    What stands in [[name ...]] is there only where that value was given: what is not asked for costs nothing.
+    [[name ...]] is part of the query only if that value was given: unused filters cost nothing.
 
-    With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each, known
-    by `key`. Where there are a million rows, what a page does not show is then neither joined nor summed.
+    With `details`, `sql` only finds rows; `details` is a SELECT from `page` that completes them, one for each `key`.
+    Of a million rows only those of the page are then joined and summed.
     """
 
-    name: str  # its place in the API, and in URLs
+    name: str  # in the API, and in URLs
     title: str  # what its rows are
     sql: str
-    order: str  # the terms of its ORDER BY: the same question has the same answer
+    order: str  # the terms of its ORDER BY: rows always come in the same order
     options: tuple[Option, ...] = ()
     about: str = ""  # definitions and units, for people
     computed: Computed | None = None
-    is_dear: bool = False  # its rows are few and take long to find: they are counted as they are found
+    is_expensive: bool = False  # few rows that take long to find: counted in the same query
     details: str = ""
-    key: str = ""  # by which `details` knows a row; it is not told
-    sorts: Mapping[str, str] = field(default_factory=dict)  # columns of `details` alone: a SELECT of the key and of it
+    key: str = ""  # of `details`; not part of the answer
+    sorts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # columns that only `details` has: a SELECT of the key and the column
 
     @cached_property
     def filters(self) -> frozenset[str]:
@@ -95,32 +97,32 @@ class Question:
         return own | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
     def query(self, given: Mapping[str, Value]) -> str:
-        """Its SQL under the filters that were given. Their values are bound, never written."""
+        """Its SQL under the given filters. Their values are bound, never interpolated."""
         found = self.found(given)
         return f"WITH page AS ({found}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else found
 
     def page(self, given: Mapping[str, Value], order: str, rows: str, sort: str = "") -> str:
-        """Some rows alone, which are chosen before they are completed; and where it is cheap, `answered_rows`: of all.
+        """A page of rows, chosen before they are completed; and, where that is cheap, their total as `answered_rows`.
 
-        A column that only `details` tells is looked up by itself, without all the others, to sort by.
+        To sort by a column that only `details` has, that column alone is looked up.
         """
         is_counted = self.counts(given)
         found = f"WITH found AS {'MATERIALIZED' if is_counted else ''} ({self.found(given)})"
         count = ", (SELECT count(*) FROM found) AS answered_rows" if is_counted else ""
         if not self.details:
             return f"{found} SELECT *{count} FROM found ORDER BY {order} {rows}"
-        source, told = "found", "*"
+        source, columns = "found", "*"
         if sort in self.sorts:
-            source, told = f"found LEFT JOIN ({self.sorts[sort]}) USING ({self.key})", f"* EXCLUDE ({sort})"
-        page = f"page AS MATERIALIZED (SELECT {told} FROM {source} ORDER BY {order} {rows})"
+            source, columns = f"found LEFT JOIN ({self.sorts[sort]}) USING ({self.key})", f"* EXCLUDE ({sort})"
+        page = f"page AS MATERIALIZED (SELECT {columns} FROM {source} ORDER BY {order} {rows})"
         return f"{found}, {page} SELECT * EXCLUDE ({self.key}){count} FROM ({self.details}) ORDER BY {order}"
 
     def counts(self, given: Mapping[str, Value]) -> bool:
-        """Whether rows are kept as they are found, to be counted: of a million it would take longer than to ask."""
-        return self.is_dear or (bool(self.details) and any(value is not None for value in given.values()))
+        """Whether rows are counted in the same query: of a million rows a second query is faster."""
+        return self.is_expensive or (bool(self.details) and any(value is not None for value in given.values()))
 
     def found(self, given: Mapping[str, Value]) -> str:
-        """What tells which rows there are, and how many."""
+        """The SQL that finds the rows, under the given filters."""
 
         def condition(found: re.Match[str]) -> str:
             kind, column = found[1], found[2] or _COLUMN[found[1]]

@@ -1,15 +1,15 @@
-"""What is asked for against what there is, by hour."""
+"""Demand against capacity, by hour."""
 
 from __future__ import annotations
 
 from gpulake.show.web.questions import Option, Question
 
-MOST_HOURS = 1_500  # of a range that is told by the hour; a longer one is told by the day
+MOST_HOURS = 1_500  # a longer range is shown by the day
 _SUMS = """
 sum(submitted_tasks)::BIGINT AS submitted_tasks, sum(requested_gpus) AS requested_gpus,
 sum(waiting_gpu_hours) AS waiting_gpu_hours, sum(held_gpu_hours) AS held_gpu_hours,
 sum(available_gpu_hours) AS available_gpu_hours"""
-# Hours by the cluster's own clock, as those who queue know them.
+# Hours of the cluster's time zone.
 _LOCAL = """
 WITH demand AS (
     SELECT gold_demand_hourly.*, (gold_demand_hourly.started_at AT TIME ZONE silver_clusters.time_zone) AS local_at
@@ -18,8 +18,8 @@ WITH demand AS (
 )
 """
 _ABOUT = (
-    "In GPU-hours. Held: whatever became of them. Waiting: of tasks between launch and begin. Available: capacity that "
-    "was not down. Hours of the cluster's own clock."
+    "In GPU-hours. Held: by jobs, used or not. Waiting: requested by tasks between launch and start. Available: "
+    "capacity that was not down. Hours of the cluster's time zone."
 )
 
 QUESTIONS = (
@@ -50,7 +50,7 @@ SELECT
 FROM hours GROUP BY weekday, hour
 """,
         order="weekday, hour",
-        about=f"{_ABOUT} Means over the weeks; demanded: held and waiting, of what was available. Weekday 1 is Monday.",
+        about=f"{_ABOUT} Means over the weeks; demanded: held and waiting, of available. Weekday 1 is Monday.",
     ),
     Question(
         name="demand_hours",

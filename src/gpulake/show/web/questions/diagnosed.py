@@ -1,4 +1,4 @@
-"""Logs that were diagnosed: why jobs die."""
+"""Diagnosed logs: why jobs died."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SELECT reason, any_value(category) AS category, count(*) AS diagnoses, count(DIS
 FROM diagnoses WHERE verdict = 'failed' AND {cluster} AND {days:diagnosed_at} GROUP BY reason
 """,
         order="diagnoses DESC, reason",
-        about="Of logs that were diagnosed as failed, by the day of the diagnosis (UTC). GPU-hours where known.",
+        about="Logs that were diagnosed as failed, by the day of the diagnosis (UTC). GPU-hours where known.",
     ),
     Question(
         name="diagnosed",
@@ -28,6 +28,6 @@ AND (getvariable('reason') IS NULL OR reason = getvariable('reason'))
 AND (getvariable('job') IS NULL OR job_id = getvariable('job'))
 """,
         order="diagnosed_at DESC, diagnosis_id",
-        options=(Option("reason", "those with this reason"), Option("job", "those of this job")),
+        options=(Option("reason", "only this reason"), Option("job", "only this job")),
     ),
 )

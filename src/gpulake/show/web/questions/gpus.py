@@ -1,4 +1,4 @@
-"""What telemetry says of single GPUs: hot, throttled, held and idle, broken."""
+"""Single GPUs by telemetry: hot, throttled, held and idle, broken."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FROM gold_hot_gpus_daily WHERE {_WHERE} AND hot_hours > 0
     ),
     Question(
         name="throttled_gpus",
-        title="GPUs that were held back",
+        title="Throttled GPUs",
         sql=f"""
 SELECT {_OF}, throttled_ratio, throttled_hours, power_hours, thermal_hours, hardware_hours, settings_hours,
     observed_hours
 FROM gold_throttled_gpus_daily WHERE {_WHERE} AND throttled_hours > 0
 """,
         order="throttled_hours DESC, day, cluster_id, node, gpu_index",
-        about="Hours of a day in which a GPU's clocks were held back, by what held them back. Several may at once.",
+        about="Hours of a day in which a GPU was throttled, by reason. Several reasons may apply at once.",
     ),
     Question(
         name="idle_gpus",
@@ -40,8 +40,8 @@ FROM gold_idle_gpus_daily WHERE {_WHERE} AND held_idle_hours > 0
 """,
         order="held_idle_hours DESC, day, cluster_id, node, gpu_index",
         about=(
-            "Hours of a day in which a GPU was held and did nothing, and who held it for most of them. Held by "
-            "unknown: it was in use, and nothing names the owner. Unknown: nothing says whether it was held."
+            "Hours of a day in which a GPU was held and idle, and who held it for most of them. Held by unknown: "
+            "it was in use without a known owner. Unknown: not known whether it was held."
         ),
     ),
     Question(

@@ -1,4 +1,4 @@
-"""The machines: what became of each one's hours, which fail more than their peers, and what their GPUs say."""
+"""The machines: the ledger of each, which fail more than their peers, and energy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpulake.show.web.questions.ledger import (
     only_range,
 )
 
-MOST_HOURLY_DAYS = 3  # told by the hour; more are told by the day
+MOST_HOURLY_DAYS = 3  # shown by the hour; more are shown by the day
 METRICS = {
     "used": "used_gpu_hours",
     "held": HELD,
@@ -25,8 +25,8 @@ METRICS = {
     "unknown": "unknown_gpu_hours",
     "down": "down_gpu_hours",
 }
-DOWN, UNOBSERVED, UNKNOWN = -1, -2, -3  # instead of a share
-POOL = "(all machines)"  # stands for those of a cluster, where a job's own machine is not known
+DOWN, UNOBSERVED, UNKNOWN = -1, -2, -3  # in place of a share
+POOL = "(all machines)"  # stands for all machines of a cluster, where the machine of a job is not known
 _SUMS = ", ".join(f"sum({name}_gpu_hours) AS {name}_gpu_hours" for name in (*BUCKETS, *NOTES))
 _METRIC = (
     "CASE coalesce(getvariable('metric')::VARCHAR, 'used') "
@@ -52,7 +52,7 @@ steps AS (
 """
 METRIC = Option(
     "metric",
-    "what share of capacity is shown; without it: used, as far as sensors saw",
+    "what share of capacity is shown; the default is used, as far as sensors measured it",
     choices=tuple(METRICS),
     usual="used",
 )
@@ -89,7 +89,7 @@ SELECT place, label, value, unit, words, note, level, link FROM (
     UNION ALL SELECT 6, 'Down', down, 'count', NULL, 'GPU-hours' || CASE
             WHEN down > recorded THEN format(', {{:.0f}}% inferred', 100 * (1 - recorded / down)) ELSE '' END,
         NULL, '/rows/machine_ledgers' FROM ledger
-    UNION ALL SELECT 7, 'Unknown', unknown, 'count', NULL, 'GPU-hours: nobody knows if they were held', NULL,
+    UNION ALL SELECT 7, 'Unknown', unknown, 'count', NULL, 'GPU-hours: not known whether they were held', NULL,
         '/rows/machine_ledgers' FROM ledger WHERE unknown > 0
     UNION ALL SELECT 8, 'Lemons', lemons, 'count', NULL, 'fail far more than their peers, over all time',
         CASE WHEN lemons > 0 THEN 'bad' ELSE 'good' END, '/rows/lemon_machines' FROM lemons
@@ -141,9 +141,9 @@ LEFT JOIN silver_machines ON listed.machine_key = silver_machines.machine_key
         options=(METRIC,),
         about=(
             "The metric as a share of the machine's capacity, from each begin to the next, by the cluster's own clock: "
-            f"by the hour up to {MOST_HOURLY_DAYS} days, else by the day. {DOWN}: down for half of the time and more. "
-            f"{UNOBSERVED}: held, and no sensor saw it, for half of it and more (used and idle alone). {UNKNOWN}: "
-            "nobody knows if it was held, for half of it and more. Used is at least, lost at most."
+            f"by the hour up to {MOST_HOURLY_DAYS} days, else by the day. {DOWN}: down for half of the time or more. "
+            f"{UNOBSERVED}: held without a sensor for half of the time or more (for used and idle only). {UNKNOWN}: "
+            "not known whether it was held, for half of the time or more. Used is a lower bound, lost an upper bound."
         ),
     ),
     Question(

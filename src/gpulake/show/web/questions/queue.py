@@ -19,8 +19,8 @@ END"""
 def _tasks(only: str = "true") -> str:
     """Tasks that ask for GPUs, with what is asked about them.
 
-    Days are those of the cluster's own clock: their ends as instants are compared, rather than a zone asked a million
-    times. What still waits has no launch in some sources: it belongs to every range.
+    Days are those of the cluster's time zone: their ends are compared as instants, which is faster than a million
+    conversions. Waiting tasks have no launch in some sources, and belong to every range.
     """
     return f"""
 WITH bounds AS (
@@ -31,7 +31,7 @@ asked AS (
     SELECT
         silver_tasks.* EXCLUDE (gpu_type), coalesce(gpu_type, 'unknown') AS gpu_type,
         round(requested_gpus * coalesce(planned_instances, 1), 3) AS gpus,
-        -- A clock that ran backwards tells no wait.
+        -- A negative wait is a clock error.
         CASE WHEN start_wait_seconds >= 0 THEN start_wait_seconds END AS wait_seconds,
         (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS run_seconds,
         CASE
@@ -45,7 +45,7 @@ asked AS (
         status = 'waiting' OR (launched_at >= bounds.begins_at AND launched_at < bounds.ends_at)
     )
     WHERE requested_gpus > 0 AND {only}
-    -- In any zone: most tasks of other days are passed over before they are compared with the ends of days.
+    -- Skips most tasks of other days, in any time zone, before the exact comparison.
     [[from AND (status = 'waiting' OR launched_at >= getvariable('from')::DATE - 1)]]
     [[to AND (status = 'waiting' OR launched_at < getvariable('to')::DATE + 2)]]
 ),
@@ -62,15 +62,15 @@ count(*) FILTER (state != 'waiting') AS tasks, count(wait_seconds) AS waits,
 count(*) FILTER (state = 'never_started') AS never_started, count(*) FILTER (state = 'waiting') AS waiting"""
 SIZE_NAMES = f"[{', '.join(repr(size) for size in SIZES)}]"
 _WAIT = (
-    "A wait is from a task's launch (where the source knows none: its submission) to the begin of its first instance. "
+    "A wait is from a task's launch (where the source knows none: its submission) to the start of its first instance. "
     "Tasks that ask for GPUs, by the day of their launch."
 )
 _COLUMNS = f"""
 cluster_id, job_id, task_name, gpu_type, gpus, {SIZE_NAMES}[size] AS request_size, launched_at, wait_seconds,
 run_seconds, state, status"""
 _STATES = (
-    "never started: ended without having begun; waiting: still in the queue at the end of the data, whatever the days; "
-    "unknown: it ran, and nobody noted when it began."
+    "never started: ended without starting; waiting: still in the queue at the end of the data, on any day; "
+    "unknown: it ran, but its start was not recorded."
 )
 
 
@@ -81,10 +81,10 @@ def _distribution(name: str, title: str, seconds: str, about: str) -> Question:
         title=title,
         sql=f"""
 {TASKS},
--- Many take equally long: logarithms are taken of those that differ.
+-- Many tasks take equally long: logarithms are computed once for each value.
 measured AS (SELECT gpu_type, {seconds} AS seconds, count(*) AS tasks FROM tasks GROUP BY ALL),
 binned AS (
-    -- The rounding lets a power of ten fall into the bin that it ends.
+    -- Rounded, so that a power of ten falls into the bin that it ends.
     SELECT gpu_type, tasks,
         CASE WHEN seconds <= 1 THEN 0 ELSE ceil(round({BINS_PER_DECADE} * log10(seconds), 9)) END AS bin
     FROM measured WHERE seconds >= 0
@@ -121,7 +121,7 @@ tiles AS (
     UNION ALL SELECT 6, 'Never started', never_started, 'count',
         format('{{:.1f}} % of those launched', 100 * never_started / nullif(tasks, 0)),
         CASE WHEN never_started > 0 THEN 'bad' END, '/rows/waits?state=never_started' FROM facts
-    UNION ALL SELECT 7, 'Waiting now', waiting, 'count', 'at the end of the data, whatever the days', NULL,
+    UNION ALL SELECT 7, 'Waiting now', waiting, 'count', 'at the end of the data, on any day', NULL,
         '/rows/waits?state=waiting' FROM facts
 )
 SELECT * FROM tiles WHERE (SELECT tasks + waiting FROM facts) > 0
@@ -154,7 +154,7 @@ SELECT size, {SIZE_NAMES}[size] AS requested_gpus, tasks, waits, {_NAMED}, never
         "run_time_distribution",
         "Distribution of run times",
         "run_seconds",
-        "From the begin of a task's first instance to the task's end, where both are known. By the day of the launch.",
+        "From the start of a task's first instance to the task's end, where both are known. By the day of the launch.",
     ),
     Question(
         name="waits",
@@ -170,15 +170,15 @@ WHERE coalesce(state = getvariable('state')::VARCHAR, true) AND coalesce(size = 
         options=(
             Option("state", _STATES, choices=STATES),
             Option("size", "class of request size, 1 (below 0.25 GPUs) to 7 (64 and more)", "integer"),
-            Option("longer", "waits longer than so many seconds", "number"),
-            Option("ran_longer", "runs longer than so many seconds", "number"),
+            Option("longer", "waits longer than this, in seconds", "number"),
+            Option("ran_longer", "runs longer than this, in seconds", "number"),
         ),
         about=f"{_WAIT} The longest first. {_STATES[0].upper()}{_STATES[1:]}",
     ),
     Question(
         name="longest_waits",
         title="Longest waits",
-        # Few wait for long: those are looked for before anything else is read.
+        # Few tasks wait long: they are filtered first.
         sql=f"{_tasks(f'start_wait_seconds > {LONG_WAIT_SECONDS}')} SELECT {_COLUMNS} FROM tasks",
         order="wait_seconds DESC, launched_at, job_id, task_name",
         about=f"{_WAIT} Waits of more than {LONG_WAIT_SECONDS // 60} minutes, the longest first.",
