@@ -1,14 +1,16 @@
-"""The overview as one HTML file: findings first, then the plots, then the data behind the numbers."""
+"""Reports as one HTML file: the overview (findings, plots, data behind the numbers) and the efficiency card."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from gpulake.core import ledger, words
 from gpulake.core.ledger import BUCKETS, HELD
 from gpulake.lake import LakeReader
-from gpulake.show import plots
+from gpulake.show import card_text, plots
 from gpulake.show.catalogue import BRONZE
+from gpulake.show.efficiency import Card
 from gpulake.show.observed import OBSERVED, Observed
 from gpulake.show.page import write_page
 
@@ -35,6 +37,12 @@ def write_report(reader: LakeReader, path: Path) -> None:
     """Needs a whole build; writes the file in one step."""
     reader.need(NEEDED)
     write_page(path, "report.html", figures(reader), "--report", **_content(reader))
+
+
+def write_card(card: Card, path: Path) -> None:
+    content = {"ledger": ledger, "colours": plots.BUCKET_COLOURS, "words": words, "text": card_text}
+    figures = {"days": plots.buckets(card.days)}
+    write_page(path, "card.html", figures, "--out", card=card, clusters=card.clusters, **content)
 
 
 def _rows(reader: LakeReader, query: str) -> list[dict[str, Any]]:

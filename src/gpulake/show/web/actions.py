@@ -15,7 +15,7 @@ from gpulake.core.incidents import COMES_FROM, Incident
 from gpulake.core.words import label
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.api import ERRORS, PREFIX, ErrorModel, viewer_of
-from gpulake.show.web.questions import MOST_TEXT, catalogue
+from gpulake.show.web.questions import MOST_TEXT, questions
 from gpulake.show.web.viewers import Viewer
 
 MOST_NOTE = 2_000
@@ -172,5 +172,5 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
 
 def _state(answers: Answers, viewer: Viewer, incident_id: str) -> str | None:
     """None: there is no such incident, or the viewer may not see it."""
-    answer = answers.ask(Asked(catalogue().get("incident"), {"incident": incident_id}, viewer, 1))
+    answer = answers.ask(Asked(questions()["incident"], {"incident": incident_id}, viewer, 1))
     return str(answer.rows[0]["state"]) if answer.rows else None

@@ -14,7 +14,7 @@ from gpulake.show.observed import Observed
 from gpulake.show.web.answers import MOST_ROWS, Answer, Answers, Asked
 from gpulake.show.web.downloads import download
 from gpulake.show.web.given import described, filters_of, taken
-from gpulake.show.web.questions import Question, Value, catalogue
+from gpulake.show.web.questions import Question, Value, questions
 from gpulake.show.web.viewers import NOBODY, Viewer
 
 PREFIX = "/api/v1"
@@ -79,11 +79,11 @@ def viewer_of(request: Request) -> Viewer:
 def router(answers: Answers) -> APIRouter:
     routes = APIRouter(prefix=PREFIX)
 
-    @routes.get("", summary="What can be asked", tags=["about"], responses=ERRORS)
-    def questions() -> list[QuestionModel]:
-        return [_described(question) for question in catalogue().questions.values()]
+    @routes.get("", summary="All questions", tags=["about"], operation_id="questions_api_v1_get", responses=ERRORS)
+    def about() -> list[QuestionModel]:
+        return [_described(question) for question in questions().values()]
 
-    for question in catalogue().questions.values():
+    for question in questions().values():
         _add(routes, answers, question)
     return routes
 
@@ -148,7 +148,7 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
 def observed(answers: Answers, cluster: Value) -> list[Observed]:
     """The clusters (or the one) and the time under observation of each."""
     try:
-        answer = answers.ask(Asked(catalogue().get("observed"), {"cluster": cluster}, NOBODY, MOST_ROWS))
+        answer = answers.ask(Asked(questions()["observed"], {"cluster": cluster}, NOBODY, MOST_ROWS))
     except UsageError:
         # A build of an earlier version lacks it; its panels say so.
         return []

@@ -13,10 +13,10 @@ from urllib.parse import urlencode, urlsplit
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpulake.core.serving import Serve, address_group
-from gpulake.show.web.bodies import bounded, has_body, is_large
 from gpulake.show.web.errors import HEADERS, error_response, path_of
 from gpulake.show.web.sessions import Sessions, Tries, user_of
 from gpulake.show.web.viewers import LOCAL, SESSION, Viewer, viewer_named
@@ -140,15 +140,15 @@ class Guarded:
 
         request = Request(scope, receive)
         refusal = self._refusal(request)
-        if refusal is not None and has_body(request):
+        if refusal is not None and _has_body(request):
             refusal.headers["Connection"] = "close"  # the rest of the body is not read
         most = self.guard.settings.most_body_bytes
-        await (refusal or self.app)(scope, bounded(receive, most), sending)
+        await (refusal or self.app)(scope, _bounded(receive, most), sending)
 
     def _refusal(self, request: Request) -> Response | None:
         host, path = request.headers.get("host", ""), path_of(request)
         most = self.guard.settings.most_body_bytes
-        if is_large(request, most):
+        if _is_large(request, most):
             return error_response(request, 413, f"this request has more than {most} bytes", "send less")
         if not self.guard.is_host(host):
             hint = "add it to allowed_hosts in [serve] of gpulake.toml"
@@ -209,3 +209,29 @@ def _is_address(host: str) -> bool:
         return bool(ipaddress.ip_address(host))
     except ValueError:
         return False
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _is_large(request: Request, most_bytes: int) -> bool:
+    """By its Content-Length, which the server enforces."""
+    length = request.headers.get("content-length", "0")
+    return not length.isdecimal() or len(length) > len(str(most_bytes)) or int(length) > most_bytes
+
+
+def _bounded(receive: Receive, most_bytes: int) -> Receive:
+    """Limits the total size of a body that comes in pieces."""
+    count = 0
+
+    async def received() -> Message:
+        nonlocal count
+        message = await receive()
+        count += len(message.get("body", b""))
+        if count > most_bytes:
+            raise HTTPException(413, f"this request has more than {most_bytes} bytes", {"Connection": "close"})
+        return message
+
+    return received

@@ -22,7 +22,7 @@ from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import FIRST_ROWS, PREFIX, observed, viewer_of
 from gpulake.show.web.given import FILTERS, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
-from gpulake.show.web.questions import Option, Question, Value, catalogue
+from gpulake.show.web.questions import Option, Question, Value, questions
 from gpulake.show.web.viewers import NOBODY, SESSION
 
 CHOICES = """
@@ -87,7 +87,7 @@ def router(answers: Answers) -> APIRouter:
 
     for page in pages().values():
         _add_page(routes, answers, page)
-    for question in catalogue().questions.values():
+    for question in questions().values():
         _add_rows(routes, answers, question)
     return routes
 
@@ -96,7 +96,7 @@ def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
     options = (*FILTERS, *page.options)
     read = taken(options)
     # Filters that no panel takes are not offered.
-    of_panels = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
+    of_panels = {one.name for panel in page.panels for one in filters_of(questions()[panel.question])}
 
     def shell(request: Request) -> Response:
         return _rendered(
@@ -109,7 +109,7 @@ def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
 
 
 def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) -> None:
-    question = catalogue().get(panel.question)
+    question = questions()[panel.question]
     options = (*FILTERS, *page.options)
     chosen: dict[str, int | str] = {"limit": panel.limit, "sort": ""}
     read = taken(options, **chosen)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gpulake.core.errors import GpulakeError
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.pages import pages
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
 
 NICENESS = 5  # below requests, but not so far that a request for the same answer waits long
@@ -38,7 +38,7 @@ class Warming:
                         return
                     # An error is reported to the client that asks.
                     with suppress(GpulakeError):
-                        question = catalogue().get(panel.question)
+                        question = questions()[panel.question]
                         self.answers.ask(Asked(question, panel.given, LOCAL, panel.limit))
 
     def end(self) -> None:

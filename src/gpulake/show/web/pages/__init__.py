@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from gpulake.show.web.questions import Option, catalogue
+from gpulake.show.web.questions import Option, questions
 
 Row = dict[str, Any]
 Figure = dict[str, Any]
@@ -71,6 +71,7 @@ def pages() -> Mapping[str, Page]:
             if page.name in found:
                 raise AssertionError(f"two pages are named {page.name}")
             for panel in page.panels:
-                catalogue().get(panel.question)
+                if panel.question not in questions():
+                    raise AssertionError(f"no question named {panel.question}")
             found[page.name] = page
     return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))

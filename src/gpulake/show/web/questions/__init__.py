@@ -12,7 +12,6 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal
 
 from gpulake.core.config import Config
-from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.lake import LakeReader
 
@@ -138,24 +137,13 @@ class Question:
         return _FILTER.sub(condition, chosen)
 
 
-@dataclass(frozen=True)
-class Catalogue:
-    """Every question by its name."""
-
-    questions: Mapping[str, Question] = field(default_factory=dict)
-
-    def get(self, name: str) -> Question:
-        if name not in self.questions:
-            raise UsageError(f"no question named {name!r}", choice_hint(name, self.questions))
-        return self.questions[name]
-
-
 @cache
-def catalogue() -> Catalogue:
-    found: dict[str, Question] = {}
+def questions() -> Mapping[str, Question]:
+    """Every question by its name."""
+    known: dict[str, Question] = {}
     for module in pkgutil.iter_modules(__path__):
         for question in importlib.import_module(f"{__name__}.{module.name}").QUESTIONS:
-            if question.name in found:
+            if question.name in known:
                 raise AssertionError(f"two questions are named {question.name}")
-            found[question.name] = question
-    return Catalogue(dict(sorted(found.items())))
+            known[question.name] = question
+    return dict(sorted(known.items()))

@@ -101,6 +101,24 @@ WINDOW so_far AS (PARTITION BY gpu_type ORDER BY bin)
     )
 
 
+MOST_HOURS = 1_500  # a longer range is shown by the day
+_DEMAND = """
+sum(submitted_tasks)::BIGINT AS submitted_tasks, sum(requested_gpus) AS requested_gpus,
+sum(waiting_gpu_hours) AS waiting_gpu_hours, sum(held_gpu_hours) AS held_gpu_hours,
+sum(available_gpu_hours) AS available_gpu_hours"""
+# Hours of the cluster's time zone.
+_LOCAL_DEMAND = """
+WITH demand AS (
+    SELECT gold_demand_hourly.*, (gold_demand_hourly.started_at AT TIME ZONE silver_clusters.time_zone) AS local_at
+    FROM gold_demand_hourly INNER JOIN silver_clusters ON gold_demand_hourly.cluster_id = silver_clusters.cluster_id
+    WHERE {days} AND {cluster:gold_demand_hourly.cluster_id} AND {gpu_type}
+)
+"""
+_DEMANDED = (
+    "In GPU-hours. Held: by jobs, used or not. Waiting: requested by tasks between launch and start. Available: "
+    "capacity that was not down. Hours of the cluster's time zone."
+)
+
 QUESTIONS = (
     Question(
         name="queue_facts",
@@ -182,5 +200,53 @@ WHERE coalesce(state = getvariable('state')::VARCHAR, true) AND coalesce(size = 
         sql=f"{_tasks(f'start_wait_seconds > {LONG_WAIT_SECONDS}')} SELECT {_COLUMNS} FROM tasks",
         order="wait_seconds DESC, launched_at, job_id, task_name",
         about=f"{_WAIT} Waits of more than {LONG_WAIT_SECONDS // 60} minutes, the longest first.",
+    ),
+    Question(
+        name="demand_over_time",
+        title="Demand against capacity",
+        sql=f"""
+{_LOCAL_DEMAND},
+span AS (SELECT count(DISTINCT local_at) <= {MOST_HOURS} AS is_hourly FROM demand)
+SELECT
+    strftime(date_trunc(CASE WHEN is_hourly THEN 'hour' ELSE 'day' END, local_at), '%Y-%m-%d %H:%M') AS begin,
+    {_DEMAND}
+FROM demand CROSS JOIN span GROUP BY begin
+""",
+        order="begin",
+        about=f"{_DEMANDED} By the hour up to {MOST_HOURS:,} hours, else by the day.",
+    ),
+    Question(
+        name="demand_by_hour_of_week",
+        title="Busiest hours of the week",
+        sql=f"""
+{_LOCAL_DEMAND},
+hours AS (SELECT isodow(local_at) AS weekday, hour(local_at) AS hour, local_at, {_DEMAND} FROM demand GROUP BY ALL)
+SELECT
+    weekday, hour, count(*) AS hours, avg(submitted_tasks) AS submitted_tasks, avg(held_gpu_hours) AS held_gpu_hours,
+    avg(waiting_gpu_hours) AS waiting_gpu_hours, avg(available_gpu_hours) AS available_gpu_hours,
+    sum(held_gpu_hours + waiting_gpu_hours) / nullif(sum(available_gpu_hours), 0) AS demanded_ratio
+FROM hours GROUP BY weekday, hour
+""",
+        order="weekday, hour",
+        about=f"{_DEMANDED} Means over the weeks; demanded: held and waiting, of available. Weekday 1 is Monday.",
+    ),
+    Question(
+        name="demand_hours",
+        title="Demand by hour and GPU type",
+        sql=f"""
+{_LOCAL_DEMAND}
+SELECT
+    cluster_id, dt AS day, strftime(local_at, '%Y-%m-%d %H:%M') AS begin, gpu_type, submitted_tasks, requested_gpus,
+    waiting_gpu_hours, held_gpu_hours, available_gpu_hours
+FROM demand
+WHERE coalesce(isodow(local_at) = getvariable('weekday')::BIGINT, true)
+    AND coalesce(hour(local_at) = getvariable('hour')::BIGINT, true)
+""",
+        order="begin, cluster_id, gpu_type",
+        options=(
+            Option("weekday", "1 (Monday) to 7", "integer"),
+            Option("hour", "hour of the day, 0 to 23", "integer"),
+        ),
+        about=_DEMANDED,
     ),
 )
