@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import rows_of
 from diagnose.learning import AT, QUOTA, candidate, record
+from examples import each
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
@@ -292,8 +293,8 @@ def test_what_a_person_said_outlives_later_diagnoses() -> None:
     assert changed(OPEN, "updated", "gpulake", AT, reason="DiskFull").reason == "DiskFull"
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("state", STATES)
+@each("event", EVENTS)
+@each("state", STATES)
 def test_every_event_leads_somewhere_or_says_why_not(state: str, event: str) -> None:
     incident = replace(OPEN, state=state)  # type: ignore[arg-type]
     if state in COMES_FROM.get(event, STATES):  # type: ignore[call-overload]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Similar
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.past import embedding
@@ -63,7 +64,7 @@ def test_words_are_without_numbers_addresses_paths_and_machines() -> None:
 
 
 @given(st.text(), st.lists(st.text(), max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 def test_words_hold_no_digit_whatever_the_text(cause: str, texts: list[str]) -> None:
     words = words_of(cause, texts)
     assert not any(letter in "0123456789/@" for letter in words)

@@ -24,11 +24,11 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.core.types import BadRow, TextRow
+from gpulake.formats.json_text import word
+from gpulake.formats.smi_xml import Broken, snapshots
 from gpulake.lake import Lake
-from gpulake.land.json_text import word
 from gpulake.land.landing import land
 from gpulake.land.readers import READERS, Sample
-from gpulake.land.smi_xml import Broken, snapshots
 
 WRITTEN_AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 

@@ -76,7 +76,7 @@ def command(
 
 def _nodes(text: str | None) -> tuple[str, ...]:
     """In the words of Slurm: n[01-16],n20."""
-    from gpulake.core.slurm_words import hosts
+    from gpulake.formats.slurm import hosts
 
     try:
         return tuple(hosts(text)) if text is not None else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident, histories
 from gpulake.core.kinds import rank
 from gpulake.core.sightings import Sighting
-from gpulake.detect.explaining import detector_name, evidence_of, id_of, ran
-from gpulake.detect.watches import WATCHES
+from gpulake.detect.evidence import evidence_of, id_of, ran
+from gpulake.detect.watches import WATCHES, about
 from gpulake.lake import Lake, LakeReader
 
 HOW = "gpulake detect list, gpulake incidents list"
@@ -78,9 +77,9 @@ def read_watches(lake: Lake) -> list[WatchState]:
     return [
         WatchState(
             name=name,
-            about=(sys.modules[type(plug).__module__].__doc__ or "").strip().partition("\n")[0],
+            about=about(name),
             tables=plug.tables,
-            detector=detector_name(plug.detector),
+            detector=type(plug.detector).__name__.lower(),
             least_points=plug.detector.least_points,
             empty=tuple(table for table in plug.tables if table not in full),
             findings=found[name],

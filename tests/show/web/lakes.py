@@ -61,21 +61,20 @@ USED = {
 }
 
 
-def rich_lake(folder: Path) -> Config:
-    """Built in the folder. Its sink is never sent to: alerts wait in the outbox."""
+def rich_config(folder: Path) -> Config:
+    clusters = {CLUSTER: Cluster(time_zone="America/New_York")}
+    return Config(lake=folder / "lake", threads=1, clusters=clusters, alerts=Alerts(is_sent_at_once=False))
+
+
+def write_rich_lake(folder: Path) -> None:
+    """Its sink is never sent to: alerts wait in the outbox."""
     sinks = {"ops": SinkSettings(kind="webhook", url_variable="GPULAKE_NO_SUCH_URL")}
-    config = Config(
-        lake=folder / "lake",
-        threads=1,
-        clusters={CLUSTER: Cluster(time_zone="America/New_York")},
-        alerts=Alerts(sinks=sinks, is_sent_at_once=False),
-    )
-    flow = Flow(config, FrozenClock(NOW))
+    alerts = Alerts(sinks=sinks, is_sent_at_once=False)
+    flow = Flow(replace(rich_config(folder), alerts=alerts), FrozenClock(NOW))
     raw = folder / "raw"
     write_trace(raw / "trace", jobs=JOBS, seed=7)
     flow.refresh([raw / "trace", *_written(raw), write_run(raw)], None)
     _add_incidents(flow, folder)
-    return replace(config, alerts=Alerts(is_sent_at_once=False))
 
 
 def _written(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
@@ -222,7 +223,7 @@ def test_a_lake_that_cannot_be_written_has_no_buttons(journal: Lake) -> None:
     assert "form" not in client.get(f"/panels/incident/facts?incident={name}").text
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(note=st.text(max_size=50))
 @example(note="\x00\x1b[31m\n\u2028")
 def test_no_note_can_make_an_event_unreadable(client: TestClient, journal: Lake, note: str) -> None:

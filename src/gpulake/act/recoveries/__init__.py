@@ -15,7 +15,7 @@ from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled, placeholders
 from gpulake.core.recovering import Recoveries
 from gpulake.core.registry import Registry
-from gpulake.core.slurm_words import hosts
+from gpulake.formats.slurm import hosts
 
 MOST_TEXT = 200
 MOST_MESSAGE = 2_000

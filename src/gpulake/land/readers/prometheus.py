@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpulake.core.lines import byte_lines
-from gpulake.core.plausible import is_plausible
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.formats.plausible import is_plausible
 from gpulake.land.readers import READERS, Sample
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.core import slurm_words as words
+from gpulake.formats import slurm as words
 
 
 @pytest.mark.parametrize(

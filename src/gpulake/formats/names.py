@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.core.exposition import Labels
+from gpulake.formats.exposition import Labels
 
 STYLES = ("dcgm", "otel")
 KINDS = ("gauge", "counter", "updown")
@@ -41,7 +41,7 @@ class Table:
 def table(style: str) -> Table:
     if style not in STYLES:
         raise UsageError(f"no names called {style!r}", choice_hint(style, STYLES))
-    content = tomllib.loads(files("gpulake.collect.live").joinpath("names.toml").read_text(encoding="utf-8"))
+    content = tomllib.loads(files("gpulake.formats").joinpath("names.toml").read_text(encoding="utf-8"))
     version = content.pop("version")
     other = content.pop("otel")
     subjects = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 # DCGM's blanks: INT32, INT64 and FP64, each with the values above it that say why it is blank.
 BLANK_INTEGERS = ((0x7FFFFFF0, 0x7FFFFFFF), (0xFFFFFFF0, 0xFFFFFFFF), (0x7FFFFFFFFFFFFFF0, 0xFFFFFFFFFFFFFFFF))
 BLANK_NUMBER = 140737488355328.0
-LATEST_SECOND = 4_102_444_800  # the begin of the year 2100: no clock of a cluster shows more
 # By the unit that a name ends with: the least and the most that this hardware can be.
 RANGES = {
     "_ratio": (0.0, 1.0),
