@@ -87,7 +87,7 @@ class Scope:
 
     @property
     def is_holder(self) -> bool:
-        """A user or a group holds GPUs, and has no capacity of its own."""
+        """A user or a group holds GPUs, and has no capacity."""
         return self.user is not None or self.group is not None
 
 
@@ -140,7 +140,9 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
         raise LakeError("no GPUs were held or offered yet", "land a trace that has jobs with GPUs, then: gpulake build")
     parts = rows(efficiency_sql.HOLDER_DAYS if scope.is_holder else efficiency_sql.CLUSTER_DAYS)
     standings = rows(efficiency_sql.USERS, most=0 if is_brief else MOST_USERS)
-    own = next((_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None)
+    standing = next(
+        (_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None
+    )
     shown = HELD if scope.is_holder else BUCKETS
     (counts,) = rows(efficiency_sql.JOBS_HELD)
     return Card(
@@ -161,7 +163,7 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
         jobs=counts["jobs"],
         failed_jobs=counts["failed_jobs"],
         users=standings[0]["users"] if standings else counts["users"],
-        standing=own,
+        standing=standing,
         money=_money(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
@@ -194,8 +196,7 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
     }
 
     def rows(query: str, **values: str | int | float) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = reader.query(efficiency_sql.SPAN + query, **asked, **values).to_pylist()
-        return found
+        return reader.rows(efficiency_sql.SPAN + query, **asked, **values)
 
     error = unknown(reader, scope)
     if error:
@@ -206,13 +207,13 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
 def unknown(reader: LakeReader, scope: Scope) -> UsageError | None:
     """The error if the lake has no cluster, user or group of that name."""
     if scope.cluster is not None:
-        clusters = [row["cluster_id"] for row in reader.query(efficiency_sql.CLUSTERS).to_pylist()]
+        clusters = [row["cluster_id"] for row in reader.rows(efficiency_sql.CLUSTERS)]
         if scope.cluster not in clusters:
             return UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
     for kind, name in (("user", scope.user), ("group", scope.group)):
         asked = {"user": None, "group": None, kind: name}
-        if name is not None and not reader.query(efficiency_sql.IS_KNOWN, **asked).to_pylist()[0]["is_known"]:
-            alike = reader.query(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked).to_pylist()
+        if name is not None and not reader.rows(efficiency_sql.IS_KNOWN, **asked)[0]["is_known"]:
+            alike = reader.rows(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked)
             return UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))
     return None
 

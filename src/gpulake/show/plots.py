@@ -67,7 +67,7 @@ def shares(title: str = "") -> Figure:
 
 
 def time_axis(times: Sequence[object]) -> Figure:
-    """Of days or of hours. What lies far apart, as of two clusters, is shown side by side, by name."""
+    """Of days or of hours. Times far apart, as of two clusters, are shown side by side, by name."""
     moments = sorted({datetime.fromisoformat(str(time)) for time in times})
     steps = [after - before for before, after in pairwise(moments)]
     is_sparse = bool(steps) and moments[-1] - moments[0] > MOST_EMPTY * len(moments) * min(steps)

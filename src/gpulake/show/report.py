@@ -45,19 +45,14 @@ def write_card(card: Card, path: Path) -> None:
     write_page(path, "card.html", figures, "--out", card=card, clusters=card.clusters, **content)
 
 
-def _rows(reader: LakeReader, query: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = reader.query(query).to_pylist()
-    return found
-
-
 def figures(reader: LakeReader) -> dict[str, plots.Figure]:
-    days = _rows(reader, "SELECT * FROM gold_cluster_util_daily ORDER BY dt")
-    scored = _rows(reader, "SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
+    days = reader.rows("SELECT * FROM gold_cluster_util_daily ORDER BY dt")
+    scored = reader.rows("SELECT * FROM gold_cluster_util_daily_scored ORDER BY dt")
     return {
         "utilisation": plots.utilisation(days, scored),
-        "ledger": plots.buckets(_rows(reader, LEDGER)),
-        "holders": plots.holders(_rows(reader, HOLDERS), "user_id", by="idle_gpu_hours"),
-        "jobs": plots.jobs(_rows(reader, "SELECT * FROM gold_jobs_daily ORDER BY dt")),
+        "ledger": plots.buckets(reader.rows(LEDGER)),
+        "holders": plots.holders(reader.rows(HOLDERS), "user_id", by="idle_gpu_hours"),
+        "jobs": plots.jobs(reader.rows("SELECT * FROM gold_jobs_daily ORDER BY dt")),
     }
 
 
@@ -79,10 +74,10 @@ def _content(reader: LakeReader) -> dict[str, Any]:
         ("How jobs end", "By the day of their end, in the time zone of the cluster.", "jobs"),
     ]
     return {
-        "clusters": [Observed(**row) for row in _rows(reader, f"{OBSERVED} ORDER BY cluster_id")],
-        "findings": _rows(reader, "SELECT * FROM findings ORDER BY rank"),
+        "clusters": [Observed(**row) for row in reader.rows(f"{OBSERVED} ORDER BY cluster_id")],
+        "findings": reader.rows("SELECT * FROM findings ORDER BY rank"),
         "figures": figures,
-        "landed": _rows(reader, BRONZE),
-        "tests": _rows(reader, TESTS),
-        "build": _rows(reader, "SELECT * FROM build_info")[0],
+        "landed": reader.rows(BRONZE),
+        "tests": reader.rows(TESTS),
+        "build": reader.rows("SELECT * FROM build_info")[0],
     }

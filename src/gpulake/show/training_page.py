@@ -50,13 +50,13 @@ def write_training(report: TrainingReport, path: Path) -> None:
     shown = sorted(report.gpus, key=lambda gpu: not gpu.phases)[:MOST_GPUS]
     figures = {f"gpu{place}": gpu_figure(gpu, report.steps) for place, gpu in enumerate(shown)}
     seen = f"{words.span(report.seconds)} of {words.count(len(report.gpus), 'GPU')}"
-    found = words.count(len(report.phases), "phase") if report.phases else "nothing unusual"
+    phases = words.count(len(report.phases), "phase") if report.phases else "nothing unusual"
     write_page(
         path,
         "training.html",
         figures,
         "--plot",
-        headline=f"{words.opened(found)} in {seen}",
+        headline=f"{words.opened(phases)} in {seen}",
         gpus={f"gpu{place}": gpu for place, gpu in enumerate(shown)},
         more=len(report.gpus) - len(shown),
         report=report,
@@ -124,12 +124,12 @@ def _thinned(times: Sequence[datetime], values: Sequence[Maybe]) -> tuple[list[s
     seconds = [(later - sooner).total_seconds() for sooner, later in pairwise(times)]
     usual = timedelta(seconds=median(seconds)) if seconds else timedelta()
     shown: list[str] = []
-    found: list[Maybe] = []
+    means: list[Maybe] = []
     for begin in range(0, len(values), each):
         if begin and times[begin] - times[begin - 1] > GAP * usual:
             shown.append(moment(times[begin - 1]))
-            found.append(None)
+            means.append(None)
         known = [value for value in values[begin : begin + each] if value is not None]
         shown.append(moment(times[begin]))
-        found.append(fmean(known) if known else None)
-    return shown, found
+        means.append(fmean(known) if known else None)
+    return shown, means

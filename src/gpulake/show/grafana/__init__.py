@@ -10,8 +10,8 @@ from gpulake.core.errors import UsageError
 
 def dashboards() -> dict[str, str]:
     """Their files by name, as text."""
-    found = (file for file in files(__name__).iterdir() if file.name.endswith(".json"))
-    return {file.name: file.read_text(encoding="utf-8") for file in sorted(found, key=lambda file: file.name)}
+    entries = (file for file in files(__name__).iterdir() if file.name.endswith(".json"))
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(entries, key=lambda file: file.name)}
 
 
 def write_dashboards(folder: Path) -> list[Path]:

@@ -126,10 +126,10 @@ def percent_apart(name: str, unit: str, ours: float | None, reference: float | N
     return Measure(name, unit, ours, reference, apart, "%", max(apart - error, 0.0))
 
 
-def ordered_types(found: Sequence[str]) -> list[str]:
+def ordered_types(names: Sequence[str]) -> list[str]:
     """GPU types, those of the study first, in its order."""
-    first = [name for name in published()["shares"]["gpu_type"] if name in found]
-    return [*first, *sorted(set(found) - set(first))]
+    first = [name for name in published()["shares"]["gpu_type"] if name in names]
+    return [*first, *sorted(set(names) - set(first))]
 
 
 def _rounded(values: Floats) -> list[float | None]:

@@ -44,9 +44,9 @@ SCALED = "What was published is drawn at the scale of this lake: by the tasks th
 WEEK = About(
     "3a",
     "Tasks in each hour of the first week",
-    f"From Sunday on, in the trace's own time zone. {SCALED}",
+    f"From Sunday on, in the time zone of the trace. {SCALED}",
     (TASKS,),
-    "The week is found by the calendar; the notebook counts hours from a number written into it.",
+    "The week is that of the calendar; the notebook counts hours from a constant.",
     "Read off the figure: about 3 % off.",
 )
 TASK_HOURS = About(
@@ -201,9 +201,9 @@ def _furthest_hour(ours: Floats, reference: Floats) -> Measure:
     """The hour whose share of the day is furthest off."""
     if not ours.sum():
         return points_apart("share of the day", None, None)
-    own, known = 100 * ours / ours.sum(), 100 * reference / reference.sum()
-    hour = int(np.argmax(np.abs(own - known)))
-    return points_apart(f"hour {hour:02} of the day", float(own[hour]), float(known[hour]))
+    share, known = 100 * ours / ours.sum(), 100 * reference / reference.sum()
+    hour = int(np.argmax(np.abs(share - known)))
+    return points_apart(f"hour {hour:02} of the day", float(share[hour]), float(known[hour]))
 
 
 def _misplaced(ours: Floats, reference: Floats) -> float:

@@ -36,12 +36,12 @@ def predicted(scores: Sequence[DurationScore]) -> Content:
     measures: list[Measure] = []
     curves: list[Curve] = []
     for hue, (method, label) in enumerate(METHODS.items()):
-        own = [score for score in scores if score.method == method and score.tasks]
-        names = [score.past_runs for score in own]
+        scored = [score for score in scores if score.method == method and score.tasks]
+        names = [score.past_runs for score in scored]
         curves.append(
-            Curve(label, names, [_percent(score.within_quarter_instances_ratio) for score in own], hue, style="bars")
+            Curve(label, names, [_percent(score.within_quarter_instances_ratio) for score in scored], hue, style="bars")
         )
-        for score in own:
+        for score in scored:
             if score.past_runs != ALL:
                 continue
             of_instances, of_tasks = (

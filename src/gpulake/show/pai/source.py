@@ -77,7 +77,7 @@ class Trace:
     def cluster(self) -> str:
         """The cluster that the trace is of, which queries know as getvariable('cluster')."""
         self.reader.need(BUILT)
-        return str(self.reader.query(CLUSTER).to_pylist()[0]["cluster_id"])
+        return str(self.reader.rows(CLUSTER)[0]["cluster_id"])
 
     @property
     def is_generated(self) -> bool:
@@ -95,8 +95,7 @@ class Trace:
         return present
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.reader.query(query, cluster=self.cluster).to_pylist()
-        return found
+        return self.reader.rows(query, cluster=self.cluster)
 
     def columns(self, query: str) -> Columns:
         return Columns(self.reader.query(query, cluster=self.cluster))

@@ -51,9 +51,9 @@ class Study:
 
 def opened(reader: LakeReader) -> Trace:
     """The trace in a lake; an error if the lake has nothing of it."""
-    found = Trace(reader)
-    _ = found.present
-    return found
+    trace_ = Trace(reader)
+    _ = trace_.present
+    return trace_
 
 
 def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
@@ -66,23 +66,23 @@ def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
         predictions.chapter(source, durations),
     ]
     build = source.rows("SELECT build_id, built_at, gpulake_version FROM build_info")[0]
-    found = [GENERATED] * source.is_generated + headlines(chapters)
-    return Study(source.is_generated, found, chapters, trace.listings(source), list(durations), build)
+    lines = [GENERATED] * source.is_generated + headlines(chapters)
+    return Study(source.is_generated, lines, chapters, trace.listings(source), list(durations), build)
 
 
-def write_study(found: Study, path: Path) -> None:
+def write_study(result: Study, path: Path) -> None:
     """One HTML file that works offline."""
-    plots = {_name(figure): drawn(figure.content) for figure in found.figures if figure.content and not figure.reason}
+    plots = {_name(figure): drawn(figure.content) for figure in result.figures if figure.content and not figure.reason}
     write_page(
         path,
         "pai.html",
         plots,
         "--out",
-        study=found,
+        study=result,
         name=_name,
         row_of=row_of,
         columns=COLUMNS,
-        short=short_rows(found.figures),
+        short=short_rows(result.figures),
     )
 
 

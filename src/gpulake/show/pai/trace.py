@@ -98,9 +98,9 @@ TAIL = "Published here means the last 28,000 rows of the real table, which are n
 
 def listings(trace: Trace) -> list[Listing]:
     """Those whose tables are there."""
-    found = [inventory(trace)] if MACHINES in trace.present else []
+    shown = [inventory(trace)] if MACHINES in trace.present else []
     if INSTANCES in trace.present:
-        found += [
+        shown += [
             statuses(trace),
             attempts(trace),
             run_times(trace),
@@ -108,7 +108,7 @@ def listings(trace: Trace) -> list[Listing]:
             by_type(trace),
             starts(trace),
         ]
-    return found
+    return shown
 
 
 def inventory(trace: Trace) -> Listing:

@@ -39,7 +39,7 @@ PER_USER = About(
     "Share of the users who submit at most this many tasks. The scaled curve is ours stretched to the published mean "
     "of a user, for a lake that holds a part of the trace.",
     (JOBS, TASKS),
-    "Tasks are counted once, by the job's own user, though they may stand in several files.",
+    "Tasks are counted once, by the user of the job, even if they are in several files.",
     DIGITISED,
 )
 GANGS = About(

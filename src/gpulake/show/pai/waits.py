@@ -92,7 +92,7 @@ TYPE_RUNTIMES = About(
     "Run time by GPU type, of tasks that ended well",
     "Mean of the run times of a task's instances.",
     (TASKS, INSTANCES),
-    "A task has ended well by its own status, not by the last in the alphabet of its instances' statuses.",
+    "A task has succeeded by its own status, not by the alphabetically last status of its instances.",
     DIGITISED,
 )
 

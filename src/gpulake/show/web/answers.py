@@ -182,8 +182,8 @@ def _counted(asked: Asked, reader: LakeReader, rows: pa.Table) -> tuple[pa.Table
         return rows, counts[0]
     if 0 < rows.num_rows < asked.limit or (not rows.num_rows and not asked.offset):
         return rows, asked.offset + rows.num_rows
-    query = f"SELECT count(*) AS n FROM ({asked.question.found(asked.given)})"
-    (count,) = reader.query(query, **asked.given).to_pylist()
+    query = f"SELECT count(*) AS n FROM ({asked.question.rows_sql(asked.given)})"
+    (count,) = reader.rows(query, **asked.given)
     return rows, count["n"]
 
 

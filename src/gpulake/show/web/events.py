@@ -30,7 +30,7 @@ HEADERS = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 @dataclass
 class Events:
     snapshots: Snapshots
-    has_new_build: Callable[[], None] = lambda: None  # called in a thread of its own
+    has_new_build: Callable[[], None] = lambda: None  # called in a separate thread
     is_stopping: Callable[[], bool] = lambda: False
     settings: Serve = field(default_factory=Serve)
     token: str = ""  # a hash of the state of the lake

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -18,7 +18,7 @@ from gpulake.show.web.answers import MOST_ROWS
 from gpulake.show.web.questions import MOST_TEXT, TYPES, Option, Question, Value
 
 FILTERS = (
-    Option("from", "the first day, in the cluster's own time zone", "date"),
+    Option("from", "the first day, in the cluster's time zone", "date"),
     Option("to", "the last day", "date"),
     Option("cluster", "rows of this cluster alone"),
     Option("gpu_type", "rows of this type of GPU alone"),
@@ -32,16 +32,15 @@ def filters_of(question: Question) -> tuple[Option, ...]:
     return tuple(option for option in FILTERS if option.name in names)
 
 
-def taken(options: Iterable[Option], **rows: int | str) -> Callable[[Request], dict[str, Any]]:
+def taken(options: Sequence[Option], **rows: int | str) -> Callable[[Request], dict[str, Any]]:
     """A function that reads a request: `given`, a mapping of the options; and paging, where defaults are given.
 
     Checks are built once for each option, not for each of the hundreds of routes.
     """
-    own = tuple(options)
 
     def read(request: Request) -> dict[str, Any]:
         faults: list[Any] = []
-        given = {option.name: _plain(_checked(request, checks_of(option), faults)) for option in own}
+        given = {option.name: _plain(_checked(request, checks_of(option), faults)) for option in options}
         values = {name: _checked(request, ROWS[name], faults, default) for name, default in rows.items()}
         if faults:
             raise RequestValidationError(faults)
@@ -130,12 +129,12 @@ def as_query(given: Mapping[str, Value], **more: object) -> str:
 
 def carried(target: str, given: Mapping[str, Value]) -> str:
     """The target of a link with the given values added, unless it names them itself; {name} in it is filled in."""
-    path, _, own = target.partition("?")
-    named = {part.partition("=")[0] for part in own.split("&")}
+    path, _, query = target.partition("?")
+    named = {part.partition("=")[0] for part in query.split("&")}
     rest = as_query({name: value for name, value in given.items() if name not in named})
     for name, value in given.items():
-        own = own.replace(f"{{{name}}}", quote_plus("" if value is None else str(value)))
-    return f"{path}?{'&'.join(part for part in (own, rest) if part)}" if own or rest else path
+        query = query.replace(f"{{{name}}}", quote_plus("" if value is None else str(value)))
+    return f"{path}?{'&'.join(part for part in (query, rest) if part)}" if query or rest else path
 
 
 def under(link: str, given: Mapping[str, Value]) -> str:

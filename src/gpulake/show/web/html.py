@@ -29,21 +29,21 @@ CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
 UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
 """
-MOST_CLUSTERS = 3  # whose time is shown on every page; the rest are on a page of their own
+MOST_CLUSTERS = 3  # whose time is shown on every page; all are at /rows/observed
 _CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
 KINDS = ("tiles", "table", "figure", "list")
 
 
 @cache
 def environment() -> Environment:
-    found = Environment(
+    jinja = Environment(
         loader=PackageLoader("gpulake.show.web"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_without_nulls,
     )
-    found.globals.update(
+    jinja.globals.update(
         cell=cells.cell,
         heading=cells.heading,
         link=cells.link,
@@ -52,9 +52,9 @@ def environment() -> Environment:
         version=__version__,
         asset=asset,
     )
-    found.filters["embedded"] = embedded
-    found.filters["under"] = under
-    return found
+    jinja.filters["embedded"] = embedded
+    jinja.filters["under"] = under
+    return jinja
 
 
 def _without_nulls(value: Any) -> Any:
@@ -117,12 +117,19 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
     def fragment(request: Request) -> Response:
         values = read(request)
         given, sort = values["given"], values["sort"]
-        own, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
-        asked = Asked(question, own, viewer, values["limit"], 0, sort)
+        taken_values, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
+        asked = Asked(question, taken_values, viewer, values["limit"], 0, sort)
 
         def rendered() -> str:
             answer = answers.ask(asked)
-            content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
+            content = {
+                "page": page,
+                "panel": panel,
+                "answer": answer,
+                "given": taken_values,
+                "filters": given,
+                "sort": sort,
+            }
             if panel.draw and answer.rows:
                 content["figure"] = panel.draw(answer.rows)
             name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
@@ -190,7 +197,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
 def _choices(answers: Answers) -> dict[str, list[str]]:
     """What the filters offer."""
     answer: Answer = answers.ask(Asked(_CHOICES, {}, NOBODY, 1_000))
-    found: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
+    choices: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
     for row in answer.rows:
-        found[row["kind"]].append(str(row["name"]))
-    return found
+        choices[row["kind"]].append(str(row["name"]))
+    return choices

@@ -45,14 +45,14 @@ class Requests:
     def note(self, route: str, method: str, status: int, seconds: float) -> None:
         with self._lock:
             self.counts[route, method, status] += 1
-            own = self.buckets.setdefault(route, [0] * (len(BOUNDS) + 1))
-            own[bisect_left(BOUNDS, seconds)] += 1
+            counted = self.buckets.setdefault(route, [0] * (len(BOUNDS) + 1))
+            counted[bisect_left(BOUNDS, seconds)] += 1
             self.seconds[route] = self.seconds.get(route, 0.0) + seconds
 
     def families(self) -> Iterator[str]:
         with self._lock:
             counts, seconds = dict(self.counts), dict(self.seconds)
-            buckets = {route: list(own) for route, own in self.buckets.items()}
+            buckets = {route: list(counted) for route, counted in self.buckets.items()}
         name = "gpulake_serve_requests_total"
         samples: list[Sample] = [
             (name, {"route": route, "method": method, "status": str(status)}, count)
@@ -66,8 +66,8 @@ class Requests:
             "From a request to the end of its answer.",
             (
                 sample
-                for route, own in sorted(buckets.items())
-                for sample in _histogram(name, route, own, seconds[route])
+                for route, counted in sorted(buckets.items())
+                for sample in _histogram(name, route, counted, seconds[route])
             ),
         )
 

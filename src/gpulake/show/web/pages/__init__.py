@@ -56,7 +56,7 @@ class Page:
     title: str
     panels: tuple[Panel, ...]
     lead: str = ""  # a sentence below the title
-    options: tuple[Option, ...] = ()  # of the page's own, in its URL; those of its questions that have such get them
+    options: tuple[Option, ...] = ()  # in its URL; passed to those of its questions that take them
     is_listed: bool = True  # in the navigation
     place: int = 100  # in the navigation, from the left
     parent: str = ""  # the listed page that an unlisted one belongs to
@@ -64,14 +64,14 @@ class Page:
 
 @cache
 def pages() -> Mapping[str, Page]:
-    found: dict[str, Page] = {}
+    known: dict[str, Page] = {}
     for module in pkgutil.iter_modules(__path__):
         content = importlib.import_module(f"{__name__}.{module.name}")
         for page in content.PAGES:
-            if page.name in found:
+            if page.name in known:
                 raise AssertionError(f"two pages are named {page.name}")
             for panel in page.panels:
                 if panel.question not in questions():
                     raise AssertionError(f"no question named {panel.question}")
-            found[page.name] = page
-    return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))
+            known[page.name] = page
+    return dict(sorted(known.items(), key=lambda item: (item[1].place, item[0])))

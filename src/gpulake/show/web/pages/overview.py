@@ -1,4 +1,4 @@
-"""Overview: where the GPU-hours went, what was found, and which days are unusual."""
+"""Overview: where the GPU-hours went, findings, and which days are unusual."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OVERVIEW = Page(
             "/jobs?from={custom}&to={custom}",
             empty=f"No GPU-hours on these days. {BUILD}",
         ),
-        Panel("found", "What was found", "found", "list", limit=6, empty="Nothing was found on these days."),
+        Panel("found", "Findings", "found", "list", limit=6, empty="No findings on these days."),
         Panel(
             "open",
             "What needs attention",

@@ -84,21 +84,21 @@ class Question:
 
     @cached_property
     def filters(self) -> frozenset[str]:
-        own = self.computed.filters if self.computed else frozenset()
-        return own | frozenset(found[1] for found in _FILTER.finditer(self.sql))
+        computed = self.computed.filters if self.computed else frozenset()
+        return computed | frozenset(match[1] for match in _FILTER.finditer(self.sql))
 
     @cached_property
     def tables(self) -> frozenset[str]:
         """Those of the lake that it reads."""
         named = set(_TABLE.findall(" ".join((self.sql, self.details, *self.sorts.values()))))
         ours = set(written_tables()) | set(bronze_tables())
-        own = self.computed.tables if self.computed else frozenset()
-        return own | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
+        computed = self.computed.tables if self.computed else frozenset()
+        return computed | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
     def query(self, given: Mapping[str, Value]) -> str:
         """Its SQL under the given filters. Their values are bound, never interpolated."""
-        found = self.found(given)
-        return f"WITH page AS ({found}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else found
+        rows = self.rows_sql(given)
+        return f"WITH page AS ({rows}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else rows
 
     def page(self, given: Mapping[str, Value], order: str, rows: str, sort: str = "") -> str:
         """A page of rows, chosen before they are completed; and, where that is cheap, their total as `answered_rows`.
@@ -106,7 +106,7 @@ class Question:
         To sort by a column that only `details` has, that column alone is looked up.
         """
         is_counted = self.counts(given)
-        found = f"WITH found AS {'MATERIALIZED' if is_counted else ''} ({self.found(given)})"
+        found = f"WITH found AS {'MATERIALIZED' if is_counted else ''} ({self.rows_sql(given)})"
         count = ", (SELECT count(*) FROM found) AS answered_rows" if is_counted else ""
         if not self.details:
             return f"{found} SELECT *{count} FROM found ORDER BY {order} {rows}"
@@ -120,16 +120,16 @@ class Question:
         """Whether rows are counted in the same query: of a million rows a second query is faster."""
         return self.is_expensive or (bool(self.details) and any(value is not None for value in given.values()))
 
-    def found(self, given: Mapping[str, Value]) -> str:
+    def rows_sql(self, given: Mapping[str, Value]) -> str:
         """The SQL that finds the rows, under the given filters."""
 
-        def condition(found: re.Match[str]) -> str:
-            kind, column = found[1], found[2] or _COLUMN[found[1]]
+        def condition(match: re.Match[str]) -> str:
+            kind, column = match[1], match[2] or _COLUMN[match[1]]
             if kind != "days":
                 return f"{column} = getvariable('{kind}')" if given.get(kind) is not None else "true"
             begin = f"{column} >= getvariable('from')::DATE" if given.get("from") is not None else "true"
-            if found[3] and begin != "true":
-                begin = f"({begin} OR {found[3]} > getvariable('from')::DATE)"
+            if match[3] and begin != "true":
+                begin = f"({begin} OR {match[3]} > getvariable('from')::DATE)"
             end = f"{column} < getvariable('to')::DATE + 1" if given.get("to") is not None else "true"
             return f"({begin} AND {end})"
 

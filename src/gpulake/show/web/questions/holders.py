@@ -93,8 +93,8 @@ def advice_rows(reader: LakeReader, config: Config, given: Mapping[str, Value]) 
     # For all users it takes many seconds and much memory: gpulake report computes it.
     if not scope.is_holder or unknown(reader, scope):
         return ADVICE.empty_table()
-    found = advise(reader, config, scope)
-    rows = [_advice(place, one, config.currency) for place, one in enumerate(found, start=1)]
+    every = enumerate(advise(reader, config, scope), start=1)
+    rows = [_advice(place, one, config.currency) for place, one in every]
     return pa.Table.from_pylist(rows, ADVICE)
 
 

@@ -86,8 +86,8 @@ FROM diagnoses WHERE {_THIS}
 WITH this AS (SELECT * FROM incidents WHERE {_THIS}),
 last_diagnosis AS (SELECT * FROM diagnoses WHERE {_THIS} ORDER BY diagnosed_at DESC LIMIT 1),
 recalled AS (
-    SELECT found.incident_id AS incident_id, max(found.score) AS score
-    FROM (SELECT unnest(from_json("similar", '{_SIMILAR}')) AS found FROM last_diagnosis) GROUP BY ALL
+    SELECT one.incident_id AS incident_id, max(one.score) AS score
+    FROM (SELECT unnest(from_json("similar", '{_SIMILAR}')) AS one FROM last_diagnosis) GROUP BY ALL
 ),
 shared AS (
     SELECT past.*, recalled.score,

@@ -109,7 +109,7 @@ FROM ({CHOSEN}) GROUP BY reason, kind
         title="Days that stand out, the strangest first",
         sql="""
 WITH scored AS (
-    -- A build of an earlier version has no score of our own.
+    -- A build of an earlier version has no own_score.
     SELECT * FROM gold_cluster_util_daily_scored UNION ALL BY NAME
     SELECT NULL::DOUBLE AS own_score, false AS own_flag, NULL::DOUBLE AS own_expected_ratio,
         NULL::DOUBLE AS own_low_ratio, NULL::DOUBLE AS own_high_ratio, '' AS why_they_differ WHERE false

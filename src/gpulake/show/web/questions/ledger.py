@@ -102,7 +102,7 @@ GROUP BY ALL
 """,
         order="began_at",
         about=(
-            "In GPU-hours, by day; by hour where at most 7 days are shown. Times are those of the cluster's own zone. "
+            "In GPU-hours, by day; by hour where at most 7 days are shown. Times are those of the cluster's time zone. "
             "Each GPU-hour of capacity is in one bucket: together they are the capacity of the time under observation. "
             "Failed, timed out and interrupted are upper bounds of what was lost."
         ),

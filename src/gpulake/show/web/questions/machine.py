@@ -100,7 +100,7 @@ FROM hours CROSS JOIN span
 GROUP BY begin
 """,
         "begin",
-        "In GPU-hours, by the cluster's own clock, by the hour up to three days, else by the day.",
+        "In GPU-hours, in the cluster's time zone, by the hour up to three days, else by the day.",
     ),
     about_machine(
         "machine_use",

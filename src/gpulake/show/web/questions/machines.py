@@ -142,7 +142,7 @@ LEFT JOIN silver_machines ON listed.machine_key = silver_machines.machine_key
         order="gpu_type, machine_id, cluster_id",
         options=(METRIC,),
         about=(
-            "The metric as a share of the machine's capacity, from each begin to the next, by the cluster's own clock: "
+            "The metric as a share of the machine's capacity, from each begin to the next, in the cluster's time zone: "
             f"by the hour up to {MOST_HOURLY_DAYS} days, else by the day. {DOWN}: down for half of the time or more. "
             f"{UNOBSERVED}: held without a sensor for half of the time or more (for used and idle only). {UNKNOWN}: "
             "not known whether it was held, for half of the time or more. Used is a lower bound, lost an upper bound."
@@ -164,7 +164,7 @@ FROM sums LEFT JOIN silver_machines ON sums.machine_key = silver_machines.machin
 """,
         order="used_ratio NULLS LAST, machine_id, cluster_id",
         about="In GPU-hours of the days asked for: the buckets of a machine sum to its capacity in the time under "
-        "observation. Used is a share of what sensors saw, sensed of what was held, held of capacity. "
+        "observation. Used is a share of what sensors measured, sensed of what was held, held of capacity. "
         f"{LOST_AT_MOST} The least used first.",
     ),
     Question(

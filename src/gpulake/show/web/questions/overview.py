@@ -1,4 +1,4 @@
-"""The first look: key numbers, what was found, and utilisation against what was expected."""
+"""The overview: key numbers, findings, and utilisation against what was expected."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ QUESTIONS = (
     ),
     Question(
         name="found",
-        title="What was found",
+        title="Findings",
         sql=FINDINGS,
         order=f'list_position({[*SEVERITIES]}, level) NULLS LAST, "at" DESC NULLS LAST, rank',
         about="Findings of the last build: the most severe first, then the newest. Findings without a day or a "

@@ -45,17 +45,17 @@ parents AS (
     SELECT span_id, min(invocation_key) AS parent_key FROM spans SEMI JOIN chosen USING (trace)
     WHERE span_id IS NOT NULL GROUP BY span_id
 ),
-own AS MATERIALIZED (
+spans_of_trace AS MATERIALIZED (
     SELECT s.*, p.parent_key, printf('%020d', epoch_us(s.begins_at)) || s.invocation_key AS step
     FROM spans s SEMI JOIN chosen USING (trace)
     LEFT JOIN parents p ON s.parent_span_id = p.span_id
 ),
 -- Each span has one parent: what the roots reach is a tree. A cycle is reached from no root.
 tree AS (
-    SELECT invocation_key, 0 AS depth, [step] AS steps FROM own WHERE parent_key IS NULL
+    SELECT invocation_key, 0 AS depth, [step] AS steps FROM spans_of_trace WHERE parent_key IS NULL
     UNION ALL
     SELECT o.invocation_key, t.depth + 1, list_append(t.steps, o.step)
-    FROM tree t JOIN own o ON o.parent_key = t.invocation_key WHERE t.depth < {MOST_DEPTH}
+    FROM tree t JOIN spans_of_trace o ON o.parent_key = t.invocation_key WHERE t.depth < {MOST_DEPTH}
 )
 SELECT row_number() OVER (ORDER BY t.steps IS NULL, t.steps, o.step) AS place, coalesce(t.depth, 0) AS depth,
     o.module_id, o.method, o.path, o.node_id AS node, o.status_code, {FAILED} AS is_failed,
@@ -63,7 +63,7 @@ SELECT row_number() OVER (ORDER BY t.steps IS NULL, t.steps, o.step) AS place, c
     o.received_bytes, o.sent_bytes, o.pid, o.state, o.trace AS trace_id, o.span_id, o.parent_span_id,
     epoch(o.begins_at - c.begins_at) / c.seconds AS begin_ratio,
     greatest(epoch(o.ended_at - o.begins_at), 0) / c.seconds AS width_ratio
-FROM own o CROSS JOIN chosen c LEFT JOIN tree t USING (invocation_key)
+FROM spans_of_trace o CROSS JOIN chosen c LEFT JOIN tree t USING (invocation_key)
 """
 
 QUESTIONS = (
