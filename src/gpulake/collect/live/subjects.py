@@ -9,7 +9,7 @@ from gpulake.collect.identity import Identity
 from gpulake.collect.live.state import Gpu, Snapshot
 from gpulake.collect.machine.owners import names_gpu
 from gpulake.collect.rows import GpuProcess, GpuSample, Process
-from gpulake.formats.exposition import Labels
+from gpulake.formats.prometheus import Labels
 
 # By the kind of owner. dcgm-exporter's hpc_job is the job; it names pods, of which a cgroup only tells the uid.
 OWNER_LABELS = {
