@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.collect.cctf import files
 from gpulake.collect.cctf.files import SortedFile, alone_in, write_json
 
@@ -17,7 +18,7 @@ def number_of(line: str) -> tuple[int]:
     return (int(line),)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80))
 @given(numbers=st.lists(st.integers(0, 50), max_size=60), window_lines=st.integers(0, 4))
 def test_lines_in_any_order_come_out_sorted(numbers: list[int], window_lines: int, tmp_path_factory: Any) -> None:
     path = tmp_path_factory.mktemp("sorted") / "numbers"

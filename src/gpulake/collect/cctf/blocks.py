@@ -95,7 +95,7 @@ def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, La
     offsets = boot_offsets(folder)
     layout = Layout({})
     steady: dict[str, int] = {}  # the offset that the block before saw
-    for header, block in read_blocks_once(folder, tell=ledger.note_damage):
+    for header, block in read_blocks_once(folder, report=ledger.note_damage):
         if header is not layout.header:
             layout = Layout(header)
         boot_id = boot_id_of(header)

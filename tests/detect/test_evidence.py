@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from gpulake.detect.detectors.burst import Burst
-from gpulake.detect.explaining import MOST_POINTS, evidence, id_of
-from gpulake.detect.series import NEVER, Floats, Scores, Series
+from gpulake.detect.evidence import MOST_POINTS, evidence, id_of
+from gpulake.detect.series import UNREACHABLE, Floats, Scores, Series
 
 HOUR_MS = 3_600_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def test_what_is_never_negative_is_not_expected_to_be() -> None:
 def test_what_is_not_known_is_empty_and_a_threshold_that_nothing_reaches_is_none() -> None:
     seen = np.ones((200, 2))
     seen[149, 1] = np.nan
-    found = replace(scores(200, (150,)), threshold=np.full(200, NEVER), expected=np.full((200, 2), np.nan))
+    found = replace(scores(200, (150,)), threshold=np.full(200, UNREACHABLE), expected=np.full((200, 2), np.nan))
     shown = evidence(series(seen), found, Burst(), "", None)
     assert shown.tracks[0].values[shown.peak - 1] is None
     assert set(shown.tracks[0].expected) == {None}

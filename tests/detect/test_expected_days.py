@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import rows_of
 from gpulake.core.config import Config
-from gpulake.detect.own_days import LEAST_DAYS, OwnDay, judge_cluster, judge_days, why
+from gpulake.detect.expected_days import LEAST_DAYS, ScoredDay, explain_difference, score_cluster, score_cluster_days
 from gpulake.lake import Lake
 
 FIRST = date(2026, 1, 5)  # a Monday
@@ -67,7 +67,7 @@ def reckoned(rows: list[Row]) -> list[tuple[float, float] | None]:
 @given(RATIOS)
 def test_a_day_is_judged_as_a_plain_reckoning_does(drawn: list[tuple[float, bool]]) -> None:
     rows = [day(place, ratio, is_poor) for place, (ratio, is_poor) in enumerate(drawn)]
-    judged = judge_cluster("c", rows)
+    judged = score_cluster("c", rows)
     good = 0
     for row, own, plain in zip(rows, judged, reckoned(rows), strict=True):
         assert own.history_days == good
@@ -90,21 +90,21 @@ def test_a_day_is_judged_as_a_plain_reckoning_does(drawn: list[tuple[float, bool
 @given(RATIOS, st.integers(1, 70))
 def test_what_is_said_of_a_day_rests_on_the_days_before_it(drawn: list[tuple[float, bool]], kept: int) -> None:
     rows = [day(place, ratio, is_poor) for place, (ratio, is_poor) in enumerate(drawn)]
-    assert judge_cluster("c", rows[:kept]) == judge_cluster("c", rows)[:kept]
+    assert score_cluster("c", rows[:kept]) == score_cluster("c", rows)[:kept]
 
 
 def test_a_strange_weekend_is_flagged_and_does_not_hide_the_next() -> None:
     rows = usual(70)
     for place in (40, 41, 54, 55):
         rows[place] = day(place, 0.6)
-    assert [own.dt for own in judge_cluster("c", rows) if own.is_flagged] == [rows[p]["dt"] for p in (40, 41, 54, 55)]
+    assert [own.dt for own in score_cluster("c", rows) if own.is_flagged] == [rows[p]["dt"] for p in (40, 41, 54, 55)]
 
 
 def test_a_day_that_was_hardly_observed_is_neither_judged_nor_learned() -> None:
     rows = usual()
     changed = [*rows[:30], day(30, 0.99, is_poor=True), *rows[31:]]
     other = [*rows[:30], day(30, None, is_poor=True), *rows[31:]]
-    judged, same = judge_cluster("c", changed), judge_cluster("c", other)
+    judged, same = score_cluster("c", changed), score_cluster("c", other)
     assert judged[:30] + judged[31:] == same[:30] + same[31:]
     assert not any(own.is_flagged for own in judged)
     assert (judged[30].score, judged[30].expected_ratio) == (None, same[30].expected_ratio)
@@ -112,31 +112,31 @@ def test_a_day_that_was_hardly_observed_is_neither_judged_nor_learned() -> None:
 
 def test_a_cluster_that_never_changed_is_not_news_when_it_changes_by_a_little() -> None:
     rows = [day(place, 0.3) for place in range(30)]
-    assert not judge_cluster("c", [*rows, day(30, 0.338)])[30].is_flagged
-    assert judge_cluster("c", [*rows, day(30, 0.342)])[30].is_flagged
+    assert not score_cluster("c", [*rows, day(30, 0.338)])[30].is_flagged
+    assert score_cluster("c", [*rows, day(30, 0.342)])[30].is_flagged
 
 
 def test_of_several_clusters_the_one_that_is_furthest_off_speaks_for_the_day() -> None:
     quiet = usual()
     loud = [{**row, "cluster_id": "d"} for row in quiet]
     loud[35] = day(35, 0.9, cluster="d")
-    days = judge_days([*loud, *quiet])
+    days = score_cluster_days([*loud, *quiet])
     assert len(days) == len(quiet)
-    assert days[loud[35]["dt"]] == judge_cluster("d", loud)[35]
+    assert days[loud[35]["dt"]] == score_cluster("d", loud)[35]
     assert [own.dt for own in days.values() if own.is_flagged] == [loud[35]["dt"]]
 
 
 def test_no_days_are_no_days() -> None:
-    assert judge_days([]) == {}
+    assert score_cluster_days([]) == {}
 
 
 SATURDAY = date(2026, 2, 14)
-JUDGED = OwnDay("c", SATURDAY, 0.31, 0.4, False, 40, 0.1, False, 0.31, 0.24, 0.38)
-HIGH = OwnDay("c", SATURDAY, 0.51, 0.4, False, 40, 0.6, True, 0.31, 0.24, 0.38)
-LOW = OwnDay("c", SATURDAY, 0.11, 0.4, False, 40, 0.6, True, 0.31, 0.24, 0.38)
-POOR = OwnDay("c", SATURDAY, 0.9, 0.032, True, 40)
-YOUNG = OwnDay("c", SATURDAY, 0.9, 0.4, False, 6)
-BLIND = OwnDay("c", SATURDAY, None, None, False, 40)
+JUDGED = ScoredDay("c", SATURDAY, 0.31, 0.4, False, 40, 0.1, False, 0.31, 0.24, 0.38)
+HIGH = ScoredDay("c", SATURDAY, 0.51, 0.4, False, 40, 0.6, True, 0.31, 0.24, 0.38)
+LOW = ScoredDay("c", SATURDAY, 0.11, 0.4, False, 40, 0.6, True, 0.31, 0.24, 0.38)
+POOR = ScoredDay("c", SATURDAY, 0.9, 0.032, True, 40)
+YOUNG = ScoredDay("c", SATURDAY, 0.9, 0.4, False, 6)
+BLIND = ScoredDay("c", SATURDAY, None, None, False, 40)
 ALL_THE_SAME = "; the forest flags it all the same"
 
 
@@ -155,26 +155,28 @@ ALL_THE_SAME = "; the forest flags it all the same"
             "the forest flags 5 % of days and finds others stranger",
         ),
         (HIGH, False, None, "51.0% lies above the 24.0–38.0% expected of a Saturday; the forest has no score of it"),
-        (POOR, False, 0.1, "low coverage: 3.2% of capacity observed; not judged"),
-        (POOR, True, -0.1, "low coverage: 3.2% of capacity observed; not judged" + ALL_THE_SAME),
+        (POOR, False, 0.1, "low coverage: 3.2% of capacity observed; not scored"),
+        (POOR, True, -0.1, "low coverage: 3.2% of capacity observed; not scored" + ALL_THE_SAME),
         (YOUNG, False, 0.1, "too little history: 6 of 21 days"),
-        (BLIND, False, 0.1, "no utilisation is known of the day of that name; not judged"),
-        (None, True, -0.1, "no utilisation is known of the day of that name; not judged" + ALL_THE_SAME),
+        (BLIND, False, 0.1, "no utilisation is known of that day; not scored"),
+        (None, True, -0.1, "no utilisation is known of that day; not scored" + ALL_THE_SAME),
     ],
 )
-def test_the_sentence_says_why_the_two_differ(own: OwnDay | None, flag: bool, score: float | None, said: str) -> None:
-    assert why(own, flag, score) == said
+def test_the_sentence_says_why_the_two_differ(
+    own: ScoredDay | None, flag: bool, score: float | None, said: str
+) -> None:
+    assert explain_difference(own, flag, score) == said
 
 
 def test_the_scored_table_has_our_score_beside_the_references(shared_lake: Config) -> None:
     lake = Lake(shared_lake)
     scored = rows_of(lake, "FROM gold_cluster_util_daily_scored ORDER BY dt")
-    own = judge_days(rows_of(lake, "FROM gold_cluster_util_daily"))
+    own = score_cluster_days(rows_of(lake, "FROM gold_cluster_util_daily"))
     names = ("own_score", "own_flag", "own_expected_ratio", "own_low_ratio", "own_high_ratio", "why_they_differ")
     expected = [
         (
             *(day.score, day.is_flagged, day.expected_ratio, day.low_ratio, day.high_ratio),
-            why(day, row["anomaly_flag"] == 1, float(str(row["anomaly_score"]))),
+            explain_difference(day, row["anomaly_flag"] == 1, float(str(row["anomaly_score"]))),
         )
         for row in scored
         if (day := own[date.fromisoformat(str(row["dt"]))])

@@ -1,4 +1,4 @@
-"""What a phase of a training run is told as: what was seen in numbers, and what to do about it."""
+"""The text of a phase of a training run: what was measured, and what to do about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpulake.detect.series import Bools, Floats, Series
 from gpulake.detect.training import BUSY, NEEDED, Kind, Phase, Steps
 
 REMEDIES: dict[Kind, str] = {
-    "leak": "look for tensors that are kept from step to step (losses without .item(), growing lists or caches)",
+    "leak": "look for tensors kept from step to step (losses without .item(), growing lists or caches)",
     "memory_cliff": "make the batch or the sequence smaller, or checkpoint activations, before it runs out of memory",
     "starved": "give the data loader more workers and prefetching, or put the data on faster storage",
     "checkpoint_storm": "save less often, asynchronously or to faster storage; see what the host reads or writes",
@@ -33,7 +33,7 @@ class Numbers:
 
 
 def detail(phase: Phase, telemetry: Series, steps: Steps | None, phases: Sequence[Phase]) -> str:
-    """A sentence without an end."""
+    """A sentence without its full stop."""
     is_here = _between(telemetry, phase)
     memory = _column(telemetry, "memory_used_ratio")[is_here]
     lasted = span((phase.end_ms - phase.begin_ms) / 1000)
@@ -59,7 +59,7 @@ def _between(telemetry: Series, phase: Phase) -> Bools:
 
 
 def _calm(telemetry: Series, phase: Phase, phases: Sequence[Phase]) -> Bools:
-    """What came before it and is of no phase."""
+    """The times before it that belong to no phase."""
     is_calm = (telemetry.times_ms < phase.begin_ms) & (_column(telemetry, "gpu_util_ratio") > BUSY)
     for other in phases:
         is_calm &= ~_between(telemetry, other)
@@ -69,7 +69,7 @@ def _calm(telemetry: Series, phase: Phase, phases: Sequence[Phase]) -> Bools:
 def _numbers(telemetry: Series, steps: Steps | None, is_meant: Bools) -> Numbers:
     step = np.nan
     if steps is not None and is_meant.any():
-        # A step counts where the sample at or before its end does.
+        # A step counts where the last sample before its end does.
         places = np.searchsorted(telemetry.times_ms, steps.ended_ms, side="right") - 1
         took = steps.took_ms[(places >= 0) & is_meant[np.maximum(places, 0)]]
         step = float(np.median(took)) if len(took) else np.nan

@@ -1,4 +1,4 @@
-"""What a finding rests on: its series and scores anew, around the alarm, and the jobs that ran then."""
+"""The evidence of a finding: its series and scores around the alarm, and the jobs that ran then."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
-from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of
-from gpulake.detect.series import NEVER, Detector, Floats, Scores, Series
-from gpulake.detect.telling import EPOCH, at, gap_of, named
+from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of, finding_gap, first_names
+from gpulake.detect.series import EPOCH, UNREACHABLE, Detector, Floats, Scores, Series, utc
 from gpulake.detect.watches import WATCHES, Read
-from gpulake.detect.watching import again
+from gpulake.detect.watchlist import rescore
 from gpulake.lake import LakeReader
 
 MOST_JOBS = 20
 MOST_POINTS = 2_000
-BEFORE, AFTER = 60, 20  # points that are shown around an alarm, at least
-# A node of telemetry is a machine of its cluster, whatever that calls it. What ended as it began may have died of it.
+BEFORE, AFTER = 60, 20  # the least number of points shown around an alarm
+# A node of telemetry may have another name as a machine of its cluster. A job that ended as the finding began counts:
+# it may have died of the cause.
 RAN = """
 WITH asked AS (SELECT unnest(from_json(getvariable('nodes')::JSON, '["VARCHAR"]')) AS node),
 held AS (
@@ -79,23 +79,23 @@ NEEDED = {"silver_clusters", "silver_days", "silver_holdings", "silver_jobs", "s
 
 
 def id_of(finding: Mapping[str, Any]) -> str:
-    """Its own; of what no watch found, one that is drawn from what it is about."""
-    own = str(finding.get("finding_id") or "")
-    if own:
-        return own
+    """The id that its watch gave it; for other findings a hash of kind, cluster, subject and day."""
+    given = str(finding.get("finding_id") or "")
+    if given:
+        return given
     about = "\0".join(str(finding.get(name) or "") for name in ("kind", "cluster_id", "subject", "day"))
     return "d-" + hashlib.sha256(about.encode()).hexdigest()[:16]
 
 
 def evidence_of(read: Read, finding: Mapping[str, Any]) -> Evidence | None:
-    """The series around the alarm; nothing where it was found in none."""
-    found = again(read, finding)
-    if found is None or not len(found[0].series):
+    """The series around the alarm; None where the finding rests on no series."""
+    known = rescore(read, finding)
+    if known is None or not len(known[0]):
         return None
-    watched, scores = found
+    series, scores = known
     detector = WATCHES.get(str(finding["watch"]))().detector
-    unit = watched.unit or str(finding.get("unit") or "")
-    return evidence(watched.series, scores, detector, unit, finding.get("began_at"), finding.get("ended_at"))
+    unit = series.unit or str(finding.get("unit") or "")
+    return evidence(series, scores, detector, unit, finding.get("began_at"), finding.get("ended_at"))
 
 
 def evidence(
@@ -118,14 +118,14 @@ def evidence(
         begin = max(begin, peak - MOST_POINTS // 2)
         end = min(end, begin + MOST_POINTS)
     shown = slice(begin, end)
-    # What is never negative is not expected to be.
+    # Values that are never negative have no negative expectation.
     low = np.maximum(scores.low, 0.0) if np.nanmin(series.values, initial=0.0) >= 0 else scores.low
     threshold = float(scores.threshold[peak])
     return Evidence(
         subject=series.subject,
         unit=unit,
         interval_seconds=series.interval_ms / 1000,
-        times=tuple(at(moment) for moment in series.times_ms[shown].tolist()),
+        times=tuple(utc(moment) for moment in series.times_ms[shown].tolist()),
         tracks=tuple(
             Track(
                 series.metrics[place],
@@ -136,24 +136,20 @@ def evidence(
         ),
         is_flagged=tuple(scores.is_flagged[shown].tolist()),
         scores=tuple(scores.score[shown].tolist()),
-        began_at=at(int(series.times_ms[first])),
-        ended_at=at(int(series.times_ms[last])),
+        began_at=utc(int(series.times_ms[first])),
+        ended_at=utc(int(series.times_ms[last])),
         peak=peak - begin,
-        threshold=None if threshold >= NEVER else threshold,
-        detector=detector_name(detector),
+        threshold=None if threshold >= UNREACHABLE else threshold,
+        detector=type(detector).__name__.lower(),
         history_points=first,
-        history_since=at(int(series.times_ms[0])),
+        history_since=utc(int(series.times_ms[0])),
         least_points=detector.least_points,
     )
 
 
-def detector_name(detector: Detector) -> str:
-    return type(detector).__name__.lower()
-
-
 def _nearest(series: Series, scores: Scores, began_at: datetime | None) -> Alarm | None:
-    """The alarm that was told of: a day may begin elsewhere by the cluster's clock than in its series."""
-    alarms = alarms_of(series, scores, gap_of(series))
+    """The alarm that begins closest: the local day of a cluster may begin at another time than that of its series."""
+    alarms = alarms_of(series, scores, finding_gap(series))
     if began_at is None:
         return max(alarms, key=lambda alarm: alarm.score, default=None)
     begin = (began_at - EPOCH) / timedelta(milliseconds=1)
@@ -161,7 +157,7 @@ def _nearest(series: Series, scores: Scores, began_at: datetime | None) -> Alarm
 
 
 def _until(alarm: Alarm, series: Series, scores: Scores, ended_at: datetime) -> Alarm:
-    """A detector that looks back goes on for a while after what it tells of: its peak is sought before that end."""
+    """The alarm up to the end of its finding: a detector with a window stays flagged for a while after it."""
     end = (ended_at - EPOCH) / timedelta(milliseconds=1)
     is_within = (series.times_ms >= alarm.begin_ms) & (series.times_ms <= alarm.end_ms) & (series.times_ms < end)
     places = np.flatnonzero(is_within & scores.is_flagged)
@@ -180,8 +176,7 @@ def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, in
 
 
 def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
-    """The jobs of its machines, job or user, else of its cluster, at its time; nothing where it has none, or the build
-    knows of no jobs."""
+    """The jobs of its machines, job or user, else of its cluster, at its time; None without a time or without jobs."""
     cluster = _text(finding.get("cluster_id"))
     window = _window(reader, finding, cluster) if reader.tables() >= NEEDED else None
     if window is None:
@@ -189,11 +184,11 @@ def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | Non
     nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
     subject = _text(finding.get("subject"))
     is_user = not nodes and not job and reader.query(USER, user=subject).num_rows > 0
-    machines = f"machine{'s' if len(nodes) > 1 else ''} {named(nodes)}"
+    machines = f"machine{'s' if len(nodes) > 1 else ''} {first_names(nodes)}"
     of = machines if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
-    found = _jobs(reader, window, cluster, nodes, None if nodes else job, subject if is_user else None)
-    if found or not nodes:
-        return _ran(of, window, found)
+    jobs = _jobs(reader, window, cluster, nodes, None if nodes else job, subject if is_user else None)
+    if jobs or not nodes:
+        return _ran(of, window, jobs)
     everywhere = _jobs(reader, window, cluster, [], job, None)
     note = f"none is known to have been on {machines} then"
     return _ran(f"job {job}" if job else _cluster(cluster), window, everywhere, note)
@@ -202,7 +197,7 @@ def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | Non
 def _machines(
     reader: LakeReader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None
 ) -> list[str]:
-    """Its own, or those that its series has for metrics and that carry it."""
+    """The finding's node, or the machines among the metrics of its series with a large share of it."""
     node = _text(finding.get("node"))
     if node:
         return [node]
@@ -226,8 +221,8 @@ def _jobs(
     since, until = ((edge - EPOCH).total_seconds() for edge in window)
     names = json.dumps(nodes)
     asked = {"since": since, "until": until, "cluster": cluster, "nodes": names, "job": job, "user": user}
-    found: list[dict[str, Any]] = reader.query(RAN, **asked, most=MOST_JOBS).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = reader.query(RAN, **asked, most=MOST_JOBS).to_pylist()
+    return rows
 
 
 def _ran(of: str, window: tuple[datetime, datetime], rows: list[dict[str, Any]], note: str = "") -> Ran:
@@ -236,7 +231,7 @@ def _ran(of: str, window: tuple[datetime, datetime], rows: list[dict[str, Any]],
 
 
 def _window(reader: LakeReader, finding: Mapping[str, Any], cluster: str | None) -> tuple[datetime, datetime] | None:
-    """Its own time, or its day by the cluster's clock; what has no end lasts as long as anything is known."""
+    """Its time, or its day by the cluster's clock; without an end, up to the end of observation."""
     began, ended = finding.get("began_at"), finding.get("ended_at")
     if isinstance(began, datetime):
         if not isinstance(ended, datetime):

@@ -1,4 +1,4 @@
-"""Means of the past, at every point of a series at once."""
+"""Trailing means and medians, at every point of a series at once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CHUNK = 256
 ROWS_AT_ONCE = 4096
 FIRST_BLOCK = 50
 LEAST_BLOCK = 32
-GROWTH = 20  # a block is a twentieth of what came before it
+GROWTH = 20  # a block is a twentieth of the points before it
 
 
 def blocks(count: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of stretches that are judged with one fit. They depend on nothing but the place in a series."""
+    """Begin and end of the blocks that share one fit. They depend only on the place in a series."""
     begin, end = 0, min(count, FIRST_BLOCK)
     while begin < count:
         yield begin, end
@@ -24,7 +24,7 @@ def blocks(count: int) -> Iterator[tuple[int, int]]:
 
 
 def smoothed(values: Floats, points: float) -> Floats:
-    """An exponential mean over about so many points, from nothing; a chunk at a time, as a product of matrices."""
+    """An exponential mean that starts at 0; a chunk at a time, as a product of matrices."""
     keep = 1.0 - 1.0 / points
     ages = np.arange(CHUNK)[:, None] - np.arange(CHUNK)[None, :]
     kernel = np.where(ages >= 0, keep ** np.maximum(ages, 0), 0.0) / points
@@ -39,12 +39,12 @@ def smoothed(values: Floats, points: float) -> Floats:
     return out
 
 
-def last_means(values: Floats, points: int | None) -> Floats:
-    """The mean of the last points before each, or of all (None); what is missing does not count. NaN: none yet."""
+def trailing_means(values: Floats, points: int | None) -> Floats:
+    """The mean of the last points before each, or of all (None). NaN does not count; NaN: no value yet."""
     count = len(values)
     is_there = ~np.isnan(values)
     begin = np.zeros((1, values.shape[1]))
-    # From the first value on: sums of large numbers that hardly differ would lose the digits in which they do.
+    # Relative to the first value: sums of large, close numbers lose precision.
     first = values[np.argmax(is_there, axis=0), np.arange(values.shape[1])] if count else begin[0]
     sums = np.vstack([begin, np.cumsum(np.where(is_there, values - first, 0.0), axis=0)])
     counts = np.vstack([begin, np.cumsum(is_there, axis=0)])
@@ -55,13 +55,13 @@ def last_means(values: Floats, points: int | None) -> Floats:
         return np.asarray(np.where(seen > 0, first + (sums[ends] - sums[begins]) / seen, np.nan))
 
 
-def last_medians(values: Floats, points: int) -> Floats:
-    """The median of the last points up to and with each; what is missing does not count. NaN: there is none."""
+def trailing_medians(values: Floats, points: int) -> Floats:
+    """The median of the last points up to and including each. NaN does not count; NaN: no value yet."""
     out = np.empty_like(values)
     padded = np.vstack([np.full((points - 1, values.shape[1]), np.nan), values])
     windows = np.lib.stride_tricks.sliding_window_view(padded, points, axis=0)
     for begin in range(0, len(values), ROWS_AT_ONCE):
-        ordered = np.sort(windows[begin : begin + ROWS_AT_ONCE], axis=-1)  # what is missing comes last
+        ordered = np.sort(windows[begin : begin + ROWS_AT_ONCE], axis=-1)  # NaN sorts last
         seen = (~np.isnan(ordered)).sum(axis=-1, keepdims=True)
         low = np.take_along_axis(ordered, np.maximum(seen - 1, 0) // 2, axis=-1)
         high = np.take_along_axis(ordered, np.minimum(seen // 2, points - 1), axis=-1)
