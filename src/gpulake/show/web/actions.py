@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gpulake.core.errors import UsageError
-from gpulake.core.incidents import COMES_FROM, Incident
+from gpulake.core.incidents import VERBS, Incident
 from gpulake.core.words import label
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.api import ERRORS, PREFIX, ErrorModel, viewer_of
@@ -19,45 +18,22 @@ from gpulake.show.web.questions import MOST_TEXT, questions
 from gpulake.show.web.viewers import Viewer
 
 MOST_NOTE = 2_000
+MOST_NAME = 100
 
 
-@dataclass(frozen=True)
-class Change:
-    """A change of an incident that a person asks for."""
-
-    incident_id: str
-    by: str
-    note: str = ""
-    is_held: bool = False  # of an acknowledgement: only a person resolves it
-    until: datetime | None = None  # of a mute
-
-
-Do = Callable[[Change], Incident]
-
-
-@dataclass(frozen=True)
-class Actions:
-    """The functions that carry them out; `flow` passes them in."""
-
-    acknowledge: Do
-    mute: Do
-    unmute: Do
-    resolve: Do
-
-
-# The states in which each action is allowed.
-ALLOWED = {
-    "acknowledge": COMES_FROM["acknowledged"],
-    "mute": COMES_FROM["muted"],
-    "unmute": ("muted",),
-    "resolve": COMES_FROM["resolved"],
-}
+# Carries out a verb on an incident: verb, incident's id, person, values of the verb. `flow` passes it in.
+Actions = Callable[[str, str, str, Mapping[str, Any]], Incident]
 SUMMARIES = {
     "acknowledge": "Acknowledge an incident: you look after it",
     "mute": "Mute an incident: no notifications for a while",
     "unmute": "Unmute an incident: send notifications again",
     "resolve": "Resolve an incident",
+    "reopen": "Reopen an incident, and hold it open",
+    "assign": "Assign an incident to a person",
+    "comment": "Comment on an incident",
 }
+# The states in which each action is allowed.
+ALLOWED = {verb: VERBS[verb].comes_from for verb in SUMMARIES}
 
 
 class NoteModel(BaseModel):
@@ -71,6 +47,14 @@ class AcknowledgeModel(NoteModel):
 
 class MuteModel(NoteModel):
     until: AwareDatetime | None = Field(None, description="with its zone; without it, until it is unmuted")
+
+
+class AssignModel(NoteModel):
+    to: str = Field("", max_length=MOST_NAME, description="the person; empty: nobody")
+
+
+class CommentModel(NoteModel):
+    note: str = Field(min_length=1, max_length=MOST_NOTE, description="the comment")
 
 
 class IncidentModel(BaseModel):
@@ -92,9 +76,15 @@ class IncidentModel(BaseModel):
     job_id: str | None
     muted_until: datetime | None
     is_held: bool
+    assigned_to: str
 
 
-_BODIES: dict[str, type[NoteModel]] = {"acknowledge": AcknowledgeModel, "mute": MuteModel}
+_BODIES: dict[str, type[NoteModel]] = {
+    "acknowledge": AcknowledgeModel,
+    "mute": MuteModel,
+    "assign": AssignModel,
+    "comment": CommentModel,
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     **{
@@ -144,12 +134,11 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         viewer = viewer_of(request)
         if _state(answers, viewer, incident_id) is None:
             raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
-        fields: dict[str, Any] = body.model_dump()
-        # Control characters are replaced: notes are printed to terminals.
-        change = Change(incident_id, viewer.name, **{**fields, "note": label(fields["note"])})
-        do: Do = getattr(actions, verb)
+        values: dict[str, Any] = body.model_dump()
+        # Control characters are replaced: texts are printed to terminals.
+        texts = {name: label(value) for name, value in values.items() if isinstance(value, str)}
         try:
-            incident = do(change)
+            incident = actions(verb, incident_id, viewer.name, values | texts)
         except UsageError as error:
             is_other_state = _state(answers, viewer, incident_id) not in ALLOWED[verb]
             raise refused(409 if is_other_state else 400, error.message, error.hint) from error

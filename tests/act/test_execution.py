@@ -14,11 +14,11 @@ import pytest
 
 import dead_jobs
 from dead_jobs import NOW, Programs, details, died, recover, settings, statuses, trail
-from gpulake.act.recovering import Rescue
-from gpulake.act.running import Outcome
+from gpulake.act.commands import Outcome
+from gpulake.act.execution import Rescue
+from gpulake.act.recovery import Asked, Recovering, run_small
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import ActError, InputError, LakeBusyError, LakeError, UsageError
-from gpulake.flow.recovery import Asked, Recovering, run_small
 from gpulake.lake import Lake
 
 CORDON: dict[str, Any] = {"action": "cordon_node_and_restart", "reason": "ECCError"}
@@ -322,6 +322,19 @@ def test_a_person_may_correct_what_was_found(lake: Lake, cluster: Programs) -> N
     assert cluster.calls()[0][3].startswith("Job 77: KeyError. no such key.")
 
 
+def test_nothing_is_done_about_an_incident_that_is_closed_though_an_older_row_was_written_later(
+    lake: Lake, cluster: Programs
+) -> None:
+    died(lake)
+    (diagnosed,) = lake.journal("incident_events")
+    later = {"event": "resolved", "state": "resolved", "changed_by": "ann", "changed_at": NOW + timedelta(minutes=2)}
+    stale = {"event": "updated", "changed_at": NOW + timedelta(minutes=1)}
+    lake.append("incident_events", [{**diagnosed, **later}, {**diagnosed, **stale}])
+    rescue = recover(lake, minutes=3)
+    assert (rescue.steps, rescue.plan.why) == ((), "the incident is resolved")
+    assert cluster.calls() == []
+
+
 def test_a_job_without_an_id_needs_one(lake: Lake, cluster: Programs) -> None:
     died(lake, job_id=None)
     assert statuses(recover(lake, own=settings(tell_command=()))) == [("restart", "refused"), ("tell", "done")]
@@ -351,7 +364,7 @@ def test_a_restart_beside_a_cordon_that_was_refused_is_not_repeated(lake: Lake, 
 def test_an_incident_is_known_by_the_beginning_of_its_id(lake: Lake, cluster: Programs) -> None:
     died(lake, "abc1")
     died(lake, "abd2")
-    assert recover(lake, "abc", is_executed=False).case.incident_id == "abc1"
+    assert recover(lake, "abc", is_executed=False).failure.incident_id == "abc1"
     with pytest.raises(UsageError, match="'ab' begins 2 incidents"):
         recover(lake, "ab")
     with pytest.raises(UsageError, match="no incident 'x'"):

@@ -1,4 +1,4 @@
-"""An incident to recover from: as it stands, and as it was diagnosed. Read from the journal, without the engine."""
+"""A failure to recover from: an incident as it stands, with its diagnosis."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN, Action, Category, Diagnosis, Quote, Recovery
 from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
+from gpulake.core.incidents import FAILURE, Incident
 
 Row = Mapping[str, Any]
-# What to do where a person named another reason than the rules did: theirs is not the action of the rule.
+# The action where a person corrected the reason: that of the rule no longer applies.
 _OF_CATEGORY: dict[Category, Action] = {
     "infrastructure": "auto_restart",
     "framework": "unknown",
@@ -24,20 +25,20 @@ _OF_CATEGORY: dict[Category, Action] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class Failure:
     incident_id: str
     diagnosis_id: str
     opened_at: datetime
     diagnosis: Diagnosis  # with the reason in force
     is_confirmed: bool = False  # by a person
     is_resolved: bool = False
-    is_job_asked: bool = False  # whoever recovers it says which job it is
+    is_job_given: bool = False  # by the person who recovers it
 
     @property
     def doubt(self) -> str:
-        """Why nothing is done for the job: what its log says of itself is no proof."""
+        """Why nothing is done for the job: a log is no proof of which job it is of."""
         claimed, job = self.diagnosis.claimed_job_id, self.diagnosis.job_id
-        if self.is_job_asked or claimed is None or claimed == job:
+        if self.is_job_given or claimed is None or claimed == job:
             return ""
         if job is None:
             return f"the log says that it is of job {claimed}, which proves nothing; name the job with --job"
@@ -45,84 +46,78 @@ class Case:
 
     @property
     def is_grounded(self) -> bool:
-        """Rules and samples prove what they say. A model, or likeness to a past case, needs a person to confirm it."""
+        """Rules and samples are proof. What a model or a similar incident says needs a person to confirm it."""
         return self.is_confirmed or self.diagnosis.method in ("rule", "telemetry")
 
     @property
-    def failure(self) -> tuple[str, str | None]:
+    def signature(self) -> tuple[str, str | None]:
         return self.diagnosis.reason, self.diagnosis.node
 
     @property
     def failed_at(self) -> datetime:
-        """A log whose clock is ahead cannot tell of what comes after it was diagnosed."""
+        """By the log, but not after it was diagnosed: its clock may be ahead."""
         end = self.diagnosis.ended_at
         return self.opened_at if end is None else min(end, self.opened_at)
 
     def ran_seconds(self, since: datetime) -> float:
-        """How long the run lasted: as its log tells, or else no longer than since that time."""
+        """How long the run lasted: by its log, or else at most since that time."""
         begin, end = self.diagnosis.began_at, self.diagnosis.ended_at
         if begin and end:
             return (end - begin).total_seconds()
         return (self.opened_at - since).total_seconds()
 
 
-def read_case(events: Sequence[Row], diagnoses: Sequence[Row], prefix: str, job_id: str | None = None) -> Case:
+def read_failure(
+    standing: Mapping[str, Incident], diagnoses: Sequence[Row], prefix: str, job_id: str | None = None
+) -> Failure:
     """The one incident whose id begins like this."""
-    standing = _standing(events)
-    if not standing:
+    failures = {name: one for name, one in standing.items() if one.kind == FAILURE}
+    if not failures:
         raise UsageError(f"no incident {prefix!r}", "diagnose a log first: gpulake diagnose LOG")
-    identity = the_one(prefix, standing, "incident", "gpulake incidents list")
-    incident = standing[identity]
-    own = [row for row in diagnoses if row.get("incident_id") == identity]
-    named = [row for row in own if row.get("diagnosis_id") == incident.get("diagnosis_id")]
-    if not own:
+    identity = the_one(prefix, failures, "incident", "gpulake incidents list")
+    incident = failures[identity]
+    of_incident = [row for row in diagnoses if row.get("incident_id") == identity]
+    named = [row for row in of_incident if row.get("diagnosis_id") == incident.diagnosis_id]
+    if not of_incident:
         raise UsageError(f"incident {identity} has no diagnosis", "diagnose its log again: gpulake diagnose LOG")
-    row = (named or own)[-1]
-    diagnosis = _in_force(incident, _diagnosis(row, incident, job_id))
-    opened_at = _time(incident.get("opened_at")) or _time(incident.get("changed_at")) or _time(row["diagnosed_at"])
-    assert opened_at is not None
-    return Case(
+    row = (named or of_incident)[-1]
+    return Failure(
         identity,
         row.get("diagnosis_id") or "",
-        opened_at,
-        diagnosis,
-        is_confirmed=bool(incident.get("is_confirmed")),
-        is_resolved=incident.get("state") == "resolved",
-        is_job_asked=job_id is not None,
+        incident.opened_at or incident.changed_at,
+        _in_force(incident, _diagnosis(row, incident, job_id)),
+        is_confirmed=incident.is_confirmed,
+        is_resolved=incident.state == "resolved",
+        is_job_given=job_id is not None,
     )
 
 
-def later_run(events: Sequence[Row], diagnoses: Sequence[Row], case: Case) -> str:
+def later_run(standing: Mapping[str, Incident], diagnoses: Sequence[Row], failure: Failure) -> str:
     """Another incident of the same job, of a run that began after this failure; empty: there is none."""
-    if case.diagnosis.job_id is None:
+    job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
+    if job is None:
         return ""
     by_id = {row.get("diagnosis_id"): row for row in diagnoses}
-    for name, incident in _standing(events).items():
-        row = by_id.get(incident.get("diagnosis_id"), {})
+    for name, incident in standing.items():
+        row = by_id.get(incident.diagnosis_id, {})
         began_at = _time(row.get("began_at"))
-        if name == case.incident_id or began_at is None or began_at <= case.failed_at:
+        if name == failure.incident_id or began_at is None or began_at <= failure.failed_at:
             continue
-        if row.get("job_id") == case.diagnosis.job_id and is_same(row.get("cluster_id"), case.diagnosis.cluster_id):
+        if row.get("job_id") == job and is_same(row.get("cluster_id"), cluster):
             return name
     return ""
 
 
 def is_same(cluster: str | None, other: str | None) -> bool:
-    """Of clusters: one that nobody names may be any."""
+    """An unknown cluster may be any."""
     return cluster is None or other is None or cluster == other
 
 
-def _standing(events: Sequence[Row]) -> dict[str, Row]:
-    """How each incident stands, after its last change. Rows that are none of ours are passed over."""
-    own = (row for row in events if isinstance(row.get("incident_id"), str) and row.get("kind", "failure") == "failure")
-    return {row["incident_id"]: row for row in own}
-
-
-def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
+def _diagnosis(row: Row, incident: Incident, job_id: str | None) -> Diagnosis:
     known, claimed = row.get("job_id") or None, row.get("claimed_job_id") or None
     if "claimed_job_id" not in row:
-        # Written before claims were told apart: nobody knows who named the job.
-        known, claimed = None, known or incident.get("job_id") or None
+        # Rows of older versions do not say who named the job.
+        known, claimed = None, known or incident.job_id or None
     return Diagnosis(
         verdict=row.get("verdict") or "unknown",
         category=row.get("category") or "unknown",
@@ -142,18 +137,18 @@ def _diagnosis(row: Row, incident: Row, job_id: str | None) -> Diagnosis:
         ended_at=_time(row.get("ended_at")),
         job_id=job_id or known,
         claimed_job_id=claimed,
-        cluster_id=row.get("cluster_id") or incident.get("cluster_id") or None,
+        cluster_id=row.get("cluster_id") or incident.cluster_id,
         gpu_hours_lost=row.get("gpu_hours_lost"),
         incident_id=row["incident_id"],
     )
 
 
-def _in_force(incident: Row, made: Diagnosis) -> Diagnosis:
+def _in_force(incident: Incident, made: Diagnosis) -> Diagnosis:
     """A person may have corrected the reason since."""
-    reason = incident.get("reason") or made.reason
-    if not incident.get("is_confirmed") or reason == made.reason:
+    reason = incident.reason
+    if not incident.is_confirmed or reason == made.reason:
         return made
-    category: Category = CATEGORY_OF.get(reason, incident.get("category") or "unknown")
+    category: Category = CATEGORY_OF.get(reason, "unknown")
     action = _OF_CATEGORY.get(category, "unknown")
     recovery = Recovery(action, f"a person says that it was {reason}, and not {made.reason}")
     return replace(
@@ -161,10 +156,10 @@ def _in_force(incident: Row, made: Diagnosis) -> Diagnosis:
         verdict="failed",
         category=category,
         reason=reason,
-        cause=incident.get("cause") or "",
-        remedy=incident.get("remedy") or "",
+        cause=incident.cause,
+        remedy=incident.remedy,
         evidence=(),
-        node=incident.get("node") or incident.get("claimed_node") or None,
+        node=incident.node or incident.claimed_node,
         recovery=recovery,
     )
 

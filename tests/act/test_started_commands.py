@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulake.act.running import MOST_BYTES, MOST_WORDS, Outcome, ask, run, small_environment
+from gpulake.act.commands import MOST_BYTES, MOST_WORDS, Outcome, ask, run, small_environment
 
 
 def python(program: str, *arguments: str) -> tuple[str, ...]:

@@ -17,12 +17,12 @@ from gpulake.act.audit import (
     read_rows,
 )
 from gpulake.act.budget import Budget, breaker, budget, made_progress, restarts_of
-from gpulake.act.cases import Case, is_same, later_run, read_case
 from gpulake.act.checkpoints import Choice, last_good
+from gpulake.act.commands import SAFE, Outcome, ask, run, small_environment
+from gpulake.act.execution import Execution, Rescue, in_doubt, prepare, recovery_id
+from gpulake.act.failures import Failure, is_same, later_run, read_failure
 from gpulake.act.policy import Choose, Situation, decide
 from gpulake.act.recoveries import RECOVERIES, Executor, Order, safe_node
-from gpulake.act.recovering import Execution, Rescue, in_doubt, prepare, recovery_id
-from gpulake.act.running import SAFE, Outcome, ask, run, small_environment
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import ActError, InputError
@@ -60,29 +60,29 @@ class Recovering:
         name = asked.executor or settings.executor
         executor = RECOVERIES.get(name)(settings)
         nodes = tuple(map(safe_node, asked.nodes))
-        events, diagnoses = self.lake.journal("incident_events"), self.lake.journal("diagnoses")
-        case = read_case(events, diagnoses, asked.incident, asked.job_id)
+        standing, diagnoses = self.lake.incidents.standing(), self.lake.journal("diagnoses")
+        failure = read_failure(standing, diagnoses, asked.incident, asked.job_id)
         rows = read_rows(self.lake.journal("recoveries", is_strict=True))
         audit = [row for row in rows if is_real(row)]
-        own = last_recovery(audit, case.incident_id)
+        own = last_recovery(audit, failure.incident_id)
         done_at = own[-1].stepped_at if is_complete(own) else None
-        situation = self._situation(case, audit, asked, nodes, executor)
+        situation = self._situation(failure, audit, asked, nodes, executor)
         if not asked.is_again:
-            stale = self._stale(case, audit, later_run(events, diagnoses, case))
+            stale = self._stale(failure, audit, later_run(standing, diagnoses, failure))
             situation = replace(situation, stale=stale)
         attempt = own[0].attempt if own else situation.budget.attempt
         if done_at and asked.is_again:
             own, done_at, attempt = [], None, max(attempt + 1, situation.budget.attempt)
-        plan = decide(case, situation)
+        plan = decide(failure, situation)
         rescue = Rescue(
-            own[0].recovery_id if own else recovery_id(case, attempt),
+            own[0].recovery_id if own else recovery_id(failure, attempt),
             attempt,
             name,
-            case,
+            failure,
             plan,
             situation.budget,
             situation.breaker,
-            prepare(case, plan, executor, attempt),
+            prepare(failure, plan, executor, attempt),
             done_at=done_at,
             in_doubt=in_doubt(own),
         )
@@ -98,58 +98,58 @@ class Recovering:
         return execution.carry_out()
 
     def _situation(
-        self, case: Case, audit: list[AuditRow], asked: Asked, nodes: tuple[str, ...], executor: Executor
+        self, failure: Failure, audit: list[AuditRow], asked: Asked, nodes: tuple[str, ...], executor: Executor
     ) -> Situation:
-        settings, cluster = self.config.recoveries, case.diagnosis.cluster_id
-        folder = self._folder(case, asked)
+        settings, cluster = self.config.recoveries, failure.diagnosis.cluster_id
+        folder = self._folder(failure, asked)
         choose = _chooser(folder)
-        every = _of_job(audit, case)
+        every = _of_job(audit, failure)
         # What was done about this failure is no sign that it came again.
-        past = [row for row in every if row.incident_id != case.incident_id]
+        past = [row for row in every if row.incident_id != failure.incident_id]
         machines = self._machines(cluster)
         total = len(machines) or settings.cluster_nodes or len(nodes)
         rolled_back = [row for row in restarts_of(every if asked.is_again else past) if row.step == "rollback"]
         return Situation(
             settings,
-            self._budget(case, past, choose),
+            self._budget(failure, past, choose),
             breaker(audit, cluster, total, self.clock.now(), settings),
             choose,
             job_nodes=nodes,
-            recorded=self._recorded(case, executor, nodes),
+            recorded=self._recorded(failure, executor, nodes),
             inventory=machines,
             rolled_back_to=tuple(str(row.detail.get("checkpoint")) for row in rolled_back),
         )
 
-    def _stale(self, case: Case, audit: list[AuditRow], later: str) -> str:
+    def _stale(self, failure: Failure, audit: list[AuditRow], later: str) -> str:
         """A job that was brought back since, or that nobody missed for days, may be running."""
-        others = [row for row in _of_job(audit, case) if row.incident_id != case.incident_id]
+        others = [row for row in _of_job(audit, failure) if row.incident_id != failure.incident_id]
         for row in restarts_of(others):
-            if row.stepped_at > case.failed_at:
+            if row.stepped_at > failure.failed_at:
                 when = f"{row.stepped_at:%Y-%m-%d %H:%M:%S} UTC"
                 return f"the job was restarted at {when} for incident {row.incident_id}, after this failure"
         if later:
             return f"the job ran again since, and that run is incident {later}"
         hours = self.config.recoveries.stale_after_hours
-        if self.clock.now() - case.opened_at > timedelta(hours=hours):
+        if self.clock.now() - failure.opened_at > timedelta(hours=hours):
             return f"the incident was opened more than {hours:g} hours ago"
         return ""
 
-    def _budget(self, case: Case, past: list[AuditRow], choose: Choose) -> Budget:
+    def _budget(self, failure: Failure, past: list[AuditRow], choose: Choose) -> Budget:
         settings, restarts = self.config.recoveries, restarts_of(past)
         last = restarts[-1] if restarts else None
         choice = choose() if last else None
         newest = choice.newest if choice else None
-        ran = case.ran_seconds(last.stepped_at) if last else 0.0
+        ran = failure.ran_seconds(last.stepped_at) if last else 0.0
         has_progress = made_progress(last, newest, choice is not None, ran, settings)
-        return budget(past, case.failure, has_progress, settings)
+        return budget(past, failure.signature, has_progress, settings)
 
-    def _folder(self, case: Case, asked: Asked) -> Path | None:
+    def _folder(self, failure: Failure, asked: Asked) -> Path | None:
         """A folder of the settings that is not there tells nothing; one that was asked for must be there."""
         if asked.checkpoints is not None:
             if not asked.checkpoints.is_dir():
                 raise InputError(f"no folder of checkpoints at {asked.checkpoints}", "name one with --checkpoints")
             return asked.checkpoints
-        pattern, job = self.config.recoveries.checkpoints, case.diagnosis.job_id or ""
+        pattern, job = self.config.recoveries.checkpoints, failure.diagnosis.job_id or ""
         if not pattern or ("{" in pattern and (not SAFE.fullmatch(job) or "/" in job)):
             return None
         folder = Path(filled([pattern], {"job_id": job})[0])
@@ -161,24 +161,24 @@ class Recovering:
         with self.lake.reading() as reader:
             return machines_of_cluster(reader, cluster_id)
 
-    def _recorded(self, case: Case, executor: Executor, nodes: tuple[str, ...]) -> frozenset[str]:
+    def _recorded(self, failure: Failure, executor: Executor, nodes: tuple[str, ...]) -> frozenset[str]:
         """The nodes that the job ran on: by the lake, by the scheduler where the lake lacks one that is spoken of, else
         by the person who asks. The log has no say."""
-        job, cluster = case.diagnosis.job_id, case.diagnosis.cluster_id
-        if job is None or case.doubt or case.diagnosis.recovery.action != "cordon_node_and_restart":
+        job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
+        if job is None or failure.doubt or failure.diagnosis.recovery.action != "cordon_node_and_restart":
             return frozenset()
         found: frozenset[str] = frozenset()
         if self.lake.builds.current() is not None:
             with self.lake.reading() as reader:
                 found = machines_of_job(reader, job, cluster)
-        spoken_of = nodes or ((case.diagnosis.node,) if case.diagnosis.node else ())
+        spoken_of = nodes or ((failure.diagnosis.node,) if failure.diagnosis.node else ())
         if any(named(node, found) is None for node in spoken_of):
-            found |= self._told_by_scheduler(executor, case)
+            found |= self._told_by_scheduler(executor, failure)
         return found or frozenset(nodes)
 
-    def _told_by_scheduler(self, executor: Executor, case: Case) -> frozenset[str]:
+    def _told_by_scheduler(self, executor: Executor, failure: Failure) -> frozenset[str]:
         """Nothing where it cannot be asked, or its answer makes no sense: then nobody can tell."""
-        order = Order(case.incident_id, 1, case.diagnosis.job_id, case.diagnosis.cluster_id)
+        order = Order(failure.incident_id, 1, failure.diagnosis.job_id, failure.diagnosis.cluster_id)
         try:
             asking = executor.nodes(order)
             if asking is None:
@@ -192,11 +192,11 @@ class Recovering:
         self.lake.append("recoveries", [asdict(row)])
 
 
-def _of_job(audit: list[AuditRow], case: Case) -> list[AuditRow]:
+def _of_job(audit: list[AuditRow], failure: Failure) -> list[AuditRow]:
     """A job that has no name is known by its incident alone."""
-    job, cluster = case.diagnosis.job_id, case.diagnosis.cluster_id
+    job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
     if job is None:
-        return [row for row in audit if row.incident_id == case.incident_id]
+        return [row for row in audit if row.incident_id == failure.incident_id]
     return [row for row in audit if row.job_id == job and is_same(row.cluster_id, cluster)]
 
 

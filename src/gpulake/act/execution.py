@@ -13,12 +13,11 @@ from typing import Any
 
 from gpulake.act.audit import OPEN, AuditRow, Status, StepName, last_of_each
 from gpulake.act.budget import Breaker, Budget
-from gpulake.act.cases import Case
+from gpulake.act.commands import Outcome
+from gpulake.act.failures import Failure
 from gpulake.act.pairwise import Found, find_faulty
-from gpulake.act.policy import Plan, Step
+from gpulake.act.policy import RecoveryPlan, Step
 from gpulake.act.recoveries import Command, Commands, Executor, Order, safe_node
-from gpulake.act.running import Outcome
-from gpulake.act.telling import message
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
 from gpulake.core.recovering import Recoveries
@@ -26,6 +25,8 @@ from gpulake.core.words import label
 
 FRESH = timedelta(hours=1)
 BRINGS_BACK: tuple[StepName, ...] = ("restart", "rollback")
+MOST_QUOTES = 3
+MOST_QUOTED = 160
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Rescue:
     recovery_id: str
     attempt: int
     executor: str
-    case: Case
-    plan: Plan
+    failure: Failure
+    plan: RecoveryPlan
     budget: Budget
     breaker: Breaker
     steps: tuple[Taken, ...] = ()
@@ -55,14 +56,14 @@ class Rescue:
     in_doubt: str = ""  # a step of an earlier try
 
 
-def recovery_id(case: Case, attempt: int) -> str:
-    return hashlib.sha256(f"{case.incident_id}\n{case.diagnosis_id}\n{attempt}".encode()).hexdigest()[:12]
+def recovery_id(failure: Failure, attempt: int) -> str:
+    return hashlib.sha256(f"{failure.incident_id}\n{failure.diagnosis_id}\n{attempt}".encode()).hexdigest()[:12]
 
 
-def order_of(case: Case, step: Step, attempt: int) -> Order:
-    diagnosis, checkpoint = case.diagnosis, step.checkpoint
+def order_of(failure: Failure, step: Step, attempt: int) -> Order:
+    diagnosis, checkpoint = failure.diagnosis, step.checkpoint
     return Order(
-        incident_id=case.incident_id,
+        incident_id=failure.incident_id,
         attempt=attempt,
         job_id=diagnosis.job_id,
         cluster_id=diagnosis.cluster_id,
@@ -73,21 +74,21 @@ def order_of(case: Case, step: Step, attempt: int) -> Order:
         skip_to_step=step.skip_to_step,
         reason=diagnosis.reason,
         cause=diagnosis.cause,
-        message=message(case, step.why) if step.step == "tell" else "",
+        message=message(failure, step.why) if step.step == "tell" else "",
     )
 
 
-def prepare(case: Case, plan: Plan, executor: Executor, attempt: int) -> tuple[Taken, ...]:
+def prepare(failure: Failure, plan: RecoveryPlan, executor: Executor, attempt: int) -> tuple[Taken, ...]:
     """The programs of each step. A step that cannot be taken is refused before any other is, and the user is told."""
-    prepared = [_prepared(case, step, executor, attempt) for step in plan.steps]
+    prepared = [_prepared(failure, step, executor, attempt) for step in plan.steps]
     refused = [taken for taken in prepared if taken.status == "refused"]
     if refused and not any(taken.step.step == "tell" for taken in prepared):
         told = Step("tell", f"no {refused[0].step.step}: {refused[0].detail}")
-        prepared.append(_prepared(case, told, executor, attempt))
+        prepared.append(_prepared(failure, told, executor, attempt))
     return tuple(prepared)
 
 
-def _prepared(case: Case, step: Step, executor: Executor, attempt: int) -> Taken:
+def _prepared(failure: Failure, step: Step, executor: Executor, attempt: int) -> Taken:
     if step.refused:
         return Taken(step, status="refused", detail=step.refused)
     if step.step == "test" or (step.step == "cordon" and step.node is None):
@@ -99,7 +100,7 @@ def _prepared(case: Case, step: Step, executor: Executor, attempt: int) -> Taken
         "tell": executor.tell,
     }
     try:
-        return Taken(step, programs[step.step](order_of(case, step, attempt)))
+        return Taken(step, programs[step.step](order_of(failure, step, attempt)))
     except ActError as error:
         return Taken(step, status="refused", detail=f"{error.message}; {error.hint}".rstrip("; "))
 
@@ -135,13 +136,13 @@ class Execution:
     def carry_out(self) -> Rescue:
         if not self._last("decide", None):
             steps = [{"step": taken.step.step, "node": taken.step.node} for taken in self.rescue.steps]
-            words = {"why": self.rescue.plan.why, "diagnosis_id": self.rescue.case.diagnosis_id, "steps": steps}
+            words = {"why": self.rescue.plan.why, "diagnosis_id": self.rescue.failure.diagnosis_id, "steps": steps}
             self._write("decide", "started", None, words)
         for taken in self.rescue.steps:
             self._go_on(taken)
         if self._brake and not any(taken.step.step == "tell" for taken in self._taken):
             told = Step("tell", self._brake)
-            self._go_on(_prepared(self.rescue.case, told, self.executor, self.rescue.attempt))
+            self._go_on(_prepared(self.rescue.failure, told, self.executor, self.rescue.attempt))
         self._conclude()
         return replace(self.rescue, steps=tuple(self._taken))
 
@@ -249,21 +250,21 @@ class Execution:
         for node in new:
             why = f"node {node} failed the test twice"
             found = replace(step, node=node, why=why, refused=refused)
-            self._go_on(_prepared(self.rescue.case, found, self.executor, self.rescue.attempt))
+            self._go_on(_prepared(self.rescue.failure, found, self.executor, self.rescue.attempt))
 
     def _about(self, taken: Taken) -> dict[str, Any]:
-        step, case = taken.step, self.rescue.case
+        step, failure = taken.step, self.rescue.failure
         about: dict[str, Any] = {"why": step.why, "commands": [list(command.arguments) for command in taken.commands]}
         if step.step in BRINGS_BACK:
             about |= {
-                "reason": case.diagnosis.reason,
-                "failed_node": case.diagnosis.node,
+                "reason": failure.diagnosis.reason,
+                "failed_node": failure.diagnosis.node,
                 "has_progress": self.rescue.budget.has_progress,
                 "checkpoint": str(step.checkpoint.path) if step.checkpoint else None,
                 "checkpoint_step": step.checkpoint.step if step.checkpoint else None,
             }
         if step.step == "tell":
-            about["message"] = message(case, step.why)
+            about["message"] = message(failure, step.why)
         return about
 
     def _last(self, step: StepName, node: str | None) -> AuditRow | None:
@@ -272,13 +273,13 @@ class Execution:
         return next((row for row in reversed(self.own) if row.step in names and row.node == node), None)
 
     def _write(self, step: StepName, status: Status, node: str | None, detail: Mapping[str, Any]) -> None:
-        diagnosis = self.rescue.case.diagnosis
+        diagnosis = self.rescue.failure.diagnosis
         self.record(
             AuditRow(
                 recovery_id=self.rescue.recovery_id,
                 stepped_at=self.now(),
                 run_id=self.run_id,
-                incident_id=self.rescue.case.incident_id,
+                incident_id=self.rescue.failure.incident_id,
                 cluster_id=diagnosis.cluster_id,
                 job_id=diagnosis.job_id,
                 node=node,
@@ -295,3 +296,17 @@ class Execution:
 def _words(found: Found) -> str:
     words = f"faulty: {', '.join(found.faulty) or 'none'}"
     return f"{words}; undecided: {', '.join(found.undecided)}" if found.undecided else words
+
+
+def message(failure: Failure, why: str) -> str:
+    """On one line, with nothing in it that could steer a terminal."""
+    diagnosis = failure.diagnosis
+    job = f"Job {label(diagnosis.job_id)}" if diagnosis.job_id is not None else "The job"
+    parts = [f"{job}: {label(diagnosis.reason)}. {label(diagnosis.cause, 400)}".rstrip(". ") + "."]
+    for quote in diagnosis.evidence[:MOST_QUOTES]:
+        where = f"{label(quote.file)} line" if quote.file else "Line"
+        parts.append(f"{where} {quote.line:,}: {label(quote.text.strip(), MOST_QUOTED)}")
+    if diagnosis.remedy:
+        parts.append(f"What to do: {label(diagnosis.remedy, 400)}")
+    parts.append(label(f"{why[:1].upper()}{why[1:]} (incident {failure.incident_id})."))
+    return " ".join(parts)

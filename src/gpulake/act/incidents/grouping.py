@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from gpulake.act.incidents.found import AsOf
+from gpulake.act.incidents.findings import AsOf
 from gpulake.core.alerting import Incidents
-from gpulake.core.incidents import FAILURE, GPULAKE, Incident, changed
+from gpulake.core.incidents import FAILURE, GPULAKE, Histories, Incident, changed, resolution
 from gpulake.core.kinds import rank, worse
 from gpulake.core.sightings import Sighting
 
@@ -27,7 +27,6 @@ MOST_MEMBERS = 20
 MOST_WORDS = 300
 MOST_ROUNDS = 10
 STEPS = 4  # in which the last sighting moves within the time after which a thing is over
-Histories = Mapping[str, Sequence[Incident]]
 
 
 def gather(
@@ -193,8 +192,8 @@ class Gathering:
         last = incident.last_seen_at
         if last is None or sighting.ended_at <= last:
             return False
-        resolved = next(event for event in _backwards(self._histories, incident) if event.event == "resolved")
-        return resolved.changed_by == GPULAKE or sighting.ended_at > resolved.changed_at + self._gap
+        closed = resolution((*self._histories.get(incident.incident_id, ()), incident))
+        return closed.changed_by == GPULAKE or sighting.ended_at > closed.changed_at + self._gap
 
 
 # What a sighting may change.
@@ -270,8 +269,3 @@ def _tells_more(before: Incident, after: Incident, step: timedelta) -> bool:
 
 def _told(sighting: Sighting) -> str:
     return f"{sighting.kind}: {sighting.headline}"[:MOST_WORDS]
-
-
-def _backwards(histories: Histories, incident: Incident) -> Iterator[Incident]:
-    yield incident
-    yield from reversed(histories.get(incident.incident_id, ()))
