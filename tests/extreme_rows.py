@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulake.core.plausible import LATEST_SECOND
+from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import Landing
 from gpulake.lake import Lake, delta

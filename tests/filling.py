@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from counting import IDENTITY, Counter, Plain, SteppingClock, events_in, numbers_in
+from gpulake.collect.rundir import read_object
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, read_segments
-from gpulake.collect.status import StatusFile, read_status
+from gpulake.collect.status import StatusFile
 
 FULL = range(5, 25)  # ticks
 
@@ -33,7 +34,7 @@ def main(folder: Path) -> None:
         sampler.tick(tick)
         clock.pass_time(1.0)
         if tick == FULL.stop - 1:
-            during = read_status(folder / "status.json")
+            during = read_object(folder / "status.json")
     sampler.close()
     answer = {
         "dropped": during["ticks_dropped"],

@@ -48,7 +48,7 @@ def test_the_same_version_makes_the_same_bytes(bundle: Path, tmp_path: Path) -> 
 def test_it_holds_what_a_node_needs_and_no_more(bundle: Path) -> None:
     names = zipfile.ZipFile(bundle).namelist()
     ours = {"/".join(name.split("/")[:2]) for name in names if name.startswith("gpulake/")}
-    assert ours == {"gpulake/__init__.py", "gpulake/core", "gpulake/collect", "gpulake/cli"}
+    assert ours == {"gpulake/__init__.py", "gpulake/core", "gpulake/formats", "gpulake/collect", "gpulake/cli"}
     assert {name.split("/")[0] for name in names} <= {
         "__main__.py",
         "gpulake",

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from gpulake.cli import root
 from gpulake.collect import control, lock
 from gpulake.collect.identity import identify, read_boot_id
-from gpulake.collect.rundir import RunDir
+from gpulake.collect.machine.procfs import start_ticks_of
+from gpulake.collect.rundir import RunDir, read_object
 from gpulake.collect.segments import read_segments
 from gpulake.collect.settings import Settings, bytes_of, seconds_of
-from gpulake.collect.status import read_status
 from gpulake.collect.unit import quoted, unit
 from gpulake.core.errors import GpulakeError, UsageError
 
@@ -61,7 +61,7 @@ def started(base: Path, *arguments: str) -> RunDir:
 
 
 def ended(process_id: int) -> bool:
-    return lock.start_ticks_of(process_id) is None
+    return start_ticks_of(process_id) is None
 
 
 def pid_of(run: RunDir) -> int:
@@ -77,12 +77,12 @@ def test_a_collector_starts_in_the_background_and_stops(base: Path) -> None:
     # It answered after its first tick was on the disk.
     assert sum(len(segment.blocks) for segment in read_segments(run.segments)) > 0
     assert os.getsid(pid) != os.getsid(0)
-    assert control.standing(run).state == "running"
+    assert control.run_status(run).state == "running"
     answer = collect("stop", "--dir", str(base))
     assert answer.output == f"{run.path}: stopped (process {pid})\n"
     assert ended(pid)
-    assert control.standing(run).state == "stopped"
-    status = read_status(run.status)
+    assert control.run_status(run).state == "stopped"
+    status = read_object(run.status)
     assert status["tick"] == status["acknowledged_tick"] > 0
     assert collect("stop", "--dir", str(base)).output == f"{run.path}: not running\n"
 
@@ -111,14 +111,14 @@ def test_a_collector_that_does_not_listen_is_killed(base: Path) -> None:
     os.kill(pid, signal.SIGSTOP)
     answer = collect("stop", "--dir", str(base), "--grace", "100ms")
     assert answer.output == f"{run.path}: killed (process {pid})\n"
-    assert control.standing(run).state == "died"
+    assert control.run_status(run).state == "died"
 
 
 def test_one_that_was_killed_is_said_to_have_died(base: Path) -> None:
     run = started(base)
     os.kill(pid_of(run), signal.SIGKILL)
     assert lock.until(lambda: not lock.is_held(run.lock), DEADLINE_SECONDS)
-    assert control.standing(run).state == "died"
+    assert control.run_status(run).state == "died"
     assert "died" in collect("status", "--dir", str(base)).output
 
 
@@ -133,7 +133,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 def locked_by(run: RunDir, pid: int, **changes: Any) -> None:
     run.path.mkdir(parents=True)
-    ticks = lock.start_ticks_of(pid)
+    ticks = start_ticks_of(pid)
     assert ticks is not None
     holder = lock.Holder(pid, ticks, read_boot_id(Path("/proc")), "h1", "host1")
     run.lock.write_text(json.dumps(replace(holder, **changes).__dict__))
@@ -167,7 +167,7 @@ def test_the_name_of_a_process_does_not_hide_its_start() -> None:
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
-    ticks, own = lock.start_ticks_of(process.pid), lock.start_ticks_of(os.getpid())
+    ticks, own = start_ticks_of(process.pid), start_ticks_of(os.getpid())
     process.communicate(b"\n")
     assert ticks is not None
     assert own is not None
@@ -195,7 +195,7 @@ def test_a_start_that_fails_says_why(base: Path) -> None:
 
 
 def test_a_collector_that_dies_without_a_word_is_told_with_its_log(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "own_command", lambda: [sys.executable, "-c", "raise SystemExit('boom')"])
+    monkeypatch.setattr(control, "collect_command", lambda: [sys.executable, "-c", "raise SystemExit('boom')"])
     with pytest.raises(GpulakeError, match="the collector ended at its start") as failed:
         control.start(Settings(base=base, run_id="r1", node_id="n1"))
     assert failed.value.hint.endswith(": boom")
@@ -207,12 +207,12 @@ def test_a_collector_that_dies_without_a_word_is_told_with_its_log(base: Path, m
 def test_a_signal_ends_the_foreground_with_everything_acknowledged(base: Path, name: str, interval: str) -> None:
     run = RunDir(base / "r1" / "n1")
     process = in_a_process("run", "--dir", str(base), "--run-id", "r1", "--node-id", "n1", "--interval", interval)
-    assert lock.until(lambda: read_status(run.status).get("tick", 0) >= 1, DEADLINE_SECONDS)
+    assert lock.until(lambda: read_object(run.status).get("tick", 0) >= 1, DEADLINE_SECONDS)
     process.send_signal(signal.Signals[name])
     output, _ = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0
     assert output == f"{run.path}\n"
-    status = read_status(run.status)
+    status = read_object(run.status)
     assert status["state"] == "stopped"
     assert status["tick"] == status["acknowledged_tick"]
 

@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
+from examples import each
 from gpulake.collect.notices import Notices
-from gpulake.collect.reading import Reader
+from gpulake.collect.reading import SourceReader
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.kernel import Kernel
 from gpulake.core.clock import SystemClock
-from gpulake.core.kernel_words import KernelEvent, Kills, Line, event_in, read_line
+from gpulake.formats.kernel import KernelEvent, Kills, Line, event_in, read_line
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 KILLED = "Out of memory: Killed process 123 (python) total-vm:1kB, anon-rss:2kB, UID:0 pgtables:3kB oom_score_adj:0"
@@ -63,7 +64,7 @@ NO_EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("expected", EVENTS, ids=lambda expected: expected.message[:50])
+@each("expected", EVENTS, name=lambda expected: expected.message[:50])
 def test_a_message_tells_its_event(expected: NodeEvent) -> None:
     assert event_in(expected.message) == KernelEvent(expected.kind, expected.subject, expected.code, expected.pid)
 
@@ -93,7 +94,6 @@ def test_a_line_of_a_log_is_read_in_each_of_its_ways_of_telling_time(text: str, 
     assert read_line(text) == line
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_line_breaks_it(text: str) -> None:
     for line in (text, f"[ 1.5] {text}", f"NVRM: Xid (PCI:{text}", f"Out of memory: Killed process 1 ({text}"):
@@ -235,7 +235,7 @@ def test_a_host_without_kmsg_has_no_data_and_is_not_complained_of(host: Recorded
 def test_a_kmsg_that_is_not_ours_to_read_is_said_once(host: RecordedHost) -> None:
     (host.dev / "kmsg").symlink_to("kmsg")  # refused also where the test is root's
     said: list[str] = []
-    reader = Reader("kernel", Kernel(host.machine()), Notices(said.append), 1.0)
+    reader = SourceReader("kernel", Kernel(host.machine()), Notices(said.append), 1.0)
     assert reader.read(at(0), 0) == {}
     assert [*said, *host.said] == [f"kernel: no data: {host.dev}/kmsg: Too many levels of symbolic links"]
 

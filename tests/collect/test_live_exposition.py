@@ -12,10 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from gpulake.collect.live.exposition import exposition, negotiate
 from gpulake.collect.live.metrics import families
-from gpulake.collect.live.names import KINDS, STYLES, table
 from gpulake.collect.live.state import State
 from gpulake.collect.rows import GpuSample, NodeEvent, Process, ProcessEnd, ProcessSample
 from gpulake.core.errors import UsageError
+from gpulake.formats.names import KINDS, STYLES, table
 from live_rows import (
     BUSY_GPU,
     ELAPSED_MS,

@@ -15,10 +15,11 @@ import pytest
 from counting import IDENTITY, Counter, Plain, SteppingClock, events_in, number_row, numbers_in, rows_in, sampled, waits
 from gpulake.collect.identity import Identity
 from gpulake.collect.rows import KINDS, Cost, NodeEvent, Row
+from gpulake.collect.rundir import read_object
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, read_blocks_once, read_segments
 from gpulake.collect.sources import NoData
-from gpulake.collect.status import PAGE_BYTES, StatusFile, page_of, read_status
+from gpulake.collect.status import PAGE_BYTES, StatusFile, page_of
 from gpulake.core.clock import Clock
 
 
@@ -262,7 +263,7 @@ def test_the_status_is_one_page_and_says_how_it_goes(tmp_path: Path) -> None:
     plain.values_dropped = 7
     sampled(tmp_path / "segments", {"plain": plain, "broken": Broken(ValueError("no"))}, 3, status=StatusFile(path))
     assert path.stat().st_size == PAGE_BYTES
-    status = read_status(path)
+    status = read_object(path)
     assert {name: status[name] for name in ("state", "run_id", "node_id", "pid", "tick", "acknowledged_tick")} == {
         "state": "stopped",
         "run_id": "r1",
@@ -288,9 +289,9 @@ def test_long_reasons_never_outgrow_the_page() -> None:
 
 
 def test_a_status_that_is_torn_or_absent_is_empty(tmp_path: Path) -> None:
-    assert read_status(tmp_path / "none") == {}
+    assert read_object(tmp_path / "none") == {}
     (tmp_path / "torn").write_text('{"state": ')
-    assert read_status(tmp_path / "torn") == {}
+    assert read_object(tmp_path / "torn") == {}
 
 
 def test_the_loop_imports_nothing_heavy() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosing import diagnose
-from gpulake.core.kernel_words import read_line
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.story.lines import read_said
 from gpulake.diagnose.story.tracebacks import Frame, Raised, read_tracebacks
+from gpulake.formats.kernel import read_line
 
 
 def raised(log: str) -> list[Raised]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.core.sacct_rows import Header, header_of, joined_rows
 from gpulake.core.types import BadRow, TextRow
+from gpulake.formats.sacct import Header, header_of, joined_rows
 
 NAMES = "JobID|JobName|User|Account|State|Submit|Start|End|ElapsedRaw|AllocTRES|NodeList"
 REST = "ann|math|COMPLETED|2024-05-01T09:00:00|2024-05-01T10:00:00|2024-05-01T11:00:00|3600|cpu=8,gres/gpu=4|gpu[01-02]"

@@ -26,7 +26,7 @@ def test_without_prefect_the_way_to_get_it_is_named(monkeypatch: pytest.MonkeyPa
             call(*arguments)
         assert (caught.value.message, caught.value.hint) == (
             "Prefect is not installed",
-            "pip install 'gpulake[prefect]'",
+            "in an environment of its own: pip install 'gpulake[prefect]'",
         )
 
 

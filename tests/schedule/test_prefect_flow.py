@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -25,8 +24,14 @@ from gpulake.core.config import Config
 from gpulake.lake import Lake
 from gpulake.synth import write_trace
 
-pytestmark = pytest.mark.slow
-PROGRAMS = Path(sys.executable).parent
+# Prefect and the dashboard pin different versions of FastAPI, so Prefect has an environment of its own.
+PROGRAMS = Path(__file__).parents[2] / ".venv-prefect" / "bin"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (PROGRAMS / "prefect").exists(), reason="Prefect's environment is not here: scripts/install prefect"
+    ),
+]
 # Straight to the loopback, whatever proxy this machine is told to use.
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 # A run whose plan has every machine twice, which a data test forbids.
@@ -253,7 +258,7 @@ def test_a_failed_data_test_stops_the_run_and_is_shown_first(
     server: Server, hostile_trace: Path, tmp_path: Path
 ) -> None:
     lake = tmp_path / "lake"
-    command: list[str | Path] = [sys.executable, "-c", DOUBLED, hostile_trace, lake]
+    command: list[str | Path] = [PROGRAMS / "python", "-c", DOUBLED, hostile_trace, lake]
     with started(command, tmp_path / "run.log", server.environment) as process:
         assert process.wait(60) == 1
     (run,) = server.flow_runs(lake)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpulake.cli import root
-from gpulake.collect.live.names import table
+from gpulake.formats.names import table
 from gpulake.show.grafana import dashboards, write_dashboards
 from gpulake.show.web.gauges import GAUGES
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import date, timedelta
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,17 @@ from hand_made import Attempt, write_trace
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
+# plotly.js-cartesian-dist-min of npm: the basic bundle can draw neither boxes nor heat maps.
+PLOTLY = ("3.7.0", "7c593b9eda0e74a1d07335cf89cbf7a55ffc114909980c3729af835453bdb02a")
+
+
+def test_plotly_is_the_published_file_of_its_version() -> None:
+    script = files("gpulake.show").joinpath("web/static/plotly.js").read_bytes()
+    version, digest = PLOTLY
+    assert hashlib.sha256(script).hexdigest() == digest
+    assert f"plotly.js (cartesian - minified) v{version}".encode() in script[:100]
+    assert version in Path("NOTICE").read_text()
+
 
 def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, tmp_path: Path) -> None:
     with Lake(shared_lake).reading() as reader:
@@ -29,6 +42,7 @@ def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, t
     assert all(headline.replace("'", "&#39;") in body for headline in headlines)
     assert [name for name in ("utilisation", "ledger", "holders", "jobs") if f'id="{name}"' not in body] == []
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
+    assert len(page.encode()) < 1_600_000
     assert re.search(r"\w+: observed from \d{4}-\d\d-\d\d \d\d:\d\d to ", body)
 
 

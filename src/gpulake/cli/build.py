@@ -38,11 +38,11 @@ def command(
     from gpulake.cli._progress import progress_bar
     from gpulake.core.words import count
     from gpulake.flow import Flow
+    from gpulake.flow.order import Work
 
     with progress_bar(is_quiet=as_json) as report:
-        flow = Flow(settings(lake=lake), report=report)
-        result = flow.build(select, is_forced, is_dbt, model, without)
-        flow.send_alerts_at_once()
+        work = Work((), None, select, is_forced, is_dbt, model, without)
+        result = Flow(settings(lake=lake), report=report).run(work).build
     if as_json:
         print_json(asdict(result))
         return

@@ -85,4 +85,4 @@ def _whole(path: Path) -> Path:
 
 def _need_prefect() -> None:
     if find_spec("prefect") is None:
-        raise UsageError("Prefect is not installed", "pip install 'gpulake[prefect]'")
+        raise UsageError("Prefect is not installed", "in an environment of its own: pip install 'gpulake[prefect]'")

@@ -19,6 +19,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same bytes, whenever
 OURS = (
     "__init__.py",
     "core/**/*",
+    "formats/**/*",
     "collect/**/*",
     "cli/__init__.py",
     "cli/_options.py",

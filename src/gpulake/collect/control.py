@@ -1,4 +1,4 @@
-"""Start, stop and look after collectors from outside of them: by the lock of their RUN_DIR, never by a bare pid."""
+"""Start, stop and inspect collectors of other processes: by the lock of their RUN_DIR, never by a bare pid."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from typing import Any
 import gpulake
 from gpulake.collect import lock
 from gpulake.collect.identity import read_boot_id
-from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, run_dir
+from gpulake.collect.machine.procfs import start_ticks_of
+from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, read_object, run_dir
 from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
-from gpulake.collect.status import read_status
 from gpulake.core.errors import GpulakeError, UsageError
 
 GRACE_SECONDS = 5.0
-PATIENCE_SECONDS = 15.0  # for a first tick to be acknowledged
-KILL_SECONDS = 5.0  # a process that was killed may have to wait for its disk
+PATIENCE_SECONDS = 15.0  # until the first tick is acknowledged
+KILL_SECONDS = 5.0  # a killed process may have to wait for its disk
 LOG_LINES = 3
 
 
@@ -45,40 +45,40 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A run of a node: whether it is being collected, and what its collector last said."""
+class RunStatus:
+    """A run of a node: whether it is being collected, and the last status of its collector."""
 
     run: RunDir
-    state: str  # running, stopped, died, or hidden: it is another user's, or no file
-    said: dict[str, Any]
+    state: str  # running, stopped, died, or hidden: not accessible
+    status: dict[str, Any]
 
 
 def find_runs(base: Path, run_id: str = "", node_id: str = "") -> list[RunDir]:
-    """What has been collected under the folder; the newest first."""
+    """The runs under the folder; the newest first."""
     locks = [path for path in base.glob("*/*/collector.lock") if path.is_file()]
     wanted = [path for path in locks if run_id in ("", path.parent.parent.name) and node_id in ("", path.parent.name)]
     return [RunDir(path.parent) for path in sorted(wanted, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
 
 
-def standing(run: RunDir) -> Standing:
-    said = read_status(run.status)
+def run_status(run: RunDir) -> RunStatus:
+    status = read_object(run.status)
     try:
         if lock.is_held(run.lock):
-            return Standing(run, "running", said)
+            return RunStatus(run, "running", status)
     except OSError:
-        return Standing(run, "hidden", said)
-    # The first thing that a collector says is that it runs, the last that it stopped.
-    return Standing(run, "stopped" if said.get("state") == "stopped" else "died", said)
+        return RunStatus(run, "hidden", status)
+    # A collector writes "running" first and "stopped" last.
+    return RunStatus(run, "stopped" if status.get("state") == "stopped" else "died", status)
 
 
 def is_here(run: RunDir) -> bool:
-    """Whether its collector runs on this host; others may share the folder over a network."""
+    """Whether its collector runs on this host; several hosts may share the folder over a network."""
     holder = lock.holder_of(run.lock)
     return holder is not None and _is_alive(holder, read_boot_id(Path("/proc")))
 
 
 def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
-    """TERM, and KILL if that does not help in time."""
+    """Sends TERM, and KILL after the grace period."""
     try:
         if not lock.is_held(run.lock):
             return Stopped(run, None, "")
@@ -101,13 +101,11 @@ def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
 
 
 def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS) -> Started:
-    """A collector in the background, once its first tick is acknowledged. An older one of the same run is replaced.
-
-    It is given more arguments than the settings say, if there are more.
-    """
+    """Starts a collector in the background and returns once its first tick is acknowledged. A running collector of the
+    same run is replaced. `more` are further arguments of the command line."""
     check(settings)
     identity = identity_of(settings)
-    try_sources(settings)  # before the older one is stopped for it
+    try_sources(settings)  # before the running one is stopped
     run = run_dir(settings.base, identity.run_id, identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
@@ -119,34 +117,35 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
         raise _failure(answer)
     holder = lock.holder_of(run.lock)
     if not answer and not lock.is_held(run.lock):
-        raise GpulakeError("the collector ended at its start", f"its last words, in {run.log}: {_last_words(run)}")
+        raise GpulakeError("the collector ended at its start", f"its last words, in {run.log}: {_last_lines(run)}")
     return Started(run, holder.pid if holder else 0, bool(answer), replaced)
 
 
-def own_command() -> list[str]:
-    """The command line that runs `gpulake collect` again as it runs now: from the packages, or from a bundle."""
+def collect_command() -> list[str]:
+    """The command line that runs `gpulake collect` the way it runs now: from packages, or from a bundle."""
     flags = [flag for flag, is_set in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if is_set]
     root = Path(gpulake.__file__).parent.parent
     if root.is_file():
         return [sys.executable, *flags, str(root)]
-    # -P: what lies in the folder that it is started in is not to be imported.
+    # -P: never import from the current folder.
     return [sys.executable, "-P", *flags, "-m", "gpulake.cli.collect"]
 
 
 def answer_to(descriptor: int, answer: dict[str, Any]) -> None:
-    """What a collector in the background tells the one that started it; nobody may be there any more."""
+    """Sends the answer of a background collector to the process that started it, which may have ended."""
     with contextlib.suppress(BrokenPipeError):
         os.write(descriptor, json.dumps(answer).encode() + b"\n")
     os.close(descriptor)
 
 
 def _spawn(run: RunDir, arguments: Sequence[str]) -> dict[str, Any]:
-    """Its first answer, empty if it gave none. What is spawned leaves another behind, which is nobody's child."""
+    """The first answer of the collector, empty if it gave none. The spawned process forks, so that nobody waits for
+    the collector."""
     with os.fdopen(open_file(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as log:
         answers, ask = os.pipe()
         try:
             spawned = subprocess.Popen(  # noqa: S603 - our own command
-                [*own_command(), "run", *arguments, f"--answer-to={ask}"],
+                [*collect_command(), "run", *arguments, f"--answer-to={ask}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -177,7 +176,7 @@ def _failure(answer: dict[str, Any]) -> GpulakeError:
     return kind(str(answer["error"]), str(answer.get("hint", "")))
 
 
-def _last_words(run: RunDir) -> str:
+def _last_lines(run: RunDir) -> str:
     try:
         lines = read_file(run.log).decode("utf-8", "replace").splitlines()
     except OSError:
@@ -186,7 +185,7 @@ def _last_words(run: RunDir) -> str:
 
 
 def _live_holder(run: RunDir, boot_id: str) -> lock.Holder | None:
-    """The process that holds the lock; None if it let go. A pid that is another's by now is never taken for it."""
+    """The process that holds the lock; None if it was released. A reused pid is never mistaken for it."""
 
     def is_settled() -> bool:
         return not lock.is_held(run.lock) or _is_alive(lock.holder_of(run.lock), boot_id)
@@ -206,15 +205,15 @@ def _live_holder(run: RunDir, boot_id: str) -> lock.Holder | None:
 
 
 def _is_alive(holder: lock.Holder | None, boot_id: str) -> bool:
-    return holder is not None and holder.boot_id == boot_id and lock.start_ticks_of(holder.pid) == holder.start_ticks
+    return holder is not None and holder.boot_id == boot_id and start_ticks_of(holder.pid) == holder.start_ticks
 
 
 def _is_gone(run: RunDir, holder: lock.Holder) -> bool:
-    return not lock.is_held(run.lock) and lock.start_ticks_of(holder.pid) != holder.start_ticks
+    return not lock.is_held(run.lock) and start_ticks_of(holder.pid) != holder.start_ticks
 
 
 def _signal(holder: lock.Holder, name: str) -> None:
-    if lock.start_ticks_of(holder.pid) != holder.start_ticks:
+    if start_ticks_of(holder.pid) != holder.start_ticks:
         return
     try:
         os.kill(holder.pid, signal.Signals[f"SIG{name}"])

@@ -1,4 +1,4 @@
-"""Who this node is: the names that its rows carry, and what stands in the header of its segments."""
+"""The identity of this node: the names in its rows and in the header of its segments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpulake.collect.machine.procfs import read_text
 from gpulake.core.errors import UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it becomes a folder
@@ -15,7 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it becomes a folder
 
 @dataclass(frozen=True)
 class Identity:
-    """A node of a run. host_id is the host's own: two hosts that are given one node name stay two."""
+    """A node of a run. host_id tells apart two hosts that were given the same node name."""
 
     run_id: str
     node_id: str
@@ -33,7 +34,7 @@ class Identity:
 def identify(
     *, run_id: str, node_id: str = "", stage: str = "", root: Path = Path("/"), cpu_freq_mhz: int = 0
 ) -> Identity:
-    """Reads it from the machine whose files lie under root; a frequency that is given goes before the machine's own."""
+    """Reads the identity of the machine whose files are under root; a given frequency overrides the machine's."""
     host_name = _text(root / "proc/sys/kernel/hostname")
     for name, value in (("run id", run_id), ("node id", node_id or host_name)):
         if not NAME.fullmatch(value):
@@ -43,11 +44,11 @@ def identify(
         run_id=run_id,
         node_id=node_id or host_name,
         stage=stage,
-        host_id=_host_id(root, host_name),
+        host_id=host_id_of(_text(root / "etc/machine-id") or _text(root / "var/lib/dbus/machine-id"), host_name),
         host_name=host_name,
         boot_id=read_boot_id(root / "proc"),
         cpu_cores=len(re.findall(r"^processor\s*:", processors, re.MULTILINE)) or os.cpu_count() or 1,
-        memory_bytes=_memory_bytes(_text(root / "proc/meminfo")),
+        memory_bytes=int(_first(r"^MemTotal:\s*(\d+) kB$", _text(root / "proc/meminfo")) or 0) * 1024,
         cpu_model=_first(r"^model name\s*:\s*(.+)$", processors),
         cpu_freq_mhz=cpu_freq_mhz or _freq_mhz(root, processors),
         ticks_per_second=os.sysconf("SC_CLK_TCK"),
@@ -55,22 +56,13 @@ def identify(
 
 
 def read_boot_id(proc: Path) -> str:
-    """This boot's own id; empty where the machine tells none."""
+    """The id of this boot; empty if unknown."""
     return _text(proc / "sys/kernel/random/boot_id").replace("-", "")[:12]
 
 
-def _host_id(root: Path, host_name: str) -> str:
-    """The machine id is not for others to see as it is; containers of one image may share one, so the name counts."""
-    machine = _text(root / "etc/machine-id") or _text(root / "var/lib/dbus/machine-id")
-    return host_id_of(machine, host_name)
-
-
 def host_id_of(machine_id: str, host_name: str) -> str:
+    """A hash: machine ids are confidential. Containers of one image may share one, so the name counts."""
     return hashlib.sha256(f"gpulake {machine_id} {host_name}".encode()).hexdigest()[:12]
-
-
-def _memory_bytes(meminfo: str) -> int:
-    return int(_first(r"^MemTotal:\s*(\d+) kB$", meminfo) or 0) * 1024
 
 
 def _freq_mhz(root: Path, processors: str) -> int:
@@ -85,7 +77,4 @@ def _first(pattern: str, text: str) -> str:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+    return read_text(path).strip()

@@ -1,4 +1,4 @@
-"""The lock of a RUN_DIR: held by its collector as long as that lives, whatever becomes of its files."""
+"""The lock of a RUN_DIR: held by its collector while it lives, even if its files are deleted."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpulake.collect.rundir import open_file, read_file
+from gpulake.collect.machine.procfs import start_ticks_of
+from gpulake.collect.rundir import open_file, read_object
 
-PATIENCE_SECONDS = 1.0  # who only looks holds the lock for a moment, and a holder writes its name after it took it
+PATIENCE_SECONDS = 1.0  # a check takes the lock for a moment, and a holder writes its name after it took it
 PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock. A pid is reused; together with its start and the boot it is not."""
+    """The process that holds a lock. Pids are reused; pid, start and boot together are unique."""
 
     pid: int
     start_ticks: int
@@ -44,7 +45,7 @@ def take(path: Path, *, boot_id: str, host_id: str, host_name: str) -> int:
     holder = Holder(os.getpid(), start_ticks_of(os.getpid()) or 0, boot_id, host_id, host_name)
     page = json.dumps(asdict(holder)).encode().ljust(512) + b"\n"
     os.pwrite(file, page, 0)
-    os.utime(file)  # when the run was last begun
+    os.utime(file)  # when the run was last started
     return file
 
 
@@ -60,26 +61,15 @@ def is_held(path: Path) -> bool:
 
 
 def holder_of(path: Path) -> Holder | None:
-    """What the lock's file says; it says it of the past too, when nobody holds the lock."""
+    """The holder written in the lock file; the last one, when the lock is free."""
     try:
-        return Holder(**json.loads(read_file(path)))
-    except (OSError, ValueError, TypeError, RecursionError):
+        return Holder(**read_object(path))
+    except TypeError:
         return None
-
-
-def start_ticks_of(pid: int) -> int | None:
-    """When the process began, in ticks since boot; None if there is none, or only a dead one that nobody buried."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # Its name stands in brackets and may hold any letter, brackets too.
-    fields = stat[stat.rindex(b")") :].split()
-    return None if fields[1] in (b"Z", b"X") else int(fields[20])
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came true in so many seconds."""
+    """Whether the condition became true within so many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= deadline:

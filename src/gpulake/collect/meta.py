@@ -1,4 +1,4 @@
-"""What is known of a run before its first row, in the words that the format was published with."""
+"""Metadata of a run, known before its first row, with the field names of the published format."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 from gpulake import __version__
 from gpulake.collect.identity import Identity
-from gpulake.collect.rundir import RunDir, read_file
+from gpulake.collect.rundir import RunDir, read_object
 from gpulake.collect.settings import Settings
 from gpulake.collect.sources.nic import default_interfaces
 from gpulake.core.disk import replace_text
 
 
 def write_metas(run: RunDir, identity: Identity, settings: Settings, *, root: Path = Path("/")) -> None:
-    """node_meta.json, link_meta.json and run_meta.json, each whole or as it was. Raises OSError."""
+    """Writes node_meta.json, link_meta.json and run_meta.json, each atomically. Raises OSError."""
     iface = settings.interface or next(iter(default_interfaces(root / "proc")), "")
     _write(run.node_meta, node_meta(identity, iface))
     _write(run.link_meta, link_meta(iface, root))
-    # Others have their own words to say in it, such as the load that was put on.
-    _write(run.run_meta, _existing(run.run_meta) | run_meta(identity, settings))
+    # Keys that other tools wrote, such as the load, are kept.
+    _write(run.run_meta, read_object(run.run_meta) | run_meta(identity, settings))
 
 
 def node_meta(identity: Identity, iface: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def node_meta(identity: Identity, iface: str) -> dict[str, Any]:
 
 
 def link_meta(iface: str, root: Path = Path("/")) -> dict[str, Any]:
-    """The propagation is not known yet: it comes of the round trips that are sampled."""
+    """The propagation delay is unknown until round trips are sampled."""
     try:
         megabits = int((root / "sys/class/net" / iface / "speed").read_text())
     except (OSError, ValueError):
@@ -59,14 +59,6 @@ def run_meta(identity: Identity, settings: Settings) -> dict[str, Any]:
         "gpulake": __version__,
         "options": {name: _plain(value) for name, value in asdict(settings).items()},
     }
-
-
-def _existing(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(read_file(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _plain(value: object) -> object:

@@ -1,14 +1,14 @@
-"""What the collector has to say of itself: each thing once, on its log and as an event of the run."""
+"""Messages of the collector about itself: each once, in its log and as an event of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-MOST_A_SUBJECT = 20  # a message that carries a number that changes must not fill the log
+MOST_A_SUBJECT = 20  # messages with a changing number must not fill the log
 
 
 class Notices:
-    """Told from any thread."""
+    """May be used from any thread."""
 
     def __init__(self, echo: Callable[[str], None]) -> None:
         self._echo = echo
@@ -25,11 +25,11 @@ class Notices:
             self._new.append((subject, message))
 
     def take(self) -> list[tuple[str, str]]:
-        """The events since they were last taken: subject, message."""
+        """The events since the last call: subject, message."""
         new, self._new = self._new, []
         return new
 
 
 def one_line(text: str) -> str:
-    """A message may come from a file or a driver: nothing in it ends the line or speaks to the terminal."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    """Escapes control characters: a message from a file or a driver must not break lines or control a terminal."""
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)

@@ -1,4 +1,4 @@
-"""One source, read again and again: what it raises costs only its own rows."""
+"""Repeated reads of one source: an exception costs only the rows of that source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 
 from gpulake.collect.notices import Notices
 from gpulake.collect.rows import KIND_OF, Row
-from gpulake.collect.sources import Closable, Forgetful, NoData, Resumable, Source
+from gpulake.collect.sources import Closable, Incremental, NoData, Resumable, Source
 from gpulake.core.clock import Clock
 
 MOST_BACKOFF_SECONDS = 60.0
@@ -17,7 +17,7 @@ OK = "ok"
 
 
 class Guard:
-    """Around a source or an observer: what it raises is said once and counted, and it is asked again later."""
+    """Around a source or an observer: an exception is reported once and counted, and the call is retried later."""
 
     def __init__(self, name: str, notices: Notices, interval_seconds: float) -> None:
         self.name = name
@@ -29,8 +29,8 @@ class Guard:
         self._failures_in_a_row = 0
         self._next_at = 0.0
 
-    def attempt(self, action: Callable[[], None], elapsed: float | None = None) -> None:
-        """With a time: not before its turn has come again, each failure twice as long as the one before."""
+    def attempt(self, action: Callable[[], object], elapsed: float | None = None) -> None:
+        """With a time: backs off after failures, twice as long each time."""
         if self.is_out or (elapsed is not None and elapsed < self._next_at):
             return
         try:
@@ -56,16 +56,16 @@ class Guard:
             self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
 
 
-class Reader:
-    """A source, and how far it came."""
+class SourceReader:
+    """A source and its position."""
 
     def __init__(self, name: str, source: Source, notices: Notices, interval_seconds: float) -> None:
         self.name = name
         self.source = source
         self.guard = Guard(name, notices, interval_seconds)
         self._resumable = source if isinstance(source, Resumable) else None
-        self.position: int | None = None  # of a source that can be resumed
-        self.guard.attempt(self._ask_position)
+        self.position: int | None = None  # of a resumable source
+        self.guard.attempt(self._update_position)
 
     @property
     def values_dropped(self) -> int:
@@ -73,27 +73,27 @@ class Reader:
 
     @property
     def worker_cpu_seconds(self) -> float:
-        """Of a source that has others work for it."""
+        """Cost of the worker processes of the source."""
         return float(getattr(self.source, "worker_cpu_seconds", 0.0))
 
     def read(self, clock: Clock, elapsed: float) -> dict[str, list[Row]]:
-        """Rows by kind. What it yielded before it failed counts: it would not yield it again."""
+        """Rows by kind, including those yielded before a failure: they would not be yielded again."""
         rows: dict[str, list[Row]] = {}
         failures = self.guard.failures
         self.guard.attempt(lambda: self._take(clock, rows), elapsed)
         if self.guard.failures > failures:
-            self.forget()  # it may take for told what it had not yielded
+            self.forget()  # it may have marked rows as sent that it did not yield
         return rows
 
     @property
     def is_unread(self) -> bool:
-        """Whether its silence says nothing, where it would say that nothing changed."""
-        return isinstance(self.source, Forgetful) and self.guard.state != OK
+        """Whether no rows do not mean that nothing changed."""
+        return isinstance(self.source, Incremental) and self.guard.state != OK
 
     def can_be_stored(self, rows: dict[str, list[Row]]) -> bool:
-        """Whether JSON knows everything in the rows; if not, the source has failed."""
+        """Whether the rows can be encoded as JSON; if not, the source has failed."""
         failures = self.guard.failures
-        self.guard.attempt(lambda: _check(rows))
+        self.guard.attempt(lambda: json.dumps(rows))
         return self.guard.failures == failures
 
     def resume(self, position: int) -> None:
@@ -102,7 +102,7 @@ class Reader:
             self.guard.attempt(partial(self._resumable.resume, position))
 
     def forget(self) -> None:
-        if isinstance(self.source, Forgetful):
+        if isinstance(self.source, Incremental):
             self.guard.attempt(self.source.forget)
 
     def close(self) -> None:
@@ -114,12 +114,8 @@ class Reader:
             for row, run in groupby(self.source.read(clock), type):
                 rows.setdefault(KIND_OF[row], []).extend(run)
         finally:
-            self._ask_position()
+            self._update_position()
 
-    def _ask_position(self) -> None:
+    def _update_position(self) -> None:
         if self._resumable is not None:
             self.position = self._resumable.position()
-
-
-def _check(rows: dict[str, list[Row]]) -> None:
-    json.dumps(rows)

@@ -1,79 +1,45 @@
-"""Where a run keeps its files on a node: one folder a run and node.
+"""The files of a run on a node: one folder per run and node.
 
-A collector may be root, and the folder above may be everybody's: a link that somebody left there is not followed.
+A collector may run as root, and the folder above may be writable by all users: symbolic links are never followed.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpulake.core.disk import make_folder
 from gpulake.core.errors import UsageError
 
 
-@dataclass(frozen=True)
 class RunDir:
     """RUN_DIR, and the names in it."""
 
-    path: Path
-
-    @property
-    def segments(self) -> Path:
-        return self.path / "segments"
-
-    @property
-    def cctf(self) -> Path:
-        return self.path / "cctf"
-
-    @property
-    def status(self) -> Path:
-        """What the collector is doing; written in place, so that a full disk does not silence it."""
-        return self.path / "status.json"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the collector as long as it lives; its pid stands in it."""
-        return self.path / "collector.lock"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "collector.log"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.segments = path / "segments"
+        self.cctf = path / "cctf"
+        self.status = path / "status.json"
+        self.lock = path / "collector.lock"  # held by the collector while it lives; its pid is in it
+        self.log = path / "collector.log"
+        self.placement_events = path / "placement_events.jsonl"
+        self.system_stats = path / "system_stats.jsonl"
+        self.node_meta = path / "node_meta.json"
+        self.link_meta = path / "link_meta.json"
+        self.run_meta = path / "run_meta.json"
+        self.module_inventory = path / "module_inventory.json"
 
     def events(self, adapter: str, pid: int) -> Path:
-        """Where an adapter appends invocations, a line each."""
+        """The file that an adapter appends invocations to, one per line."""
         return self.path / f"events.{adapter}.{pid}.jsonl"
-
-    @property
-    def placement_events(self) -> Path:
-        return self.path / "placement_events.jsonl"
-
-    @property
-    def system_stats(self) -> Path:
-        return self.path / "system_stats.jsonl"
-
-    @property
-    def node_meta(self) -> Path:
-        return self.path / "node_meta.json"
-
-    @property
-    def link_meta(self) -> Path:
-        return self.path / "link_meta.json"
-
-    @property
-    def run_meta(self) -> Path:
-        return self.path / "run_meta.json"
-
-    @property
-    def module_inventory(self) -> Path:
-        return self.path / "module_inventory.json"
 
 
 def prepare(run: RunDir) -> None:
-    """Makes the folders of a run, or raises UsageError where they are not ours. Raises OSError, too."""
+    """Creates the folders of a run. Raises UsageError where another user could replace files in them, and OSError."""
     for path in (run.path.parent, run.path, run.segments):
         make_folder(path, 0o777 if path == run.path.parent else 0o700)
         status = path.lstat()
@@ -87,7 +53,7 @@ def prepare(run: RunDir) -> None:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """An open file of a run: one of its own, and no link to another. Raises OSError."""
+    """Opens a regular file of a run, neither a symbolic nor a hard link to another. Raises OSError."""
     try:
         file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     except OSError as error:
@@ -106,8 +72,17 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a run; empty if there is none."""
+    try:
+        content = json.loads(read_file(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def _uid_here(folder: Path) -> int | None:
-    """Whom new files in the folder belong to: a network's file system may take root for nobody."""
+    """The owner of new files in the folder: a network file system may map root to nobody."""
     path = folder / f".owner.{os.getpid()}"
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

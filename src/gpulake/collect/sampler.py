@@ -1,4 +1,4 @@
-"""The loop: each source is read at its tick, the rows become a block, the block is synced, then it is acknowledged."""
+"""The loop: each tick reads every source and writes the rows as a block; a block is acknowledged once synced."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from typing import Any, Protocol, TypeAlias
 from gpulake import __version__
 from gpulake.collect.identity import Identity
 from gpulake.collect.notices import Notices
-from gpulake.collect.reading import MOST_BACKOFF_SECONDS, OK, Guard, Reader
+from gpulake.collect.reading import MOST_BACKOFF_SECONDS, OK, Guard, SourceReader
 from gpulake.collect.rows import KINDS, Cost, NodeEvent, Row
 from gpulake.collect.segments import Block, NoRoomError, SegmentWriter
 from gpulake.collect.sources import Source
 from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock
 
-STEP_MS = 500  # the wall clock was set if it moved by more against the time since boot
-APART_SECONDS = 0.01  # two clocks that were read further apart are read again
+STEP_MS = 500  # a larger change of wall clock minus time since boot means that the clock was set
+APART_SECONDS = 0.01  # two clocks are read again if the reads were further apart
 SYNC_SECONDS = 1.0
-MOST_EVENTS = 1000  # of our own that wait for room
-Wait: TypeAlias = Callable[[float], bool]  # so many seconds, or until it is time to stop: then it says so
-# Is given each tick: time since boot and wall time in milliseconds, and the rows.
+MOST_EVENTS = 1000  # of the collector itself that wait for disk space
+Wait: TypeAlias = Callable[[float], bool]  # waits so many seconds; True: it is time to stop
+# Called at each tick with time since boot and wall time in milliseconds, and the rows.
 Observer: TypeAlias = Callable[[Identity, int, int, Sequence[Row]], None]
 Acknowledged: TypeAlias = Callable[[int, Mapping[str, int]], None]  # up to this tick, with these positions
-Reads: TypeAlias = Sequence[tuple[Reader, dict[str, list[Row]]]]
+Reads: TypeAlias = Sequence[tuple[SourceReader, dict[str, list[Row]]]]
 
 
 class SourceObserver(Protocol):
-    """Is told of each source whether it is read, and again when that changes."""
+    """Called for each source when it becomes readable or unreadable."""
 
     def __call__(self, name: str, *, is_up: bool) -> None: ...
 
 
 def header_of(identity: Identity, interval_seconds: float) -> dict[str, Any]:
-    """What stands atop each segment: who wrote it, and the columns of its rows."""
+    """The header of each segment: its writer, and the columns of its rows."""
     return asdict(identity) | {
         "gpulake": __version__,
         "interval_ms": round(interval_seconds * 1000),
@@ -49,11 +49,11 @@ def header_of(identity: Identity, interval_seconds: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Pending:
-    """A block that is not acknowledged yet, and what to do again if it is lost."""
+    """A block that is not acknowledged yet, and what to repeat if it is lost."""
 
     head: Block  # without its rows
     events: Sequence[NodeEvent]
-    told_dropped: int
+    dropped: int  # dropped ticks that it reports
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Counts:
     tick: int = 0
     missed: int = 0
     dropped: int = 0
-    untold: int = 0  # dropped, and no block says so yet
+    unreported: int = 0  # dropped, and not yet reported in a block
     rows: dict[str, int] = field(default_factory=dict)
     tick_seconds: float = 0.0
 
@@ -88,20 +88,22 @@ class Sampler:
         self._identity = identity
         self._clock = clock
         self._interval_seconds = interval_seconds
-        self._positions = dict(positions or {})  # also of sources that this session does not have
+        self._positions = dict(positions or {})  # including sources that this session does not have
         self._notices = notices or Notices(lambda _: None)
         self._status = status
         self._acknowledged = acknowledged
-        self._readers = [Reader(name, source, self._notices, interval_seconds) for name, source in sources.items()]
+        self._readers = [
+            SourceReader(name, source, self._notices, interval_seconds) for name, source in sources.items()
+        ]
         self._observers = [(self._guard(observer), observer) for observer in observers]
         self._source_observers = [(self._guard(observer), observer) for observer in source_observers]
         self._is_up: dict[str, bool] = {}
         self._counts = Counts()
         self._pending: list[Pending] = []
-        self._events: list[NodeEvent] = []  # our own, for the next block
-        self._offset_ms: int | None = None  # of the wall clock against the time since boot
+        self._events: list[NodeEvent] = []  # of the collector itself, for the next block
+        self._offset_ms: int | None = None  # wall clock minus time since boot
         self._segment = ""
-        self._synced_at = self._told_at = self._resumables_at = -math.inf
+        self._synced_at = self._status_at = self._resumables_at = -math.inf
         self._losses = 0  # in a row
         self._began = clock.elapsed()
         self._began_at = clock.now()
@@ -110,10 +112,10 @@ class Sampler:
         for reader in self._readers:
             if reader.name in self._positions:
                 reader.resume(self._positions[reader.name])
-        self._tell_status("running")
+        self._write_status("running")
 
     def run(self, wait: Wait, duration_seconds: float = math.inf) -> None:
-        """Ticks on a grid of the time since boot until it is time to stop. One that takes too long costs the next."""
+        """Ticks at fixed multiples of the interval until it is time to stop; a slow tick skips others."""
         begun = self._clock.elapsed()
         step = 0
         while True:
@@ -136,15 +138,15 @@ class Sampler:
             for reader in self._readers
             if reader.position is None or begun >= self._resumables_at
         ]
-        self._note(now_ms, elapsed_ms)
+        self._add_events(now_ms, elapsed_ms)
         self._counts.tick = number
         head = Block(number, now_ms, elapsed_ms, {}, before, self._positions | self._positions_now())
         block = self._write(head, reads, begun)
-        self._show(block, begun)
+        self._notify(block, begun)
         self._counts.tick_seconds = self._clock.elapsed() - begun
-        if begun - self._told_at >= SYNC_SECONDS - self._interval_seconds / 2:
-            self._told_at = begun
-            self._tell_status("running")
+        if begun - self._status_at >= SYNC_SECONDS - self._interval_seconds / 2:
+            self._status_at = begun
+            self._write_status("running")
 
     def close(self) -> None:
         try:
@@ -154,20 +156,20 @@ class Sampler:
         self._acknowledge()
         for reader in self._readers:
             reader.close()
-        self._tell_status("stopped")
+        self._write_status("stopped")
         os.close(self._statm)
 
     def _write(self, head: Block, reads: Reads, elapsed: float) -> Block:
         events, self._events = self._events, []
-        told, self._counts.untold = self._counts.untold, 0
-        block = self._filled(head, reads, events, told)
+        dropped, self._counts.unreported = self._counts.unreported, 0
+        block = self._filled(head, reads, events, dropped)
         try:
-            self._pending.append(Pending(head, events, told))
+            self._pending.append(Pending(head, events, dropped))
             try:
                 self._writer.append(block)
-            except (TypeError, ValueError):  # something that JSON does not know
+            except (TypeError, ValueError):  # not encodable as JSON
                 reads = [(reader, rows) for reader, rows in reads if reader.can_be_stored(rows)]
-                block = self._filled(head, reads, events, told)
+                block = self._filled(head, reads, events, dropped)
                 self._writer.append(block)
             for kind, rows in block.rows.items():
                 self._counts.rows[kind] = self._counts.rows.get(kind, 0) + len(rows)
@@ -178,12 +180,12 @@ class Sampler:
             self._lost(error)
         self._acknowledge()
         if self._segment not in ("", self._writer.segment):
-            # Each segment can be read by itself: it soon has everything that has not changed since the one before.
+            # Each segment is readable alone: incremental sources repeat in it what has not changed.
             self._forget()
         self._segment = self._writer.segment
         return block
 
-    def _filled(self, head: Block, reads: Reads, events: Sequence[NodeEvent], told: int) -> Block:
+    def _filled(self, head: Block, reads: Reads, events: Sequence[NodeEvent], dropped: int) -> Block:
         rows: dict[str, list[Row]] = {}
         parts: dict[str, dict[str, list[int]]] = {}
         for reader, by_kind in reads:
@@ -192,18 +194,16 @@ class Sampler:
                 if reader.position is not None:
                     parts.setdefault(reader.name, {})[kind] = [len(into), len(some)]
                 into.extend(some)
-        if told:
-            events = [
-                *events,
-                self._event(head.elapsed_ms, "dropped", "ticks", f"{told} ticks were dropped for lack of room"),
-            ]
+        if dropped:
+            message = f"{dropped} ticks were dropped for lack of room"
+            events = [*events, self._event(head.elapsed_ms, "dropped", "ticks", message)]
         if events:
             rows.setdefault("event", []).extend(events)
         rows["cost"] = [self._cost()]
         unread = [reader.name for reader in self._readers if reader.is_unread]
         return replace(head, rows=rows, parts=parts, unread=unread)
 
-    def _show(self, block: Block, elapsed: float) -> None:
+    def _notify(self, block: Block, elapsed: float) -> None:
         if self._observers:
             rows: list[Any] = list(chain.from_iterable(block.rows.values()))
             for guard, observer in self._observers:
@@ -220,7 +220,7 @@ class Sampler:
         return Guard(name, self._notices, self._interval_seconds)
 
     def _acknowledge(self) -> None:
-        """Says what is synced now, and forgets what was kept for the case that it were lost."""
+        """Reports what is synced, and discards what was kept for the case of a loss."""
         done = [pending for pending in self._pending if pending.head.tick <= self._writer.acknowledged_tick]
         if done:
             self._losses = 0
@@ -229,11 +229,11 @@ class Sampler:
             self._acknowledged(done[-1].head.tick, done[-1].head.after)
 
     def _lost(self, error: NoRoomError) -> None:
-        """Sources go back to where they were before the first lost block; what cannot be read again is counted."""
+        """Resumable sources go back to before the first lost block; ticks are counted as dropped."""
         lost = [pending for pending in self._pending if pending.head.tick >= error.lost_from]
         self._pending = self._pending[: len(self._pending) - len(lost)]
         self._counts.dropped += len(lost)
-        self._counts.untold += len(lost) + sum(pending.told_dropped for pending in lost)
+        self._counts.unreported += len(lost) + sum(pending.dropped for pending in lost)
         self._events = [*(event for pending in lost for event in pending.events), *self._events][:MOST_EVENTS]
         self._notices.say("segments", f"ticks are dropped: {error}", is_event=False)
         for reader in self._readers:
@@ -241,7 +241,7 @@ class Sampler:
                 reader.resume(lost[0].head.before[reader.name])
         now = self._clock.elapsed()
         if now >= self._resumables_at:
-            # What stays where it is need not be read each tick while there is no room for it: it only grows.
+            # A log need not be read at each tick while the disk is full: its position stays.
             pause = min(self._interval_seconds * 2**self._losses, MOST_BACKOFF_SECONDS)
             self._resumables_at = now + pause - self._interval_seconds / 2
             self._losses = min(self._losses + 1, 16)
@@ -252,7 +252,7 @@ class Sampler:
             reader.forget()
 
     def _moment(self) -> tuple[int, int]:
-        """What both clocks show at once: held up in between, the process would set all times of this boot wrong."""
+        """Both clocks at the same moment: a pause in between would make all times of this boot wrong."""
         for _ in range(3):
             first = self._clock.elapsed()
             now = self._clock.now()
@@ -261,13 +261,13 @@ class Sampler:
                 break
         return round(now.timestamp() * 1000), round((first + second) * 500)
 
-    def _note(self, now_ms: int, elapsed_ms: int) -> None:
+    def _add_events(self, now_ms: int, elapsed_ms: int) -> None:
         offset_ms = now_ms - elapsed_ms
         step_ms = 0 if self._offset_ms is None else offset_ms - self._offset_ms
         self._offset_ms = offset_ms
         if abs(step_ms) > STEP_MS:
-            words = f"the wall clock was set by {step_ms / 1000:+.3f} s"
-            self._events.append(self._event(elapsed_ms, "clock_step", "clock", words))
+            message = f"the wall clock was set by {step_ms / 1000:+.3f} s"
+            self._events.append(self._event(elapsed_ms, "clock_step", "clock", message))
         for subject, message in self._notices.take():
             self._events.append(self._event(elapsed_ms, "skipped", subject, message))
 
@@ -290,7 +290,7 @@ class Sampler:
             values_dropped_total=sum(reader.values_dropped for reader in self._readers),
         )
 
-    def _tell_status(self, state: str) -> None:
+    def _write_status(self, state: str) -> None:
         if self._status is None:
             return
         cost = self._cost()

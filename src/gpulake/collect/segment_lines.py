@@ -1,4 +1,4 @@
-"""A line of a segment: a checksum, and what a tick left as JSON."""
+"""A line of a segment: a checksum, and the block of a tick as JSON."""
 
 from __future__ import annotations
 
@@ -19,26 +19,24 @@ def line_of(*parts: Mapping[str, Any]) -> bytes:
 
 def whole_of(line: bytes) -> dict[str, Any] | str:
     """The content of a line, or what is wrong with it."""
-    text = _checked(line)
-    if isinstance(text, str):
-        return text
-    head, _, rows = text.partition(b"\t")
+    content = head_of(line)
+    if isinstance(content, str) or "format" in content:
+        return content
     try:
-        content: dict[str, Any] = json.loads(head)
-        found = json.loads(rows) if rows else {}
+        rows = json.loads(line.partition(b"\t")[2] or b"{}")
     except (ValueError, RecursionError):
         return NO_BLOCK
-    is_block = _is_block(content) and isinstance(found, dict) and all(isinstance(one, list) for one in found.values())
-    if not is_block:
-        return NO_BLOCK
-    return content if "format" in content else content | {"rows": found}
+    is_rows = isinstance(rows, dict) and all(isinstance(some, list) for some in rows.values())
+    return content | {"rows": rows} if is_rows else NO_BLOCK
 
 
 def head_of(line: bytes) -> dict[str, Any] | str:
     """The same without the rows, which are most of it."""
-    text = _checked(line)
-    if isinstance(text, str):
-        return text
+    if not line.endswith(b"\n"):
+        return "it ends before its end"
+    checksum, _, text = line[:-1].partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(text):
+        return "its checksum does not match"
     try:
         content = json.loads(text.partition(b"\t")[0])
     except (ValueError, RecursionError):
@@ -47,7 +45,7 @@ def head_of(line: bytes) -> dict[str, Any] | str:
 
 
 def _is_block(content: Any) -> bool:
-    """Whether it is what a collector writes: a checksum says that nothing is damaged, and not who worked it out."""
+    """Whether a collector wrote it: a checksum proves that it is not damaged, not who wrote it."""
     if not isinstance(content, dict) or "format" in content:
         return isinstance(content, dict)
     numbers = [content.get(name) for name in ("tick", "now_ms", "elapsed_ms")]
@@ -62,10 +60,3 @@ def _is_block(content: Any) -> bool:
 
 def _is_span(span: Any) -> bool:
     return isinstance(span, list) and len(span) == 2 and all(type(one) is int and one >= 0 for one in span)
-
-
-def _checked(line: bytes) -> bytes | str:
-    if not line.endswith(b"\n"):
-        return "it ends before its end"
-    checksum, _, text = line[:-1].partition(b" ")
-    return text if checksum == b"%08x" % zlib.crc32(text) else "its checksum does not match"

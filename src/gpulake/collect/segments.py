@@ -1,13 +1,12 @@
 """Segments: append-only files of blocks, one block a tick. A block is acknowledged once it is synced to the disk.
 
-A line is a block: its checksum, a space, JSON, a tab, JSON of its rows. An empty line stands before it, so that half a
-line or a newline gone bad costs one block, not two. The first line of each segment is its header, which names the
-columns of the rows, so that a segment can be read without the code that wrote it; it stands there twice, as nothing
-else in the file can be read without it. Files are named by session and number, both counted, so that their order needs
-no clock.
+A line is a block: checksum, space, JSON, tab, JSON of the rows. An empty line precedes it, so that half a line or a
+damaged newline costs one block, not two. The first line of each segment is its header, which names the columns of the
+rows, so that a segment can be read without the code that wrote it; it is written twice, since nothing else in the file
+can be read without it. Files are named by session and number, so that their order needs no clock.
 
-What is acknowledged is never deleted. When there is no room, by the cap or on the disk, new blocks are dropped, and who
-writes is told which.
+Acknowledged blocks are never deleted. When the cap is reached or the disk is full, new blocks are dropped, and the
+caller gets an error with the first lost tick.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +33,20 @@ NAME = re.compile(r"(\d{6,})-(\d{6,})\.seg")
 
 @dataclass(frozen=True)
 class Block:
-    """What one tick left. Positions say how far resumable sources had come before it and with it; parts, which rows are
-    theirs: by source and kind, the first and how many."""
+    """One tick. Positions are those of resumable sources before and after it; parts are their rows: by source and kind,
+    the index of the first and the count."""
 
     tick: int
-    now_ms: int  # what the wall clock showed
+    now_ms: int  # wall clock
     elapsed_ms: int  # since boot
     rows: Mapping[str, Sequence[Sequence[Any]]]  # by kind
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    unread: Sequence[str] = ()  # sources that tell what changed, and could not be read: their silence says nothing
+    unread: Sequence[str] = ()  # incremental sources that could not be read: no rows do not mean no change
+
+
+COLUMNS = [column.name for column in fields(Block)]
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Damage:
     file: str
     line_number: int
     reason: str
-    is_torn_tail: bool  # the end of a file that was being written when its writer died: never acknowledged
+    is_torn_tail: bool  # half a line at the end, as a killed writer leaves it: never acknowledged
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Segment:
 
 
 class NoRoomError(Exception):
-    """Blocks are lost, from this tick on: the cap is reached, or the disk is full or failing."""
+    """Blocks are lost from this tick on: the cap is reached, or the disk is full or failing."""
 
     def __init__(self, reason: str, lost_from: int) -> None:
         super().__init__(reason)
@@ -71,7 +73,7 @@ class NoRoomError(Exception):
 
 
 class SegmentWriter:
-    """Writes one session. Nothing is written where an older session wrote."""
+    """Writes one session. Files of older sessions are never changed."""
 
     def __init__(
         self,
@@ -97,18 +99,18 @@ class SegmentWriter:
         self._unsynced: list[int] = []  # ticks
         self.used_bytes = _size_of(files)
         if files:
-            # Sources go on from its last block, which may have been written and not synced.
+            # Sources resume from its last block, which may have been written and not synced.
             sync(files[-1][2])
         self.written_bytes = 0
         self.acknowledged_tick = 0
 
     @property
     def segment(self) -> str:
-        """The file that is written now, or was last."""
+        """The file that is being written, or was last."""
         return self._path.name if self._number else ""
 
     def append(self, block: Block) -> None:
-        """Writes the block whole, or not at all and raises NoRoomError. It is acknowledged by the next sync."""
+        """Writes the block atomically or raises NoRoomError. The next sync acknowledges it."""
         head = {
             "tick": block.tick,
             "now_ms": block.now_ms,
@@ -130,7 +132,7 @@ class SegmentWriter:
         self._unsynced.append(block.tick)
 
     def sync(self) -> None:
-        """Acknowledges what was written, or raises NoRoomError: then nothing since the last sync is acknowledged."""
+        """Acknowledges what was written, or raises NoRoomError: then all blocks since the last sync are lost."""
         if not self._unsynced:
             return
         try:
@@ -138,7 +140,7 @@ class SegmentWriter:
             if not os.fstat(self._file).st_nlink:
                 raise OSError(0, "the segment was deleted")
         except OSError as error:
-            # The kernel may have forgotten what it could not write, and say yes when asked again: begin a new file.
+            # A second fsync may succeed although the kernel dropped the data: begin a new file.
             lost_from = self._unsynced[0]
             self._abandon()
             raise NoRoomError(error.strerror or str(error), lost_from) from error
@@ -155,7 +157,7 @@ class SegmentWriter:
         header = line_of(
             {"format": FORMAT, "version": VERSION, "session": self._session, "segment": number} | self._header
         )
-        # No file for a header alone: with no room there would be one a tick.
+        # No file for a header alone: with a full disk there would be one per tick.
         self._check_cap(2 * len(header) + first_line_bytes + 2)
         make_folder(self._folder)
         self._path = self._folder / f"{self._session:06d}-{number:06d}.seg"
@@ -184,19 +186,19 @@ class SegmentWriter:
     def _check_cap(self, wanted_bytes: int) -> None:
         if self.used_bytes + wanted_bytes <= self.cap_bytes:
             return
-        self.used_bytes = _size_of(_files(self._folder))  # somebody may have made room
+        self.used_bytes = _size_of(_files(self._folder))  # files may have been deleted
         if self.used_bytes + wanted_bytes > self.cap_bytes:
             raise OSError(0, f"the cap of {self.cap_bytes} bytes is reached")
 
     def _abandon(self) -> None:
-        """Leaves the file with what was acknowledged in it; without any, leaves no file."""
+        """Truncates the file to what was acknowledged; deletes it if nothing was."""
         try:
             if self._synced_size:
                 os.ftruncate(self._file, self._synced_size)
             else:
                 self._path.unlink()
         except OSError:
-            pass  # what stays there was never acknowledged: readers go by the positions
+            pass  # what remains was never acknowledged: readers go by the positions
         self.used_bytes -= self._size - self._synced_size
         self._unsynced.clear()
         self._close()
@@ -210,7 +212,7 @@ class SegmentWriter:
 
 
 def read_segments(folder: Path) -> Iterator[Segment]:
-    """Every segment in the order in which they were written. What is damaged is told, and the rest is read."""
+    """Every segment in the order of writing. Damage is reported, and the rest is read."""
     for _, _, path in _files(folder):
         header: Mapping[str, Any] = {}
         blocks: list[Block] = []
@@ -221,36 +223,36 @@ def read_segments(folder: Path) -> Iterator[Segment]:
             elif "format" in found:
                 header = found
             else:
-                blocks.append(_block(found))
+                blocks.append(Block(**{name: found[name] for name in COLUMNS if name in found}))
         yield Segment(header, tuple(blocks), tuple(damage))
 
 
 def read_blocks_once(
-    folder: Path, *, tell: Callable[[Damage], None] = lambda _: None
+    folder: Path, *, report: Callable[[Damage], None] = lambda _: None
 ) -> Iterator[tuple[Mapping[str, Any], Block]]:
     """Every block with its header, in order, and no row of a resumable source twice.
 
-    A source that went back, because a block could not be acknowledged, left the same rows again in a later block: the
-    rows of the earlier one are cut. Positions are of one boot.
+    A source that went back, because a block could not be acknowledged, repeats its rows in a later block: those of the
+    earlier one are removed. Positions are compared within one boot.
     """
     headers, cut = _headers_and_cuts(folder)
     for session, number, path in _files(folder):
         for found in _contents(path, whole_of):
             if isinstance(found, Damage):
-                tell(found)
+                report(found)
             elif "format" in found:
                 continue
             elif session not in headers:
-                tell(Damage(path.name, 0, f"tick {found['tick']} belongs to no header", is_torn_tail=False))
+                report(Damage(path.name, 0, f"tick {found['tick']} belongs to no header", is_torn_tail=False))
             else:
-                block = _block(found)
+                block = Block(**{name: found[name] for name in COLUMNS if name in found})
                 for source in cut.get((session, number, block.tick), ()):
                     block = _without(block, source)
                 yield headers[session], block
 
 
 def read_moments(folder: Path) -> Iterator[tuple[Mapping[str, Any], int, int]]:
-    """Of every block its header, what the wall clock showed and the time since boot, without the cost of its rows."""
+    """Header, wall clock and time since boot of every block, without parsing its rows."""
     headers: dict[int, Mapping[str, Any]] = {}
     for session, _, path in _files(folder):
         for head in _contents(path, head_of):
@@ -263,7 +265,7 @@ def read_moments(folder: Path) -> Iterator[tuple[Mapping[str, Any], int, int]]:
 
 
 def last_positions(folder: Path, boot_id: str) -> dict[str, int]:
-    """How far the resumable sources had come in this boot with the newest whole block."""
+    """The positions of resumable sources in this boot after the newest complete block."""
     headers: dict[int, Mapping[str, Any]] = {}
     for session, _, path in reversed(_files(folder)):
         last: Mapping[str, Any] = {}
@@ -279,7 +281,7 @@ def last_positions(folder: Path, boot_id: str) -> dict[str, int]:
 
 
 def _headers_and_cuts(folder: Path) -> tuple[dict[int, Mapping[str, Any]], dict[tuple[int, int, int], list[str]]]:
-    """The header of each session, and which rows later blocks have again: by session, file and tick, the sources."""
+    """The header of each session, and which rows later blocks repeat: by session, file and tick, the sources."""
     headers: dict[int, Mapping[str, Any]] = {}
     kept: dict[tuple[str, str], list[tuple[int, tuple[int, int, int]]]] = {}
     cut: dict[tuple[int, int, int], list[str]] = {}
@@ -302,12 +304,12 @@ def _headers_and_cuts(folder: Path) -> tuple[dict[int, Mapping[str, Any]], dict[
 
 
 def _without(block: Block, source: str) -> Block:
-    """The block with the rows of the source left out; those of others keep their order."""
+    """The block without the rows of the source; those of others keep their order."""
     rows = dict(block.rows)
     parts = dict(block.parts)
     for kind, (first, count) in parts.pop(source, {}).items():
-        own = rows.get(kind, ())
-        rows[kind] = [*own[:first], *own[first + count :]]
+        both = rows.get(kind, ())
+        rows[kind] = [*both[:first], *both[first + count :]]
         for other, spans in parts.items():
             if kind in spans and spans[kind][0] > first:
                 parts[other] = {**spans, kind: [spans[kind][0] - count, spans[kind][1]]}
@@ -329,21 +331,8 @@ def _contents(path: Path, parsed: Callable[[bytes], dict[str, Any] | str]) -> It
             yield found
 
 
-def _block(content: Mapping[str, Any]) -> Block:
-    return Block(
-        tick=content["tick"],
-        now_ms=content["now_ms"],
-        elapsed_ms=content["elapsed_ms"],
-        rows=content["rows"],
-        before=content["before"],
-        after=content["after"],
-        parts=content["parts"],
-        unread=content.get("unread", ()),
-    )
-
-
 def _files(folder: Path) -> list[tuple[int, int, Path]]:
-    """Session, number and path, in the order in which they were written."""
+    """Session, number and path, in the order of writing."""
     named = ((NAME.fullmatch(path.name), path) for path in folder.glob("*.seg"))
     return sorted((int(name[1]), int(name[2]), path) for name, path in named if name)
 

@@ -1,4 +1,4 @@
-"""One session of a collector in this process: its lock, its sources, its files, its loop."""
+"""One session of a collector in this process: lock, sources, files and loop."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import GpulakeError, UsageError
 
-LONGEST_WAIT_SECONDS = 86_400.0  # more than some weeks is more than poll can count
+LONGEST_WAIT_SECONDS = 86_400.0  # poll cannot wait longer than some weeks
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopSignals:
-    """While it is open, a signal to stop ends the wait, and not what is under way."""
+    """While open, a stop signal ends the wait, but does not interrupt a tick."""
 
     def __enter__(self) -> Self:
         self._is_asked = False
@@ -53,7 +53,7 @@ class StopSignals:
         os.close(self._wake)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is time to stop; another signal, or that nobody waits for weeks, may end the wait early."""
+        """Whether it is time to stop. The wait may end early, by another signal or after a day."""
         if not self._is_asked and self._poll.poll(math.ceil(min(seconds, LONGEST_WAIT_SECONDS) * 1000)):
             os.read(self._woken, 4096)
         return self._is_asked
@@ -64,7 +64,7 @@ class StopSignals:
 
 @dataclass(frozen=True)
 class Absent:
-    """Stands for a source that could not be built here."""
+    """Placeholder for a source that could not be built on this host."""
 
     reason: str
 
@@ -81,7 +81,7 @@ def collect(
     source_observers: Sequence[SourceObserver] = (),
     acknowledged: Acknowledged = lambda *_: None,
 ) -> RunDir:
-    """Collects until it is time to stop. What is wrong with the settings is raised before anything is written."""
+    """Collects until it is time to stop. Wrong settings raise before anything is written."""
     check(settings)
     identity = identity_of(settings)
     run = run_dir(settings.base, identity.run_id, identity.node_id)
@@ -112,7 +112,7 @@ def collect(
 
 
 def check(settings: Settings) -> None:
-    """Raises UsageError for what no collector could do."""
+    """Raises UsageError for settings that no collector accepts."""
     for name in settings.sources:
         SOURCES.get(name)
     if settings.interval_seconds < LEAST_INTERVAL_SECONDS:
@@ -136,7 +136,7 @@ def identity_of(settings: Settings) -> Identity:
 
 
 def build_sources(settings: Settings, notices: Notices) -> dict[str, Source]:
-    """What the host does not have or let us see is left out and said; what the user got wrong is raised."""
+    """What the host does not have or does not permit is skipped and reported; mistakes of the user raise."""
     machine = Machine(
         interface=settings.interface,
         peer=settings.peer,
@@ -157,7 +157,7 @@ def build_sources(settings: Settings, notices: Notices) -> dict[str, Source]:
 
 
 def try_sources(settings: Settings) -> None:
-    """Raises UsageError for what the sources of this machine would refuse; keeps none of them."""
+    """Raises UsageError for settings that a source of this machine rejects."""
     for source in build_sources(settings, Notices(lambda _: None)).values():
         if isinstance(source, Closable):
             source.close()

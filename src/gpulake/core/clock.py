@@ -8,6 +8,8 @@ from functools import cache
 from typing import Protocol
 from zoneinfo import available_timezones
 
+LATEST_SECOND = 4_102_444_800  # the start of the year 2100: no clock of a cluster shows more
+
 
 class Clock(Protocol):
     def now(self) -> datetime:

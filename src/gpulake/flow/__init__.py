@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.config import Config
@@ -23,14 +23,15 @@ from gpulake.core.types import Landing
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
     from gpulake.act.audit import AuditRow
+    from gpulake.act.execution import Rescue
     from gpulake.act.nudges import Nudge
-    from gpulake.act.recovering import Rescue
+    from gpulake.act.recovery import Asked
     from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
     from gpulake.flow.building import BuildResult
     from gpulake.flow.diagnosing import Diagnosing, Question
-    from gpulake.flow.recovery import Asked
+    from gpulake.flow.order import Work
     from gpulake.flow.repairing import Repair
     from gpulake.lake import Lake
     from gpulake.lake.undo import Undone
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from gpulake.show.efficiency import Card
     from gpulake.show.pai.study import Study
 
-Result = TypeVar("Result")
 TEST_RESULTS = """
 SELECT status, name, "table", "column", failures, seconds, build_id FROM test_results
 ORDER BY CASE status WHEN 'fail' THEN 0 WHEN 'warn' THEN 1 ELSE 2 END, "table", name
@@ -136,7 +136,7 @@ class Flow:
         with self.lake.writing():
             order = build_order(select, is_forced, is_dbt, model, named_landings(self.lake, without))
             result = Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
-        # The build is published whatever comes of it; whoever updates at this moment does it for us.
+        # The build is published either way; another process that updates incidents now does it for this one, too.
         with suppress(LakeBusyError):
             self.update_incidents()
         return result
@@ -162,11 +162,14 @@ class Flow:
             detail.update({name: value for name, value in asdict(drained).items() if name != "next_at"})
         return drained
 
-    def send_alerts_at_once(self) -> None:
-        """After all else. A sink that is down costs nobody his build, nor does another who is sending."""
-        if self.config.alerts.sinks and self.config.alerts.is_sent_at_once:
-            with suppress(LakeBusyError):
-                self.send_alerts()
+    @property
+    def sends_alerts_at_once(self) -> bool:
+        return bool(self.config.alerts.sinks) and self.config.alerts.is_sent_at_once
+
+    def send_alerts_if_free(self) -> None:
+        """Another process that is sending sends these, too."""
+        with suppress(LakeBusyError):
+            self.send_alerts()
 
     def test_results(self) -> list[dict[str, Any]]:
         """The data tests of the last build, published or not, failures first."""
@@ -225,14 +228,14 @@ class Flow:
 
     def recover(self, asked: Asked) -> Rescue:
         """What brings a dead job back; with is_executed it is done, and kept in mind."""
-        from gpulake.flow.recovery import Recovering
+        from gpulake.act.recovery import Recovering
 
         self.lake.open()
         alone = self.lake.writing() if asked.is_executed else nullcontext()
         with self._step("recover", is_reader=not asked.is_executed) as detail, alone:
             rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
             statuses = {taken.step.step: taken.status for taken in rescue.steps}
-            detail.update(incident_id=rescue.case.incident_id, is_executed=asked.is_executed, steps=statuses)
+            detail.update(incident_id=rescue.failure.incident_id, is_executed=asked.is_executed, steps=statuses)
         return rescue
 
     def recovered(self, incident: str | None = None) -> list[AuditRow]:
@@ -339,6 +342,19 @@ class Flow:
             detail.update(path=str(folder), tasks=exported.summary["tasks"])
         return exported
 
+    def run(self, work: Work, call: Callable[[str, Callable[[], Any]], Any] = lambda _, act: act()) -> RefreshResult:
+        """The steps that have work, in their order. `call` runs each by its name: plainly, retried, or as a task."""
+        from gpulake.flow.order import STEPS
+
+        steps = [step for step in STEPS if step.has_work(self, work)]
+        done: dict[str, Any] = {}
+        drawn = self.report
+        for place, step in enumerate(steps):
+            self.report = partial(_part, drawn, place, len(steps))
+            done[step.name] = call(step.name, partial(step.run, self, work))
+        landings, unknown = done.get("land", ((), ()))
+        return RefreshResult(landings, unknown, done["build"], work.report_path)
+
     def refresh(
         self,
         paths: Sequence[Path],
@@ -347,16 +363,10 @@ class Flow:
         is_forced: bool = False,
         without: Sequence[str] = (),
     ) -> RefreshResult:
-        """Everything, in order. What is done already is not done again, so a cut-off run is resumed by another."""
-        landings: tuple[Landing, ...] = ()
-        unknown: tuple[str, ...] = ()
-        if paths:
-            landings, unknown = self._retried("land", lambda: self.land(paths))
-        result = self._retried("build", lambda: self.build(select, is_forced, without=without))
-        if report_path:
-            self._retried("report", lambda: self.write_report(report_path))
-        self.send_alerts_at_once()
-        return RefreshResult(landings, unknown, result, report_path)
+        """Land, build and report. Finished work is skipped, so an interrupted run is resumed by another."""
+        from gpulake.flow.order import Work
+
+        return self.run(Work(paths, report_path, select, is_forced, without=without), self._retried)
 
     def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:
         """A refresh of a generated trace, with telemetry of some of its nodes."""
@@ -370,8 +380,8 @@ class Flow:
 
         return recorded(self.lake, self.clock, name, self.run_id, is_reader)
 
-    def _retried(self, name: str, act: Callable[[], Result]) -> Result:
-        """Every step may be repeated: it leaves the lake as it was, or as it should be."""
+    def _retried(self, name: str, act: Callable[[], Any]) -> Any:
+        """Every step is idempotent: it leaves the lake as it was, or as it should be."""
         for seconds in (*RETRY_WAITS_SECONDS, None):
             try:
                 return act()
@@ -382,3 +392,8 @@ class Flow:
             except GpulakeError as error:
                 raise StepError(f"step {name} failed: {error.message}", error.hint) from error
         raise AssertionError("unreachable")
+
+
+def _part(report: Report, place: int, steps: int, what: str, share: float) -> None:
+    """The share of one step, as a share of all of them."""
+    report(what, (place + share) / steps)

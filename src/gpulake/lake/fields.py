@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import partial
 
-from gpulake.core.plausible import LATEST_SECOND
+from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.tables import Table
 from gpulake.core.types import CsvLayout
 from gpulake.lake.engine import name, text

@@ -41,6 +41,7 @@ from gpulake.lake.engine import (
     text,
 )
 from gpulake.lake.gold import PREFIX, Gold
+from gpulake.lake.incidents import IncidentStore
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
 from gpulake.lake.locks import locked
@@ -64,6 +65,7 @@ class Lake:
         self.exports = Gold(self.gold)
         self.quarantine = Quarantine(self.root / "quarantine")
         self.journals = Journal(self.root)
+        self.incidents = IncidentStore(self)
         self.bronze = Bronze(self.root / "bronze", self.staging, self.quarantine)
 
     # The lake itself

@@ -18,9 +18,9 @@ from itertools import groupby, pairwise
 from pathlib import Path, PurePath
 from typing import IO, Any, Self, TypeAlias
 
+from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
-from gpulake.core.plausible import LATEST_SECOND
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")

@@ -1,10 +1,10 @@
-"""The refresh as a Prefect flow. Each step runs in this process; what it did goes to Prefect's logs and artefacts."""
+"""The refresh as a Prefect flow: a step is a task of this process; its result goes to the logs and artefacts."""
 
 # No `from __future__ import annotations` here: a served run is handed to its process by value, without this module's
-# names, and Prefect could not tell there what a parameter of type 'Path' is.
+# names, and Prefect could not resolve a parameter of type 'Path' there.
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from prefect.types.entrypoint import EntrypointType
 from gpulake import __version__
 from gpulake.core.config import Config, load
 from gpulake.core.errors import BuildError, GpulakeError, LakeBusyError, StepError, UsageError
+from gpulake.core.types import Landing
 from gpulake.flow import RETRY_WAITS_SECONDS, Flow
 from gpulake.flow.building import BuildResult
+from gpulake.flow.order import Work
 from gpulake.schedule.markdown import escape, findings_page, plain
 
 TEST_COLUMNS = ("status", "name", "table", "column", "failures")
@@ -32,31 +34,67 @@ START_A_SERVER = (
 
 
 class ScheduledStepError(StepError):
-    """Prefect shows an error's text and nothing else, so the way out is part of it."""
+    """Prefect shows only the text of an error, so the hint is part of it."""
 
     def __str__(self) -> str:
         return f"{self.message}; hint: {self.hint}" if self.hint else self.message
 
 
 def is_safe_to_retry(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
-    """A lake that is busy may be free later; a bad file or a failed test stays what it is."""
+    """A busy lake may be free later; a bad file or a failed test fails again."""
     return isinstance(state.data, ScheduledStepError) and isinstance(state.data.__context__, LakeBusyError)
 
 
-# A step looks at the lake itself to see what is done already: a result kept by Prefect would hide what is new.
-step = task(
-    retries=len(RETRY_WAITS_SECONDS),
-    retry_delay_seconds=list(RETRY_WAITS_SECONDS),
-    retry_condition_fn=is_safe_to_retry,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@flow(name="gpu_telemetry_full_refresh", version=__version__, persist_result=False)
+def gpu_telemetry_full_refresh(
+    paths: list[Path], lake: Path | None = None, report_path: Path | None = None
+) -> BuildResult:
+    """Land, build, test, score and report. Finished work is skipped.
+
+    Args:
+        paths: Files and folders to land; none builds from what landed before.
+        lake: The lake's folder; without it, as gpulake.toml or GPULAKE_LAKE says.
+        report_path: The report's file; without it, report.html in the lake.
+    """
+    # The run's id in `runs` is its id in Prefect, so that a row leads to its page.
+    steps = Flow(load({"lake": lake}), run_id=str(runtime.flow_run.id))
+    work = Work(paths, (report_path or default_report(steps.config)).absolute())
+    return steps.run(work, partial(run_as_task, steps, work)).build
 
 
-@step
-def land(paths: Sequence[Path], lake: Path | None) -> None:
-    with _named("land"):
-        landings, unknown = _steps(lake).land(paths)
+def run_as_task(steps: Flow, work: Work, name: str, act: Callable[[], Any]) -> Any:
+    """Runs a step as a task, which is not cached: the step itself looks into the lake for what is done already."""
+
+    def run_step() -> Any:
+        try:
+            result = act()
+        except BuildError as error:
+            _show_tests(steps)  # which test failed is why one opens the run
+            raise _scheduled(name, error) from None
+        except GpulakeError as error:
+            raise _scheduled(name, error) from None
+        if name in SHOWN:
+            SHOWN[name](steps, work, result)
+        return result
+
+    return task(
+        run_step,
+        name=name,
+        retries=len(RETRY_WAITS_SECONDS),
+        retry_delay_seconds=list(RETRY_WAITS_SECONDS),
+        retry_condition_fn=is_safe_to_retry,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )()
+
+
+def _scheduled(name: str, error: GpulakeError) -> ScheduledStepError:
+    """The message is enough: a page of traceback would bury it."""
+    return ScheduledStepError(f"step {name} failed: {plain(error.message)}", plain(error.hint))
+
+
+def _show_landed(_steps: Flow, _work: Work, result: tuple[Sequence[Landing], Sequence[str]]) -> None:
+    landings, unknown = result
     new = [landing for landing in landings if landing.is_new]
     logger = get_run_logger()
     logger.info(
@@ -70,92 +108,15 @@ def land(paths: Sequence[Path], lake: Path | None) -> None:
         logger.warning("not recognised file=%s", plain(source))
 
 
-@step
-def build(lake: Path | None) -> BuildResult:
-    """Builds, tests, scores and publishes: one step, since nobody may see the half of it."""
-    with _named("build"):
-        steps = _steps(lake)
-        try:
-            result = steps.build()
-        except BuildError:
-            # Which test failed is what one opens the run for.
-            _show_tests(steps)
-            raise
-        _show_tests(steps)
+def _show_built(steps: Flow, _work: Work, result: BuildResult) -> None:
+    _show_tests(steps)
     findings = result.findings or ()
     get_run_logger().info("built build_id=%s is_new=%s findings=%d", result.build_id, result.is_new, len(findings))
     create_markdown_artifact(
         key="gpulake-findings",
         markdown=findings_page(findings),
-        description=f"What build {result.build_id} found, most important first.",
+        description=f"Findings of build {result.build_id}, most important first.",
     )
-    return result
-
-
-@step
-def report(path: Path | None, lake: Path | None) -> None:
-    with _named("report"):
-        steps = _steps(lake)
-        target = (path or default_report(steps.config)).absolute()
-        steps.write_report(target)
-    get_run_logger().info("reported path=%s", plain(str(target)))
-    # Text, not a link: no browser follows one from a server's page to a file.
-    create_markdown_artifact(
-        key="gpulake-report",
-        markdown=f"The report is at {escape(str(target))}\n",
-        description="One HTML file on the machine that ran the flow.",
-    )
-
-
-@flow(name="gpu_telemetry_full_refresh", version=__version__, persist_result=False)
-def gpu_telemetry_full_refresh(
-    paths: list[Path], lake: Path | None = None, report_path: Path | None = None
-) -> BuildResult:
-    """Land, build, test, score and report. What is done already is not done again.
-
-    Args:
-        paths: Files and folders to land; none builds from what landed before.
-        lake: The lake's folder; without it, as gpulake.toml or GPULAKE_LAKE says.
-        report_path: The report's file; without it, report.html in the lake.
-    """
-    if paths:
-        land(paths, lake)
-    result = build(lake)
-    report(report_path, lake)
-    _steps(lake).send_alerts_at_once()
-    return result
-
-
-def default_report(config: Config) -> Path:
-    return config.lake / "report.html"
-
-
-def run_once(paths: Sequence[Path], lake: Path, report_path: Path) -> BuildResult:
-    """One run on the configured server."""
-    _need_server()
-    return gpu_telemetry_full_refresh(list(paths), lake, report_path)
-
-
-def serve(
-    name: str, paths: Sequence[Path], lake: Path, report_path: Path, cron: str | None, every_seconds: int | None
-) -> None:
-    """Makes the deployment and runs what its schedule, or a person, asks for, until it is stopped."""
-    schedule = _schedule(cron, every_seconds)
-    _need_server()
-    gpu_telemetry_full_refresh.serve(
-        name,
-        schedule=schedule,
-        parameters={"paths": [str(path) for path in paths], "lake": str(lake), "report_path": str(report_path)},
-        tags=["gpulake"],
-        # A lake has one writer at a time.
-        limit=1,
-        entrypoint_type=EntrypointType.MODULE_PATH,
-    )
-
-
-def _steps(lake: Path | None) -> Flow:
-    """The steps of one run share its id, so that a row of `runs` leads to its page in Prefect."""
-    return Flow(load({"lake": lake}), run_id=str(runtime.flow_run.id))
 
 
 def _show_tests(steps: Flow) -> None:
@@ -170,13 +131,48 @@ def _show_tests(steps: Flow) -> None:
         )
 
 
-@contextmanager
-def _named(step_name: str) -> Iterator[None]:
-    try:
-        yield
-    except GpulakeError as error:
-        # The message says it all: a page of traceback would bury it.
-        raise ScheduledStepError(f"step {step_name} failed: {plain(error.message)}", plain(error.hint)) from None
+def _show_report(_steps: Flow, work: Work, _result: None) -> None:
+    get_run_logger().info("reported path=%s", plain(str(work.report_path)))
+    # Text, not a link: no browser follows one from a server's page to a file.
+    create_markdown_artifact(
+        key="gpulake-report",
+        markdown=f"The report is at {escape(str(work.report_path))}\n",
+        description="One HTML file on the machine that ran the flow.",
+    )
+
+
+SHOWN: dict[str, Callable[[Flow, Work, Any], None]] = {
+    "land": _show_landed,
+    "build": _show_built,
+    "report": _show_report,
+}
+
+
+def default_report(config: Config) -> Path:
+    return config.lake / "report.html"
+
+
+def run_once(paths: Sequence[Path], lake: Path, report_path: Path) -> BuildResult:
+    """One run on the configured server."""
+    _need_server()
+    result: BuildResult = gpu_telemetry_full_refresh(list(paths), lake, report_path)
+    return result
+
+
+def serve(
+    name: str, paths: Sequence[Path], lake: Path, report_path: Path, cron: str | None, every_seconds: int | None
+) -> None:
+    """Creates the deployment and runs it, by its schedule or on request, until it is stopped."""
+    schedule = _schedule(cron, every_seconds)
+    _need_server()
+    gpu_telemetry_full_refresh.serve(
+        name,
+        schedule=schedule,
+        parameters={"paths": [str(path) for path in paths], "lake": str(lake), "report_path": str(report_path)},
+        tags=["gpulake"],
+        limit=1,  # a lake has one writer at a time
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
 
 
 def _schedule(cron: str | None, every_seconds: int | None) -> Schedule | None:
@@ -187,7 +183,9 @@ def _schedule(cron: str | None, every_seconds: int | None) -> Schedule | None:
     try:
         return Cron(cron)
     except ValueError as error:
-        raise UsageError(f"{cron!r} is no cron schedule", 'write it like "0 6 * * *": at six every day, UTC') from error
+        raise UsageError(
+            f"{cron!r} is not a cron schedule", 'write it like "0 6 * * *": at six every day, UTC'
+        ) from error
 
 
 def _need_server() -> None:

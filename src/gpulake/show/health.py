@@ -18,7 +18,7 @@ from gpulake.lake import Lake, lake_errors
 from gpulake.lake.access import too_open
 from gpulake.lake.deep import inspect
 
-NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "plotly", "click", "rich", "jinja2")
+NEEDED = ("duckdb", "deltalake", "pyarrow", "numpy", "click", "rich", "jinja2")
 OPTIONAL = ("dbt-core", "dbt-duckdb", "prefect")
 LEAST_FREE_BYTES = 1 << 30
 

@@ -16,14 +16,13 @@ from gpulake.lake import replace_text
 def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str, **content: Any) -> None:
     """Writes the file in one step. The option is the one that names the file."""
     from jinja2 import Environment, PackageLoader
-    from plotly.offline import get_plotlyjs
 
     environment = Environment(loader=PackageLoader("gpulake.show"), autoescape=True)
     page = environment.get_template(template).render(
         **content,
         version=__version__,
-        style=files("gpulake.show").joinpath("templates/report.css").read_text(encoding="utf-8"),
-        plotly=get_plotlyjs(),
+        style=_text("templates/report.css"),
+        plotly=_text("web/static/plotly.js"),
         # A label in the data must not be able to close the script element.
         drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
     )
@@ -34,3 +33,7 @@ def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str,
         replace_text(path, page)
     except OSError as error:
         raise LakeError(f"cannot write the report {path}: {error}", f"name another file with {option}") from error
+
+
+def _text(name: str) -> str:
+    return files("gpulake.show").joinpath(name).read_text(encoding="utf-8")

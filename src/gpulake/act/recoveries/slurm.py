@@ -8,7 +8,7 @@ from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order,
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.recovering import Recoveries
-from gpulake.core.slurm_words import hosts
+from gpulake.formats.slurm import hosts
 
 # 7, a task of an array (7_3), a part of a heterogeneous job (7+1).
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?", re.ASCII)

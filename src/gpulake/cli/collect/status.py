@@ -28,38 +28,36 @@ def command(base: Path, run_id: str, node_id: str, as_json: bool) -> None:
     """
     from gpulake.collect import control
 
-    standings = [control.standing(run) for run in control.find_runs(base, run_id, node_id)]
-    if run_id and not standings:
+    found = [control.run_status(run) for run in control.find_runs(base, run_id, node_id)]
+    if run_id and not found:
         raise UsageError(f"no run {run_id!r} under {base}", "see them all: gpulake collect status")
     if as_json:
-        document = [
-            {"run_dir": str(standing.run.path), **standing.said, "state": standing.state} for standing in standings
-        ]
+        document = [{"run_dir": str(one.run.path), **one.status, "state": one.state} for one in found]
         click.echo(json.dumps(document, indent=2))
         return
-    if not standings:
+    if not found:
         click.echo(f"no run under {base}; begin one: gpulake collect start")
         return
-    _print_table([_row(standing.run.path, standing.state, standing.said) for standing in standings])
-    for standing in standings:
-        for name, state in standing.said.get("sources", {}).items():
+    _print_table([_row(one.run.path, one.state, one.status) for one in found])
+    for one in found:
+        for name, state in one.status.get("sources", {}).items():
             if state != "ok":
-                click.echo(one_line(f"{standing.run.path}: {name}: {state}"))
+                click.echo(one_line(f"{one.run.path}: {name}: {state}"))
 
 
-def _row(path: Path, state: str, said: Mapping[str, Any]) -> dict[str, str]:
+def _row(path: Path, state: str, status: Mapping[str, Any]) -> dict[str, str]:
     return {
         "run": one_line(path.parent.name),
         "node": one_line(path.name),
         "state": state,
-        "pid": str(said.get("pid", "")),
-        "ticks": f"{said.get('acknowledged_tick', 0):,}",
-        "missed": f"{said.get('ticks_missed', 0):,}",
-        "dropped": f"{said.get('ticks_dropped', 0):,}",
-        "last": str(said.get("told_at", ""))[:19],
-        "disk": f"{said.get('used_bytes', 0) / 2**20:,.1f} of {said.get('cap_bytes', 0) / 2**20:,.0f} MiB",
-        "cpu": f"{said.get('cpu_ratio', 0) * 100:.2f} %",
-        "memory": f"{said.get('resident_bytes', 0) / 2**20:.0f} MiB",
+        "pid": str(status.get("pid", "")),
+        "ticks": f"{status.get('acknowledged_tick', 0):,}",
+        "missed": f"{status.get('ticks_missed', 0):,}",
+        "dropped": f"{status.get('ticks_dropped', 0):,}",
+        "last": str(status.get("told_at", ""))[:19],
+        "disk": f"{status.get('used_bytes', 0) / 2**20:,.1f} of {status.get('cap_bytes', 0) / 2**20:,.0f} MiB",
+        "cpu": f"{status.get('cpu_ratio', 0) * 100:.2f} %",
+        "memory": f"{status.get('resident_bytes', 0) / 2**20:.0f} MiB",
     }
 
 

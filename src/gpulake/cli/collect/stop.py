@@ -28,7 +28,7 @@ def command(base: Path, run_id: str, node_id: str, is_all: bool, grace: float) -
     if not runs:
         none = f"no run {run_id!r}" if run_id else "no run"
         raise UsageError(f"{none} under {base}", "name its folder with --dir, or begin one: gpulake collect start")
-    states = {run: control.standing(run).state for run in runs}
+    states = {run: control.run_status(run).state for run in runs}
     # One that is hidden is tried where no other is meant, to say why it cannot be stopped.
     running = [run for run in runs if states[run] == "running"] or [run for run in runs if states[run] == "hidden"]
     if not node_id:

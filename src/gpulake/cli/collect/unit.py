@@ -29,7 +29,7 @@ def command(context: click.Context, settings: Settings, live: LiveOptions, user:
     \b
     Example: gpulake collect unit --peer 10.0.0.2 > /etc/systemd/system/gpulake-collect.service
     """
-    from gpulake.collect.control import own_command
+    from gpulake.collect.control import collect_command
     from gpulake.collect.session import check
     from gpulake.collect.unit import unit
 
@@ -41,4 +41,4 @@ def command(context: click.Context, settings: Settings, live: LiveOptions, user:
         pid_dir=None if settings.pid_dir is None else settings.pid_dir.absolute(),
     )
     check(settings)
-    click.echo(unit(settings, own_command(), more=live.arguments(), user=user), nl=False)
+    click.echo(unit(settings, collect_command(), more=live.arguments(), user=user), nl=False)

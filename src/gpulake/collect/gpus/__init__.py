@@ -1,1 +1,1 @@
-"""GPUs through NVML, read in a process of its own: a driver that hangs or crashes takes only that process with it."""
+"""GPUs through NVML, read in a separate process: a driver that hangs or crashes takes only that process down."""

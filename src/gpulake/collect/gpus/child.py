@@ -1,4 +1,4 @@
-"""The worker as its parent sees it: a process, a pipe of lines, and the note of the call that it began last."""
+"""The worker process as seen by its parent: a pipe of JSON lines, and the note of the driver call in progress."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import gpulake
-from gpulake.collect.gpus.note import Note, create
+from gpulake.collect.gpus.driver import Note
 
-PIPE_BYTES = 1 << 20  # a parent that waits for a slow disk loses no sample
-ROOT = Path(gpulake.__file__).absolute().parent.parent  # a folder, or the zip file that the collector was shipped as
+PIPE_BYTES = 1 << 20  # enough that no sample is lost while the parent waits for a slow disk
+ROOT = Path(gpulake.__file__).absolute().parent.parent  # a folder, or the zip file of a bundle
 
 
 class Child:
-    """A worker that runs, or ran."""
+    """A worker, running or ended."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        descriptor = create()
+        descriptor = Note.create()
         self._note = Note(descriptor)
         inherited = os.environ.get("PYTHONPATH", "")
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                # -P: what lies in the folder that the collector was started in is not to be imported.
+                # -P: never import from the current folder.
                 [
                     sys.executable,
                     "-P",
@@ -41,7 +41,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 pass_fds=(descriptor,),
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), inherited)))},
-                start_new_session=True,  # ^C is for the collector alone; the worker leaves with it
+                start_new_session=True,  # ^C goes to the collector alone; the worker exits with it
             )
         finally:
             os.close(descriptor)
@@ -51,7 +51,7 @@ class Child:
         with contextlib.suppress(OSError):
             fcntl.fcntl(self._out, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._half = b""
-        self.has_spoken = False
+        self.has_written = False
 
     @property
     def pid(self) -> int:
@@ -59,21 +59,21 @@ class Child:
 
     @property
     def note(self) -> str:
-        """The call into the driver that is under way, and its GPU; empty if none is."""
+        """The driver call in progress and its GPU; empty if none is."""
         return self._note.read()
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it wrote since the last look."""
+        """Lines since the last call."""
         parts = [self._half]
         with contextlib.suppress(BlockingIOError):
             while part := os.read(self._out, PIPE_BYTES):
                 parts.append(part)
         *whole, self._half = b"".join(parts).split(b"\n")
-        self.has_spoken = self.has_spoken or bool(whole)
+        self.has_written = self.has_written or bool(whole)
         return [json.loads(line) for line in whole]
 
     def ending(self) -> str:
-        """How it ended, or empty while it runs. One that ended is reaped by this."""
+        """How it ended, or empty while it runs. Reaps the process."""
         code = self._process.poll()
         if code is None:
             return ""
@@ -85,16 +85,16 @@ class Child:
             return f"it was ended by signal {-code}"
 
     def kill(self) -> None:
-        """One that waits inside the kernel ends when the kernel lets it."""
+        """A process that waits inside the kernel ends only when the kernel returns."""
         self._process.kill()
 
     def wait(self) -> None:
-        """A moment, for one that was killed: what hangs in the kernel cannot be hurried."""
+        """At most a second after a kill: a process may hang in the kernel."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1.0)
 
     def close(self) -> None:
-        """Only for one that has ended, or is left to itself: it leaves when its standard input is closed."""
+        """Closes the pipes; a worker that still runs exits when its standard input is closed."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 stream.close()

@@ -1,15 +1,18 @@
-"""The one door to NVML: every call is noted before it begins, every answer is a value or one of three refusals, and
-impossible values are dropped and counted."""
+"""All calls to NVML: the call in progress is noted in shared memory, an answer is a value or one of three exceptions,
+and impossible values are dropped and counted."""
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable
 from typing import Any
 
-from gpulake.core.plausible import is_plausible
+from gpulake.formats.plausible import is_plausible
 
-# Answers that stay the same until the driver is opened anew: the question is left out from then on.
-REFUSALS = (
+NOTE_BYTES = 256
+# Errors that do not change until the driver is opened again: the query is dropped.
+UNSUPPORTED = (
     "NVML_ERROR_NOT_SUPPORTED",
     "NVML_ERROR_FUNCTION_NOT_FOUND",
     "NVML_ERROR_INVALID_ARGUMENT",
@@ -18,31 +21,57 @@ REFUSALS = (
     "NVML_ERROR_DEPRECATED",
     "NVML_ERROR_VGPU_ECC_NOT_SUPPORTED",
 )
-LOSSES = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_GPU_NOT_FOUND")
+LOST = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_GPU_NOT_FOUND")
 
 
 class Unsupported(Exception):  # noqa: N818 - an answer, not an error
-    """This device cannot say; asking again is of no use."""
+    """The device does not support the call; a retry is of no use."""
 
 
 class Unanswered(Exception):  # noqa: N818 - an answer, not an error
-    """Not now: nothing new, not ready, or an error of the moment."""
+    """No answer now: nothing new, not ready, or a transient error."""
 
 
 class LostGpu(Exception):  # noqa: N818 - an answer, not an error
-    """The driver does not reach the GPU any more."""
+    """The driver cannot reach the GPU any more."""
+
+
+class Note:
+    """The call into the driver that the worker made last. It is shared memory: writing costs no system call, and the
+    parent can read it when the worker hangs or has died."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._memory = mmap.mmap(descriptor, NOTE_BYTES)
+
+    @staticmethod
+    def create() -> int:
+        """The descriptor of an empty note, to be passed to a child."""
+        descriptor = os.memfd_create("gpulake-gpu-note")
+        os.ftruncate(descriptor, NOTE_BYTES)
+        return descriptor
+
+    def write(self, text: str) -> None:
+        self._memory[:] = text.encode("ascii", "replace")[:NOTE_BYTES].ljust(NOTE_BYTES, b"\0")
+
+    def read(self) -> str:
+        return self._memory[:].rstrip(b"\0").decode("ascii", "replace")
+
+    def close(self) -> None:
+        self._memory.close()
 
 
 class Driver:
-    """NVML as it is, less its ways to fail. `nvml` is the module pynvml or one like it."""
+    """NVML with its errors sorted. `nvml` is the module pynvml or one like it."""
 
     def __init__(self, nvml: Any, note: Callable[[str], None]) -> None:
         self.nvml = nvml
         self.values_dropped = 0
-        self.refused: set[str] = set()  # calls that want more permission
+        self.refused: set[str] = set()  # calls that need more permission
         self.note = note
-        self._refusals = self._codes(REFUSALS)
-        self._losses = self._codes(LOSSES)
+        self._unsupported, self._lost = (
+            frozenset(code for name in names if (code := self.constant(name)) is not None)
+            for names in (UNSUPPORTED, LOST)
+        )
 
     def call(self, name: str, subject: str, *arguments: Any) -> Any:
         """One call; the subject is only for the note."""
@@ -55,19 +84,26 @@ class Driver:
         except self.nvml.NVMLLibraryMismatchError as error:
             raise Unsupported(name) from error
         except self.nvml.NVMLError as error:
-            raise self._refusal(name, error) from error
-        except UnicodeDecodeError as error:  # a text that is none
+            raise self._exception(name, error) from error
+        except UnicodeDecodeError as error:  # the answer is not text
             raise Unanswered(name) from error
 
+    def call_or_none(self, name: str, subject: str, *arguments: Any) -> Any:
+        """The same; None where the call is unsupported or unanswered."""
+        try:
+            return self.call(name, subject, *arguments)
+        except (Unsupported, Unanswered):
+            return None
+
     def is_unsupported(self, code: int) -> bool:
-        return code in self._refusals
+        return code in self._unsupported
 
     def constant(self, name: str) -> Any:
         """A constant of NVML by name; None if this binding is older than the constant."""
         return getattr(self.nvml, name, None)
 
     def clean(self, name: str, raw: float | None, unit: Callable[[Any], Any]) -> Any:
-        """The value in our unit, or None if it cannot be true; that is counted. Blanks are known before conversion."""
+        """The value in our unit; None, and counted, if it is impossible. Blanks are recognised before conversion."""
         if raw is None:
             return None
         value = unit(raw)
@@ -76,16 +112,13 @@ class Driver:
         self.values_dropped += 1
         return None
 
-    def _refusal(self, name: str, error: Any) -> Exception:
-        if error.value in self._losses:
+    def _exception(self, name: str, error: Any) -> Exception:
+        if error.value in self._lost:
             return LostGpu(str(error))
-        if error.value in self._refusals:
+        if self.is_unsupported(error.value):
             if error.value == self.constant("NVML_ERROR_NO_PERMISSION"):
                 self.refused.add(name)
             return Unsupported(name)
         if error.value == self.constant("NVML_ERROR_UNINITIALIZED"):
             return RuntimeError("the driver was closed under the worker")
         return Unanswered(f"{name}: {error}")
-
-    def _codes(self, names: tuple[str, ...]) -> frozenset[int]:
-        return frozenset(code for name in names if (code := self.constant(name)) is not None)

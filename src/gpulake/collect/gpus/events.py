@@ -1,4 +1,4 @@
-"""Events that the driver tells of itself: Xid errors and memory errors that could not be corrected."""
+"""Events that NVML reports: Xid errors and uncorrectable memory errors."""
 
 from __future__ import annotations
 
@@ -13,33 +13,26 @@ MOST_AT_ONCE = 64
 class Events:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._set: Any = None
+        self._set: Any = driver.call_or_none("nvmlEventSetCreate", "")
         self._xid = driver.constant("nvmlEventTypeXidCriticalError")
         self._ecc = driver.constant("nvmlEventTypeDoubleBitEccError")
-        try:
-            self._set = driver.call("nvmlEventSetCreate", "")
-        except (Unsupported, Unanswered):
-            self._set = None
 
-    def watch(self, handle: Any, subject: str) -> None:
+    def register(self, handle: Any, subject: str) -> None:
         if self._set is None:
             return
-        try:
-            types = self._driver.call("nvmlDeviceGetSupportedEventTypes", subject, handle) & (self._xid | self._ecc)
-            if types:
-                self._driver.call("nvmlDeviceRegisterEvents", subject, handle, types, self._set)
-        except (Unsupported, Unanswered):
-            return
+        supported = self._driver.call_or_none("nvmlDeviceGetSupportedEventTypes", subject, handle) or 0
+        if types := supported & (self._xid | self._ecc):
+            self._driver.call_or_none("nvmlDeviceRegisterEvents", subject, handle, types, self._set)
 
     def read(self, elapsed_ms: int) -> list[NodeEvent]:
-        """What came since the read before; it does not wait."""
+        """Events since the last read; it does not wait."""
         found: list[NodeEvent] = []
         while self._set is not None and len(found) < MOST_AT_ONCE:
             try:
                 data = self._driver.call("nvmlEventSetWait_v2", "", self._set, 0)
             except Unsupported:
                 self._set = None
-            except (Unanswered, LostGpu):  # usually: nothing in no time
+            except (Unanswered, LostGpu):  # usually a timeout: no event
                 break
             else:
                 found.append(self._event(data, elapsed_ms))
@@ -69,6 +62,6 @@ class Events:
 
 
 def bus_of(driver: Driver, handle: Any) -> str:
-    """Where the GPU is plugged, as nvidia-smi writes it."""
+    """The PCI address of the GPU, as nvidia-smi writes it."""
     bus = driver.call("nvmlDeviceGetPciInfo", "", handle).busId
     return bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)

@@ -1,56 +1,52 @@
-"""GPM: what the multiprocessors, tensor cores, memory and links of a Hopper or newer GPU did between two samples."""
+"""GPM: activity of multiprocessors, tensor cores, memory and links of a Hopper or newer GPU between two samples."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from typing import Any
 
-from gpulake.collect.gpus.asker import Values
 from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
-from gpulake.collect.gpus.questions import mebi, percent
+from gpulake.collect.gpus.queries import Values, mebi, percent
 
-# The two samples of a difference are not taken in no time: a little over the most is the most.
-SLACK = 1.005
-
-ACTIVITY: tuple[tuple[str, str, Callable[[float], float]], ...] = (
-    ("graphics_active_ratio", "NVML_GPM_METRIC_GRAPHICS_UTIL", percent),
-    ("sm_active_ratio", "NVML_GPM_METRIC_SM_UTIL", percent),
-    ("sm_occupancy_ratio", "NVML_GPM_METRIC_SM_OCCUPANCY", percent),
-    ("tensor_active_ratio", "NVML_GPM_METRIC_ANY_TENSOR_UTIL", percent),
-    ("dram_active_ratio", "NVML_GPM_METRIC_DRAM_BW_UTIL", percent),
-)
-TRAFFIC: tuple[tuple[str, str, Callable[[float], float]], ...] = (
-    ("pcie_tx_bytes_per_second", "NVML_GPM_METRIC_PCIE_TX_PER_SEC", mebi),
-    ("pcie_rx_bytes_per_second", "NVML_GPM_METRIC_PCIE_RX_PER_SEC", mebi),
-    ("nvlink_rx_bytes_per_second", "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", mebi),
-    ("nvlink_tx_bytes_per_second", "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", mebi),
-)
+SLACK = 1.005  # the two samples of a difference take time: slightly over 100 % is 100 %
+# Metric by field: without the prefix NVML_GPM_METRIC_. Activity is in percent, traffic in MiB a second.
+ACTIVITY = {
+    "graphics_active_ratio": "GRAPHICS_UTIL",
+    "sm_active_ratio": "SM_UTIL",
+    "sm_occupancy_ratio": "SM_OCCUPANCY",
+    "tensor_active_ratio": "ANY_TENSOR_UTIL",
+    "dram_active_ratio": "DRAM_BW_UTIL",
+}
+TRAFFIC = {
+    "pcie_tx_bytes_per_second": "PCIE_TX_PER_SEC",
+    "pcie_rx_bytes_per_second": "PCIE_RX_PER_SEC",
+    "nvlink_rx_bytes_per_second": "NVLINK_TOTAL_RX_PER_SEC",
+    "nvlink_tx_bytes_per_second": "NVLINK_TOTAL_TX_PER_SEC",
+}
 
 
 class Gpm:
-    """Of a GPU, or of the part of it that a MIG instance has: then traffic is not asked, since all parts share it."""
+    """GPM of a GPU, or of a MIG instance: then without traffic, which all instances share."""
 
     def __init__(self, driver: Driver, handle: Any, subject: str, gpu_instance_id: int | None = None) -> None:
-        """The handle is the GPU's, of a MIG instance too."""
+        """The handle is that of the whole GPU, for a MIG instance too."""
         self._driver = driver
         self._handle = handle
         self._subject = subject
         self._gpu_instance_id = gpu_instance_id
-        wanted = ACTIVITY if gpu_instance_id is not None else ACTIVITY + TRAFFIC
-        self._metrics = [
-            (field, number, unit) for field, name, unit in wanted if (number := driver.constant(name)) is not None
-        ]
+        wanted = ACTIVITY if gpu_instance_id is not None else ACTIVITY | TRAFFIC
+        numbers = [(field, driver.constant(f"NVML_GPM_METRIC_{name}")) for field, name in wanted.items()]
+        self._metrics = [(field, number) for field, number in numbers if number is not None]
         self._samples: list[Any] = []
         self._has_former = False
         self._request: Any = None
-        with contextlib.suppress(Unsupported, Unanswered):
-            if driver.call("nvmlGpmQueryDeviceSupport", subject, handle).isSupportedDevice:
-                self._request = driver.nvml.c_nvmlGpmMetricsGet_t()
-                self._samples = [driver.call("nvmlGpmSampleAlloc", subject) for _ in range(2)]
+        support = driver.call_or_none("nvmlGpmQueryDeviceSupport", subject, handle)
+        if support is not None and support.isSupportedDevice:
+            self._request = driver.nvml.c_nvmlGpmMetricsGet_t()
+            samples = [driver.call_or_none("nvmlGpmSampleAlloc", subject) for _ in range(2)]
+            self._samples = samples if None not in samples else []
 
     def read(self) -> Values:
-        """Since the read before; nothing at the first."""
+        """Averages since the last read; nothing at the first."""
         if not self._samples:
             return {}
         former, latter = self._samples
@@ -63,15 +59,13 @@ class Gpm:
             return self._difference(former, latter)
         except Unsupported:
             self.close()
-            return {}
         except Unanswered:
             self._has_former = False
-            return {}
+        return {}
 
     def close(self) -> None:
         for sample in self._samples:
-            with contextlib.suppress(Unsupported, Unanswered):
-                self._driver.call("nvmlGpmSampleFree", self._subject, sample)
+            self._driver.call_or_none("nvmlGpmSampleFree", self._subject, sample)
         self._samples = []
 
     def _sample(self, sample: Any) -> None:
@@ -84,21 +78,19 @@ class Gpm:
         request = self._request
         request.version = self._driver.constant("NVML_GPM_METRICS_GET_VERSION")
         request.numMetrics = len(self._metrics)
-        request.sample1 = former
-        request.sample2 = latter
-        for place, (_, number, _) in enumerate(self._metrics):
+        request.sample1, request.sample2 = former, latter
+        for place, (_, number) in enumerate(self._metrics):
             request.metrics[place].metricId = number
         self._driver.call("nvmlGpmMetricsGet", self._subject, request)
         found: Values = {}
         left = []
-        for place, (field, number, unit) in enumerate(self._metrics):
+        for place, (field, number) in enumerate(self._metrics):
             metric = request.metrics[place]
             if not self._driver.is_unsupported(metric.nvmlReturn):
-                left.append((field, number, unit))
+                left.append((field, number))
             if metric.nvmlReturn == 0:
-                value = metric.value
-                if unit is percent and 100 < value <= 100 * SLACK:
-                    value = 100.0
-                found[field] = self._driver.clean(field, value, unit)
+                is_share = field in ACTIVITY
+                value = 100.0 if is_share and 100 < metric.value <= 100 * SLACK else metric.value
+                found[field] = self._driver.clean(field, value, percent if is_share else mebi)
         self._metrics = left
         return found

@@ -1,17 +1,15 @@
-"""One GPU, with its MIG instances: all that a sample of it says."""
+"""One GPU with its MIG instances: a complete sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpulake.collect.gpus.asker import Asker, FieldAsker, Values
 from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
 from gpulake.collect.gpus.events import bus_of
 from gpulake.collect.gpus.gpm import Gpm
 from gpulake.collect.gpus.nvlink import NvLink
 from gpulake.collect.gpus.processes import GpuProcesses, Programs
-from gpulake.collect.gpus.questions import MEMORY, QUICK, SLOW, STEADY, nano
+from gpulake.collect.gpus.queries import MEMORY, QUICK, SLOW, STEADY, FieldQueries, Queries, Unit, Values, nano
 from gpulake.collect.rows import GpuProcess, GpuSample
 
 FIELDS = {"memory_temperature_celsius": ("NVML_FI_DEV_MEMORY_TEMP", 0)}
@@ -19,7 +17,7 @@ STEADY_FIELDS = {
     "power_violation_seconds_total": ("NVML_FI_DEV_PERF_POLICY_POWER", 0),
     "thermal_violation_seconds_total": ("NVML_FI_DEV_PERF_POLICY_THERMAL", 0),
 }
-UNITS: dict[str, Callable[[Any], float]] = {
+UNITS: dict[str, Unit] = {
     "memory_temperature_celsius": float,
     "power_violation_seconds_total": nano,
     "thermal_violation_seconds_total": nano,
@@ -27,12 +25,12 @@ UNITS: dict[str, Callable[[Any], float]] = {
 
 
 class Moment(NamedTuple):
-    """When a sample is taken, and what is due to be asked with it."""
+    """When a sample is taken, and which queries are due."""
 
     elapsed_ms: int
     now_us: int
-    is_steady: bool  # what is asked every second
-    is_slow: bool  # what is asked every few seconds
+    is_steady: bool  # those of every second
+    is_slow: bool  # those of every few seconds
 
 
 class Gpu:
@@ -43,12 +41,12 @@ class Gpu:
         self.index = index
         self.bus = bus_of(driver, handle)
         self.uuid: str = driver.call("nvmlDeviceGetUUID", self.bus, handle)
-        self._name = _name(driver, handle, self.bus)
-        self._quick = Asker(driver, handle, self.bus, QUICK)
-        self._steady = Asker(driver, handle, self.bus, STEADY)
-        self._slow = Asker(driver, handle, self.bus, SLOW)
-        self._fields = FieldAsker(driver, handle, self.bus, FIELDS)
-        self._steady_fields = FieldAsker(driver, handle, self.bus, STEADY_FIELDS)
+        self._name: str | None = driver.call_or_none("nvmlDeviceGetName", self.bus, handle)
+        self._quick = Queries(driver, handle, self.bus, QUICK)
+        self._steady = Queries(driver, handle, self.bus, STEADY)
+        self._slow = Queries(driver, handle, self.bus, SLOW)
+        self._fields = FieldQueries(driver, handle, self.bus, FIELDS)
+        self._steady_fields = FieldQueries(driver, handle, self.bus, STEADY_FIELDS)
         self._nvlink = NvLink(driver, handle, self.bus)
         self._gpm = Gpm(driver, handle, self.bus)
         self._processes = GpuProcesses(driver, handle, self.uuid, self.bus, programs)
@@ -58,15 +56,14 @@ class Gpu:
         self._may_have_instances = True
 
     def read(self, moment: Moment) -> tuple[list[GpuSample], list[GpuProcess]]:
-        """Its own sample, those of its instances, and the processes on them."""
+        """The samples of the GPU and of its instances, and the processes on them."""
         if moment.is_slow:
-            self._slow_values = self._slow.ask() | self._nvlink.read_slow()
+            self._slow_values = self._slow.read() | self._nvlink.read_slow()
             self._find_instances()
         if moment.is_steady:
-            self._steady_values = self._steady.ask() | self._values(self._steady_fields)
-        values = self._slow_values | self._steady_values | self._quick.ask() | self._values(self._fields)
-        activity = self._gpm.read()
-        values |= self._nvlink.read_traffic() | activity
+            self._steady_values = self._steady.read() | self._values(self._steady_fields)
+        values = self._slow_values | self._steady_values | self._quick.read() | self._values(self._fields)
+        values |= self._nvlink.read_traffic() | self._gpm.read()
         samples: list[GpuSample] = []
         processes: list[GpuProcess] = []
         count: int | None
@@ -78,7 +75,7 @@ class Gpu:
             count = sum(sample.processes or 0 for sample in samples)
         else:
             count, processes = self._processes.read(moment.elapsed_ms, moment.now_us if moment.is_steady else None)
-        own = GpuSample(
+        whole = GpuSample(
             elapsed_ms=moment.elapsed_ms,
             gpu_uuid=self.uuid,
             gpu_index=self.index,
@@ -87,18 +84,18 @@ class Gpu:
             processes=count,
             **values,
         )
-        return [own, *samples], processes
+        return [whole, *samples], processes
 
     def close(self) -> None:
         self._gpm.close()
         for instance in self._instances.values():
             instance.close()
 
-    def _values(self, fields: FieldAsker) -> Values:
-        return {name: self._driver.clean(name, value.raw, UNITS[name]) for name, value in fields.ask().items()}
+    def _values(self, fields: FieldQueries) -> Values:
+        return {name: self._driver.clean(name, value.raw, UNITS[name]) for name, value in fields.read().items()}
 
     def _find_instances(self) -> None:
-        """Instances come and go while the GPU runs; those that stay keep what was learnt of them."""
+        """Instances are created and destroyed while the GPU runs; those that stay keep their state."""
         found: dict[str, MigInstance] = {}
         for handle in self._mig_handles():
             try:
@@ -126,25 +123,20 @@ class Gpu:
             return []
         except Unanswered:
             return []
-        places = (self._mig_handle(place) for place in range(most))
-        return [handle for handle in places if handle is not None]
-
-    def _mig_handle(self, place: int) -> Any:
-        try:
-            return self._driver.call("nvmlDeviceGetMigDeviceHandleByIndex", self.bus, self._handle, place)
-        except (Unsupported, Unanswered):  # there is none at this place
-            return None
+        call = "nvmlDeviceGetMigDeviceHandleByIndex"
+        handles = (self._driver.call_or_none(call, self.bus, self._handle, place) for place in range(most))
+        return [handle for handle in handles if handle is not None]
 
 
 class MigInstance:
-    """A part of a GPU: its memory, activity and processes. The rest is known of the whole GPU only."""
+    """A part of a GPU: its memory, activity and processes. Everything else is measured for the whole GPU only."""
 
     def __init__(self, driver: Driver, parent: Any, handle: Any, uuid: str, bus: str, programs: Programs) -> None:
         self._number: int = driver.call("nvmlDeviceGetGpuInstanceId", bus, handle)
         self._uuid = uuid
-        self._name = _name(driver, handle, bus)
+        self._name: str | None = driver.call_or_none("nvmlDeviceGetName", bus, handle)
         self._profile = _profile(driver, handle, bus, self._name or "")
-        self._memory = Asker(driver, handle, bus, (MEMORY,))
+        self._memory = Queries(driver, handle, bus, MEMORY)
         self._gpm = Gpm(driver, parent, bus, self._number)
         self._processes = GpuProcesses(driver, handle, uuid, bus, programs)
 
@@ -160,7 +152,7 @@ class MigInstance:
             mig_profile=self._profile,
             gpu_instance_id=self._number,
             processes=count,
-            **self._memory.ask(),
+            **self._memory.read(),
             **self._gpm.read(),
         )
         return sample, processes
@@ -169,22 +161,13 @@ class MigInstance:
         self._gpm.close()
 
 
-def _name(driver: Driver, handle: Any, bus: str) -> str | None:
-    try:
-        name: str = driver.call("nvmlDeviceGetName", bus, handle)
-    except (Unsupported, Unanswered):
-        return None
-    return name
-
-
 def _profile(driver: Driver, handle: Any, bus: str, name: str) -> str | None:
-    """The driver writes it behind the name; older ones do not, and it is put together from the sizes."""
+    """The driver writes it behind the name; with older drivers it is derived from the sizes."""
     _, mark, profile = name.partition(" MIG ")
     if mark:
         return profile
-    try:
-        sizes = driver.call("nvmlDeviceGetAttributes_v2", bus, handle)
-    except (Unsupported, Unanswered):
+    sizes = driver.call_or_none("nvmlDeviceGetAttributes_v2", bus, handle)
+    if sizes is None:
         return None
     gigabytes = round(sizes.memorySizeMB / 1024)
     whole = f"{sizes.gpuInstanceSliceCount}g.{gigabytes}gb"

@@ -1,13 +1,13 @@
-"""NVLink: links that are up, errors, and traffic from counters where GPM does not tell it."""
+"""NVLink: links that are up, errors, and traffic from counters where GPM does not report it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gpulake.collect.gpus.asker import FieldAsker, FieldValue, Values
 from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
+from gpulake.collect.gpus.queries import FieldQueries, FieldValue, Values
 
-ALL_LINKS = 0xFFFFFFFF  # the scope that sums over links; none given means link 0 alone
+ALL_LINKS = 0xFFFFFFFF  # the scope that sums over links; scope 0 is link 0 alone
 TRAFFIC = {
     "nvlink_rx_bytes_per_second": ("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX", ALL_LINKS),
     "nvlink_tx_bytes_per_second": ("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", ALL_LINKS),
@@ -30,11 +30,12 @@ class NvLink:
         self._driver = driver
         self._handle = handle
         self._subject = subject
-        self._links = self._links_there()
-        wanted = TRAFFIC if self._links else {}
-        self._traffic = FieldAsker(driver, handle, subject, wanted)
-        self._errors = FieldAsker(driver, handle, subject, {name: (name, 0) for name in ERRORS} if self._links else {})
-        self._errors_of_link = FieldAsker(
+        self._links = self._present_links()
+        self._traffic = FieldQueries(driver, handle, subject, TRAFFIC if self._links else {})
+        self._errors = FieldQueries(
+            driver, handle, subject, {name: (name, 0) for name in ERRORS} if self._links else {}
+        )
+        self._errors_of_link = FieldQueries(
             driver, handle, subject, {(name, link): (name, link) for name in ERRORS_OF_LINK for link in self._links}
         )
         self._former: dict[str, FieldValue] = {}
@@ -42,7 +43,7 @@ class NvLink:
     def read_slow(self) -> Values:
         if not self._links:
             return {}
-        errors = self._errors.ask() or self._errors_of_link.ask()
+        errors = self._errors.read() or self._errors_of_link.read()
         total = sum(int(error.raw) for error in errors.values()) if errors else None
         return {
             "nvlink_links_active": sum(self._is_up(link) for link in self._links),
@@ -50,9 +51,9 @@ class NvLink:
         }
 
     def read_traffic(self) -> Values:
-        """Bytes a second since the read before."""
+        """Bytes a second since the last read."""
         found: Values = {}
-        now = self._traffic.ask()
+        now = self._traffic.read()
         for field, latter in now.items():
             former = self._former.get(field)
             if former and latter.at_us > former.at_us and latter.raw >= former.raw:
@@ -61,7 +62,7 @@ class NvLink:
         self._former = now
         return found
 
-    def _links_there(self) -> list[int]:
+    def _present_links(self) -> list[int]:
         links = []
         for link in range(self._driver.constant("NVML_NVLINK_MAX_LINKS") or 0):
             try:
@@ -74,8 +75,4 @@ class NvLink:
         return links
 
     def _is_up(self, link: int) -> bool:
-        try:
-            state = self._driver.call("nvmlDeviceGetNvLinkState", self._subject, self._handle, link)
-        except (Unsupported, Unanswered):
-            return False
-        return bool(state == 1)
+        return bool(self._driver.call_or_none("nvmlDeviceGetNvLinkState", self._subject, self._handle, link) == 1)

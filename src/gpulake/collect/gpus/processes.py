@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
-from gpulake.collect.gpus.questions import percent, same
+from gpulake.collect.gpus.queries import percent
 from gpulake.collect.machine.owners import owner_of
 from gpulake.collect.rows import GpuProcess
 
@@ -14,8 +14,8 @@ LISTS = (
     ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"],
     ["nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v2"],
 )
-# The driver measures processes every 1/6 to 1 s, and only those that did something: what it said stands that long.
-SHARES_STAND_MS = 2_000
+# The driver measures processes every 1/6 to 1 s, and only active ones: a share is valid that long.
+SHARES_VALID_MS = 2_000
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 
 
@@ -38,15 +38,15 @@ class Programs:
 
     def of(self, pid: int) -> Program:
         if pid not in self._known:
-            self._known[pid] = self._look(pid)
+            self._known[pid] = self._find(pid)
         return self._known[pid]
 
     def forget(self) -> None:
         self._known = {}
 
-    def _look(self, pid: int) -> Program:
+    def _find(self, pid: int) -> Program:
         folder = self._proc / str(pid)
-        # Older drivers give a container the host's pids: another process may have the number here.
+        # Older drivers report the host's pids to a container, where the pid may be that of another process.
         if self._is_in_container and not _has_gpu_open(folder):
             return UNKNOWN
         try:
@@ -73,13 +73,13 @@ class GpuProcesses:
         self._subject = subject
         self._programs = programs
         self._lists = [list(names) for names in LISTS]
-        self._shares: dict[int, Share] | None = {}  # None: this GPU does not tell
+        self._shares: dict[int, Share] | None = {}  # None: not supported by this GPU
         self._seen_us = 0
 
     def read(self, elapsed_ms: int, now_us: int | None) -> tuple[int | None, list[GpuProcess]]:
-        """How many there are, and those that can be named: in a container some have no pid.
+        """How many there are, and those with a pid: in a container some have none.
 
-        Their shares of time are asked when now is given, since that takes 4 ms.
+        Their shares of time are queried only when now_us is given, since that takes 4 ms.
         """
         memories: dict[int, int | None] = {}
         nameless = 0
@@ -88,7 +88,7 @@ class GpuProcesses:
                 if process.pid <= 0:
                     nameless += 1
                 elif memories.get(process.pid) is None:
-                    memories[process.pid] = self._driver.clean("memory_used_bytes", process.usedGpuMemory, same)
+                    memories[process.pid] = self._driver.clean("memory_used_bytes", process.usedGpuMemory, int)
         if not any(self._lists):
             return None, []
         if memories and now_us is not None:
@@ -144,7 +144,7 @@ class GpuProcesses:
         if self._shares is None:
             return None, None
         share = self._shares.get(pid)
-        if share is None or elapsed_ms - share.read_at_ms > SHARES_STAND_MS:
+        if share is None or elapsed_ms - share.read_at_ms > SHARES_VALID_MS:
             self._shares.pop(pid, None)
             return 0.0, 0.0
         return share.sm_busy_ratio, share.memory_busy_ratio

@@ -1,4 +1,4 @@
-"""The driver, opened: all GPUs of this machine, read one after the other. One that is lost costs only its own rows."""
+"""An open driver: all GPUs of this machine, read one after the other. A lost GPU costs only its own rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpulake.collect.gpus.processes import Programs
 from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent
 from gpulake.core.clock import Clock
 
-STEADY_SECONDS = 0.9  # between two samples that ask what takes milliseconds: a second, less what timers are late
-SLOW_SECONDS = 4.9  # between two samples that ask everything
-REOPEN_SECONDS = 60.0  # after which a driver that has lost a GPU is opened anew
-# What it says where there are no GPUs to read and will be none.
-NOTHING_HERE = (
+STEADY_SECONDS = 0.9  # between steady queries: a second, less the lateness of timers
+SLOW_SECONDS = 4.9  # between slow queries
+REOPEN_SECONDS = 60.0  # after which a driver that has lost a GPU is reopened
+# Errors that mean that this machine has no GPU.
+NO_GPUS = (
     "NVML_ERROR_LIBRARY_NOT_FOUND",
     "NVML_ERROR_DRIVER_NOT_LOADED",
     "NVML_ERROR_FUNCTION_NOT_FOUND",
@@ -26,11 +26,11 @@ NOTHING_HERE = (
 
 
 class NoGpus(Exception):  # noqa: N818 - absence is not an error
-    """There is no driver or no GPU here."""
+    """This machine has no driver or no GPU."""
 
 
-class CannotOpen(Exception):  # noqa: N818 - told to the parent, which tries again
-    """There is a driver, and it does not open."""
+class CannotOpen(Exception):  # noqa: N818 - reported to the parent, which retries
+    """The driver fails to open."""
 
 
 class Reading(NamedTuple):
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
 
 class Session:
     def __init__(self, driver: Driver, proc: Path, clock: Clock, known: dict[str, int]) -> None:
-        """Known are the GPUs seen before: index by PCI address. Those seen now are added."""
+        """`known` has the GPUs seen before, index by PCI address; GPUs seen now are added to it."""
         self._driver = driver
         self._clock = clock
         self._programs = Programs(proc)
@@ -56,8 +56,8 @@ class Session:
         self._events = Events(driver)
         for index in range(count):
             self._add(index, known)
-        said = {event.subject for event in self._lost} | {gpu.bus for gpu in self.gpus}
-        self._lost += [self._loss(bus, "the driver lists it no more") for bus in known if bus not in said]
+        seen = {event.subject for event in self._lost} | {gpu.bus for gpu in self.gpus}
+        self._lost += [self._loss(bus, "the driver lists it no more") for bus in known if bus not in seen]
         known.update((gpu.bus, gpu.index) for gpu in self.gpus)
         self._most = max(len(known), count)
 
@@ -85,7 +85,7 @@ class Session:
 
     @property
     def is_stale(self) -> bool:
-        """A GPU that was reset is found by opening the driver anew."""
+        """Whether to reopen the driver: only then a GPU that was reset is found."""
         return len(self.gpus) < self._most and self._clock.elapsed() - self._opened_at >= REOPEN_SECONDS
 
     def close(self) -> None:
@@ -102,11 +102,11 @@ class Session:
         try:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", name, index)
             gpu = Gpu(self._driver, handle, index, self._programs)
-            self._events.watch(handle, gpu.bus)
+            self._events.register(handle, gpu.bus)
         except LostGpu as lost:
             self._lost.append(self._loss(name, str(lost)))
-        except (Unsupported, Unanswered) as refusal:
-            self._lost.append(self._loss(name, f"it cannot be opened: {refusal}"))
+        except (Unsupported, Unanswered) as error:
+            self._lost.append(self._loss(name, f"it cannot be opened: {error}"))
         else:
             self.gpus.append(gpu)
 
@@ -122,7 +122,7 @@ class Session:
 
 
 def open_driver(driver: Driver) -> int:
-    """How many GPUs it has. Raises NoGpus where there is no driver, CannotOpen where there is one that fails."""
+    """The number of GPUs. Raises NoGpus without a driver, CannotOpen if the driver fails."""
     nvml: Any = driver.nvml
     try:
         driver.note("nvmlInit")
@@ -130,8 +130,7 @@ def open_driver(driver: Driver) -> int:
         driver.note("nvmlDeviceGetCount")
         count: int = nvml.nvmlDeviceGetCount()
     except nvml.NVMLError as error:
-        names = {name: driver.constant(name) for name in NOTHING_HERE}
-        if error.value in names.values():
+        if error.value in [driver.constant(name) for name in NO_GPUS]:
             raise NoGpus(f"NVML: {error}") from error
         raise CannotOpen(f"NVML: {error}") from error
     return count

@@ -1,7 +1,7 @@
 """The worker: a process that reads GPUs at the interval and writes a line of JSON for each set of samples.
 
-It is started by the source `gpu` as `python -m gpulake.collect.gpus.worker OPTIONS`, with options as JSON, and leaves
-when its standard input is closed: that is when its parent is gone, however it went.
+It is started by the source `gpu` as `python -m gpulake.collect.gpus.worker OPTIONS`, with options as JSON, and exits
+when its standard input is closed, which happens when its parent ends for any reason.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpulake.collect.gpus.driver import Driver
-from gpulake.collect.gpus.note import Note
+from gpulake.collect.gpus.driver import Driver, Note
 from gpulake.collect.gpus.session import CannotOpen, NoGpus, Session
 from gpulake.core.clock import SystemClock
 
 
 def main(options: Mapping[str, Any]) -> int:
     write = _writer()
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     note = Note(options["note"])
     try:
         driver = Driver(importlib.import_module(options["nvml"]), note.write)
@@ -35,8 +34,8 @@ def main(options: Mapping[str, Any]) -> int:
     while True:
         try:
             session = Session(driver, Path(options["proc"]), SystemClock(), known)
-        except NoGpus as nothing:
-            write({"none": str(nothing)})
+        except NoGpus as absence:
+            write({"none": str(absence)})
             return 0
         except CannotOpen as failure:
             write({"failed": str(failure)})
@@ -69,7 +68,7 @@ def _sample(
 
 
 def _writer() -> Callable[[Mapping[str, Any]], None]:
-    """Lines go to what was standard output; what a library prints goes to standard error."""
+    """Writes lines to the original standard output; what a library prints goes to standard error."""
     descriptor = os.dup(1)
     os.dup2(2, 1)
 
@@ -81,8 +80,8 @@ def _writer() -> Callable[[Mapping[str, Any]], None]:
     return write
 
 
-def _leave_with_parent() -> None:
-    """Works while a call into the driver hangs, too: such calls let other threads run."""
+def _exit_with_parent() -> None:
+    """Works even while a driver call hangs: such calls release the interpreter lock."""
     while os.read(0, 4096):
         pass
     os._exit(0)
@@ -91,5 +90,5 @@ def _leave_with_parent() -> None:
 if __name__ == "__main__":
     try:
         sys.exit(main(json.loads(sys.argv[1])))
-    except BrokenPipeError:  # the parent went while a line was written
+    except BrokenPipeError:  # the parent ended while a line was written
         os._exit(0)

@@ -1,6 +1,6 @@
-"""Files of /proc and /sys that are read again and again: opened once, then a reading costs one call, pread.
+"""Files of /proc and /sys that are read repeatedly: opened once, then each read costs one call, pread.
 
-The kernel writes such a file anew for every read from its start.
+The kernel generates the content again for every read from the start.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import resource
 from pathlib import Path
 
 CHUNK_BYTES = 1 << 16
-MOST_BYTES = 1 << 22  # no file here is that long; a stranger's environment may be
-SPARE_DESCRIPTORS = 256  # for segments, sockets, the GPU driver and whoever else opens files in this process
+MOST_BYTES = 1 << 22  # no file of the kernel is longer; the environment of a process may be
+SPARE_DESCRIPTORS = 256  # reserved for segments, sockets, the GPU driver and other users of this process
 
 
 class KeptFile:
@@ -23,14 +23,14 @@ class KeptFile:
         self._file = -1
 
     def read(self) -> bytes | None:
-        """All of it; None if it is not there, not ours to read, or says nothing now."""
+        """The content; None if the file is missing, not readable, or has no value now."""
         try:
             if self._file < 0:
                 self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             return _whole(self._file)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENODEV, errno.ESRCH):
-                self.close()  # what comes back under this name is another file
+                self.close()  # a file that reappears under this name is another one
             return None
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class KeptFile:
 
 
 class Descriptors:
-    """How many files may be kept open: those that this process is allowed, less a few."""
+    """Limits how many files are kept open: what this process is allowed, less a reserve."""
 
     def __init__(self, most: int | None = None) -> None:
         if most is None:
@@ -49,7 +49,7 @@ class Descriptors:
         self._left = most
 
     def open(self, path: str) -> int:
-        """A descriptor, or -1 where there is none left: then it is to be read with `read_once`."""
+        """A descriptor, or -1 if none is left: then read with `read_once`."""
         if self._left <= 0:
             return -1
         try:
@@ -69,7 +69,7 @@ class Descriptors:
 
 
 def raise_limit() -> int:
-    """Lets this process open as many files as it may at all."""
+    """Raises the limit of open files to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         hard = max(soft, 1 << 20)
@@ -81,7 +81,7 @@ def raise_limit() -> int:
 
 
 def read_once(path: str | Path) -> bytes:
-    """All of a file that is not kept open. Raises OSError."""
+    """The content of a file that is not kept open. Raises OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _whole(file)
@@ -90,15 +90,27 @@ def read_once(path: str | Path) -> bytes:
 
 
 def read_if_any(path: str | Path) -> bytes | None:
-    """All of a file, or None if it cannot be read."""
+    """The content of a file, or None if it cannot be read."""
     try:
         return read_once(path)
     except OSError:
         return None
 
 
+def read_text(path: str | Path) -> str:
+    """The same as text; empty if it cannot be read."""
+    return (read_if_any(path) or b"").decode("utf-8", "replace")
+
+
+def start_ticks_of(pid: int) -> int | None:
+    """When the process started, in ticks since boot; None if there is none, or only a zombie."""
+    # The name stands in brackets and may contain brackets and spaces.
+    fields = (read_if_any(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()
+    return None if len(fields) < 20 or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
 def number_in(text: bytes | None) -> int | None:
-    """The number that is all that a file says."""
+    """The content of a file as one number."""
     try:
         return int(text) if text is not None else None
     except ValueError:
@@ -107,7 +119,7 @@ def number_in(text: bytes | None) -> int | None:
 
 def _whole(file: int) -> bytes:
     text = os.pread(file, CHUNK_BYTES, 0)
-    # The kernel may answer with less than there is: only an empty answer is the end. A short file comes in one piece.
+    # The kernel may return less than there is: only an empty read is the end. A short file comes in one piece.
     while len(text) > 1024 and (more := os.pread(file, CHUNK_BYTES, len(text))):
         text += more
         if len(text) >= MOST_BYTES:

@@ -127,7 +127,7 @@ class Gpus:
         elif self._silent_seconds >= self._patience_seconds and not self._is_killed:
             since = clock.now() - timedelta(seconds=self._silent_seconds)
             rows += self._fail(clock, f"no answer since {since:%Y-%m-%dT%H:%M:%SZ}{_during(child.note)}")
-            if child.has_spoken or self._silent_seconds >= OPENING_SECONDS:
+            if child.has_written or self._silent_seconds >= OPENING_SECONDS:
                 child.kill()
                 self._is_killed = True
         return rows

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock
-from gpulake.core.kernel_words import Kills, event_in
+from gpulake.formats.kernel import Kills, event_in
 
 READ_BYTES = 1 << 14  # a record is at most 8 KiB
 MOST_RECORDS = 20_000  # in one read; the rest waits for the next

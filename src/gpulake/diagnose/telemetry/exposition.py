@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from gpulake.core.plausible import is_plausible
 from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample
+from gpulake.formats.plausible import is_plausible
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d{9,16}))?\s*", re.ASCII)
 _NAME = re.compile(r"[a-zA-Z_:][\w:]*", re.ASCII)

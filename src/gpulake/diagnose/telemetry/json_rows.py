@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from gpulake.core.plausible import is_plausible
 from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent
+from gpulake.formats.plausible import is_plausible
 
 _TIME = re.compile(r'"ts_ms"\s*:\s*(\d{9,16})\b', re.ASCII)
 MEGABYTE = 1_000_000

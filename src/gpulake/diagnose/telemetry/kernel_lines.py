@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 
-from gpulake.core.kernel_words import Kills, event_in, read_line
 from gpulake.diagnose.telemetry.samples import Gathering, NodeEvent
+from gpulake.formats.kernel import Kills, event_in, read_line
 
 _SYSLOG = re.compile(
     r"(?P<at>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>\S+) (?:kernel|NVRM)(?:\[\d+\])?: ?", re.ASCII

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
 
-from gpulake.core.plausible import is_plausible
 from gpulake.diagnose.telemetry.samples import Gathering, GpuSample
+from gpulake.formats.plausible import is_plausible
 
 NAMES = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")
 POWERS = ("power.draw", "power.draw.instant", "power.draw.average")

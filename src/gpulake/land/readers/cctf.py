@@ -15,7 +15,7 @@ from typing import Any
 from gpulake.core.lines import document, text_lines
 from gpulake.core.tables import Table, bronze_tables, cctf_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.land.json_text import WORDS, parts, word
+from gpulake.formats.json_text import WORDS, parts, word
 from gpulake.land.readers import READERS, Sample
 
 TABLES = {table.file: f"bronze_{name}" for name, table in cctf_tables().items()}

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpulake.core.kernel_words import Kills, event_in, read_line
 from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.formats.json_text import word
+from gpulake.formats.kernel import Kills, event_in, read_line
 from gpulake.land.inputs import KERNEL_LOG
-from gpulake.land.json_text import word
 from gpulake.land.readers import READERS, Sample, told_columns
 
 TABLE = "bronze_kernel_log"

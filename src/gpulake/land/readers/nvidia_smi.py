@@ -14,9 +14,9 @@ from gpulake.core.errors import InputError
 from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.land.json_text import word
+from gpulake.formats.json_text import word
+from gpulake.formats.smi_xml import Element, Snapshot, snapshots
 from gpulake.land.readers import READERS, Sample, told_columns
-from gpulake.land.smi_xml import Element, Snapshot, snapshots
 
 TABLE = "bronze_nvidia_smi"
 COLUMNS = told_columns(TABLE)

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpulake.core.lines import document
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.land.json_text import parts, word
+from gpulake.formats.json_text import parts, word
 from gpulake.land.readers import READERS, Sample, told_columns
 
 TABLE = "bronze_rocm_smi"

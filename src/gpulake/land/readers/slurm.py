@@ -8,12 +8,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from gpulake.core import slurm_words as words
 from gpulake.core.lines import text_lines
-from gpulake.core.sacct_fields import NO_NODES
-from gpulake.core.sacct_rows import Header, header_of, joined_rows
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.formats import slurm as words
+from gpulake.formats.sacct import NO_NODES, Header, header_of, joined_rows
 from gpulake.land.readers import READERS, Sample
 
 TABLE = "bronze_slurm_jobs"

@@ -64,10 +64,6 @@ def _without_nulls(value: Any) -> Any:
 
 @cache
 def static_file(name: str) -> bytes:
-    if name == "plotly.js":
-        from plotly.offline import get_plotlyjs
-
-        return str(get_plotlyjs()).encode()
     return files("gpulake.show.web").joinpath("static", name).read_bytes()
 
 

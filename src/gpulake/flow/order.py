@@ -1,0 +1,48 @@
+"""The order of the steps, once: `gpulake refresh`, `gpulake build` and the Prefect flow run this list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpulake.flow import Flow
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one run is asked to do: a step without work is left out."""
+
+    paths: Sequence[Path] = ()
+    report_path: Path | None = None
+    select: Sequence[str] = ()
+    is_forced: bool = False
+    is_dbt: bool = False
+    model: Path | None = None
+    without: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    run: Callable[[Flow, Work], Any]
+    has_work: Callable[[Flow, Work], bool] = lambda flow, work: True  # noqa: ARG005 - the signature of the others
+
+
+def _write_report(flow: Flow, work: Work) -> None:
+    if work.report_path is not None:
+        flow.write_report(work.report_path)
+
+
+STEPS = (
+    Step("land", lambda flow, work: flow.land(work.paths), lambda _, work: bool(work.paths)),
+    Step(
+        "build",
+        lambda flow, work: flow.build(work.select, work.is_forced, work.is_dbt, work.model, work.without),
+    ),
+    Step("report", _write_report, lambda _, work: work.report_path is not None),
+    # Last: a sink that is down delays neither the build nor the report.
+    Step("alerts", lambda flow, _: flow.send_alerts_if_free(), lambda flow, _: flow.sends_alerts_at_once),
+)
