@@ -21,7 +21,7 @@ from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.answers import MOST_ROWS
 from gpulake.show.web.given import filters_of
 from gpulake.show.web.guard import Guard
-from gpulake.show.web.questions import Question, catalogue
+from gpulake.show.web.questions import Question, questions
 from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_USER, ODD_USER
 
@@ -40,7 +40,7 @@ STANDING = {
 }
 
 
-each_question = each("question", catalogue().questions.values(), name=lambda question: question.name)
+each_question = each("question", questions().values(), name=lambda question: question.name)
 
 
 @pytest.fixture(scope="module")
@@ -253,9 +253,9 @@ def names_in(row: dict[str, Any], foreign: frozenset[str]) -> set[str]:
 def test_the_contracts_of_limits_are_about_something(full: Dashboard, foreign: frozenset[str]) -> None:
     told = {
         name
-        for name, question in catalogue().questions.items()
+        for name, question in questions().items()
         for row in full.ask(question, limit=MOST_ROWS)["rows"]
         if names_in(row, foreign)
     }
-    tables = {table for question in catalogue().questions.values() for table in question.tables}
+    tables = {table for question in questions().values() for table in question.tables}
     assert told or not tables & {"silver_jobs", "gold_job_efficiency_daily", "gold_user_gpu_usage_daily"}
