@@ -32,7 +32,7 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.dev .venv-prefect/.prefect
 	scripts/check
-	scripts/test
+	scripts/test --all
 
 check: $(VENV)/.dev
 	scripts/check
@@ -44,4 +44,4 @@ docs: $(VENV)/.dev
 	scripts/docs
 
 clean:
-	rm -rf $(VENV) .venv-prefect demo bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-prefect demo bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .sqlfluff_cache

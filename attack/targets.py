@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from attack.examples import EXAMPLES
 from gpulake.act import weights
-from gpulake.collect.adapters import ADAPTERS, Asked, Line
+from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.live.web_config import read_web_config
 from gpulake.collect.lock import holder_of
@@ -100,7 +100,7 @@ def _unpack(path: Path) -> None:
 def _adapt(path: Path) -> None:
     content = path.read_bytes().decode("utf-8", "backslashreplace")
     lines = (Line(number, text) for number, text in enumerate(content.split("\n"), start=1))
-    for _ in ADAPTERS.get(path.name)(Asked(node="n1")).read(lines):
+    for _ in ADAPTERS.get(path.name)(AdapterOptions(node="n1")).read(lines):
         pass
 
 

@@ -53,10 +53,13 @@ def run(tries: int, seed: int, folder: Path) -> Score:
 
 def _lake(folder: Path) -> Config:
     """The one that lies in the folder, or one that is made there."""
-    from show.web.lakes import rich_lake
+    from show.web.lakes import rich_config, write_rich_lake
 
-    found = Config(lake=folder / "lake", threads=1)
-    return found if found.has_lake else rich_lake(folder)
+    config = Config(lake=folder / "lake", threads=1)
+    if config.has_lake:
+        return config
+    write_rich_lake(folder)
+    return rich_config(folder)
 
 
 class _Log(logging.Handler):

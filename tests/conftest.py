@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
@@ -19,8 +20,13 @@ from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.synth import TraceSummary, write_trace
+from lake_cache import copied
 
 JOBS = 1_000
+# The same examples in every run, however slow the machine; scripts/test asks for few of them.
+for profile, examples in {"quick": 20, "full": 100}.items():
+    settings.register_profile(profile, max_examples=examples, derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "full"))
 # A background job inherits SIGINT as ignored, and so would every program that a test starts and stops with it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,9 +63,11 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSummary]
 @pytest.fixture(scope="session")
 def shared_lake(trace: tuple[Path, TraceSummary], tmp_path_factory: pytest.TempPathFactory) -> Config:
     """A lake built from the trace, for tests that only read."""
-    config = Config(lake=tmp_path_factory.mktemp("shared") / "lake", threads=1)
-    Flow(config).refresh([trace[0]], config.lake / "report.html")
-    return config
+
+    def make(folder: Path) -> None:
+        Flow(Config(lake=folder / "lake", threads=1)).refresh([trace[0]], folder / "lake" / "report.html")
+
+    return Config(lake=copied("trace", make, tmp_path_factory.mktemp("shared")) / "lake", threads=1)
 
 
 @pytest.fixture
@@ -72,9 +80,9 @@ def built_lake(shared_lake: Config, config: Config) -> Config:
 @pytest.fixture(scope="session")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Config:
     """A lake of everything that the dashboard shows, for tests that only read."""
-    from show.web.lakes import rich_lake
+    from show.web.lakes import rich_config, write_rich_lake
 
-    return rich_lake(tmp_path_factory.mktemp("rich"))
+    return rich_config(copied("rich", write_rich_lake, tmp_path_factory.mktemp("rich")))
 
 
 @pytest.fixture
@@ -116,14 +124,18 @@ def built(folder: Path, table: str, *names: str) -> Lake:
 
 def built_from(folder: Path, files: Mapping[str, str], **settings: Any) -> Lake:
     """A lake with everything built from the texts of these files; a name may have a folder."""
-    paths = {folder / "raw" / name: text for name, text in files.items()}
-    for path, text in paths.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    flow = Flow(Config(lake=folder / "lake", threads=1, **settings))
-    flow.land(list(paths))
-    flow.build()
-    return flow.lake
+
+    def make(place: Path) -> None:
+        paths = {place / "raw" / name: text for name, text in files.items()}
+        for path, text in paths.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        flow = Flow(Config(lake=place / "lake", threads=1, **settings))
+        flow.land(list(paths))
+        flow.build()
+
+    copied(repr((list(files.items()), settings)), make, folder)
+    return Lake(Config(lake=folder / "lake", threads=1, **settings)).open()
 
 
 def without_keys(lake: Lake, table: str) -> list[dict[str, object]]:

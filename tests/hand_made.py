@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gpulake.act.holders import Holder
+from gpulake.core.config import Config
+from gpulake.flow import Flow
+from lake_cache import copied
 
 FIRST = datetime(2025, 12, 31, 16, tzinfo=UTC)
 STATUSES = {"succeeded": "Terminated", "failed": "Failed", "running": "Running", "interrupted": "Interrupted"}
@@ -70,6 +73,16 @@ def write_trace(folder: Path, attempts: Sequence[Attempt]) -> Path:
         if lines:
             (folder / f"pai_{name}.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return folder
+
+
+def build_trace(config: Config, attempts: Sequence[Attempt]) -> Config:
+    """The lake of the configuration, refreshed from the attempts; they are written beside it."""
+
+    def make(folder: Path) -> None:
+        Flow(replace(config, lake=folder / "lake")).refresh([write_trace(folder / "raw", attempts)], None)
+
+    copied(repr((attempts, replace(config, lake=Path()))), make, config.lake.parent)
+    return config
 
 
 def write_checkpoints(folder: Path, saved: Sequence[tuple[str, float]], cluster: str = "pai") -> Path:

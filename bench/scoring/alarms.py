@@ -27,7 +27,6 @@ def count_alarms(is_labelled: Bools, is_flagged: Bools, interval_ms: int) -> Ala
         inside = np.flatnonzero(is_flagged[begin:end])
         if len(inside):
             delays.append(int(inside[0]) * interval_ms)
-    firsts, lasts = stretches(is_flagged, usual_gap(interval_ms))
-    spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
-    false = sum(not is_labelled[first : last + 1].any() for first, last in spans)
+    alarms = stretches(is_flagged, usual_gap(interval_ms))
+    false = sum(not is_labelled[first : last + 1].any() for first, last in alarms)
     return AlarmCounts(len(begins), len(delays), false, len(is_labelled) * interval_ms / DAY_MS, tuple(delays))

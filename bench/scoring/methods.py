@@ -10,8 +10,8 @@ import numpy as np
 from bench.scoring.sets import LabelledSeries
 from gpulake.detect.detectors.surprise import Surprise
 from gpulake.detect.forest import fit
-from gpulake.detect.running import last_means
 from gpulake.detect.series import Bools, Floats
+from gpulake.detect.trailing import trailing_means
 
 UNUSUAL = 3.0
 SELDOM = 0.01
@@ -40,8 +40,8 @@ def reference_forest(case: LabelledSeries) -> Judgement:
 def z_score(case: LabelledSeries) -> Judgement:
     """The metric that is furthest from its mean so far, in deviations so far."""
     values = case.series.values
-    mean = last_means(values, None)
-    variance = last_means(values**2, None) - mean**2
+    mean = trailing_means(values, None)
+    variance = trailing_means(values**2, None) - mean**2
     spread = np.sqrt(np.maximum(variance, 1e-6 * np.maximum(mean**2, 1e-6)))
     with np.errstate(invalid="ignore"):
         score = np.nan_to_num(np.abs(values - mean) / spread).max(axis=1, initial=0.0)[case.scored_from :]

@@ -46,7 +46,7 @@ def gained(points: Worth, is_flagged: Bools, interval_ms: int) -> float:
     One alarm is one message, however long it lasts, so its first point alone counts: neither does a long alarm cost
     more than a short one, nor does an alarm that never ends find anything.
     """
-    firsts = stretches(is_flagged, usual_gap(interval_ms))[0]
+    firsts = np.array([first for first, _ in stretches(is_flagged, usual_gap(interval_ms))], dtype=np.int64)
     is_inside = points.window[firsts] >= 0
     outside, inside = float(points.value[firsts[~is_inside]].sum()), firsts[is_inside]
     # The first point of a window that is flagged is worth most; later ones add nothing.

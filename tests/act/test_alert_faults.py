@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import rows_of
+from examples import cases
 from gpulake.act.alerts.alert import Alert, Outbox
 from gpulake.act.alerts.sending import Drained, Sending
 from gpulake.act.sinks import SINKS, Setup, Sink
@@ -108,6 +109,7 @@ class Mortal:
         self.config = lake.config
         self.journal = lake.journal
         self.alone = lake.alone
+        self.incidents = lake.incidents
 
     def step(self) -> None:
         self._lives -= 1
@@ -172,7 +174,7 @@ def run_until_done(lake: Lake, clock: FrozenClock, lives: list[int], is_forgetfu
     return deaths
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 @given(st.lists(st.integers(1, 40), max_size=4), st.booleans())
 def test_a_crash_at_any_point_changes_nothing(lives: list[int], is_forgetful: bool) -> None:
     with TemporaryDirectory() as folder, listening_receiver() as own:
@@ -190,7 +192,7 @@ def _has_the_same_under_the_same_key(own: Receiver) -> None:
     assert all(told[request.headers["idempotency-key"]] == request.body for request in own.requests)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(25))
 @given(st.lists(st.integers(1, 25), max_size=4))
 def test_a_crash_at_any_point_tells_each_alert_once_though_they_are_folded(lives: list[int]) -> None:
     with TemporaryDirectory() as folder, listening_receiver() as own:

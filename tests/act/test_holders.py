@@ -21,7 +21,7 @@ from gpulake.core.config import Config, GpuType, Nudges
 from gpulake.core.errors import GpulakeError, LakeBusyError, LakeError, UsageError
 from gpulake.flow import Flow
 from gpulake.lake import Lake
-from hand_made import Attempt, hour, write_trace
+from hand_made import Attempt, build_trace, hour, write_trace
 
 ATTEMPTS = [
     Attempt("empty", "ann", 1, 13, gpus=2, used=0, group="g", workload="nlp"),
@@ -39,9 +39,8 @@ SINCE = hour(1)
 
 
 @pytest.fixture
-def lake(config: Config, tmp_path: Path) -> Config:
-    Flow(config).refresh([write_trace(tmp_path / "raw", ATTEMPTS)], None)
-    return replace(config, gpu_types={"V100": GpuType(price_per_hour=3.0)})
+def lake(config: Config) -> Config:
+    return replace(build_trace(config, ATTEMPTS), gpu_types={"V100": GpuType(price_per_hour=3.0)})
 
 
 def nudges(config: Config, now: datetime, is_executed: bool = True, at: datetime | None = None) -> tuple[Nudge, ...]:

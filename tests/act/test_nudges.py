@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
+from gpulake.act.commands import Outcome
 from gpulake.act.holders import Holder
 from gpulake.act.messages import messages
 from gpulake.act.nudges import Nudge, carry_out, plan
-from gpulake.act.running import Outcome
 from gpulake.core.config import Nudges
 from gpulake.core.types import NudgeRecord
 from hand_made import holder, minute
@@ -181,7 +182,7 @@ RUNS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(RUNS, st.integers(0, 3))
 def test_whatever_is_seen_when_the_ladder_holds(runs: list[tuple[float, list[int], Outcome]], cap: int) -> None:
     rules = replace(RULES, most_cancels_per_run=cap, exclude_users=("vip",))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from bench.scoring.curves import auc_pr, best_f1, events, vus_pr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
@@ -51,14 +51,12 @@ def labelled(draw: st.DrawFn) -> tuple[Bools, Floats]:
     return np.array(labels), np.array(score, dtype=np.float64)
 
 
-@settings(deadline=None)
 @given(case=labelled())
 def test_the_volume_is_that_of_the_definition(case: tuple[Bools, Floats]) -> None:
     buffers = (0, 3, 10)
     assert vus_pr(*case, buffers) == pytest.approx(slow_vus_pr(*case, buffers))
 
 
-@settings(deadline=None)
 @given(case=labelled())
 def test_without_a_buffer_the_area_and_the_best_f1_are_those_of_scikit_learn(case: tuple[Bools, Floats]) -> None:
     assert auc_pr(*case) == pytest.approx(average_precision_score(*case))

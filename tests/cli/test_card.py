@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.cli._card import ASK, card
 from gpulake.cli._screen import Screen, cut, wrapped
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Similar, Symptom
@@ -156,7 +157,7 @@ DIAGNOSES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(DIAGNOSES, st.lists(TEXTS, max_size=20), st.integers(80, 120), st.integers(23, 40))
 def test_a_card_fits_its_screen(diagnosis: Diagnosis, notes: list[str], columns: int, lines: int) -> None:
     context = {

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from examples import each
 from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
@@ -40,7 +41,7 @@ def verbs(group: click.Group = root, path: tuple[str, ...] = ()) -> Iterator[tup
             yield (*path, name)
 
 
-@pytest.mark.parametrize("verb", list(verbs()), ids=" ".join)
+@each("verb", list(verbs()), name=" ".join)
 def test_every_command_has_help_with_an_example_and_is_documented(verb: tuple[str, ...]) -> None:
     answer = gpulake(*verb, "--help")
     assert answer.exit_code == 0
@@ -49,7 +50,7 @@ def test_every_command_has_help_with_an_example_and_is_documented(verb: tuple[st
     assert f"## gpulake {' '.join(verb)}\n" in (ROOT / "docs" / "cli.md").read_text()
 
 
-@pytest.mark.parametrize("verb", list(verbs()), ids=" ".join)
+@each("verb", list(verbs()), name=" ".join)
 def test_every_command_exits_2_on_a_bad_option(verb: tuple[str, ...]) -> None:
     assert gpulake(*verb, "--no-such-option").exit_code == 2
 

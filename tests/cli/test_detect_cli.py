@@ -22,7 +22,7 @@ from gpulake.core.errors import UsageError
 from gpulake.core.explanation import Track
 from gpulake.core.incidents import Incident
 from gpulake.core.types import Finding
-from gpulake.detect.explaining import evidence_of, ran
+from gpulake.detect.evidence import evidence_of, ran
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from watched_lake import DAYS, SMALL, STRANGE, day_at, ratio_of, watched_lake

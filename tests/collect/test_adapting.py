@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from collect.waiting import until
 from gpulake.cli.collect.adapt import command
-from gpulake.collect.adapters import Asked
+from gpulake.collect.adapters import AdapterOptions
 from gpulake.collect.rundir import RunDir
-from gpulake.collect.tracing.adapting import Adapting
-from gpulake.collect.tracing.appending import Appender, append_synced
+from gpulake.collect.tracing.adapting import LogImport
+from gpulake.collect.tracing.appending import append_synced
 from gpulake.collect.tracing.growing import CHUNK_BYTES, Lines
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 
@@ -36,8 +36,8 @@ def paths(run: Path) -> list[str]:
     return [row["path"] for row in rows]
 
 
-def adapting(run: Path, **asked: Any) -> Adapting:
-    return Adapting("nginx", RunDir(run), Asked(node="n1", **asked))
+def adapting(run: Path, **asked: Any) -> LogImport:
+    return LogImport("nginx", RunDir(run), AdapterOptions(node="n1", **asked))
 
 
 def steps(*actions: Callable[[], object]) -> Callable[[], bool]:
@@ -148,7 +148,7 @@ def test_a_file_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
 
 def test_what_means_something_only_as_a_whole_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="sacct cannot follow a file"):
-        list(Adapting("sacct", RunDir(tmp_path), Asked(node="n1")).follow(tmp_path / "x", steps()))
+        list(LogImport("sacct", RunDir(tmp_path), AdapterOptions(node="n1")).follow(tmp_path / "x", steps()))
 
 
 def test_bytes_that_are_no_text_are_kept_as_they_are_shown(tmp_path: Path) -> None:
@@ -178,7 +178,6 @@ def test_a_torn_line_of_one_who_was_killed_spoils_no_other(tmp_path: Path) -> No
 
 def test_a_line_that_a_full_disk_cut_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "events.jsonl"
-    file = Appender(path)
     write = os.write
 
     def full(descriptor: int, content: bytes) -> int:
@@ -188,10 +187,9 @@ def test_a_line_that_a_full_disk_cut_spoils_no_other(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        file.append([{"a": 1}])
+        append_synced(path, [{"a": 1}])
     monkeypatch.undo()
-    file.append([{"a": 2}])
-    file.close()
+    append_synced(path, [{"a": 2}])
     assert path.read_text() == '{"a":\n{"a":2}\n'
 
 
@@ -248,7 +246,7 @@ def test_a_file_of_which_nothing_could_be_read_is_an_error(tmp_path: Path) -> No
     ("arguments", "message"),
     [
         (["apache", "x"], "no adapter named 'apache'"),
-        (["nginx", "x", "--tz", "Mars/Base"], "no time zone 'Mars/Base'"),
+        (["nginx", "x", "--tz", "Mars/Base"], "no time zone named 'Mars/Base'"),
         (["nginx", "x", "y", "--follow"], "2 files to follow"),
         (["sacct", "x", "--format", "%i"], "sacct has neither a --format nor a --trace-header"),
         (["otlp", "x", "--trace-header", "X-Id"], "otlp has neither a --format nor a --trace-header"),

@@ -15,7 +15,7 @@ import pytest
 
 from collect.waiting import until
 from gpulake.collect.adapters.asgi import TracingMiddleware, current_trace, outgoing_headers
-from gpulake.collect.tracing.journal import Journal
+from gpulake.collect.tracing.appending import BackgroundWriter
 from gpulake.core.tables import cctf_tables
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -403,28 +403,28 @@ def test_records_are_written_by_themselves(folder: Path) -> None:
 def test_a_full_disk_holds_records_back_until_there_is_room(tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder should be")
-    journal = Journal(interval_seconds=3600)
-    journal.add(blocked / "events.jsonl", {"n": 1})
-    journal.flush()
-    journal.add(blocked / "events.jsonl", {"n": 2})
+    writer = BackgroundWriter(interval_seconds=3600)
+    writer.add(blocked / "events.jsonl", {"n": 1})
+    writer.flush()
+    writer.add(blocked / "events.jsonl", {"n": 2})
     blocked.unlink()
-    journal.close()
+    writer.close()
     assert (blocked / "events.jsonl").read_text() == '{"n":1}\n{"n":2}\n'
 
 
 def test_what_was_dropped_while_there_was_no_room_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("gpulake.collect.tracing.journal.MOST_WAITING", 2)
+    monkeypatch.setattr("gpulake.collect.tracing.appending.MOST_WAITING", 2)
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder should be")
-    journal = Journal(interval_seconds=3600)
+    writer = BackgroundWriter(interval_seconds=3600)
     for number in range(5):
-        journal.add(blocked / "events.jsonl", {"n": number})
-        journal.flush()
+        writer.add(blocked / "events.jsonl", {"n": number})
+        writer.flush()
     blocked.unlink()
-    journal.flush()
-    journal.close()
+    writer.flush()
+    writer.close()
     assert [record.message for record in caplog.records] == [
         f"cannot write {blocked / 'events.jsonl'}: File exists; rows wait for room",
         "rows are written again, dropped=3",
@@ -434,21 +434,21 @@ def test_what_was_dropped_while_there_was_no_room_is_said(
 def test_rows_that_are_left_at_the_end_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder should be")
-    journal = Journal(interval_seconds=3600)
-    journal.add(blocked / "events.jsonl", {"n": 1})
-    journal.close()
+    writer = BackgroundWriter(interval_seconds=3600)
+    writer.add(blocked / "events.jsonl", {"n": 1})
+    writer.close()
     assert caplog.records[-1].message == "1 rows could not be written, dropped=0"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn of what this is about
 def test_a_worker_that_was_forked_writes_its_own_and_not_its_parents(tmp_path: Path) -> None:
-    journal = Journal(interval_seconds=3600)
-    journal.add(tmp_path / "events.jsonl", {"from": "parent"})
+    writer = BackgroundWriter(interval_seconds=3600)
+    writer.add(tmp_path / "events.jsonl", {"from": "parent"})
     child = os.fork()
     if child == 0:
-        journal.add(tmp_path / "events.jsonl", {"from": "child"})
-        journal.close()
+        writer.add(tmp_path / "events.jsonl", {"from": "child"})
+        writer.close()
         os._exit(0)
     os.waitpid(child, 0)
-    journal.close()
+    writer.close()
     assert (tmp_path / "events.jsonl").read_text() == '{"from":"child"}\n{"from":"parent"}\n'

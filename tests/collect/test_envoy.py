@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpulake.collect.adapters import Asked, Found, Line, Outcome, Rejected
+from gpulake.collect.adapters import AdapterOptions, Line, Outcome, Parsed, Rejected
 from gpulake.collect.adapters.envoy import EnvoyLog
 from gpulake.collect.tracing.invocation import Invocation
 from gpulake.core.errors import UsageError
@@ -23,13 +23,13 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def read(text: str, **asked: Any) -> Outcome:
-    (found,) = EnvoyLog(Asked(node="edge1", **asked)).read(iter([Line(1, text)]))
+    (found,) = EnvoyLog(AdapterOptions(node="edge1", **asked)).read(iter([Line(1, text)]))
     return found
 
 
 def invocation(text: str, **asked: Any) -> Invocation:
     found = read(text, **asked)
-    assert isinstance(found, Found), found
+    assert isinstance(found, Parsed), found
     return found.invocation
 
 
@@ -145,4 +145,4 @@ def test_what_is_no_line_of_the_format_is_rejected(text: str, reason: str) -> No
 )
 def test_a_format_that_cannot_work_is_refused(form: str) -> None:
     with pytest.raises(UsageError):
-        EnvoyLog(Asked(node="edge1", format=form))
+        EnvoyLog(AdapterOptions(node="edge1", format=form))

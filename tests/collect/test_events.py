@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import ProcessEnd
 from recorded_runs import (
@@ -172,7 +173,7 @@ FIELDS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(rows=st.lists(st.dictionaries(FIELDS, VALUES, max_size=6), max_size=8), tail=st.binary(max_size=20))
 def test_every_line_is_a_row_a_duplicate_or_set_aside(
     rows: list[dict[str, object]], tail: bytes, tmp_path_factory: object

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from collect.fake_nvml import Fake
 from collect.gpu_scenes import NO_VALUE, full_gpu, mig_gpu, plain_gpu
+from examples import cases
 from gpulake.collect.gpus.driver import Driver
 from gpulake.collect.gpus.session import CannotOpen, NoGpus, Session
 from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent
@@ -250,7 +251,7 @@ NUMBERS = st.one_of(st.integers(0, 2**64 - 1), st.sampled_from((0xFFFFFFFF, 0x7F
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50))
 def test_whatever_the_driver_says_only_what_can_be_true_is_in_a_row(data: st.DataObject) -> None:
     gpu = full_gpu()
     for call, answer in gpu["answers"].items():

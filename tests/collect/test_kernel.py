@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
+from examples import each
 from gpulake.collect.notices import Notices
 from gpulake.collect.reading import SourceReader
 from gpulake.collect.rows import NodeEvent
@@ -63,7 +64,7 @@ NO_EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("expected", EVENTS, ids=lambda expected: expected.message[:50])
+@each("expected", EVENTS, name=lambda expected: expected.message[:50])
 def test_a_message_tells_its_event(expected: NodeEvent) -> None:
     assert event_in(expected.message) == KernelEvent(expected.kind, expected.subject, expected.code, expected.pid)
 
@@ -93,7 +94,6 @@ def test_a_line_of_a_log_is_read_in_each_of_its_ways_of_telling_time(text: str, 
     assert read_line(text) == line
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_line_breaks_it(text: str) -> None:
     for line in (text, f"[ 1.5] {text}", f"NVRM: Xid (PCI:{text}", f"Out of memory: Killed process 1 ({text}"):

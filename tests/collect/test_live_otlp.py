@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gpulake.collect.live import push as pushing
 from gpulake.collect.live.metrics import families
 from gpulake.collect.live.otlp import encode, rejected
-from gpulake.collect.live.push import Pusher, push
+from gpulake.collect.live.push import Pusher
 from gpulake.collect.live.receiver import find_receiver
 from gpulake.collect.live.session import LiveOptions, live
 from gpulake.collect.live.state import State
@@ -180,7 +180,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pusher]]:
     def start(of: State, url: str, **options: Any) -> Pusher:
         receiver = find_receiver(url, options.pop("environment", {}))
         assert receiver is not None
-        pushers.append(push(of, receiver, every_seconds=options.pop("every_seconds", 0.05), **options))
+        pushers.append(Pusher(of, receiver, every_seconds=options.pop("every_seconds", 0.05), **options))
         return pushers[-1]
 
     yield start

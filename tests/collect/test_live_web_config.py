@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.collect.live import passwords
-from gpulake.collect.live.passwords import TooManyError, Verifier, load_crypt
-from gpulake.collect.live.tls import server_context
-from gpulake.collect.live.web_config import Tls, WebConfig, read_web_config
+from gpulake.collect.live import access
+from gpulake.collect.live.access import TooManyError, Verifier, load_crypt
+from gpulake.collect.live.web_config import Tls, WebConfig, read_web_config, server_context
 from gpulake.core.errors import ConfigError
 
 # Of the password "secret", at the least cost.
@@ -234,7 +233,7 @@ def test_a_user_who_does_not_exist_costs_a_hash_of_the_highest_cost() -> None:
 def test_passwords_beyond_a_burst_wait_for_their_second() -> None:
     now = [0.0]
     verifier = Verifier({"alice": SECRET}, lambda *_: b"", lambda: now[0])
-    for number in range(passwords.BURST):
+    for number in range(access.BURST):
         verifier.is_right("alice", str(number))
     with pytest.raises(TooManyError):
         verifier.is_right("alice", "secret")
@@ -251,7 +250,7 @@ def test_no_text_is_a_password_by_accident(user: str, password: str) -> None:
 
 
 def test_a_system_without_bcrypt_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "LIBRARIES", ("libgpulake-has-no-such.so",))
+    monkeypatch.setattr(access, "LIBRARIES", ("libgpulake-has-no-such.so",))
     with pytest.raises(ConfigError) as caught:
         load_crypt()
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.cli import root
 from gpulake.collect.cctf import merge as merging
 from gpulake.collect.cctf.merge import merge
@@ -279,7 +280,7 @@ TABLE_ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 @given(inputs=st.lists(TABLE_ROWS, min_size=1, max_size=3), order=st.randoms(use_true_random=False))
 def test_a_merge_depends_on_no_order_and_merging_it_again_changes_nothing(
     inputs: list[list[dict[str, Any]]], order: Any, tmp_path_factory: Any

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.collect.adapters import Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.adapters.nginx import NginxLog
 from gpulake.collect.tracing.invocation import Invocation
 from gpulake.core.errors import UsageError
@@ -20,13 +20,13 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def read(text: str, **asked: Any) -> Outcome:
-    (found,) = NginxLog(Asked(node="web1", **asked)).read(iter([Line(1, text)]))
+    (found,) = NginxLog(AdapterOptions(node="web1", **asked)).read(iter([Line(1, text)]))
     return found
 
 
 def invocation(text: str, **asked: Any) -> Invocation:
     found = read(text, **asked)
-    assert isinstance(found, Found), found
+    assert isinstance(found, Parsed), found
     return found.invocation
 
 
@@ -157,21 +157,23 @@ def test_a_request_that_took_longer_than_time_is_rejected() -> None:
 
 
 def test_a_line_without_an_end_is_left_for_the_next_time() -> None:
-    log = NginxLog(Asked(node="web1"))
+    log = NginxLog(AdapterOptions(node="web1"))
     text = TRACKED.format(request="GET / HTTP/1.1", trace="abc")
-    assert list(log.read(iter([Line(1, text, is_ended=False)]))) == [LeftOut(1, "the last line has no end yet")]
+    assert list(log.read(iter([Line(1, text, is_ended=False)]))) == [Skipped(1, "the last line has no end yet")]
 
 
 @pytest.mark.parametrize("form", ["$status", "$msec$status", "no variables"])
 def test_a_format_that_cannot_work_is_refused(form: str) -> None:
     with pytest.raises(UsageError):
-        NginxLog(Asked(node="web1", format=form))
+        NginxLog(AdapterOptions(node="web1", format=form))
 
 
 def test_the_same_line_in_two_places_is_two_requests() -> None:
     text = TRACKED.format(request="GET / HTTP/1.1", trace="-")
     found = [
-        one for one in NginxLog(Asked(node="web1")).read(iter([Line(1, text), Line(2, text)])) if isinstance(one, Found)
+        one
+        for one in NginxLog(AdapterOptions(node="web1")).read(iter([Line(1, text), Line(2, text)]))
+        if isinstance(one, Parsed)
     ]
     assert len({one.invocation.span_id for one in found}) == 2
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpulake.collect.adapters import ADAPTERS, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import ADAPTERS, NOT_ENDED, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.rundir import RunDir
-from gpulake.collect.tracing.adapting import Adapting
+from gpulake.collect.tracing.adapting import LogImport
 from gpulake.collect.tracing.invocation import Invocation
 
 TRACE, SPAN, CAUSE = "5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174", "eee19b7ec3c1b173"
@@ -43,12 +43,12 @@ def export(*spans: Any, resource: list[dict[str, Any]] | None = None) -> dict[st
 
 def read(*texts: str, **asked: Any) -> list[Outcome]:
     lines = (Line(number, text) for number, text in enumerate(texts, start=1))
-    return list(ADAPTERS.get("otlp")(Asked(**({"node": "n1"} | asked))).read(lines))
+    return list(ADAPTERS.get("otlp")(AdapterOptions(**({"node": "n1"} | asked))).read(lines))
 
 
 def only(one: dict[str, Any], resource: list[dict[str, Any]] | None = None, **asked: Any) -> Invocation:
     (found,) = read(json.dumps(export(one, resource=resource)), **asked)
-    assert isinstance(found, Found), found
+    assert isinstance(found, Parsed), found
     return found.invocation
 
 
@@ -102,7 +102,7 @@ def test_snake_case_is_understood() -> None:
     }
     content = {"resource_spans": [{"resource": {"attributes": [value]}, "scope_spans": [{"spans": [told]}]}]}
     (found,) = read(json.dumps(content))
-    assert isinstance(found, Found)
+    assert isinstance(found, Parsed)
     assert (found.invocation.parent_id, found.invocation.module_id, found.invocation.rt_ms) == (CAUSE, "api", 1.0)
 
 
@@ -148,20 +148,20 @@ def test_a_span_that_cannot_be_read_costs_only_itself(change: dict[str, Any], re
     assert isinstance(bad, Rejected)
     assert bad.reason.startswith(reason)
     assert json.loads(bad.text) == span(**change)
-    assert isinstance(good, Found)
+    assert isinstance(good, Parsed)
 
 
 def test_a_document_over_many_lines_is_read_as_one() -> None:
     found = read(*json.dumps(export(span(), span(spanId=CAUSE)), indent=2).split("\n"))
-    assert [type(one) for one in found] == [Found, Found]
+    assert [type(one) for one in found] == [Parsed, Parsed]
 
 
 def test_lines_that_are_no_export_are_told() -> None:
     assert read('{"resourceMetrics":[]}', "", "[1]", '{"resourceSpans": 3}') == [
-        LeftOut(1, "exports without spans"),
-        LeftOut(2, "empty lines"),
+        Skipped(1, "exports without spans"),
+        Skipped(2, "empty lines"),
         Rejected(3, "not JSON", "[1]"),
-        LeftOut(4, "exports without spans"),
+        Skipped(4, "exports without spans"),
     ]
 
 
@@ -170,20 +170,25 @@ def test_a_log_that_begins_in_the_middle_of_a_line_loses_that_line_alone(cut: in
     exported = json.dumps(export(span()))
     assert exported[19] == "{"
     outcomes = read(exported[cut:], exported, "{", exported)
-    assert [(type(one), one.line_number) for one in outcomes] == [(Rejected, 1), (Found, 2), (Rejected, 3), (Found, 4)]
+    assert [(type(one), one.line_number) for one in outcomes] == [
+        (Rejected, 1),
+        (Parsed, 2),
+        (Rejected, 3),
+        (Parsed, 4),
+    ]
 
 
 def test_a_file_that_is_something_else_is_not_kept_in_memory() -> None:
     lines = (Line(number, "GET / HTTP/1.1") for number in range(1, 4))
-    outcomes = ADAPTERS.get("otlp")(Asked(node="n1")).read(lines)
+    outcomes = ADAPTERS.get("otlp")(AdapterOptions(node="n1")).read(lines)
     assert [next(outcomes), next(lines).number] == [Rejected(1, "not JSON", "GET / HTTP/1.1"), 2]
 
 
 def test_a_line_that_is_still_written_is_left_for_the_next_time() -> None:
     exported = json.dumps(export(span()))
     lines = iter([Line(1, exported), Line(2, exported[:20], is_ended=False)])
-    _, last = ADAPTERS.get("otlp")(Asked(node="n1")).read(lines)
-    assert last == LeftOut(2, NOT_ENDED)
+    _, last = ADAPTERS.get("otlp")(AdapterOptions(node="n1")).read(lines)
+    assert last == Skipped(2, NOT_ENDED)
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], [1], {"attributes": 3}, [[{"spans": [1]}]], {"a": {"b": []}}])
@@ -194,7 +199,7 @@ def test_no_shape_of_json_breaks_it(value: Any) -> None:
 
 
 def test_a_file_that_grew_is_read_on_and_a_document_is_read_again(tmp_path: Path) -> None:
-    adapting = Adapting("otlp", RunDir(tmp_path / "run"), Asked(node="n1"))
+    adapting = LogImport("otlp", RunDir(tmp_path / "run"), AdapterOptions(node="n1"))
     lines = tmp_path / "lines.json"
     lines.write_text(json.dumps(export(span())) + "\n")
     assert adapting.read(lines).invocations == 1

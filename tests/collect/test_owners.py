@@ -6,10 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, wait_until
+from examples import each
 from gpulake.collect.machine.owners import UNATTRIBUTED, Owner, given_gpus, is_within, owner_in, owner_of, variables
 
 ID = "3fc28fa1c647ceede9f6b340d0b16c9f1f663698972d22a52e296f291638e014"
@@ -61,7 +62,7 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "owner"), PATHS)
+@each("path, owner", PATHS)
 def test_a_path_names_its_owner_in_either_version(path: str, owner: Owner) -> None:
     assert owner_in(f"0::{path}\n") == owner
     assert owner_in(f"12:pids:/\n5:cpu,cpuacct:{path}\n1:name=systemd:/init.scope\n0::/\n") == owner
@@ -73,7 +74,6 @@ def test_a_job_goes_before_a_pod_and_a_pod_before_a_container_whatever_their_ord
     assert owner_in("".join(lines[:2])) == POD
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_text_breaks_it_and_no_id_has_other_signs_than_an_id_has(text: str) -> None:
     for cgroup in (text, f"0::{text}", f"0::/lxc/{text}", f"0::/slurm/uid_0/job_{text}", f"0::/docker/{text}"):
@@ -152,7 +152,6 @@ def test_what_a_process_was_given_is_what_the_scheduler_said_first(environ: dict
     assert given_gpus("".join(f"{name}={value}\0" for name, value in environ.items()).encode()) == gpus
 
 
-@settings(deadline=None)
 @given(st.binary())
 def test_no_environment_breaks_it(environ: bytes) -> None:
     for text in (environ, b"CUDA_VISIBLE_DEVICES=" + environ):

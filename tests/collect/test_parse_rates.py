@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.collect.cctf.order import key_of
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import ProcessEnd, Row
@@ -137,7 +138,7 @@ class World:
         self.before = (self.elapsed_ms, self.busy, self.idle, self.rx)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(steps=STEPS, hertz=st.sampled_from([100, 250, 300, 1024]))
 def test_rates_are_those_of_a_naive_walk_and_cpu_adds_up(
     steps: Sequence[Step], hertz: int, tmp_path_factory: Any

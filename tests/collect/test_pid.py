@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collect.hosts import BOOT, KERNEL_THREAD, RecordedHost, at
@@ -77,7 +77,6 @@ def test_a_name_is_data_whatever_it_holds(host: RecordedHost, comm: str) -> None
     assert read(Pid(host.machine())) == [process(7, comm=comm), sample(7)]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=15), st.integers(0, 2**40), st.integers(1, 2**40))
 def test_every_name_and_number_is_read_back(comm: bytes, utime: int, start_ticks: int) -> None:
     text = b"7 (" + comm + b") S 1 7 7 0 -1 64 0 0 0 0 %d 2 0 0 20 0 3 0 %d 99 8 1\n" % (utime, start_ticks)

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gpulake.collect.adapters import ADAPTERS, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.rundir import RunDir
-from gpulake.collect.tracing.adapting import Adapting, Tally
+from gpulake.collect.tracing.adapting import LogImport, Tally
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent
 
 NINE_MS = 1714554000000  # 1 May 2024, 09:00 UTC
@@ -21,14 +21,14 @@ DONE = "2024-05-01T09:00:00|2024-05-01T10:00:00|2024-05-01T11:00:00"
 
 def read(*rows: str, header: str = HEADER, zone: str = "UTC") -> list[Outcome]:
     lines = (Line(number, text) for number, text in enumerate([header, *rows], start=1))
-    found = list(ADAPTERS.get("sacct")(Asked(node="login", host_id="h", zone=ZoneInfo(zone))).read(lines))
-    assert found[0] == LeftOut(1, "header rows")
+    found = list(ADAPTERS.get("sacct")(AdapterOptions(node="login", host_id="h", zone=ZoneInfo(zone))).read(lines))
+    assert found[0] == Skipped(1, "header rows")
     return found[1:]
 
 
-def only(row: str, header: str = HEADER, zone: str = "UTC") -> Found:
+def only(row: str, header: str = HEADER, zone: str = "UTC") -> Parsed:
     (found,) = read(row, header=header, zone=zone)
-    assert isinstance(found, Found), found
+    assert isinstance(found, Parsed), found
     return found
 
 
@@ -48,7 +48,7 @@ def test_a_job_is_an_invocation_on_its_first_node_and_a_placement_on_each() -> N
             pid=None,
         )
 
-    assert found == Found(
+    assert found == Parsed(
         2,
         Invocation(
             trace_id="7_3",
@@ -92,7 +92,7 @@ def test_a_signal_is_told_as_a_shell_would(word: str, status: int | None) -> Non
     ],
 )
 def test_what_did_not_run_as_a_job_is_left_out_and_said(row: str, reason: str) -> None:
-    assert read(row) == [LeftOut(2, reason)]
+    assert read(row) == [Skipped(2, reason)]
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_the_same_job_in_two_dumps_is_the_same() -> None:
 
 def test_text_without_a_header_is_rejected_line_by_line() -> None:
     lines = iter([Line(1, f"7|t|FAILED|{DONE}|n1||")])
-    (found,) = ADAPTERS.get("sacct")(Asked(node="login")).read(lines)
+    (found,) = ADAPTERS.get("sacct")(AdapterOptions(node="login")).read(lines)
     assert isinstance(found, Rejected)
 
 
 @pytest.mark.real
 def test_every_real_dump_is_read_and_what_is_broken_is_counted(real_data: Path, tmp_path: Path) -> None:
-    adapting = Adapting("sacct", RunDir(tmp_path), Asked(node="login"))
+    adapting = LogImport("sacct", RunDir(tmp_path), AdapterOptions(node="login"))
     tallies = {path.name: adapting.read(path) for path in sorted((real_data / "slurm").glob("sample-sacct-*.txt"))}
     steps, header = "steps of jobs", "header rows"
     expected = {

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.collect.segments import (
     Block,
     Damage,
@@ -134,7 +135,7 @@ def test_a_block_larger_than_a_segment_has_one_for_itself(tmp_path: Path) -> Non
     assert [len(segment.blocks) for segment in read_segments(tmp_path)] == [1, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(st.data())
 def test_killed_at_any_byte_it_keeps_what_came_before_and_goes_on(data: st.DataObject) -> None:
     with TemporaryDirectory() as name:
@@ -160,7 +161,7 @@ def test_killed_at_any_byte_it_keeps_what_came_before_and_goes_on(data: st.DataO
         assert numbers_in(folder) == list(range(8))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(st.data())
 def test_a_flipped_bit_costs_only_the_line_that_it_hits(data: st.DataObject) -> None:
     with TemporaryDirectory() as name:
@@ -291,7 +292,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 @given(st.integers(0, 3_000))
 def test_a_write_that_fails_at_any_byte_leaves_whole_lines(size: int) -> None:
     with TemporaryDirectory() as name:

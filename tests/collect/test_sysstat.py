@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.collect.cctf.parse import Options, parse
 from gpulake.core.errors import UsageError
 from recorded_runs import block_of, host_of, rows_in, told, write_session
@@ -236,7 +237,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(
     cpu=st.lists(WORDS, max_size=60) | st.text(),
     memory=st.lists(WORDS, max_size=60) | st.text(),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.collect.adapters import ADAPTERS, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.rundir import RunDir
-from gpulake.collect.tracing.adapting import Adapting, Tally
+from gpulake.collect.tracing.adapting import LogImport, Tally
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, SystemStat
 from gpulake.core.tables import cctf_tables
 
@@ -80,7 +80,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def outcomes(name: str, texts: list[str], **asked: Any) -> list[Outcome]:
     lines = (Line(number, text) for number, text in enumerate(texts, start=1))
-    return list(ADAPTERS.get(name)(Asked(node="n1", **asked)).read(lines))
+    return list(ADAPTERS.get(name)(AdapterOptions(node="n1", **asked)).read(lines))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_rows_have_exactly_the_columns_of_their_file(row: type, table: str) -> N
 def test_good_lines_are_found_and_bad_ones_kept(name: str) -> None:
     example = EXAMPLES[name]
     found = outcomes(name, [*example.before, *example.good, example.bad])
-    assert [type(one) for one in found] == [LeftOut] * len(example.before) + [Found, Found, Rejected]
+    assert [type(one) for one in found] == [Skipped] * len(example.before) + [Parsed, Parsed, Rejected]
     assert all(one.text == example.bad for one in found if isinstance(one, Rejected))
 
 
@@ -103,7 +103,7 @@ def test_twice_is_once(name: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("".join(f"{line}\n" for line in [*example.before, *example.good, example.bad]))
     run = RunDir(tmp_path / "run")
-    adapting = Adapting(name, run, Asked(node="n1"))
+    adapting = LogImport(name, run, AdapterOptions(node="n1"))
     first, second = adapting.read(log), adapting.read(log)
     assert (first.invocations, first.rejected, first.was_read_before) == (2, 1, False)
     assert second == Tally(str(log), was_read_before=True)
@@ -115,9 +115,9 @@ def test_what_is_read_again_has_the_same_ids(name: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("".join(f"{line}\n" for line in [*example.before, *example.good]))
     for run in ("a", "b"):
-        Adapting(name, RunDir(tmp_path / run), Asked(node="n1")).read(log)
+        LogImport(name, RunDir(tmp_path / run), AdapterOptions(node="n1")).read(log)
     log.rename(tmp_path / "log.1")
-    Adapting(name, RunDir(tmp_path / "c"), Asked(node="n1")).read(tmp_path / "log.1")
+    LogImport(name, RunDir(tmp_path / "c"), AdapterOptions(node="n1")).read(tmp_path / "log.1")
     first, second, third = (written(tmp_path / run, "events.*") for run in ("a", "b", "c"))
     assert first == second == third
     assert len({row["span_id"] for row in first}) == 2
@@ -127,7 +127,7 @@ def test_rejected_lines_are_kept_with_file_line_and_reason(name: str, tmp_path: 
     example = EXAMPLES[name]
     log = tmp_path / "log"
     log.write_text("".join(f"{line}\n" for line in [*example.before, *example.good, example.bad]))
-    Adapting(name, RunDir(tmp_path / "run"), Asked(node="n1")).read(log)
+    LogImport(name, RunDir(tmp_path / "run"), AdapterOptions(node="n1")).read(log)
     (kept,) = written(tmp_path / "run", f"rejected.{name}.jsonl")
     assert kept.pop("reason")
     assert kept == {"file": str(log), "line_number": len(example.before) + 3, "text": example.bad}
@@ -149,7 +149,7 @@ def test_no_text_breaks_an_adapter_counts_add_up_and_times_are_in_order(name: st
         assert numbers == sorted(set(numbers))
         assert (len(found) > 1) == any(texts)
     for one in found:
-        if isinstance(one, Found):
+        if isinstance(one, Parsed):
             assert_is_sound(one.invocation)
 
 

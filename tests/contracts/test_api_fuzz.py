@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from examples import cases
 from gpulake.core.config import Config
 from gpulake.core.serving import Serve
 from gpulake.flow.serving import application
@@ -53,7 +54,6 @@ def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
 
         @settings(
             max_examples=EXAMPLES,
-            deadline=None,
             derandomize=True,
             database=None,
             phases=[Phase.generate],
@@ -70,7 +70,7 @@ def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
 
 
 @given(st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(20), suppress_health_check=list(HealthCheck))
 def test_no_body_makes_a_query_fail(api: Any, data: st.DataObject) -> None:
     """Whatever is sent as a query is answered, or told why not."""
     operation = api["/api/v1/sql"]["POST"]

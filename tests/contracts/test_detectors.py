@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.core.errors import InputError
 from gpulake.detect import detectors
 from gpulake.detect.series import Detector, Floats, Ints, Scores, Series
@@ -95,7 +96,7 @@ def any_series(draw: st.DrawFn) -> Series:
 
 
 @EVERY
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(25), suppress_health_check=[HealthCheck.too_slow])
 @given(given_series=any_series(), part=st.floats(0, 1), seed=st.integers(0, 99))
 def test_what_comes_later_never_changes_what_was_said(name: str, given_series: Series, part: float, seed: int) -> None:
     whole = score(name, given_series)

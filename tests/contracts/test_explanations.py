@@ -10,9 +10,9 @@ import pytest
 
 from detect.scenes import SCENES, lake_of
 from gpulake.core.explanation import Explanation
-from gpulake.detect.explaining import evidence_of
+from gpulake.detect.evidence import evidence_of
 from gpulake.detect.watches import WATCHES
-from gpulake.detect.watching import watch
+from gpulake.detect.watchlist import run_watches
 from gpulake.show.explain_page import series_figure
 from gpulake.show.explain_text import explanation_text
 
@@ -21,7 +21,7 @@ HOSTILE = "x'; DROP TABLE silver_jobs; --\" {0} %s \x1b[31m<b>"
 
 def explained(name: str, who: str) -> Explanation:
     with lake_of(SCENES[name](who)) as read:
-        (found,) = watch(read)
+        (found,) = run_watches(read)
         return Explanation(found.finding_id, asdict(found), found.severity, evidence_of(read, asdict(found)), None)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import opendc_loader
@@ -80,7 +80,6 @@ def workload(pieces: Sequence[Part], hosts: Sequence[Host] = ()) -> Workload:
 
 
 @pytest.mark.parametrize("name", list(EXPORTS))
-@settings(deadline=None)
 @given(drawn=workloads())
 def test_every_task_runs_once_for_as_long_and_as_hard_as_it_did(
     tmp_path_factory: pytest.TempPathFactory, name: str, drawn: list[tuple[Task, list[Fragment]]]

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import dead_jobs
 from dead_jobs import HOOKS, Programs, died, died_just_now, recover, settings, statuses, trail
+from examples import each
 from gpulake.act.recoveries import RECOVERIES, Order
 from gpulake.cli import root
 from gpulake.core.errors import ActError
@@ -82,15 +83,15 @@ def test_words_of_a_log_are_one_harmless_argument(name: str) -> None:
                 assert not argument.startswith("--") or argument.startswith(("--namespace=", "--selector=", "--wait="))
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("node", ["all", "ALL", "n[1-9]", "n1,n2", "-n1", "n1 n2", "../n1", "", "n1\n", "n" * 300])
+@each("name", ALL)
+@each("node", ["all", "ALL", "n[1-9]", "n1,n2", "-n1", "n1 n2", "../n1", "", "n1\n", "n" * 300])
 def test_a_node_that_is_not_one_is_refused(name: str, node: str) -> None:
     with pytest.raises(ActError, match="cannot be handed to a program safely"):
         RECOVERIES.get(name)(settings()).cordon(Order("i", 1, "77", node=node))
 
 
-@pytest.mark.parametrize("name", ACTING)
-@pytest.mark.parametrize("job", ["-f", "7 8", "7,8", "*", "7;x", "", "7\n"])
+@each("name", ACTING)
+@each("job", ["-f", "7 8", "7,8", "*", "7;x", "", "7\n"])
 def test_a_job_that_is_not_one_is_refused(name: str, job: str) -> None:
     for own in (settings(), settings(restart_command=()) if name != "command" else settings()):
         with pytest.raises(ActError, match="cannot be handed to a program safely"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-import pytest
-
+from examples import each
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
 from gpulake.diagnose.logs.automaton import any_of
 from gpulake.diagnose.logs.filters import Filter, shipped_filters
@@ -21,8 +20,8 @@ RULES = shipped().rules
 FILTERS = shipped_filters().filters
 # A log says that there was a SIGKILL; that the kernel did not send it is seen in the node's memory alone.
 TOLD_BY_TELEMETRY = {"ProcessKilled"}
-each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-each_filter = pytest.mark.parametrize("routine", FILTERS, ids=lambda routine: routine.name)
+each_rule = each("rule", RULES, name=lambda rule: rule.name)
+each_filter = each("routine", FILTERS, name=lambda routine: routine.name)
 
 
 @each_rule

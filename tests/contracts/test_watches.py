@@ -12,7 +12,7 @@ import pytest
 from detect.scenes import BEGIN, COLUMNS, SCENES, lake_of
 from gpulake.core.types import Finding
 from gpulake.detect.watches import WATCHES
-from gpulake.detect.watching import again, watch
+from gpulake.detect.watchlist import rescore, run_watches
 
 EVERY = pytest.mark.parametrize("name", list(WATCHES))
 HOSTILE = "x'; DROP TABLE silver_jobs; --\" {0} %s \x1b[31m<b>\n"
@@ -20,7 +20,7 @@ HOSTILE = "x'; DROP TABLE silver_jobs; --\" {0} %s \x1b[31m<b>\n"
 
 def findings(tables: Any) -> list[Finding]:
     with lake_of(tables) as read:
-        return watch(read)
+        return run_watches(read)
 
 
 def test_every_watch_has_a_scene() -> None:
@@ -67,17 +67,17 @@ def test_the_same_tables_get_the_same_answer(name: str) -> None:
 def test_a_name_is_only_a_name(name: str) -> None:
     """Whatever a thing is called, the same is found of it, and its series is found again."""
     with lake_of(SCENES[name](HOSTILE)) as read:
-        (found,) = watch(read)
+        (found,) = run_watches(read)
         (plain,) = findings(SCENES[name]("thing"))
         assert HOSTILE in found.subject
         alike = {part: getattr(plain, part) for part in ("began_at", "ended_at", "score", "value", "severity", "kind")}
         assert replace(found, **alike) == found
-        given = again(read, asdict(found))
+        given = rescore(read, asdict(found))
         assert given is not None
-        watched, scores = given
-        assert watched.series.subject == found.series
+        series, scores = given
+        assert series.subject == found.series
         assert scores.is_flagged.any()
-        assert len(scores.score) == len(watched.series)
+        assert len(scores.score) == len(series)
 
 
 @EVERY
@@ -93,10 +93,10 @@ def test_without_tables_or_rows_it_sees_nothing(name: str) -> None:
 def test_the_series_of_a_finding_that_is_no_more_is_nothing(name: str) -> None:
     (found,) = findings(SCENES[name]("thing"))
     with lake_of({}) as read:
-        assert again(read, asdict(found)) is None
+        assert rescore(read, asdict(found)) is None
     with lake_of(SCENES[name]("other")) as read:
-        assert again(read, asdict(found) | {"series": "nothing of that name"}) is None
-        assert again(read, asdict(found) | {"watch": "no such watch"}) is None
+        assert rescore(read, asdict(found) | {"series": "nothing of that name"}) is None
+        assert rescore(read, asdict(found) | {"watch": "no such watch"}) is None
 
 
 @EVERY

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from examples import each
 from gpulake.core.redaction import redacted, without_secrets
 from planted import SECRETS
 
 
-@pytest.mark.parametrize("kind", SECRETS)
+@each("kind", SECRETS)
 def test_a_secret_is_hidden_where_it_stands(kind: str) -> None:
     secret, line = SECRETS[kind]
     hidden = redacted(f"step 7 of 9: {line} after 3 s")

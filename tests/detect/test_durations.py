@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.core.config import Config
@@ -79,7 +79,6 @@ def rows_of(told: Predictions) -> list[tuple[Any, ...]]:
     return list(zip(*(getattr(told, field.name).tolist() for field in fields(told)), strict=True))
 
 
-@settings(deadline=None)
 @given(st.lists(ROW, max_size=40))
 def test_a_walk_through_time_tells_what_looking_at_everything_would(rows: list[tuple[int, ...]]) -> None:
     tasks = tasks_of(rows)
@@ -89,7 +88,6 @@ def test_a_walk_through_time_tells_what_looking_at_everything_would(rows: list[t
     )
 
 
-@settings(deadline=None)
 @given(st.lists(ROW, min_size=1, max_size=40), st.integers(0, 30), st.randoms(use_true_random=False))
 def test_whatever_the_future_brings_the_prediction_stays(rows: list[tuple[int, ...]], now: int, dice: Any) -> None:
     tasks = tasks_of(rows)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import IsolationForest
 from sklearn.preprocessing import StandardScaler
 
+from examples import cases
 from gpulake.core.errors import InputError
 from gpulake.detect.forest import Forest, fit, load
 
@@ -28,7 +29,7 @@ def kept(forest: Forest, path: Path) -> Forest:
     return load(path)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=cases(15))
 @given(seed=st.integers(0, 1000), count=st.integers(3, 400))
 def test_a_kept_forest_scores_as_scikit_learn_does(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int

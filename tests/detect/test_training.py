@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detect import lab_runs
-from gpulake.detect.phase_words import detail
+from gpulake.detect.phase_text import detail
 from gpulake.detect.series import Series
 from gpulake.detect.training import NEEDED, Steps, find_phases
 

@@ -8,12 +8,12 @@ import pytest
 
 from detect.scenes import BEGIN, DAY, HOUR, SCENES, Row, Tables, lake_of, noise
 from gpulake.core.types import Finding
-from gpulake.detect.watching import watch
+from gpulake.detect.watchlist import run_watches
 
 
 def found_in(tables: Any) -> list[Finding]:
     with lake_of(tables) as read:
-        return watch(read)
+        return run_watches(read)
 
 
 def bursting(share: float) -> Tables:

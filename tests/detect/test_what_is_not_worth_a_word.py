@@ -11,7 +11,7 @@ import pytest
 
 from detect.scenes import BEGIN, HOUR, SCENES, Tables, gpus, lake_of
 from gpulake.core.types import Finding
-from gpulake.detect.watching import _once, watch
+from gpulake.detect.watchlist import _deduplicated, run_watches
 
 Row = dict[str, Any]
 
@@ -124,7 +124,7 @@ def a_warm_gpu_that_rests() -> Tables:
 )
 def test_nothing_is_found_in(scene: Callable[[], Tables]) -> None:
     with lake_of(scene()) as read:
-        assert watch(read) == []
+        assert run_watches(read) == []
 
 
 DAY = Finding(
@@ -149,14 +149,14 @@ HOURS = replace(
 
 def test_what_two_watches_say_of_the_same_time_is_told_once_in_the_words_of_the_worst() -> None:
     both = replace(DAY, ended_at=HOURS.ended_at)
-    assert list(_once([HOURS, DAY])) == [both]
+    assert list(_deduplicated([HOURS, DAY])) == [both]
     # The words of what came later, under the name of what came first.
     worse = replace(HOURS, severity="critical")
-    assert list(_once([DAY, worse])) == [replace(worse, finding_id="f-1", began_at=BEGIN)]
+    assert list(_deduplicated([DAY, worse])) == [replace(worse, finding_id="f-1", began_at=BEGIN)]
 
 
 def test_what_is_about_another_time_or_another_cluster_is_told_apart() -> None:
     later = replace(HOURS, began_at=BEGIN + 25 * HOUR)
     elsewhere = replace(HOURS, cluster_id="d")
-    assert list(_once([DAY, later])) == [DAY, later]
-    assert list(_once([DAY, elsewhere])) == [DAY, elsewhere]
+    assert list(_deduplicated([DAY, later])) == [DAY, later]
+    assert list(_deduplicated([DAY, elsewhere])) == [DAY, elsewhere]

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detect.scenes import BEGIN, SCENES, lake_of, sample
+from examples import cases
 from gpulake.core.ledger import BUCKETS, LOST
 from gpulake.core.types import Finding
 from gpulake.detect.findings import HOLDERS, _flagged_days, _idle_holders, _ledger
-from gpulake.detect.watching import watch
+from gpulake.detect.watchlist import run_watches
 from gpulake.lake.limits import CLUSTER_KINDS
 
 TOTAL = int(8e10)
@@ -22,7 +23,7 @@ TOTAL = int(8e10)
 
 def found_in(tables: Any) -> list[Finding]:
     with lake_of(tables) as read:
-        return watch(read)
+        return run_watches(read)
 
 
 def memory(ratios: list[float], step: float) -> list[Finding]:
@@ -40,7 +41,7 @@ def memory(ratios: list[float], step: float) -> list[Finding]:
     level=st.floats(0.5, 0.95),
     step=st.sampled_from([2.0, 10.0, 60.0]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(25))
 def test_a_model_that_is_loaded_is_no_leak(load_seconds: int, level: float, step: float) -> None:
     count = int(7200 / step)
     ratios = [
@@ -170,7 +171,7 @@ def test_a_day_of_several_clusters_is_flagged_once() -> None:
     covered = {"coverage_ratio": 0.9, "is_poorly_covered": False}
     (found,) = _flagged_days([flagged("a", 0.25), flagged("b", None, **covered)])
     assert found.headline == "Monday, 2026-01-05 is flagged by the reference's forest (score -0.250)"
-    assert found.detail.startswith("corrected GPU utilisation 25.0% of a, – of b; the forest is told to flag 5 %")
+    assert found.detail.startswith("corrected GPU utilisation 25.0% of a, – of b; the forest always flags 5 %")
     (edge,) = _flagged_days([flagged("a", 0.25)])
     assert edge.detail == (
         "corrected GPU utilisation 25.0%; only 2.0% of capacity was observed: an edge of the data, not an incident"

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnose.learning import GROUND, LINK, QUOTA, candidate
+from examples import cases
 from gpulake.diagnose.learn.candidates import Candidate, Ground, Kind, Proof, agreed_recovery
+from gpulake.diagnose.learn.pattern_checks import backtracking, fixed_characters
 from gpulake.diagnose.learn.probes import healthy_lines, marker, random_lines
 from gpulake.diagnose.learn.proposals import generalised, masked, message, whole_line
-from gpulake.diagnose.learn.syntax import backtracking, fixed_characters
 from gpulake.diagnose.learn.trials import examined, failures
 from gpulake.diagnose.rulebook.book import shipped, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Role, Rule
@@ -34,7 +35,7 @@ def wrong(one: Candidate, ground: Ground = GROUND) -> list[str]:
     return [check.check for check in examined(one, ground) if not check.passed]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400))
 @given(line=LINES, other=st.integers(0, 10**12))
 def test_a_pattern_matches_its_own_line_and_any_with_other_numbers(line: str, other: int) -> None:
     with_others = DIGITS.sub(str(other), line)
@@ -44,7 +45,7 @@ def test_a_pattern_matches_its_own_line_and_any_with_other_numbers(line: str, ot
     assert backtracking(generalised(line)) == ""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200))
 @given(line=LINES)
 def test_an_example_to_share_is_matched_by_the_pattern_of_its_line(line: str) -> None:
     assert re2.search(generalised(line), masked(line)) is not None
@@ -79,7 +80,7 @@ def test_a_hostile_line_takes_no_time(piece: str) -> None:
     assert time.perf_counter() - begin < 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300))
 @given(pattern=st.from_regex(r"[a-c.(|)*+?\[\]{},0-9\\dQE:^$-]{0,25}", fullmatch=True))
 def test_any_pattern_that_compiles_can_be_judged(pattern: str) -> None:
     try:

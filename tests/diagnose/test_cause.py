@@ -6,20 +6,18 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from diagnosing import diagnose
+from examples import each
 from gpulake.core.diagnosis import CATEGORY_OF
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
 
 
 def logs(*names: str) -> list[Any]:
-    told = [log for name in names for log in tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))["log"]]
-    return [pytest.param(log, id=log["name"].replace(" ", "-")) for log in told]
+    return [log for name in names for log in tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))["log"]]
 
 
-@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "frameworks", "unseen"))
+@each("log", logs("distributed", "single", "reasons", "frameworks", "unseen"), name=lambda log: log["name"])
 def test_the_root_cause_is_found(log: dict[str, Any]) -> None:
     found = diagnose(log["text"])
     assert (found.verdict, found.reason, found.category) == ("failed", log["reason"], CATEGORY_OF[log["reason"]])
@@ -31,12 +29,12 @@ def test_the_root_cause_is_found(log: dict[str, Any]) -> None:
             assert getattr(found, place) == log[place]
 
 
-@pytest.mark.parametrize("log", logs("healthy"))
+@each("log", logs("healthy"), name=lambda log: log["name"])
 def test_what_is_no_failure_is_told_as_none(log: dict[str, Any]) -> None:
     assert diagnose(log["text"]).verdict == log["verdict"]
 
 
-@pytest.mark.parametrize("log", logs("distributed", "single", "reasons", "frameworks", "unseen", "healthy"))
+@each("log", logs("distributed", "single", "reasons", "frameworks", "unseen", "healthy"), name=lambda log: log["name"])
 def test_evidence_is_word_for_word_in_the_log(log: dict[str, Any]) -> None:
     lines = log["text"].lstrip("\n").split("\n")
     for quote in diagnose(log["text"]).evidence:

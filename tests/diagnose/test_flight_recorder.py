@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnose.dumped_worlds import World, config, entry, write
+from examples import cases
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
 from gpulake.core.errors import InputError
 from gpulake.diagnose.hang.blockage import explain_hang, find_hang
@@ -79,7 +80,7 @@ def _worlds(draw: st.DrawFn) -> World:
     return World(groups, program, stops).run()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(world=_worlds(), is_active_only=st.booleans(), has_status=st.booleans(), has_died=st.booleans())
 def test_exactly_the_ranks_that_hang_by_themselves_are_missing(
     world: World, is_active_only: bool, has_status: bool, has_died: bool
@@ -252,7 +253,7 @@ def test_what_is_no_dump_is_an_input_error_with_a_hint(tmp_path: Path, content: 
     assert raised.value.hint
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(
     entries=st.lists(
         st.recursive(

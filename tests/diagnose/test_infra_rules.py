@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from examples import each
 from gpulake.diagnose.rulebook.book import shipped, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
 
@@ -124,16 +125,14 @@ MEANINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("line", "meaning"), [(line, meaning) for meaning, lines in MEANINGS.items() for line in lines]
-)
+@each("line, meaning", [(line, meaning) for meaning, lines in MEANINGS.items() for line in lines])
 def test_a_line_is_told_as(line: str, meaning: str) -> None:
     rule = strongest(line)
     assert rule is not None
     assert f"{rule.role} {rule.reason} {rule.recovery}" == meaning
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
@@ -164,7 +163,7 @@ def test_a_line_that_explains_nothing_is_no_cause(line: str) -> None:
     assert strongest(line) is None
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@each("rule", RULES, name=lambda rule: rule.name)
 def test_a_rule_fills_in_all_that_its_sentences_name(rule: Rule) -> None:
     named = {
         name
@@ -177,7 +176,7 @@ def test_a_rule_fills_in_all_that_its_sentences_name(rule: Rule) -> None:
         assert named <= set(words), line
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.role in EXPLAINING], ids=lambda rule: rule.name)
+@each("rule", [rule for rule in RULES if rule.role in EXPLAINING], name=lambda rule: rule.name)
 def test_a_cause_says_why_its_recovery_helps_and_what_looks_alike(rule: Rule) -> None:
     assert rule.recovery not in ("unknown", "none")
     assert all((rule.why, rule.ignores))

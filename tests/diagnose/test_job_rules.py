@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from examples import each
 from gpulake.diagnose.rulebook.book import shipped, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
@@ -12,13 +13,13 @@ RULES = [rule for rule in shipped_rules() if rule.family in FAMILIES]
 CAUSES = [rule for rule in RULES if rule.role in EXPLAINING]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@each("rule", RULES, name=lambda rule: rule.name)
 def test_a_rule_matches_what_it_must_and_nothing_that_it_must_not(rule: Rule) -> None:
     assert [line for line in rule.matches if rule not in [hit.rule for hit in shipped().hits(line)]] == []
     assert [line for line in rule.ignores if rule in [hit.rule for hit in shipped().hits(line)]] == []
 
 
-@pytest.mark.parametrize("rule", CAUSES, ids=lambda rule: rule.name)
+@each("rule", CAUSES, name=lambda rule: rule.name)
 def test_of_its_own_lines_a_cause_is_the_strongest(rule: Rule) -> None:
     # What needs a traceback as well says nothing of a line alone.
     hits = [
@@ -29,7 +30,7 @@ def test_of_its_own_lines_a_cause_is_the_strongest(rule: Rule) -> None:
     assert rule in best
 
 
-@pytest.mark.parametrize("rule", CAUSES, ids=lambda rule: rule.name)
+@each("rule", CAUSES, name=lambda rule: rule.name)
 def test_a_cause_says_why_its_recovery_helps(rule: Rule) -> None:
     assert rule.why.endswith(".")
     assert rule.ignores

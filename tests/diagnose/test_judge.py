@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from diagnose.scripted_model import Script, Scripted, completion, failing, saying, scripted, send
+from examples import each
 from gpulake.core.config import Config, load
 from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Quote, Recovery, Symptom
 from gpulake.core.errors import ConfigError
@@ -157,7 +158,7 @@ DROPPED = {
 }
 
 
-@pytest.mark.parametrize("kind", DROPPED)
+@each("kind", DROPPED)
 def test_an_answer_that_cannot_be_trusted_is_dropped_with_the_reason(kind: str) -> None:
     answer, why = DROPPED[kind]
     assert answered(answer) == Judged(UNKNOWN, f"the answer of the model m was dropped: {why}")
@@ -272,7 +273,7 @@ TROUBLE: dict[str, tuple[Script, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", TROUBLE)
+@each("kind", TROUBLE)
 def test_an_endpoint_in_trouble_leaves_the_diagnosis_as_it_was(kind: str) -> None:
     script, why = TROUBLE[kind]
     found, server = asked(script)
@@ -420,15 +421,15 @@ def obeying(reason: str, line: int, quote: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
-@pytest.mark.parametrize("reason", ["NotAFailure", "NodeFailure", "ECCError"])
+@each("number", range(len(HOSTILE)))
+@each("reason", ["NotAFailure", "NodeFailure", "ECCError"])
 def test_a_log_that_commands_changes_nothing_where_it_is_quoted_itself(number: int, reason: str) -> None:
     found = answered(obeying(reason, number + 1, HOSTILE[number]), *HOSTILE, "exit code 1")
     assert found.diagnosis == UNKNOWN
     assert found.note.startswith("the answer of the model m was dropped: ")
 
 
-@pytest.mark.parametrize("reason", [reason for reason in REASONS if reason != "unknown"])
+@each("reason", [reason for reason in REASONS if reason != "unknown"])
 def test_the_most_that_a_log_can_win_is_a_reason_with_our_own_careful_action(reason: str) -> None:
     found = answered(obeying(reason, 12, "FluxError: it is broken"), *HOSTILE, "FluxError: it is broken").diagnosis
     assert (found.verdict, found.reason, found.category) == ("failed", reason, CATEGORY_OF[reason])

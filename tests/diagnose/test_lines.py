@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import each
 from gpulake.diagnose.story.lines import Said, read_said
 
 
@@ -15,8 +15,8 @@ def at(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[misc, arg-type]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
+@each(
+    "text, said",
     [
         ("[rank3]: ValueError: x", Said("ValueError: x", rank=3)),
         ("[default5]: ValueError: x", Said("ValueError: x", rank=5)),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.core.errors import InputError
 from gpulake.diagnose.logs.reading import LogFile, open_logs
 from gpulake.diagnose.logs.scan import scan
@@ -69,7 +70,7 @@ def test_what_follows_a_packed_log_and_is_none_costs_nothing_of_it(tmp_path: Pat
     assert "breaks off" in file.trouble
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=cases(60))
 @given(st.binary(max_size=400), st.sampled_from([b"", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xff\xfe", b"\xfe\xff"]))
 def test_any_file_can_be_read(tmp_path_factory: pytest.TempPathFactory, rest: bytes, start: bytes) -> None:
     read(written(tmp_path_factory.mktemp("any"), start + rest))

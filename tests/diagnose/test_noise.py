@@ -5,9 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from diagnosing import diagnose
+from examples import each
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
 LINES = tomllib.loads((FOLDER / "noise.toml").read_text("utf-8"))["lines"]
@@ -33,7 +32,7 @@ SCENES = {
 }
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:50])
+@each("line", LINES, name=lambda line: line[:50])
 def test_a_last_word_that_looks_like_trouble_makes_no_failure(line: str) -> None:
     assert diagnose(f"{BEFORE}{AFTER}{line}\n").verdict != "failed"
 
@@ -43,8 +42,8 @@ def test_an_error_that_no_rule_knows_as_the_last_word_leaves_it_open() -> None:
     assert (found.verdict, found.reason, found.evidence[0].line) == ("unknown", "unknown", 2)
 
 
-@pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:50])
-def test_a_line_that_looks_like_trouble_and(scene: str, line: str) -> None:
+@each("scene", SCENES)
+@each("line", LINES, name=lambda line: line[:50])
+def test_a_line_that_looks_like_trouble_changes_nothing(scene: str, line: str) -> None:
     log, reason = SCENES[scene]
     assert diagnose(log.replace("%s", line)).reason == reason

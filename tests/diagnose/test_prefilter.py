@@ -4,6 +4,7 @@ import re2
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.diagnose.logs.automaton import any_of
 from gpulake.diagnose.logs.prefilter import relaxed
 from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, shape_of
@@ -57,7 +58,7 @@ def is_found(pattern: bytes, line: bytes) -> bool:
     return any_of([pattern]).search(b"before\n" + line + b"\nafter", 0) is not None
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=cases(400))
 @given(PATTERNS, st.text("ab1 é", max_size=4), st.text("ab1 é", max_size=4), st.booleans())
 def test_what_a_pattern_matches_its_weaker_forms_match(made: Made, before: str, after: str, is_anchored: bool) -> None:
     pattern, inner = made

@@ -10,6 +10,7 @@ import jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.core.diagnosis import Diagnosis, Quote, Similar, Symptom
 from gpulake.core.judging import Judge
 from gpulake.diagnose.judge.prompt import answer_schema, prompt_for, question_for, shown
@@ -166,7 +167,7 @@ def test_a_log_cannot_end_its_own_marks() -> None:
 
 
 @given(st.lists(st.text(max_size=60), max_size=12), st.text(max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 def test_any_log_makes_a_question_whose_marks_hold(texts: list[str], cause: str) -> None:
     digests = [digest(texts, hits=(1, 3))]
     diagnosis = Diagnosis("unknown", "unknown", "unknown", cause, telemetry=(cause,))

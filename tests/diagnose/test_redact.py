@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases, each
 from gpulake.diagnose.judge.redact import Redactor
 
 BASE62 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -96,7 +97,7 @@ KEY = ["-----BEGIN RSA PRIVATE KEY-----", "MIIEpAIBAAKCAQEA7bq", "c2hvcnQ=", "--
 
 @pytest.mark.parametrize("kind", SHAPED)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30))
 def test_a_token_is_hidden_whatever_stands_around_it(kind: str, data: st.DataObject) -> None:
     secret = data.draw(SHAPED[kind])
     text = data.draw(st.sampled_from(SURROUNDINGS)).replace("{}", secret).replace("{{", "{").replace("}}", "}")
@@ -108,7 +109,7 @@ def test_a_token_is_hidden_whatever_stands_around_it(kind: str, data: st.DataObj
 
 @pytest.mark.parametrize("surrounding", NAMED)
 @given(secret=st.text(BASE62 + "!$%^&*+,.;:/()[]{}", min_size=4, max_size=24).filter(lambda text: text[0].isalnum()))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 def test_a_value_after_a_telling_name_is_hidden_whole(surrounding: str, secret: str) -> None:
     secret = f"{secret.replace('/', '7') if '://' in surrounding else secret}1"  # never a mere None
     text = surrounding.replace("{{", "{").replace("}}", "}").replace("{}", secret)
@@ -118,7 +119,7 @@ def test_a_value_after_a_telling_name_is_hidden_whole(surrounding: str, secret: 
     assert redactor.restore(hidden) == text
 
 
-@pytest.mark.parametrize("kind", PRIVATE)
+@each("kind", PRIVATE)
 def test_people_machines_and_places_are_hidden(kind: str) -> None:
     private, text = PRIVATE[kind]
     redactor = Redactor()
@@ -128,7 +129,7 @@ def test_people_machines_and_places_are_hidden(kind: str) -> None:
 
 
 @given(st.text())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(300))
 def test_any_text_comes_back(text: str) -> None:
     redactor = Redactor()
     assert redactor.restore(redactor.hide(text)) == text
@@ -149,7 +150,7 @@ PIECES = st.sampled_from((*WHOLE, *PARTS))
 
 
 @given(st.lists(PIECES, max_size=25).map("".join))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=cases(600))
 def test_text_that_looks_like_placeholders_comes_back(text: str) -> None:
     redactor = Redactor()
     hidden = redactor.hide(text)

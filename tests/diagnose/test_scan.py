@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.diagnose.logs import keeping, watch
 from gpulake.diagnose.logs.digest import Digest, Line, Template
 from gpulake.diagnose.logs.filters import Filters
@@ -205,7 +206,7 @@ LOGS = st.tuples(st.lists(LINES, max_size=120), st.sampled_from([b"\n", b"\r\n"]
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=cases(150))
 @given(LOGS, st.lists(st.integers(0, 10_000), max_size=30), st.sampled_from([350, 1_000, 5_000]))
 def test_chunks_and_blocks_make_no_difference(content: bytes, cuts: list[int], block_bytes: int) -> None:
     whole = digest_of(content)
@@ -214,7 +215,7 @@ def test_chunks_and_blocks_make_no_difference(content: bytes, cuts: list[int], b
     assert digest_of(content, block_bytes=block_bytes).lines == whole.lines
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=cases(60))
 @given(st.binary(max_size=3_000), st.sampled_from([16, 64, 1 << 19]))
 def test_any_bytes_can_be_read_a_byte_at_a_time(content: bytes, block_bytes: int) -> None:
     by_bytes = digest_of(content, cuts=tuple(range(len(content))), block_bytes=block_bytes)
@@ -222,7 +223,7 @@ def test_any_bytes_can_be_read_a_byte_at_a_time(content: bytes, block_bytes: int
     assert by_bytes.lines_read == content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=cases(100))
 @given(LOGS.filter(lambda content: b"\r" not in content))
 def test_a_line_that_a_rule_or_a_marker_matches_is_never_dropped(content: bytes) -> None:
     digest = digest_of(content)
@@ -278,7 +279,7 @@ def test_a_hostile_log_is_read_in_bounded_memory(kind: str) -> None:
     assert peak < 200 << 20
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(LOGS.filter(lambda content: b"\r" not in content), st.lists(st.integers(0, 10_000), max_size=5))
 def test_a_scanner_may_be_asked_between_any_two_lines(content: bytes, places: list[int]) -> None:
     scanner = Scanner(RULES, NO_FILTERS)

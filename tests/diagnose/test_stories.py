@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.diagnose.cause.explaining import explain, explain_last
 from gpulake.diagnose.logs.scan import scan
 from gpulake.diagnose.rulebook.book import shipped
@@ -89,7 +90,7 @@ def test_an_empty_log_is_a_story_of_nothing() -> None:
     assert (story.events, story.lines_read, explain(story).verdict) == ((), 0, "unknown")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(st.lists(st.text(max_size=60), max_size=30))
 def test_any_log_is_explained(lines: list[str]) -> None:
     log = "\n".join(lines)

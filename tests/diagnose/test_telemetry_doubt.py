@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnose.measured import AT, BEGAN, GB, STOPS, failed, gpu, host, samples, steps, story
+from examples import cases
 from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.diagnose.telemetry.samples import HostSample, NodeEvent
 from gpulake.diagnose.telemetry.witness import consult
@@ -42,7 +43,7 @@ def test_memory_that_is_taken_and_given_back_is_no_leak() -> None:
     assert found.recovery == OOM.recovery
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(
     climb=st.integers(0, 600),
     low=st.floats(5, 50),
@@ -140,7 +141,7 @@ def test_a_log_that_ends_as_it_saves_or_evaluates_is_waited_for(text: str) -> No
     assert consult(STOPS, paused, for_ever).reason == "HangStraggler"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100))
 @given(
     busy=st.lists(st.floats(0, 1), min_size=121, max_size=121),
     power=st.floats(100, 700),

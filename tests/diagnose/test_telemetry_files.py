@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.core.errors import InputError
 from gpulake.diagnose.telemetry import Window, joined, read_samples
 from gpulake.diagnose.telemetry.samples import (
@@ -296,7 +297,7 @@ def test_of_a_file_and_the_lake_a_subject_is_told_by_the_first() -> None:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80))
 @given(
     st.lists(
         st.dictionaries(
@@ -326,7 +327,7 @@ def test_rows_with_anything_in_them_never_crash(rows: list[dict[str, object]]) -
         read_samples([_written(Path(folder), "t.jsonl", *lines)])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=cases(80))
 @given(
     st.binary(max_size=400),
     st.sampled_from(["", "# HELP a b\n", "timestamp, index, utilization.gpu [%]\n", "[ 1.0] x\n"]),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from diagnosing import diagnose
+from examples import each
 from gpulake.core.diagnosis import CATEGORY_OF
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
@@ -34,17 +32,16 @@ def scene_of(name: str, error: str, is_raised: bool) -> str:
     return str(scene.get("before", "")) + told + str(scene.get("after", ""))
 
 
-def told() -> Iterator[Any]:
+def logs() -> Iterator[tuple[str, str]]:
     for reason, ways in WORDINGS.items():
         for kind, errors in ways.items():
             for error in errors:
                 is_of_rank = kind == "raised" and not any(word in error for word in OF_A_LAUNCHER)
                 for name in SCENES if is_of_rank else ("plain", "noisy"):
-                    log = scene_of(name, error, kind == "raised")
-                    yield pytest.param(reason, log, id=f"{reason}-{name}-{error[:50]}")
+                    yield reason, scene_of(name, error, kind == "raised")
 
 
-@pytest.mark.parametrize(("reason", "log"), list(told()))
+@each("reason, log", logs())
 def test_a_failure_is_known_by_any_of_its_wordings(reason: str, log: str) -> None:
     found = diagnose(log)
     assert (found.verdict, found.reason) == ("failed", reason)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import each
 from gpulake.diagnose.rulebook.book import shipped
 from gpulake.diagnose.rulebook.rule import Hit
 from gpulake.diagnose.rulebook.xids import CATALOGUES, catalogued_rules
@@ -116,7 +117,7 @@ def test_the_rules_read_the_same_code_as_the_kernel_log(code: int, bus: int, dev
     assert [(hit.words["code"], hit.words["gpu"]) for hit in told(line)] == [(str(event.code), event.subject)]
 
 
-@pytest.mark.parametrize("rule", catalogued_rules(), ids=lambda rule: rule.name)
+@each("rule", catalogued_rules(), name=lambda rule: rule.name)
 def test_a_catalogued_rule_names_its_code_and_says_what_to_do(rule: object) -> None:
     assert "{code}" in rule.cause  # type: ignore[attr-defined]
     assert all((rule.remedy, rule.why, rule.source))  # type: ignore[attr-defined]

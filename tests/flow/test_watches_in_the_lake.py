@@ -15,7 +15,7 @@ from conftest import built_from, rows_of
 from detect.scenes import noise
 from gpulake.core.config import Config
 from gpulake.core.types import Finding
-from gpulake.detect.watching import again
+from gpulake.detect.watchlist import rescore
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from model.telemetry_by_hand import Gpu, gpu_file
@@ -104,11 +104,11 @@ def test_the_series_of_a_finding_in_the_lake_is_had_again(built_lake: Config) ->
         rows = reader.query("SELECT * FROM findings WHERE watch != ''").to_pylist()
         assert rows
         for row in rows:
-            given = again(reader.query, row)
+            given = rescore(reader.query, row)
             assert given is not None
-            watched, scores = given
+            series, scores = given
             begin = round(row["began_at"].timestamp() * 1000)
-            assert scores.is_flagged[watched.series.times_ms >= begin].any()
+            assert scores.is_flagged[series.times_ms >= begin].any()
 
 
 @pytest.mark.real

@@ -13,7 +13,7 @@ from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
-from hand_made import Attempt, write_trace
+from hand_made import Attempt, build_trace, write_trace
 
 ATTEMPTS = [
     Attempt("wide", "ann", 1, 11, gpus=4, used=1),
@@ -37,9 +37,8 @@ JOBS += ["productive_gpu_hours", "inferred_gpu_hours", "used_gpu_hours", "gpu_ef
 
 
 @pytest.fixture
-def small(config: Config, tmp_path: Path) -> Config:
-    Flow(config).refresh([write_trace(tmp_path / "raw", ATTEMPTS)], None)
-    return config
+def small(config: Config) -> Config:
+    return build_trace(config, ATTEMPTS)
 
 
 @pytest.mark.parametrize("table", ["gold_machine_hours", "gold_ledger_hourly", "gold_ledger_daily"])

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conftest import count_of, rows_of
+from examples import cases
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError, LakeError
 from gpulake.core.progress import silent
@@ -207,7 +208,7 @@ ROW = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(rows=["0,,,,,,"], end="\n", is_cut=False)
 @example(rows=["0,,,,,,", "too,few", ",,,,,"], end="\r\n", is_cut=True)
 @given(rows=st.lists(ROW, min_size=1, max_size=12), end=st.sampled_from(["\n", "\r\n"]), is_cut=st.booleans())

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import built_from, count_of, rows_of
+from examples import cases
 from gpulake.core.config import Cluster, Config
 from gpulake.core.tables import bronze_tables
 from gpulake.formats.plausible import RANGES
@@ -122,7 +123,7 @@ holdings = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(40), suppress_health_check=[HealthCheck.too_slow])
 @given(recordings(), holdings)
 def test_gold_is_what_a_naive_reckoning_gives(samples: list[Gpu], held: list[tuple[float, int, int]]) -> None:
     gold = gold_of(samples, held)

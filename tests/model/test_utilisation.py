@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import built, rows_of
+from examples import cases
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
@@ -74,7 +75,7 @@ def write_trace(folder: Path, given_windows: list[Window]) -> None:
     (folder / "pai_machine_metric.csv").write_text("\n".join(rows) + "\n")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_windows=st.lists(windows(), min_size=1, max_size=12))
 def test_daily_utilisation_is_what_a_walk_through_time_finds(
     tmp_path_factory: pytest.TempPathFactory, given_windows: list[Window]

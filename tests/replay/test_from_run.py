@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.cli.export.opendc import command
@@ -257,7 +257,6 @@ def runs(draw: st.DrawFn) -> dict[str, Rows]:
     }
 
 
-@settings(deadline=None)
 @given(files=runs())
 def test_whatever_was_collected_every_task_is_covered_and_within_its_capacity(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, Rows]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import cases
 from gpulake.synth.clock import FIRST_SECOND, at, iso, submissions
 from gpulake.synth.columns import decimals, floats, seconds, words
 from gpulake.synth.draws import Curve, deal, generator, quotas, ranks
@@ -114,7 +115,7 @@ def test_a_slow_machine_moves_the_ends_of_what_runs_on_it() -> None:
     assert (end - start).tolist() == [100, 250]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(
     st.lists(
         st.tuples(st.integers(0, 20_000), st.integers(1, 4_000), st.sampled_from([5, 10, 25, 50, 100, 200])),

@@ -1,4 +1,4 @@
-"""Score the days of the cluster as the reference does, and beside it by our own score, which says why they differ."""
+"""Scores the days of the cluster by the reference's forest and by our expectation, and says why the two differ."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpulake.detect.expected_days import ScoredDay, explain_difference, score_cluster_days
 from gpulake.detect.forest import Forest, fit, load
 from gpulake.detect.grow import Floats
-from gpulake.detect.own_days import OwnDay, judge_days, why
 from gpulake.lake import Staging, replace_text
 
 TABLE = "gold_cluster_util_daily_scored"
@@ -45,28 +45,28 @@ def score_days(staging: Staging, given_model: Path | None = None) -> int:
     if given_model or len(complete) >= FEWEST_DAYS:
         forest = load(given_model) if given_model else _fit_and_keep(rows, staging.lake.models / MODEL_NAME)
         scores = dict(zip((day["dt"] for day in complete), forest.decide(rows).tolist(), strict=True))
-    own = judge_days(staging.read(UTILISATION).to_pylist())
-    scored = [_scored(day, scores.get(day["dt"]), own.get(day["dt"])) for day in days]
+    ours = score_cluster_days(staging.read(UTILISATION).to_pylist())
+    scored = [_scored(day, scores.get(day["dt"]), ours.get(day["dt"])) for day in days]
     staging.write(TABLE, scored)
     return sum(day["anomaly_flag"] for day in scored)
 
 
 def _fit_and_keep(rows: Floats, path: Path) -> Forest:
     replace_text(path, fit(rows, FEATURES).to_json())
-    # The file is what scores, so that it is always true to the table.
+    # Scores come from the file, so that it always agrees with the table.
     return load(path)
 
 
-def _scored(day: dict[str, Any], score: float | None, own: OwnDay | None) -> dict[str, Any]:
+def _scored(day: dict[str, Any], score: float | None, ours: ScoredDay | None) -> dict[str, Any]:
     flag = int(score is not None and score < 0)
     return {
         **day,
         "anomaly_flag": flag,
         "anomaly_score": score,
-        "own_score": own.score if own else None,
-        "own_flag": own is not None and own.is_flagged,
-        "own_expected_ratio": own.expected_ratio if own else None,
-        "own_low_ratio": own.low_ratio if own else None,
-        "own_high_ratio": own.high_ratio if own else None,
-        "why_they_differ": why(own, bool(flag), score),
+        "own_score": ours.score if ours else None,
+        "own_flag": ours is not None and ours.is_flagged,
+        "own_expected_ratio": ours.expected_ratio if ours else None,
+        "own_low_ratio": ours.low_ratio if ours else None,
+        "own_high_ratio": ours.high_ratio if ours else None,
+        "why_they_differ": explain_difference(ours, bool(flag), score),
     }

@@ -1,8 +1,8 @@
-"""How long a task will run, foretold when it is submitted from what had ended by then: recurring jobs run alike.
+"""Predicts the run time of a task at its submission, from tasks that had ended by then: recurring jobs run alike.
 
-The last runs of the same group that asked for the same, be it one: other tasks of the group run for other times. Else
-the last runs of the group; else the median of the user; else that of everybody. Nothing that ended at or after the
-submission is looked at, nor the type of GPU that a task was later given: only what it asked for.
+The prediction is the median of the last runs of the same group with the same request; else of the last runs of the
+group; else of the user; else of everybody. Tasks that ended at or after the submission do not count, nor does the GPU
+type that a task was given later.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
+from statistics import median
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.types import DurationScore
+from gpulake.detect.series import Floats, Ints
 from gpulake.lake import LakeReader
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-REMEMBERED = 5
-WALKED_AT_ONCE = 65_536
+RUNS_KEPT = 5
+BLOCK_ROWS = 65_536
 NO_GROUP = -1
 NOTHING, EVERYBODY, USER, GROUP, REQUEST = range(5)
-"""What a prediction rests on, the least first."""
+"""What a prediction rests on, the weakest first."""
 PAST_RUNS = {"0": (0, 0), "1": (1, 1), "2 to 4": (2, 4), "5 to 9": (5, 9), "10 and more": (10, None)}
 CLOSE = 0.25
-# Times are whole seconds: of a run that took less, the logarithm says nothing.
+# Times are whole seconds, so shorter runs have no useful logarithm.
 LEAST_SECONDS = 1.0
-# A group that only repeats the user is no group. Ties are walked in the order of the keys.
+# A group id equal to the user id is no group. Ties are in the order of the keys.
 TASKS = """
 WITH
 ran AS (
@@ -58,15 +57,15 @@ ORDER BY task_key
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks whose run time is known, one place each; times in seconds, the rest keys."""
+    """Tasks with a known run time; times in seconds, the rest keys."""
 
     submitted: Floats
     ended: Floats
     seconds: Floats
     instances: Ints
     user: Ints
-    group: Ints  # NO_GROUP: it carries no tag
-    request: Ints  # what it asked for, within its group
+    group: Ints  # NO_GROUP: none
+    request: Ints  # hash of the request, within its group
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Predictions:
 
 
 class RunningMedian:
-    """The median of all that was added: the lower half and the upper half, each a heap."""
+    """The median of all added values: the lower and the upper half, each a heap."""
 
     __slots__ = ("high", "low")
 
@@ -106,7 +105,7 @@ class Memory:
 
     everybody: RunningMedian
     users: dict[int, RunningMedian]
-    groups: dict[int, list[float]]  # the last runs, of which there are few: a deque would take five times the room
+    groups: dict[int, list[float]]  # the last runs; a deque would take five times the memory
     requests: dict[int, list[float]]
     runs: dict[int, int]
 
@@ -117,67 +116,70 @@ class Memory:
             self.runs[group] = self.runs.get(group, 0) + 1
             for recent in (self.groups.setdefault(group, []), self.requests.setdefault(request, [])):
                 recent.append(seconds)
-                del recent[:-REMEMBERED]
+                del recent[:-RUNS_KEPT]
 
-    def foretell(self, user: int, group: int, request: int) -> tuple[float, float, float, int, int]:
-        """The prediction, the two medians beside it, what it rests on, and the past runs of the group."""
+    def predict(self, user: int, group: int, request: int) -> tuple[float, float, float, int, int]:
+        """The prediction, the medians of the user and of everybody, its basis, and the past runs of the group."""
         if not self.everybody.low:
             return np.nan, np.nan, np.nan, NOTHING, 0
         overall = self.everybody.value
-        own = self.users.get(user)
-        user_median = own.value if own else overall
+        past = self.users.get(user)
+        user_median = past.value if past else overall
         runs = self.runs.get(group, 0)
         if runs:
             same = self.requests.get(request, [])
-            return _median(same or self.groups[group]), user_median, overall, REQUEST if same else GROUP, runs
-        return user_median, user_median, overall, USER if own else EVERYBODY, 0
+            return median(same or self.groups[group]), user_median, overall, REQUEST if same else GROUP, runs
+        return user_median, user_median, overall, USER if past else EVERYBODY, 0
 
 
 def score_durations(reader: LakeReader, cluster: str = "pai") -> list[DurationScore]:
-    """How well the run times of a cluster's tasks could have been foretold."""
-    found = reader.query(TASKS, cluster=cluster)
-    tasks = Tasks(**{name: found[name].to_numpy() for name in found.column_names})
+    """How well the run times of a cluster's tasks could have been predicted."""
+    table = reader.query(TASKS, cluster=cluster)
+    tasks = Tasks(**{name: table[name].to_numpy() for name in table.column_names})
     return scores(tasks, predict(tasks))
 
 
 def predict(tasks: Tasks) -> Predictions:
-    """Walks submissions and ends in the order of time."""
-    # A task whose clock ran backwards must not learn from itself.
+    """Replays submissions and ends in the order of time."""
+    # A task that ended before its submission must not learn from itself.
     ended = np.maximum(tasks.ended, tasks.submitted)
     end_order = np.argsort(ended, kind="stable")
     submission_order = np.argsort(tasks.submitted, kind="stable")
-    history = _walk(end_order, ended, tasks.seconds, tasks.user, tasks.group, tasks.request)
-    asked = _walk(submission_order, tasks.submitted, tasks.user, tasks.group, tasks.request)
+    history = _rows(end_order, ended, tasks.seconds, tasks.user, tasks.group, tasks.request)
+    submissions = _rows(submission_order, tasks.submitted, tasks.user, tasks.group, tasks.request)
     memory = Memory(RunningMedian(), {}, {}, {}, {})
-    told: tuple[array[Any], ...] = (array("d"), array("d"), array("d"), array("b"), array("q"))
+    predicted: tuple[array[Any], ...] = (array("d"), array("d"), array("d"), array("b"), array("q"))
     following = next(history, None)
-    for submitted, user, group, request in asked:
+    for submitted, user, group, request in submissions:
         while following is not None and following[0] < submitted:
             memory.learn(*following[1:])
             following = next(history, None)
-        for column, value in zip(told, memory.foretell(user, group, request), strict=True):
+        for column, value in zip(predicted, memory.predict(user, group, request), strict=True):
             column.append(value)
-    return Predictions(*(_placed(column, submission_order) for column in told))
+    return Predictions(*(_placed(column, submission_order) for column in predicted))
 
 
-def scores(tasks: Tasks, told: Predictions) -> list[DurationScore]:
-    """By method and by how often the group had run before; all of them first."""
-    methods = {"recurrence": told.seconds, "user": told.user_median, "everybody": told.overall_median}
-    is_told = told.basis > NOTHING
-    found = []
+def scores(tasks: Tasks, predictions: Predictions) -> list[DurationScore]:
+    """By method and number of past runs of the group; `all` first."""
+    methods = {
+        "recurrence": predictions.seconds,
+        "user": predictions.user_median,
+        "everybody": predictions.overall_median,
+    }
+    out = []
     for method, seconds in methods.items():
         for name, (least, most) in {"all": (0, None), **PAST_RUNS}.items():
-            chosen = is_told & (told.past_runs >= least)
+            chosen = (predictions.basis > NOTHING) & (predictions.past_runs >= least)
             if most is not None:
-                chosen &= told.past_runs <= most
-            found.append(_score(method, name, tasks, seconds, told.basis, chosen))
-    return found
+                chosen &= predictions.past_runs <= most
+            out.append(_score(method, name, tasks, seconds, predictions.basis, chosen))
+    return out
 
 
 def _score(
-    method: str, past_runs: str, tasks: Tasks, told: Floats, basis: NDArray[np.int8], chosen: NDArray[np.bool_]
+    method: str, past_runs: str, tasks: Tasks, predicted: Floats, basis: NDArray[np.int8], chosen: NDArray[np.bool_]
 ) -> DurationScore:
-    true, seconds, instances = tasks.seconds[chosen], told[chosen], tasks.instances[chosen]
+    true, seconds, instances = tasks.seconds[chosen], predicted[chosen], tasks.instances[chosen]
     is_close = np.abs(seconds - true) <= CLOSE * true
     errors = np.abs(np.log(np.maximum(seconds, LEAST_SECONDS) / np.maximum(true, LEAST_SECONDS)))
     count = int(chosen.sum())
@@ -193,22 +195,16 @@ def _score(
     )
 
 
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _walk(order: NDArray[np.intp], *columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
-    """Rows in an order, a block at a time: Python's own numbers take four times the room of an array's."""
-    for begin in range(0, len(order), WALKED_AT_ONCE):
-        block = order[begin : begin + WALKED_AT_ONCE]
+def _rows(order: NDArray[np.intp], *columns: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+    """Rows in an order, a block at a time: Python numbers take four times the memory of an array's."""
+    for begin in range(0, len(order), BLOCK_ROWS):
+        block = order[begin : begin + BLOCK_ROWS]
         yield from zip(*(column[block].tolist() for column in columns), strict=True)
 
 
 def _placed(values: array[Any], order: NDArray[np.intp]) -> NDArray[Any]:
-    """What was told in an order, back in the places of the tasks."""
-    told = np.array(values)
-    placed = np.empty_like(told)
-    placed[order] = told
+    """Values given in an order, back in the places of the tasks."""
+    ordered = np.array(values)
+    placed = np.empty_like(ordered)
+    placed[order] = ordered
     return placed

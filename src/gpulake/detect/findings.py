@@ -1,4 +1,4 @@
-"""What a person should know first: where GPU-hours went, what the watches found, who held idle GPUs."""
+"""The findings of a build: where GPU-hours went, what the watches found, who held idle GPUs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 from gpulake.core.ledger import HELD, LOST, SENSED
 from gpulake.core.types import Finding
 from gpulake.core.words import quantity, share
-from gpulake.detect.watching import watch
+from gpulake.detect.watchlist import run_watches
 from gpulake.lake import Staging
 
 TABLE = "findings"
 MOST_HOLDERS = 3
 LEAST_IDLE_GPU_HOURS = 1.0
-# Nothing ended for so long, and for so much of the time under observation: what ended then was not landed.
+# If nothing ends for that long at the begin of observation, the jobs that ended then have not landed.
 LEAST_SILENT_HOURS = 24
 LEAST_SILENT_RATIO = 0.05
 
-# Of the whole of each cluster's time under observation.
 LEDGER = """
 SELECT
     buckets.cluster_id, any_value(clusters.observed_from) AS observed_from,
@@ -57,10 +56,10 @@ Row = dict[str, Any]
 
 
 def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None) -> list[Finding]:
-    """Writes the findings, most important first. `shrunken`: the rows that a table had, and those that it has."""
+    """Writes the findings, most important first. `shrunken`: the rows that a table had before, and has now."""
     days = staging.read(DAYS).to_pylist()
-    watched = watch(staging.read)
-    found = [
+    watched = run_watches(staging.read)
+    findings = [
         *_fewer_rows(shrunken or {}),
         *_ledger(staging.read(LEDGER).to_pylist()),
         *(one for one in watched if one.severity != "info"),
@@ -68,18 +67,18 @@ def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None
         *(one for one in watched if one.severity == "info"),
         *_flagged_days(days),
     ]
-    staging.write(TABLE, [{"rank": rank, **asdict(finding)} for rank, finding in enumerate(found, start=1)])
-    return found
+    staging.write(TABLE, [{"rank": rank, **asdict(finding)} for rank, finding in enumerate(findings, start=1)])
+    return findings
 
 
 def _fewer_rows(shrunken: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
-    """What had landed and is not there any more: somebody took it back, or it was lost."""
+    """Tables with fewer rows than in the build before."""
     for table, (before, now) in sorted(shrunken.items()):
         yield Finding(
             kind="fewer_rows",
             subject=table,
             headline=f"{table} has {now:,} rows; the build before was made of {before:,}",
-            detail="a landing was taken back or replaced, a source was left out, or files of the lake are damaged",
+            detail="a landing was undone or replaced, a source was left out, or files of the lake are damaged",
             value=before - now,
             unit="rows",
             severity="warning",
@@ -88,7 +87,7 @@ def _fewer_rows(shrunken: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
 
 
 def _ledger(rows: list[Row]) -> Iterator[Finding]:
-    """Where the capacity of each cluster went, in which time, and what of that is not known."""
+    """Where the capacity of each cluster went, and what is not known of it."""
     for row in rows:
         cluster, hours = row["cluster_id"], dict(row["hours"])
         capacity = sum(hours.values())
@@ -122,7 +121,7 @@ def _missing_demand(cluster: str, time: str, ratio: float, unknown: str) -> Find
         subject=cluster,
         headline=f"what {ratio:.0%} of the attempts of {cluster} asked for is not known",
         detail=(
-            f"so that nobody can say whether {unknown} of its capacity {time} was held, nor who wasted what; "
+            f"so it is unknown whether {unknown} of its capacity {time} was held, and who wasted what; "
             "land the table that has their requests (PAI: pai_task_table)"
         ),
         value=ratio,
@@ -132,7 +131,7 @@ def _missing_demand(cluster: str, time: str, ratio: float, unknown: str) -> Find
 
 
 def _missing_begin(row: Row) -> Iterator[Finding]:
-    """A listing of what still ran at its begin (sacct -S) has what began earlier, and not what had ended by then."""
+    """A listing from a time on (sacct -S) has the jobs that ran then, but not those that had ended by then."""
     first_end = row["first_ended_at"]
     if first_end is None or row["observed_basis"] == "settings":
         return
@@ -144,9 +143,9 @@ def _missing_begin(row: Row) -> Iterator[Finding]:
     yield Finding(
         kind="missing_begin",
         subject=cluster,
-        headline=f"no job of {cluster} ended in its first {silent:,.0f} hours: what did seems not to have landed",
+        headline=f"no job of {cluster} ended in its first {silent:,.0f} hours: jobs that did seem not to have landed",
         detail=(
-            f"so that its capacity before {first_end:%Y-%m-%d %H:%M} UTC reads as unallocated; land what ended "
+            f"so its capacity before {first_end:%Y-%m-%d %H:%M} UTC counts as unallocated; land the jobs that ended "
             f"earlier, or set observed_from of [clusters.{cluster}] to when the accounting is complete (sacct -S)"
         ),
         value=silent,
@@ -156,7 +155,7 @@ def _missing_begin(row: Row) -> Iterator[Finding]:
 
 
 def _use(hours: Mapping[str, float], held: float) -> str:
-    """A share of what sensors saw; without one nobody can say that they were not used."""
+    """The used share of the GPU-hours with sensors."""
     sensed = sum(hours[bucket] for bucket in SENSED)
     if not sensed:
         return "and no sensor saw what they did"
@@ -164,7 +163,7 @@ def _use(hours: Mapping[str, float], held: float) -> str:
 
 
 def _lost(row: Row, held: float) -> str:
-    """At most, unless checkpoints are known; and how much of that is inferred."""
+    """Upper bound, or bounds, of the lost share; and how much of it is inferred."""
     most, least, inferred = (
         sum(dict(row[name])[bucket] for bucket in LOST) for name in ("hours", "at_least", "inferred")
     )
@@ -195,7 +194,7 @@ def _idle_holders(users: list[Row]) -> Iterator[Finding]:
 
 
 def _flagged_days(days: list[Row]) -> Iterator[Finding]:
-    """The forest's score is of no one cluster, so a day is told once, with all clusters that have it."""
+    """The forest scores a day over all clusters, so a day is one finding."""
     flagged: dict[Any, list[Row]] = {}
     for day in days:
         if day["anomaly_flag"]:
@@ -206,7 +205,7 @@ def _flagged_days(days: list[Row]) -> Iterator[Finding]:
             seen = day["coverage_ratio"] or 0.0
             why = f"only {seen:.1%} of capacity was observed: an edge of the data, not an incident"
         else:
-            why = "the forest is told to flag 5 % of the days, whatever they are; look at the plot before you act"
+            why = "the forest always flags 5 % of the days; look at the plot before you act"
         yield Finding(
             kind="flagged_day",
             subject=str(day["dt"]),

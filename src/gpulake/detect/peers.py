@@ -1,23 +1,22 @@
-"""GPUs of a node beside each other: a metric a GPU, while they work."""
+"""Watches that compare the GPUs of a node with each other, while they are busy: a metric a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from gpulake.detect.alarms import Alarm
+from gpulake.core.types import Finding
+from gpulake.detect.alarms import Alarm, first_names, flagged_points, period
 from gpulake.detect.detectors.straggler import FEWEST_PEERS, Straggler
 from gpulake.detect.series import Scores, Series
-from gpulake.detect.tabled import grouped, numbers, whole
-from gpulake.detect.telling import flagged, named
-from gpulake.detect.watches import Read, Watched
+from gpulake.detect.table_series import floats, grouped, integers
+from gpulake.detect.watches import Read
 
-SAMPLES = "silver_gpu_samples"
-# GPUs that rest are not held against GPUs that work. Only nodes are read of which, in some hour, one GPU was apart from
-# the middle of the others by so much; the longer a node was watched, the wider are its points.
+# Idle GPUs are not compared with busy ones. Only nodes are read of which, in some hour, one GPU was that far from the
+# median of the others; the longer the history of a node, the longer the interval of its points.
 BESIDE = """
 WITH samples AS (
     SELECT
@@ -64,47 +63,56 @@ ORDER BY samples.cluster_id, samples.node_id, at_ms, samples.gpu
 """
 
 
-def beside_each_other(
-    read: Read, column: str, unit: str, detector: Straggler, subject: str | None = None
-) -> Iterator[Watched]:
-    """Of each node with enough GPUs, or of one, a series of a column of the samples, where the detector may see any."""
-    edge = "most" if detector.side == "high" else "least"
-    rows = read(BESIDE.format(column=column, edge=edge, apart=detector.least_difference, peers=FEWEST_PEERS))
-    for (cluster, node, step_ms), here in grouped(rows, ["cluster_id", "node_id", "step_ms"]):
-        if subject in (None, node):
-            yield Watched(pivoted(node, here, int(step_ms)), unit, cluster, node)
+@dataclass(frozen=True)
+class PeerWatch:
+    """A GPU whose column of silver_gpu_samples differs from that of the other busy GPUs of its node."""
+
+    detector: Straggler
+    column: str
+    unit: str
+    kind: str
+    headline: str  # filled in with name, value and rest, both in `shown_in`
+    detail: str  # comes after the period
+    remedy: str
+    least_seconds: float
+    least_difference: float = 0.0
+    shown_in: float = 1.0
+    tables: tuple[str, ...] = ("silver_gpu_samples",)
+
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
+        edge = "most" if self.detector.side == "high" else "least"
+        query = BESIDE.format(column=self.column, edge=edge, apart=self.detector.least_difference, peers=FEWEST_PEERS)
+        for (cluster, node, step_ms), rows in grouped(read(query), ["cluster_id", "node_id", "step_ms"]):
+            if subject in (None, node):
+                yield replace(pivoted(node, rows, int(step_ms)), unit=self.unit, cluster_id=cluster, node=node)
+
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        is_flagged = flagged_points(series, scores, alarm)
+        place = series.metrics.index(alarm.carriers[0])
+        value = float(np.nanmedian(series.values[is_flagged, place]))
+        rest = float(np.median(scores.expected[is_flagged, place]))
+        seconds = float(is_flagged.sum()) * series.interval_ms / 1000
+        if abs(value - rest) < self.least_difference or seconds < self.least_seconds:
+            return None
+        gpus = first_names(alarm.carriers)
+        name = f"{series.subject} GPU {gpus}" if gpus[:1].isdigit() else f"{series.subject} {gpus}"
+        return Finding(
+            kind=self.kind,
+            subject=name,
+            headline=self.headline.format(name=name, value=value / self.shown_in, rest=rest / self.shown_in),
+            detail=f"{period(series, alarm)}{self.detail}",
+            value=value,
+            unit=self.unit,
+            remedy=self.remedy,
+        )
 
 
 def pivoted(subject: str, rows: pa.Table, step_ms: int) -> Series:
-    """Rows of at_ms, gpu and seen: a metric a GPU."""
+    """From rows of at_ms, gpu and seen: a metric a GPU."""
     gpus = rows["gpu"].to_pylist()
     names = sorted(set(gpus), key=lambda name: (len(name), name))
     column = {name: place for place, name in enumerate(names)}
-    times, where = np.unique(whole(rows, "at_ms"), return_inverse=True)
+    times, where = np.unique(integers(rows, "at_ms"), return_inverse=True)
     values = np.full((len(times), len(names)), np.nan)
-    values[where, [column[name] for name in gpus]] = numbers(rows, "seen")
+    values[where, [column[name] for name in gpus]] = floats(rows, "seen")
     return Series(subject, tuple(names), times, values, step_ms)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """Which GPUs were apart from the rest, and by how much, in the middle of their alarm."""
-
-    gpus: tuple[str, ...]
-    value: float  # of the one that carries the most
-    rest: float
-    seconds: float
-
-    def named(self, node: str) -> str:
-        names = named(self.gpus)
-        return f"{node} GPU {names}" if names[:1].isdigit() else f"{node} {names}"
-
-
-def apart(watched: Watched, scores: Scores, alarm: Alarm) -> Apart:
-    series, is_flagged = watched.series, flagged(watched.series, scores, alarm)
-    place = series.metrics.index(alarm.carriers[0])
-    value, rest = (
-        float(np.nanmedian(series.values[is_flagged, place])),
-        float(np.median(scores.expected[is_flagged, place])),
-    )
-    return Apart(alarm.carriers, value, rest, float(is_flagged.sum()) * series.interval_ms / 1000)

@@ -1,8 +1,9 @@
-"""What a detector looks at, and what it says of it."""
+"""A series, which a detector scores, and its scores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +15,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-DAY_MS = 86_400_000
-NEVER = 2.0
-"""A threshold that no score reaches."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+UNREACHABLE = 2.0
+"""A threshold above every score."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,13 @@ class Series:
 
     subject: str
     metrics: tuple[str, ...]
-    times_ms: Ints  # since 1970, UTC; each later than the one before
+    times_ms: Ints  # since 1970, UTC; strictly increasing
     values: Floats  # a row a time, a column a metric; NaN: not measured, which is not zero
     interval_ms: int  # the usual one
+    unit: str = ""
+    cluster_id: str | None = None
+    node: str | None = None
+    job_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.times_ms), len(self.metrics)):
@@ -47,6 +54,10 @@ class Series:
         return len(self.times_ms)
 
 
+def utc(time_ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=time_ms)
+
+
 def usual_interval_ms(times_ms: Ints) -> int:
     """The median step; a minute where there is none."""
     return max(1, int(np.median(np.diff(times_ms)))) if len(times_ms) > 1 else 60_000
@@ -54,16 +65,16 @@ def usual_interval_ms(times_ms: Ints) -> int:
 
 @dataclass(frozen=True)
 class Scores:
-    """One place a point. What is said of a point rests on what came before it, and on itself."""
+    """One value a point. The scores of a point depend on it and on the points before it."""
 
     score: Floats  # 0..1; comparable within a series
-    threshold: Floats  # of the score, as the past of the series sets it; above 1: nothing can reach it yet
+    threshold: Floats  # of the score, as the past of the series sets it; above 1: unreachable so far
     expected: Floats  # a column a metric; NaN: nothing can be expected yet
-    low: Floats  # the band around what is expected
+    low: Floats  # the band around the expected value
     high: Floats
-    shares: Floats  # how much of a point's score each metric carries; a row adds up to 1, or is all 0
+    shares: Floats  # each metric's share of the point's score; a row adds up to 1, or is all 0
     is_flagged: Bools
-    is_ready: Bools  # enough had been seen before it
+    is_ready: Bools  # there was enough history before it
 
 
 class Detector(Protocol):
@@ -75,16 +86,16 @@ class Detector(Protocol):
     def score(self, series: Series) -> Scores: ...
 
 
-def silent(series: Series) -> Scores:
-    """Nothing to say."""
+def no_scores(series: Series) -> Scores:
+    """Zero scores and no flags: the series has no points, or too few metrics."""
     count, unknown = len(series), np.full(series.values.shape, np.nan)
     no = np.zeros(count, dtype=np.bool_)
     return Scores(
-        np.zeros(count), np.full(count, NEVER), unknown, unknown, unknown, np.zeros(series.values.shape), no, no
+        np.zeros(count), np.full(count, UNREACHABLE), unknown, unknown, unknown, np.zeros(series.values.shape), no, no
     )
 
 
 def as_score(statistic: Floats, half: float) -> Floats:
-    """Maps 0, a value that is worth a half, and infinity to 0, a half and 1, in the same order."""
+    """Maps 0, `half` and infinity to 0, 0.5 and 1, monotonically."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(np.isinf(statistic), 1.0, statistic / (statistic + half)))

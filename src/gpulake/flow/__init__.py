@@ -23,8 +23,9 @@ from gpulake.core.types import Landing
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
     from gpulake.act.audit import AuditRow
+    from gpulake.act.execution import Rescue
     from gpulake.act.nudges import Nudge
-    from gpulake.act.recovering import Rescue
+    from gpulake.act.recovery import Asked
     from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.diagnoser import Diagnoser, DiagnosisRequest
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from gpulake.diagnose.learn.learning import Learned, State
     from gpulake.flow.building import BuildResult
     from gpulake.flow.order import RefreshResult, Work
-    from gpulake.flow.recovery import Asked
     from gpulake.lake import Lake
     from gpulake.lake.undo import Undone
     from gpulake.land.repairing import Repair
@@ -225,14 +225,14 @@ class Flow:
 
     def recover(self, asked: Asked) -> Rescue:
         """The plan that restarts a failed job; is_executed carries it out."""
-        from gpulake.flow.recovery import Recovering
+        from gpulake.act.recovery import Recovering
 
         self.lake.open()
         alone = self.lake.writing() if asked.is_executed else nullcontext()
         with self.step("recover", is_reader=not asked.is_executed) as detail, alone:
             rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
             statuses = {taken.step.step: taken.status for taken in rescue.steps}
-            detail.update(incident_id=rescue.case.incident_id, is_executed=asked.is_executed, steps=statuses)
+            detail.update(incident_id=rescue.failure.incident_id, is_executed=asked.is_executed, steps=statuses)
         return rescue
 
     def recovered(self, incident: str | None = None) -> list[AuditRow]:

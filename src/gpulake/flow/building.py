@@ -134,7 +134,7 @@ class Building:
         without = files_without(self.lake, order.left_out)
         tests = self._build_with_dbt(build_id, without) if order.is_dbt else []
         with self.lake.stage(build_id, extension.base if extension else None, without) as staging:
-            increment = room.Increment(staging, order.plan, extension.new_files) if extension else None
+            increment = room.Increment(staging, order.plan, extension.base, extension.new_files) if extension else None
             touched = None
             with self.step("build") as detail:
                 room.write_settings(staging.connection, self.config)

@@ -12,9 +12,8 @@ import numpy as np
 
 from gpulake.core.errors import InputError, UsageError
 from gpulake.core.training import TrainingGpu, TrainingPhase, TrainingReport, TrainingStep
-from gpulake.detect.phase_words import REMEDIES, detail
-from gpulake.detect.series import Floats, Ints, Series, usual_interval_ms
-from gpulake.detect.telling import at
+from gpulake.detect.phase_text import REMEDIES, detail
+from gpulake.detect.series import Floats, Ints, Series, usual_interval_ms, utc
 from gpulake.detect.training import NEEDED, Steps, find_phases
 from gpulake.diagnose.api import check_zone
 from gpulake.diagnose.steps import read_steps
@@ -66,7 +65,7 @@ def look_at_training(
     names = _names(samples)
     return TrainingReport(
         gpus=tuple(_gpu(subject, names[subject], one, known) for subject, one in series.items()),
-        steps=tuple(TrainingStep(at(round(ended * 1000)), took) for ended, took in own),
+        steps=tuple(TrainingStep(utc(round(ended * 1000)), took) for ended, took in own),
         notes=tuple(_notes(samples, series, bad_rows, steps is not None)),
     )
 
@@ -128,7 +127,7 @@ def _gpu(subject: tuple[str, str], name: str, series: Series, steps: Steps) -> T
         node=subject[0],
         gpu=subject[1],
         name=name,
-        times=tuple(at(time) for time in series.times_ms.tolist()),
+        times=tuple(utc(time) for time in series.times_ms.tolist()),
         tracks={
             track: tuple(None if value != value else value for value in series.values[:, place].tolist())
             for place, track in enumerate(NAMES)
@@ -136,8 +135,8 @@ def _gpu(subject: tuple[str, str], name: str, series: Series, steps: Steps) -> T
         phases=tuple(
             TrainingPhase(
                 phase.kind,
-                at(phase.begin_ms),
-                at(phase.end_ms),
+                utc(phase.begin_ms),
+                utc(phase.end_ms),
                 detail(phase, series, steps, phases),
                 REMEDIES[phase.kind],
             )
@@ -172,7 +171,7 @@ def _no_gpus(telemetry: Path | JobOfLake, samples: Samples) -> tuple[str, str]:
         )
     if samples.first_seconds is None or samples.last_seconds is None:
         return f"{telemetry} has no samples of GPUs", "see docs/telemetry.md for what a GPU's telemetry may look like"
-    first, last = (at(round(1000 * moment)) for moment in (samples.first_seconds, samples.last_seconds))
+    first, last = (utc(round(1000 * moment)) for moment in (samples.first_seconds, samples.last_seconds))
     return (
         f"{telemetry} has no samples of GPUs in that time",
         f"it speaks of {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC",
@@ -184,8 +183,8 @@ def _check_overlap(steps: Path, ended: list[float], series: Collection[Series]) 
     end = max(int(one.times_ms[-1]) for one in series)
     if not any(begin <= 1000 * moment <= end for moment in ended):
         raise UsageError(
-            f"no step of {steps} ended while the telemetry was taken, {at(begin):%Y-%m-%d %H:%M:%S} to "
-            f"{at(end):%Y-%m-%d %H:%M:%S} UTC",
+            f"no step of {steps} ended while the telemetry was taken, {utc(begin):%Y-%m-%d %H:%M:%S} to "
+            f"{utc(end):%Y-%m-%d %H:%M:%S} UTC",
             "name the zone of times without one with --time-zone, or give the steps of the same run",
         )
 

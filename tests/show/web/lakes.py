@@ -17,7 +17,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Cluster, Config
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
-from gpulake.flow.incidents import acknowledge, mute, read_incidents, resolve
+from gpulake.flow.incidents import change, read_incidents
 from gpulake.synth import write_trace
 from show.web.night_run import write_run
 
@@ -61,21 +61,20 @@ USED = {
 }
 
 
-def rich_lake(folder: Path) -> Config:
-    """Built in the folder. Its sink is never sent to: alerts wait in the outbox."""
+def rich_config(folder: Path) -> Config:
+    clusters = {CLUSTER: Cluster(time_zone="America/New_York")}
+    return Config(lake=folder / "lake", threads=1, clusters=clusters, alerts=Alerts(is_sent_at_once=False))
+
+
+def write_rich_lake(folder: Path) -> None:
+    """Its sink is never sent to: alerts wait in the outbox."""
     sinks = {"ops": SinkSettings(kind="webhook", url_variable="GPULAKE_NO_SUCH_URL")}
-    config = Config(
-        lake=folder / "lake",
-        threads=1,
-        clusters={CLUSTER: Cluster(time_zone="America/New_York")},
-        alerts=Alerts(sinks=sinks, is_sent_at_once=False),
-    )
-    flow = Flow(config, FrozenClock(NOW))
+    alerts = Alerts(sinks=sinks, is_sent_at_once=False)
+    flow = Flow(replace(rich_config(folder), alerts=alerts), FrozenClock(NOW))
     raw = folder / "raw"
     write_trace(raw / "trace", jobs=JOBS, seed=7)
     flow.refresh([raw / "trace", *_written(raw), write_run(raw)], None)
     _add_incidents(flow, folder)
-    return replace(config, alerts=Alerts(is_sent_at_once=False))
 
 
 def _written(folder: Path) -> list[Path]:
@@ -142,8 +141,8 @@ def _add_incidents(flow: Flow, folder: Path) -> None:
         request = DiagnosisRequest(logs / name, job_id=job, cluster_id=CLUSTER)
         found.append(Flow(flow.config, clock).diagnose(request).diagnosis.incident_id)
     later = FrozenClock(NOW + timedelta(hours=1))
-    acknowledge(flow.lake, later, [found[1]], "bob", "<b>looking</b>")
-    mute(flow.lake, later, [found[2]], "bob", until=NOW + timedelta(days=1))
-    resolve(flow.lake, later, [found[3]], "eve", "the disk was replaced")
+    change(flow.lake, later, "acknowledge", found[1], "bob", "<b>looking</b>")
+    change(flow.lake, later, "mute", found[2], "bob", until=NOW + timedelta(days=1))
+    change(flow.lake, later, "resolve", found[3], "eve", "the disk was replaced")
     of_build = [one for one in read_incidents(flow.lake) if one.incident_id not in found and one.state == "open"]
-    acknowledge(flow.lake, later, [one.incident_id for one in of_build[:1]], "bob")
+    change(flow.lake, later, "acknowledge", [one.incident_id for one in of_build[:1]], "bob")

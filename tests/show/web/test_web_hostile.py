@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from fastapi.routing import APIRoute
 
+from examples import each
 from gpulake.core.config import Config
 from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.guard import Guard
@@ -131,7 +132,7 @@ def test_every_question_shows_hostile_names_of_the_lake_as_text(board: Dashboard
                 check(path, params, response)
 
 
-@pytest.mark.parametrize("name", list(HOSTILE))
+@each("name", list(HOSTILE))
 def test_what_is_embedded_cannot_leave_its_element(name: str) -> None:
     text = embedded({HOSTILE[name]: [HOSTILE[name]]})
     assert not set(text) & {"<", "&"}

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from conftest import rows_of
+from examples import cases
 from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
@@ -77,7 +78,7 @@ BEGINNINGS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60))
 @given(search=BEGINNINGS)
 def test_a_search_finds_what_begins_like_it_and_nothing_is_a_pattern(
     answers: Answers, jobs: list[Row], search: str

@@ -16,7 +16,7 @@ from gpulake.core.errors import InputError, UsageError
 from gpulake.core.words import label
 
 if TYPE_CHECKING:
-    from gpulake.collect.tracing.adapting import Adapting, Tally
+    from gpulake.collect.tracing.adapting import LogImport, Tally
 
 POLL_SECONDS = 0.5
 FORMATTED = ("nginx", "envoy")  # whose lines are written as the user likes
@@ -58,12 +58,13 @@ def command(
     \b
     Example:  gpulake collect adapt nginx /var/log/nginx/access.log --run-dir runs/night1/web1
     """
-    from gpulake.collect.adapters import Asked
-    from gpulake.collect.tracing.adapting import Adapting
-    from gpulake.collect.tracing.place import place_of, zone_of
+    from gpulake.collect.adapters import AdapterOptions
+    from gpulake.collect.cctf.calendar import zone as zone_of
+    from gpulake.collect.tracing.adapting import LogImport
+    from gpulake.collect.tracing.place import place_of
 
     place = place_of(run_dir, node=node, stage=stage)
-    asked = Asked(
+    asked = AdapterOptions(
         node=place.node,
         stage=place.stage,
         host_id=place.host_id,
@@ -73,7 +74,7 @@ def command(
         module=module,
         zone=zone_of(zone),
     )
-    adapting = Adapting(adapter, place.run, asked)
+    adapting = LogImport(adapter, place.run, asked)
     if (log_format or trace_field) and adapter not in FORMATTED:
         raise UsageError(f"{adapter} has neither a --format nor a --trace-header", "leave them out")
     tallies = _followed(adapting, inputs) if follow else [_read(adapting, name) for name in inputs]
@@ -91,11 +92,11 @@ def command(
             )
 
 
-def _read(adapting: Adapting, name: str) -> Tally:
+def _read(adapting: LogImport, name: str) -> Tally:
     return adapting.read_pipe(sys.stdin.fileno()) if name == "-" else adapting.read(Path(name))
 
 
-def _followed(adapting: Adapting, inputs: tuple[str, ...]) -> list[Tally]:
+def _followed(adapting: LogImport, inputs: tuple[str, ...]) -> list[Tally]:
     if len(inputs) != 1:
         raise UsageError(f"{len(inputs)} files to follow", "follow one, and start the command again for each other")
     if inputs[0] == "-":

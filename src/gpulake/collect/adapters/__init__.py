@@ -1,7 +1,7 @@
-"""One file an adapter: what others logged, as invocations. `exec` and `asgi` read no files: they trace at first hand.
+"""One file per adapter: reads the logs of other programs as invocations. `exec` and `asgi` trace directly.
 
-An adapter answers every line, row or span with one outcome, so that counts add up: whatever the text, nothing is lost
-without a word and nothing stops it.
+An adapter returns one outcome for every line, row or span, so that counts add up: whatever the text, nothing is lost
+silently and nothing stops it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gpulake.core.registry import Registry
 class Line:
     number: int
     text: str
-    is_ended: bool = True  # else the file ended before the line did: it may still be written
+    is_ended: bool = True  # False: the file ends in this line, which may still be written
 
 
 @dataclass(frozen=True)
-class Found:
+class Parsed:
     line_number: int
     invocation: Invocation
     placements: tuple[PlacementEvent, ...] = ()
@@ -31,7 +31,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Rejected:
-    """What cannot be read: kept, with the reason."""
+    """A line that cannot be read: kept, with the reason."""
 
     line_number: int
     reason: str
@@ -39,39 +39,39 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """What is well formed and no invocation: counted by its reason."""
+class Skipped:
+    """A well-formed line that is not an invocation: counted by reason."""
 
     line_number: int
     reason: str
 
 
-Outcome: TypeAlias = Found | Rejected | LeftOut
+Outcome: TypeAlias = Parsed | Rejected | Skipped
 NOT_ENDED = "the last line has no end yet"
 EMPTY = "empty lines"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the user says about a file, and about the node whose run it goes to."""
+class AdapterOptions:
+    """Options of the user for a file, and the node of the run that it belongs to."""
 
     node: str
     stage: str | None = None
     host_id: str | None = None
-    source_id: str = ""  # the file itself, whatever it is called
-    is_node_given: bool = False  # by the user: then it goes before what the file says
-    format: str = ""  # empty: the adapter's own
-    trace_field: str = ""  # where the trace id stands; empty: where it usually does
-    module: str = ""  # empty: as the file says, or the adapter's name
-    zone: tzinfo = UTC  # of times that do not say
+    source_id: str = ""  # identifies the file, also when it is renamed
+    is_node_given: bool = False  # by the user: overrides the node in the file
+    format: str = ""  # empty: the default of the adapter
+    trace_field: str = ""  # header or field of the trace id; empty: the usual ones
+    module: str = ""  # empty: as in the file, or the name of the adapter
+    zone: tzinfo = UTC  # of times without a zone
 
 
 class Adapter(Protocol):
-    is_resumable: bool  # reading may stop after any line, and go on behind it
+    is_resumable: bool  # reading may stop after any line, and continue behind it
 
     def read(self, lines: Iterator[Line]) -> Iterator[Outcome]:
-        """Every outcome of a line comes before the next line is asked for, where the adapter is resumable."""
+        """A resumable adapter yields every outcome of a line before it takes the next line."""
         ...
 
 
-ADAPTERS: Registry[Callable[[Asked], Adapter]] = Registry("adapter", "gpulake.collect.adapters")
+ADAPTERS: Registry[Callable[[AdapterOptions], Adapter]] = Registry("adapter", "gpulake.collect.adapters")

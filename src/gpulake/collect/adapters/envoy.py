@@ -1,18 +1,17 @@
-"""Envoy's access log: its default format, any format of %COMMAND% operators, and JSON. The time in it is the start."""
+"""Envoy's access log: its default format, any format of %COMMAND% operators, and JSON. Times are starts of requests."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
-from gpulake.collect.adapters import ADAPTERS, Asked, Line, Outcome
+from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Rejected
 from gpulake.collect.tracing import access_log
-from gpulake.collect.tracing.invocation import Times, integer_of
+from gpulake.collect.tracing.invocation import Times, integer_of, object_of
 from gpulake.collect.tracing.line_format import LineFormat, Part, Variable
-from gpulake.collect.tracing.strict_json import object_of
 from gpulake.collect.tracing.trace_context import plain_id
 from gpulake.core.errors import UsageError
 
@@ -23,7 +22,7 @@ DEFAULT = (
 )
 OPERATOR = re.compile(r"%(?P<word>[A-Z0-9_]+)(\((?P<argument>[^)]*)\))?(:(?P<most>\d+))?%")
 NUMBER = r"(?:-|\d{1,19})?"
-# Ours for an operator, and for the keys that people give it in JSON; a header's name stands for itself.
+# Our name of an operator, and of its usual keys in JSON; a header keeps its name.
 NAMES = {
     "START_TIME": "start",
     "DURATION": "duration",
@@ -60,18 +59,18 @@ WHOLE = {"F": "%Y-%m-%d", "T": "%H:%M:%S"}
 class EnvoyLog:
     is_resumable = True
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        field = asked.trace_field.lower()
+    def __init__(self, options: AdapterOptions) -> None:
+        self._options = options
+        field = options.trace_field.lower()
         self._traces = (field,) if field else TRACES
-        self._keys = KEYS | ({field: (field, asked.trace_field, field.replace("-", "_"))} if field else {})
-        self._start: re.Pattern[str] | None = None  # of a time in a form of its own
+        self._keys = KEYS | ({field: (field, options.trace_field, field.replace("-", "_"))} if field else {})
+        self._start: re.Pattern[str] | None = None  # of a time in a custom form
         self._text: LineFormat | None = None
-        if asked.format.lstrip().startswith("{"):
-            self._keys = self._keys_of(object_of(asked.format) or {})
+        if options.format.lstrip().startswith("{"):
+            self._keys = self._keys_of(object_of(options.format) or {})
         else:
-            text = (asked.format or DEFAULT).removesuffix("\\n").rstrip("\n")
-            # Envoy escapes nothing: a quote in a header breaks its line, and such a line is none of this format.
+            text = (options.format or DEFAULT).removesuffix("\\n").rstrip("\n")
+            # Envoy escapes nothing: a line with a quote in a header does not match the format.
             self._text = LineFormat(self._parts_of(text), has_escapes=False)
 
     def read(self, lines: Iterator[Line]) -> Iterator[Outcome]:
@@ -81,17 +80,20 @@ class EnvoyLog:
     def _request(self, line: Line) -> Outcome:
         values = self._values(line.text)
         if values is None:
-            return access_log.rejected(line, "not a line of this format")
+            return Rejected(line.number, "not a line of this format", line.text)
         try:
             times = self._times(values)
         except ValueError as error:
-            return access_log.rejected(line, str(error))
-        trace, cause = access_log.trace_of(values, self._traces)
+            return Rejected(line.number, str(error), line.text)
+        trace_id, parent_id = access_log.trace_of(values, self._traces)
         upstream = integer_of(values.get("upstream", ""))
-        request = access_log.Request(
-            times=times,
-            trace=trace,
-            cause=cause or plain_id(values.get("x-parent-span-id")) or plain_id(values.get("x-span-id")),
+        return access_log.parsed(
+            line,
+            self._options,
+            "envoy",
+            times,
+            trace_id=trace_id,
+            parent_id=parent_id or plain_id(values.get("x-parent-span-id")) or plain_id(values.get("x-span-id")),
             method=plain_id(values.get("method")),
             path=access_log.path_of(values.get("path", "")),
             bytes_in=integer_of(values.get("bytes_in", "")),
@@ -99,11 +101,10 @@ class EnvoyLog:
             status=integer_of(values.get("status", "")),
             service_time_ms=None if upstream is None else float(upstream),
         )
-        return access_log.found(line, request, self._asked, "envoy")
 
     def _values(self, text: str) -> Mapping[str, str] | None:
         if not text.startswith("{"):
-            return self._text.take_apart(text) if self._text else None
+            return self._text.parse(text) if self._text else None
         content = object_of(text)
         if content is None:
             return None
@@ -112,7 +113,8 @@ class EnvoyLog:
 
     def _times(self, values: Mapping[str, str]) -> Times:
         start = values.get("start", "")
-        began_ms = _time_ms(self._start, start, self._asked) if self._start else _plain_time_ms(start, self._asked)
+        zone = self._options.zone
+        began_ms = _time_ms(self._start, start, zone) if self._start else access_log.iso_time_ms(start, zone)
         duration = integer_of(values.get("duration", ""))
         if duration is None:
             raise ValueError(f"{values.get('duration', '')[:64]!r} is not a duration in milliseconds")
@@ -135,7 +137,7 @@ class EnvoyLog:
         if word == "START_TIME" and argument:
             self._start = _time_pattern(argument)
         if word in ("REQ", "RESP") and argument:
-            # The first of two is a header that may not be there; the second one always is.
+            # The first of two headers may be missing; the second is always there.
             header = argument.upper().split("?")[-1]
             name = NAMES.get(f"{word}({header})") or (header.lower() if word == "REQ" else f"response {header}")
         else:
@@ -144,7 +146,7 @@ class EnvoyLog:
         return Variable(name, NUMBER if is_number else "")
 
     def _keys_of(self, form: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """Where each of our names stands, by a json_format."""
+        """The key of each of our names, by a json_format."""
         found = {key: OPERATOR.fullmatch(value) for key, value in _flat(form).items()}
         keys: dict[str, tuple[str, ...]] = {
             self._variable(operator).name: (key,) for key, operator in found.items() if operator
@@ -158,20 +160,15 @@ def _flat(content: Mapping[str, Any], before: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in content.items():
         if isinstance(value, dict):
-            # One within another is enough for a log; what lies deeper is no field of ours.
+            # One level of nesting is enough: deeper values are not used.
             flat |= _flat(value, f"{key}.") if not before else {}
         elif value is not None:
             flat[before + key] = value if isinstance(value, str) else json.dumps(value)
     return flat
 
 
-def _plain_time_ms(text: str, asked: Asked) -> int:
-    """As Envoy writes it without a form: 2016-04-15T20:17:00.310Z."""
-    return access_log.iso_time_ms(text, asked.zone)
-
-
 def _time_pattern(form: str) -> re.Pattern[str]:
-    """The form of C++'s put_time, and Envoy's %s and %3f, as an expression."""
+    """The format of C++'s put_time, with Envoy's %s and %3f, as a regular expression."""
     for short, whole in WHOLE.items():
         form = form.replace(f"%{short}", whole)
     pattern = ""
@@ -185,7 +182,7 @@ def _time_pattern(form: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 
-def _time_ms(pattern: re.Pattern[str], text: str, asked: Asked) -> int:
+def _time_ms(pattern: re.Pattern[str], text: str, zone: tzinfo) -> int:
     found = pattern.fullmatch(text)
     if not found:
         raise ValueError(f"{text[:64]!r} is not a time of this form")
@@ -196,6 +193,6 @@ def _time_ms(pattern: re.Pattern[str], text: str, asked: Asked) -> int:
     month = access_log.MONTHS.get(parts["b"], 0) if "b" in parts else int(parts["m"])
     hour, minute, second = (int(parts[letter]) for letter in "HMS")
     at = datetime(int(parts.get("Y", "0")), month, int(parts["d"]), hour, minute, min(second, 59), tzinfo=UTC)
-    zone = parts.get("z")
-    offset = timezone(timedelta(minutes=int(zone[:3]) * 60 + int(zone[0] + zone[3:]))) if zone else asked.zone
-    return access_log.epoch_ms(at.replace(tzinfo=offset)) + fraction_ms
+    if offset := parts.get("z"):
+        zone = timezone(timedelta(minutes=int(offset[:3]) * 60 + int(offset[0] + offset[3:])))
+    return access_log.epoch_ms(at.replace(tzinfo=zone)) + fraction_ms

@@ -1,7 +1,7 @@
-"""A command, traced: when it began and ended, how it ended, what it used. It runs as it would without us.
+"""Trace a command: when it began and ended, its exit code and resources. It runs as it would untraced.
 
-What is known before it runs (its placement, the file that names its pid) is on the disk before it runs; if we are
-killed meanwhile, its start is there and its end is missing. A trace that cannot be written costs the trace alone.
+Its placement and the file named by its pid are on the disk before it runs; if the tracer is killed, the end is missing.
+If the trace cannot be written, the command still runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulake.collect.machine.owners import TRACE_VARIABLE
+from gpulake.collect.machine.procfs import read_text, start_ticks_of
 from gpulake.collect.rundir import open_file
 from gpulake.collect.tracing.appending import append_synced
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times
@@ -40,7 +41,7 @@ FORWARDED = {
 FROM_TERMINAL = {signal.SIGINT, signal.SIGQUIT}
 SI_KERNEL = 0x80
 CPUS = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
-DEFAULT_AGAIN = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
+DEFAULT_AGAIN = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them
 
 
 @dataclass(frozen=True)
@@ -62,23 +63,23 @@ class Command:
 @dataclass(frozen=True)
 class Ended:
     code: int
-    error: str  # why it did not run; empty: it did
+    error: str  # why it could not run; empty if it ran
     context: TraceContext
 
 
 def run_command(command: Command, place: Place, clock: Clock, say: Callable[[str], None]) -> Ended:
-    """Runs it to its end, and returns its exit code: 128 and the signal where one killed it."""
+    """Runs the command to its end. Its exit code is 128 plus the signal if a signal killed it."""
     names = {"traceparent": "TRACEPARENT", "x-trace-id": "TRACE_ID", "tracestate": "TRACESTATE"}
     context = context_from({name: command.environment.get(variable, "") for name, variable in names.items()})
-    # Held back from here on, and taken one by one while the command runs; it gets them as they were.
+    # Blocked from here on, and forwarded one by one; the command gets the original mask.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED | {signal.SIGCHLD})
-    # Whoever ignores it, as a parent of ours may, is never told that a child has ended, nor how.
+    # With SIGCHLD ignored, as a parent may have set it, the exit status of a child is lost.
     on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         child = _Child(command, context, place, clock, _Signals(before, on_end))
         trace = _Trace(command, context, place, child, say)
         trace.begin()
-        error = child.let_go()
+        error = child.release()
         child.wait()
         trace.end(clock)
         return Ended(child.code if not error else _code_of(error), os.strerror(error) if error else "", context)
@@ -88,14 +89,14 @@ def run_command(command: Command, place: Place, clock: Clock, say: Callable[[str
 
 
 class _Signals(NamedTuple):
-    """As they were before we came: so the command gets them."""
+    """The original signal settings, which the command gets."""
 
     mask: set[int | signal.Signals]
-    on_end: Any  # of a child
+    on_end: Any  # handler of SIGCHLD
 
 
 class _Child:
-    """A process that waits between its birth and its program, until it is let go."""
+    """A forked process that waits before it executes the command, until it is released."""
 
     def __init__(self, command: Command, context: TraceContext, place: Place, clock: Clock, signals: _Signals) -> None:
         sys.stdout.flush()
@@ -111,30 +112,30 @@ class _Child:
             _become(command, context, gate_in, errors_out, signals)
         os.close(gate_in)
         os.close(errors_out)
-        start_ticks = _start_ticks(self.pid)
+        start_ticks = start_ticks_of(self.pid)
         self.proc_id = None if start_ticks is None else f"{place.boot_id}-{start_ticks}-{self.pid}"
         self.cpu_time_ms = 0.0
         self.bytes_in: int | None = None
         self.bytes_out: int | None = None
         self.code = 0
 
-    def let_go(self) -> int:
-        """The error number with which its program could not be run; 0: it runs."""
+    def release(self) -> int:
+        """Lets the command run. The error number if it cannot; 0 if it runs."""
         os.write(self._gate, b".")
         os.close(self._gate)
-        told = os.read(self._errors, 16)
+        error = os.read(self._errors, 16)
         os.close(self._errors)
-        return int(told or b"0")
+        return int(error or b"0")
 
     def wait(self) -> None:
-        """Hands signals on until it has ended; what /proc says of it is read before it is gone."""
+        """Forwards signals until the process has ended; /proc is read before it is reaped."""
         while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            told = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
-            # The keys of a terminal reach the whole foreground group: it has this one already.
-            is_theirs = told.si_signo in FROM_TERMINAL and told.si_code == SI_KERNEL
-            if told.si_signo != signal.SIGCHLD and not is_theirs:
+            received = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
+            # The keys of a terminal signal the whole foreground group: the command has this one already.
+            is_delivered = received.si_signo in FROM_TERMINAL and received.si_code == SI_KERNEL
+            if received.si_signo != signal.SIGCHLD and not is_delivered:
                 with suppress(ProcessLookupError):
-                    os.kill(self.pid, told.si_signo)
+                    os.kill(self.pid, received.si_signo)
         self.bytes_in, self.bytes_out = _bytes(self.pid)
         _, status, usage = os.wait4(self.pid, 0)
         self.cpu_time_ms = round((usage.ru_utime + usage.ru_stime) * 1000, 3)
@@ -146,14 +147,14 @@ class _Child:
         return int(self._began_ms)
 
     def times(self, clock: Clock, enqueued_ms: int | None) -> Times:
-        """Its length is that of a clock which nobody can set."""
+        """The duration is measured by a clock that cannot be set."""
         ended_ms = int(self._began_ms + (clock.elapsed() - self._began) * 1000)
         is_before = enqueued_ms is not None and 0 <= enqueued_ms <= self.began_ms
         return Times(enqueued_ms if is_before else self.began_ms, self.began_ms, ended_ms)
 
 
 class _Trace:
-    """What is written of a command, beside it."""
+    """The files of a traced command."""
 
     def __init__(
         self, command: Command, context: TraceContext, place: Place, child: _Child, say: Callable[[str], None]
@@ -184,9 +185,7 @@ class _Trace:
             parent_id=self._context.parent_id,
             module_id=self._module,
             instance_id=f"pid-{child.pid}",
-            ts_enqueue=times.ts_enqueue,
-            ts_start=times.ts_start,
-            ts_end=times.ts_end,
+            **times.columns,
             node=place.node,
             stage=place.stage,
             method="CLI",
@@ -194,9 +193,6 @@ class _Trace:
             bytes_in=child.bytes_in,
             bytes_out=child.bytes_out,
             cpu_time_ms=child.cpu_time_ms,
-            queue_time_ms=times.queue_time_ms,
-            service_time_ms=times.service_time_ms,
-            rt_ms=times.rt_ms,
             status=child.code,
             pid=child.pid,
             host_id=place.host_id,
@@ -212,27 +208,21 @@ class _Trace:
             self._say(f"the end is not traced: {error}")
 
     def _placement(self, event: str, at_ms: int) -> PlacementEvent:
-        return PlacementEvent(
-            ts=at_ms,
-            app_id=self._command.app or self._module,
-            module_id=self._module,
-            instance_id=f"pid-{self._child.pid}",
-            node_id=self._place.node,
-            event=event,
-            stage=self._place.stage,
-            host_id=self._place.host_id,
-            pid=self._child.pid,
+        app = self._command.app or self._module
+        pid = self._child.pid
+        return self._place.placement(
+            event, at_ms, app_id=app, module_id=self._module, instance_id=f"pid-{pid}", pid=pid
         )
 
 
 def _become(command: Command, context: TraceContext, gate: int, errors: int, signals: _Signals) -> None:
-    """In the child: waits to be let go, and becomes the command. Never returns."""
+    """In the child: waits to be released, and executes the command. Never returns."""
     code = NOT_RUN
     try:
         if not os.read(gate, 1):
-            os._exit(NOT_RUN)  # we were killed before it could be traced
-        for one in DEFAULT_AGAIN:
-            signal.signal(one, signal.SIG_DFL)
+            os._exit(NOT_RUN)  # the tracer was killed
+        for number in DEFAULT_AGAIN:
+            signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGCHLD, signals.on_end)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.mask)
         if command.cpus:
@@ -240,20 +230,20 @@ def _become(command: Command, context: TraceContext, gate: int, errors: int, sig
         environment = dict(command.environment) | context.environment() | {TRACE_VARIABLE: context.trace_id}
         os.execvpe(command.arguments[0], list(command.arguments), environment)  # noqa: S606 - a list, no shell
     except (OSError, ValueError) as error:
-        number = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
-        code = _code_of(number)
-        os.write(errors, b"%d" % number)
+        reason = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        code = _code_of(reason)
+        os.write(errors, b"%d" % reason)
     finally:
         os._exit(code)
 
 
 def _code_of(error: int) -> int:
-    """As shells tell it."""
+    """The exit code of shells."""
     return NOT_FOUND if error in (errno.ENOENT, errno.ENOTDIR) else NOT_RUN
 
 
 def cpus_of(text: str, allowed: set[int]) -> frozenset[int]:
-    """`0-3,7`; empty: as they are."""
+    """`0-3,7`; empty: no restriction."""
     if not text:
         return frozenset()
     if not CPUS.fullmatch(text):
@@ -267,18 +257,10 @@ def cpus_of(text: str, allowed: set[int]) -> frozenset[int]:
     return frozenset(chosen)
 
 
-def _start_ticks(pid: int) -> int | None:
-    """Since boot. The name of a process may hold blanks and parentheses: fields are counted from its end."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 def _bytes(pid: int) -> tuple[int | None, int | None]:
-    """What it and its children read and wrote, of files and all else, as far as we may know."""
+    """Bytes read and written by the process and its children, files and all else; None if not permitted."""
     try:
-        told = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines())
-        return int(told["rchar"]), int(told["wchar"])
-    except (OSError, ValueError, KeyError):
+        counters = dict(line.split(": ") for line in read_text(f"/proc/{pid}/io").splitlines())
+        return int(counters["rchar"]), int(counters["wchar"])
+    except (ValueError, KeyError):
         return None, None

@@ -1,11 +1,11 @@
-"""nginx's access log, in any `log_format`. The time in it is that of writing the line, when the request had ended."""
+"""nginx's access log, in any `log_format`. The time of a line is the end of the request."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-from gpulake.collect.adapters import ADAPTERS, Asked, Line, Outcome
+from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Rejected
 from gpulake.collect.tracing import access_log
 from gpulake.collect.tracing.invocation import Times, integer_of
 from gpulake.collect.tracing.line_format import LineFormat, Part, Variable
@@ -21,8 +21,8 @@ DIRECTIVE = re.compile(r"\s*log_format\s+\S+\s+(?:escape=\w+\s+)?(?P<strings>.*?
 STRING = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|([^\s'\"#]+)|#[^\n]*", re.DOTALL)
 TIMES = ("msec", "time_iso8601", "time_local")
 TRACES = ("http_traceparent", "http_x_trace_id", "otel_trace_id", "http_x_request_id", "request_id")
-NUMBER = r"(?:-|\d{1,20}(?:\.\d{1,9})?)?"  # a dash or nothing: there is none
-# Of each server that was asked: commas between tries, colons between groups of servers.
+NUMBER = r"(?:-|\d{1,20}(?:\.\d{1,9})?)?"  # a dash or nothing: no value
+# One number per upstream server: commas between tries, colons between groups of servers.
 NUMBERS = rf"{NUMBER}(?:(?:, | : ){NUMBER}){{0,99}}+"
 PATTERNS = {
     "time_local": r"[^\]\"]{1,64}",
@@ -36,12 +36,12 @@ PATTERNS = {
 class NginxLog:
     is_resumable = True
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        field = _variable_of(asked.trace_field)
+    def __init__(self, options: AdapterOptions) -> None:
+        self._options = options
+        field = _variable_of(options.trace_field)
         self._traces = (f"http_{field}", field) if field else TRACES
-        given = asked.format
-        # Without a word the longer format goes first: a line of it would not be one of the other.
+        given = options.format
+        # By default the longer format is tried first: its lines do not match the other.
         texts = [FORMATS.get(given, given)] if given else [FORMATS["tracekit"], FORMATS["combined"]]
         self._formats = [LineFormat(parts_of(text), has_escapes=True) for text in texts]
 
@@ -50,38 +50,37 @@ class NginxLog:
             yield access_log.no_request(line) or self._request(line)
 
     def _request(self, line: Line) -> Outcome:
-        values = next((found for form in self._formats if (found := form.take_apart(line.text))), None)
+        values = next((match for form in self._formats if (match := form.parse(line.text))), None)
         if values is None:
-            return access_log.rejected(line, "not a line of this log_format")
+            return Rejected(line.number, "not a line of this log_format", line.text)
         try:
-            times = _times(values, self._asked)
+            times = _times(values, self._options)
         except ValueError as error:
-            return access_log.rejected(line, str(error))
+            return Rejected(line.number, str(error), line.text)
         method, path = access_log.request_line(values.get("request", ""))
-        trace, cause = access_log.trace_of(values, self._traces)
-        causes = ("http_x_parent_span_id", "http_x_span_id", "otel_parent_id")
-        target = values.get("request_uri") or values.get("uri", "")
-        upstream = values.get("upstream_response_time", "-")
-        sent = values.get("body_bytes_sent") or values.get("bytes_sent", "-")
-        request = access_log.Request(
-            times=times,
-            span=plain_id(values.get("otel_span_id")),
-            trace=trace,
-            cause=cause or next((one for name in causes if (one := plain_id(values.get(name)))), None),
+        trace_id, parent_id = access_log.trace_of(values, self._traces)
+        parents = ("http_x_parent_span_id", "http_x_span_id", "otel_parent_id")
+        return access_log.parsed(
+            line,
+            self._options,
+            "nginx",
+            times,
+            span_id=plain_id(values.get("otel_span_id")),
+            trace_id=trace_id,
+            parent_id=parent_id or next((found for name in parents if (found := plain_id(values.get(name)))), None),
             method=method or plain_id(values.get("request_method")),
-            path=path or access_log.path_of(target),
+            path=path or access_log.path_of(values.get("request_uri") or values.get("uri", "")),
             bytes_in=integer_of(values.get("request_length", "-")),
-            bytes_out=integer_of(sent),
+            bytes_out=integer_of(values.get("body_bytes_sent") or values.get("bytes_sent", "-")),
             status=integer_of(values.get("status", "-")),
             pid=integer_of(values.get("pid", "-")),
             rt_ms=access_log.milliseconds(values.get("request_time", "-")),
-            service_time_ms=_sum_ms(upstream),
+            service_time_ms=_sum_ms(values.get("upstream_response_time", "-")),
         )
-        return access_log.found(line, request, self._asked, "nginx")
 
 
 def parts_of(text: str) -> list[Part]:
-    """A format as words and variables; the whole directive will do as well."""
+    """A format as words and variables; the whole directive is accepted too."""
     directive = DIRECTIVE.fullmatch(text)
     if directive:
         strings = STRING.findall(directive["strings"])
@@ -99,11 +98,11 @@ def parts_of(text: str) -> list[Part]:
     return parts
 
 
-def _times(values: Mapping[str, str], asked: Asked) -> Times:
+def _times(values: Mapping[str, str], options: AdapterOptions) -> Times:
     if (end := access_log.milliseconds(values.get("msec", "-"))) is not None:
         ended_ms = round(end)
     elif iso := values.get("time_iso8601"):
-        ended_ms = access_log.iso_time_ms(iso, asked.zone)
+        ended_ms = access_log.iso_time_ms(iso, options.zone)
     else:
         ended_ms = access_log.clf_time_ms(values.get("time_local", ""))
     took = access_log.milliseconds(values.get("request_time", "-"))

@@ -1,7 +1,7 @@
-"""Slurm's accounting, as `sacct --parsable2` prints it: an invocation per job that ended, a placement per node of it.
+"""Slurm accounting, as `sacct --parsable2` prints it: an invocation per ended job, a placement per node of it.
 
-The invocation is on the first node of the job; placement events tell of all of them, under the same instance, the id of
-the job. Steps are parts of a job and no jobs; jobs that have not ended, or were never given a node, did not run.
+The invocation is on the first node of the job; placement events are on all of them, with the job id as instance. Steps,
+jobs that have not ended and jobs that never got a node are skipped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, tzinfo
 
-from gpulake.collect.adapters import ADAPTERS, EMPTY, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import ADAPTERS, EMPTY, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.tracing.access_log import epoch_ms
 from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times, id_from, text_of
 from gpulake.core.types import BadRow, TextRow
@@ -29,20 +29,20 @@ NO_HEADER = "there is no header row: print it with `sacct --parsable2`, without 
 
 @ADAPTERS.register("sacct")
 class Sacct:
-    is_resumable = False  # what a line means stands in the header
+    is_resumable = False  # the header gives the meaning of the lines
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, options: AdapterOptions) -> None:
+        self._options = options
 
     def read(self, lines: Iterator[Line]) -> Iterator[Outcome]:
         header: Header | None = None
         for line in lines:
             if not line.text.strip():
-                yield LeftOut(line.number, EMPTY)
+                yield Skipped(line.number, EMPTY)
                 continue
             header = header_of(line.text.removeprefix("\ufeff"))
             if header:
-                yield LeftOut(line.number, "header rows")
+                yield Skipped(line.number, "header rows")
                 break
             yield Rejected(line.number, NO_HEADER, line.text)
         if header is None:
@@ -58,38 +58,33 @@ class Sacct:
             shown = words.job_id(job.get("JobID") or job.get("JobIDRaw", ""))
             state, _ = words.state(job["State"])
             nodes = [] if job.get("NodeList", "") in NO_NODES else words.hosts(job["NodeList"])
-            times = _times(job, self._asked.zone)
+            times = _times(job, self._options.zone)
             cpu_time_ms = _cpu_ms(job)
         except ValueError as error:
             return Rejected(row.line_number, str(error), row.text)
         if shown.step:
-            return LeftOut(row.line_number, STEP)
+            return Skipped(row.line_number, STEP)
         if times is None:
-            return LeftOut(row.line_number, NOT_OVER if "End" in job else NO_END)
+            return Skipped(row.line_number, NOT_OVER if "End" in job else NO_END)
         if "NodeList" in job and not nodes:
-            return LeftOut(row.line_number, NEVER_RAN)
-        name = self._asked.module or text_of(job.get("JobName", "")) or "slurm"
+            return Skipped(row.line_number, NEVER_RAN)
+        name = self._options.module or text_of(job.get("JobName", "")) or "slurm"
         invocation = Invocation(
             trace_id=shown.job_id,
             span_id=id_from("sacct", job.get("Cluster", ""), shown.job_id, times.ts_enqueue, times.ts_start),
             module_id=name,
             instance_id=shown.job_id,
-            ts_enqueue=times.ts_enqueue,
-            ts_start=times.ts_start,
-            ts_end=times.ts_end,
-            node=nodes[0] if nodes else self._asked.node,
-            stage=self._asked.stage,
+            **times.columns,
+            node=nodes[0] if nodes else self._options.node,
+            stage=self._options.stage,
             method="CLI",
             path=name,
             cpu_time_ms=cpu_time_ms,
-            queue_time_ms=times.queue_time_ms,
-            service_time_ms=times.service_time_ms,
-            rt_ms=times.rt_ms,
             status=_exit_code(job.get("ExitCode", "")),
-            host_id=None if nodes else self._asked.host_id,
+            host_id=None if nodes else self._options.host_id,
             state=state,
         )
-        return Found(row.line_number, invocation, tuple(self._placements(invocation, nodes)))
+        return Parsed(row.line_number, invocation, tuple(self._placements(invocation, nodes)))
 
     def _placements(self, job: Invocation, nodes: list[str]) -> Iterator[PlacementEvent]:
         for node in nodes or [job.node]:
@@ -122,7 +117,7 @@ def _times(job: Mapping[str, str], zone: tzinfo) -> Times | None:
 
 
 def _span(start: datetime, end: datetime, zone: tzinfo, elapsed_ms: float) -> tuple[int, int]:
-    """In the hour that comes twice when clocks are set back, the shortest that is no shorter than the run."""
+    """In the repeated hour when clocks are set back, the shortest span that is no shorter than the run."""
     begins, ends = ([_ms(at.replace(fold=fold), zone) for fold in (1, 0)] for at in (start, end))
     ways = [(begin, stop) for begin in begins for stop in ends if stop - begin >= elapsed_ms]
     return min(ways, key=lambda way: way[1] - way[0], default=(begins[-1], ends[-1]))
@@ -141,19 +136,14 @@ def _ms(local: datetime, zone: tzinfo) -> int:
 
 
 def _cpu_ms(job: Mapping[str, str]) -> float | None:
-    """CPU in use, steps included; sacct's CPUTime is CPU that was held."""
+    """CPU used, steps included; sacct's CPUTime is allocated CPU."""
     parts = ("UserCPU", "SystemCPU") if "UserCPU" in job and "SystemCPU" in job else ("TotalCPU",)
-    found = [_span_ms(job.get(name, "")) for name in parts]
-    known = [one for one in found if one is not None]
-    return sum(known) if len(known) == len(parts) else None
-
-
-def _span_ms(text: str) -> float | None:
-    return round(words.seconds(text) * 1000, 6) if text else None
+    texts = [job.get(name, "") for name in parts]
+    return sum(round(words.seconds(text) * 1000, 6) for text in texts) if all(texts) else None
 
 
 def _exit_code(text: str) -> int | None:
-    """`0:9`: the code, or as a shell would tell the signal."""
+    """`0:9`: the code, or 128 plus the signal, as shells report it."""
     found = EXIT.fullmatch(text)
     if not found:
         return None

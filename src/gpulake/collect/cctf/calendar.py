@@ -1,31 +1,35 @@
-"""Which day a time of day belongs to: logs that name no date, roll over midnight and have their clocks set."""
+"""The day of a time of day, for logs without dates that run over midnight and whose clock may be set."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 from gpulake.core.errors import UsageError
 
 DAY_SECONDS = 86_400
-SET_BACK_SECONDS = 3_600  # what a clock may go back and not be a day later
+SET_BACK_SECONDS = 3_600  # a clock that goes back by more has passed midnight
 _TIME = re.compile(r"(\d{1,2})[:.](\d{2})[:.](\d{2})")
 
 
 def zone(name: str) -> tzinfo:
-    if name.upper() in ("UTC", "Z", "GMT"):
+    """`UTC`, `+08:00`, or a name such as Europe/Berlin."""
+    if name.upper() in ("", "UTC", "Z", "GMT"):
         return UTC
     try:
+        if name[0] in "+-":
+            return timezone(datetime.strptime(name, "%z").utcoffset() or timedelta())
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError(f"no time zone named {name!r}", "name it as in Europe/Berlin, or UTC") from error
+    except (ValueError, OSError, KeyError) as error:
+        hint = "write UTC, +08:00, or a name such as Europe/Berlin"
+        raise UsageError(f"no time zone named {name!r}", hint) from error
 
 
 def second_of_day(words: list[str]) -> tuple[int, int] | None:
-    """The time that a line begins with, as a second of the day, and how many words it took: 12-hour clocks take two."""
+    """The time at the start of a line as a second of the day, and its number of words: two on a 12-hour clock."""
     found = _TIME.fullmatch(words[0]) if words else None
     if found is None:
         return None
@@ -42,7 +46,7 @@ def second_of_day(words: list[str]) -> tuple[int, int] | None:
 
 
 def dates(text: str) -> list[date]:
-    """What a date may mean, the likeliest first: year first, or month first as C writes it, or day first."""
+    """The possible meanings of a date, likeliest first: year first, month first as in the C locale, or day first."""
     numbers = re.fullmatch(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})\.?", text)
     if numbers is None:
         return []
@@ -65,17 +69,17 @@ def _days(meanings: Iterable[tuple[int, int, int]]) -> list[date]:
 
 
 def step_days(before: int, now: int) -> int:
-    """How many days lie between two times of day that follow each other in a log."""
+    """The number of days between two consecutive times of day in a log."""
     grown = now - before
     if grown < -SET_BACK_SECONDS:
         return 1
-    # Just over midnight, and set back behind it.
+    # Just over midnight, and set back before it.
     return -1 if grown > DAY_SECONDS - SET_BACK_SECONDS else 0
 
 
 @dataclass
 class DayClock:
-    """Turns times of day into milliseconds of the epoch, in the order of the log."""
+    """Converts times of day to milliseconds of the epoch, in the order of the log."""
 
     day: date  # of the first of them
     zone: tzinfo
@@ -87,7 +91,7 @@ class DayClock:
         self._before = None
 
     def ms(self, second: int) -> int | None:
-        """None: no calendar has it."""
+        """None: out of the range of the calendar."""
         if self._before is not None:
             try:
                 self.day += timedelta(days=step_days(self._before, second))
@@ -96,7 +100,7 @@ class DayClock:
         self._before = second
         moment = local_ms(self.day, second, self.zone)
         if moment is not None and moment < self._before_ms:
-            # The hour that summer time repeats.
+            # The repeated hour at the end of summer time.
             again = local_ms(self.day, second, self.zone, fold=1)
             moment = again if again is not None and again >= self._before_ms else moment
         self._before_ms = moment if moment is not None else self._before_ms
@@ -113,8 +117,8 @@ def local_ms(day: date, second: int, where: tzinfo, fold: int = 0) -> int | None
 
 
 def first_day(seconds: Iterable[int], *, near_ms: int | None, end_ms: int, where: tzinfo) -> date | None:
-    """The day of the first of these times of day: the one nearest to a moment that is known, or else such that the last
-    is no later than the end."""
+    """The day of the first of these times of day: the one nearest to a known moment, or else such that the last is no
+    later than the end."""
     first = last = None
     days = 0
     for second in seconds:

@@ -1,11 +1,11 @@
-"""Families as text: Prometheus' format 0.0.4, and OpenMetrics 1.0 for those who ask for it."""
+"""Families as text: Prometheus' format 0.0.4, or OpenMetrics 1.0 if the client prefers it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from gpulake.collect.live.metrics import Family
-from gpulake.formats.exposition import NOT_IN_NAMES, TEXT, Labels, help_text, labels_text
+from gpulake.formats.prometheus import NOT_IN_NAMES, TEXT, Labels, help_text, labels_text
 
 __all__ = ["OPENMETRICS", "TEXT", "exposition", "negotiate", "prometheus_name"]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -30,7 +30,7 @@ def exposition(families: Iterable[Family], *, is_openmetrics: bool = False) -> s
 
 
 def prometheus_name(family: Family) -> str:
-    """A dotted name becomes what OpenTelemetry's own translation makes of it; others stay as they are."""
+    """A dotted name is translated as OpenTelemetry does; others stay unchanged."""
     if "." not in family.name:
         return family.name
     words = NOT_IN_NAMES.sub("_", family.name).split("_")
@@ -43,7 +43,7 @@ def prometheus_name(family: Family) -> str:
 
 
 def negotiate(accept: str) -> bool:
-    """Whether OpenMetrics is what they would rather have."""
+    """Whether the client prefers OpenMetrics."""
     wanted = {"openmetrics": 0.0, "text": 0.0}
     for part in accept.split(","):
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))

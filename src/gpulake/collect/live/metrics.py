@@ -1,9 +1,9 @@
-"""From what is known to families of metrics: one name, its points. Text and pushed messages are made from these."""
+"""A snapshot as families of metrics (a name and its points), the input of the text page and of pushed messages."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ from gpulake.collect.live import subjects
 from gpulake.collect.live.state import Snapshot
 from gpulake.collect.live.xids import WINDOW_MS
 from gpulake.collect.rows import GpuSample, HostSample, Process, ProcessSample
-from gpulake.formats.exposition import Labels
 from gpulake.formats.names import Table
+from gpulake.formats.prometheus import Labels
 
 MOST_PROCESS_SERIES = 1_000
 CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -23,7 +23,7 @@ CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "stea
 class Point(NamedTuple):
     labels: Labels
     value: float
-    start_ms: int  # since when a counter counts
+    start_ms: int  # start of a counter
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Page:
         self.families: dict[str, Family] = {}
 
     def add(self, subject: str, values: Mapping[str, Any], labels: Labels = (), start_ms: int = 0) -> None:
-        """A value that is missing gives no point; zero gives one."""
+        """A missing value gives no point; zero gives one."""
         for name in self.table.subjects[subject]:
             value = values.get(name.field)
             if value is None or not isfinite(value):
@@ -49,8 +49,8 @@ class _Page:
             family = self.families.get(name.name)
             if family is None:
                 family = self.families[name.name] = Family(name.name, name.kind, name.unit, name.help)
-            own = labels + name.labels if name.labels else labels
-            family.points.append(Point(own, _scaled(value, name.scale), start_ms))
+            every = labels + name.labels if name.labels else labels
+            family.points.append(Point(every, _scaled(value, name.scale), start_ms))
 
 
 def families(snapshot: Snapshot, table: Table, *, most_processes: int = MOST_PROCESS_SERIES) -> list[Family]:
@@ -88,12 +88,12 @@ def _add_host(page: _Page, snapshot: Snapshot) -> None:
         page.add("host", host._asdict() | _cpu(host, seconds) | given, start_ms=boot_ms)
         for core, (busy, everything) in enumerate(host.core_ticks):
             values = {"busy_seconds_total": busy * seconds, "seconds_total": everything * seconds}
-            page.add("core", values, subjects.core(core, style), boot_ms)
+            page.add("core", values, subjects.named("core", core, style), boot_ms)
         for disk, (read, written, busy_ms) in sorted(host.disks.items()):
             values = {"read_bytes_total": read, "written_bytes_total": written, "busy_seconds_total": busy_ms / 1000}
-            page.add("disk", values, subjects.disk(disk, style), boot_ms)
+            page.add("disk", values, subjects.named("disk", disk, style), boot_ms)
     for nic in snapshot.nics:
-        page.add("nic", nic._asdict(), subjects.nic(nic.iface, style), boot_ms)
+        page.add("nic", nic._asdict(), subjects.named("nic", nic.iface, style), boot_ms)
 
 
 def _cpu(host: HostSample, seconds: float) -> dict[str, float]:
@@ -108,19 +108,18 @@ def _cpu(host: HostSample, seconds: float) -> dict[str, float]:
 def _add_processes(page: _Page, snapshot: Snapshot, most: int) -> None:
     ticks_per_second = snapshot.identity.ticks_per_second
     for process, sample in _busiest(snapshot, most):
-        user, system = sample.utime_ticks / ticks_per_second, sample.stime_ticks / ticks_per_second
         start_ms = snapshot.boot_ms + process.start_ticks * 1000 // ticks_per_second
         values = sample._asdict() | {
             "cpu_seconds_total": (sample.utime_ticks + sample.stime_ticks) / ticks_per_second,
-            "cpu_user_seconds_total": user,
-            "cpu_system_seconds_total": system,
+            "cpu_user_seconds_total": sample.utime_ticks / ticks_per_second,
+            "cpu_system_seconds_total": sample.stime_ticks / ticks_per_second,
             "started_seconds": start_ms / 1000,
         }
         page.add("process", values, subjects.process(process, page.table.style), start_ms)
 
 
 def _busiest(snapshot: Snapshot, most: int) -> list[tuple[Process, ProcessSample]]:
-    """By CPU since they began, and not of late: series that come and go with the hour cost more than they tell."""
+    """By total CPU, not recent CPU: series that come and go are expensive."""
     if len(snapshot.processes) <= most:
         return list(snapshot.processes)
     return heapq.nlargest(most, snapshot.processes, key=lambda found: found[1].utime_ticks + found[1].stime_ticks)
@@ -149,18 +148,14 @@ def _memory(sample: GpuSample) -> dict[str, float]:
 
 
 def _add_xids(page: _Page, snapshot: Snapshot) -> None:
-    """Of GPUs that fell silent, too: one that fell off the bus is known by little else."""
+    """Including GPUs without samples: a GPU that fell off the bus has only its Xid."""
     for uuid, code in sorted(snapshot.xids.last.items()):
         page.add("last_xid", {"code": code}, _xid_labels(page, snapshot, uuid))
-    for uuid, code, recent, total in _xid_counts(snapshot):
+    for (uuid, code), total in sorted(snapshot.xids.total.items()):
+        recent = snapshot.xids.recent.get((uuid, code), 0)
         labels = (*_xid_labels(page, snapshot, uuid), ("xid", str(code)))
         page.add("xid", {"recent": recent}, (*labels, ("window_size_in_ms", str(WINDOW_MS))))
         page.add("xid", {"total": total}, labels, snapshot.begun_ms)
-
-
-def _xid_counts(snapshot: Snapshot) -> Iterator[tuple[str, int, int, int]]:
-    for (uuid, code), total in sorted(snapshot.xids.total.items()):
-        yield uuid, code, snapshot.xids.recent.get((uuid, code), 0), total
 
 
 def _xid_labels(page: _Page, snapshot: Snapshot, uuid: str) -> Labels:
@@ -174,5 +169,5 @@ def _xid_labels(page: _Page, snapshot: Snapshot, uuid: str) -> Labels:
 def _scaled(value: float, scale: float) -> float:
     if scale == 1:
         return int(value) if isinstance(value, bool) else value
-    # Nine places are beyond what any sensor tells, and hide that 0.07 * 100 is not 7.
+    # Nine decimals exceed the precision of any sensor, and hide that 0.07 * 100 is not 7.
     return round(value * scale, 9)

@@ -1,4 +1,4 @@
-"""Families as an OTLP request: ExportMetricsServiceRequest in its JSON form, where 64-bit integers are texts."""
+"""Families as an OTLP ExportMetricsServiceRequest in JSON, where 64-bit integers are strings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from gpulake import __version__
 from gpulake.collect.identity import Identity
 from gpulake.collect.live.metrics import Family, Point
 from gpulake.collect.live.state import Snapshot
-from gpulake.formats.exposition import SURROGATE, Labels
+from gpulake.formats.prometheus import SURROGATE, Labels
 
 CUMULATIVE = 2  # AGGREGATION_TEMPORALITY_CUMULATIVE
-INTEGERS = frozenset({"process.pid", "cpu.logical_number"})  # attributes that the conventions call integers
+INTEGERS = frozenset({"process.pid", "cpu.logical_number"})  # integer attributes by convention
 MOST_INTEGER = 2**63 - 1
 
 
 def encode(snapshot: Snapshot, families: Iterable[Family]) -> tuple[bytes, int]:
-    """The request, and how many data points it has. Metrics are those of the last tick, and bear its time.
+    """The request and its number of data points. Metrics have the time of the last tick.
 
-    It is put together as text: thousands of points share their few attributes, and most of the time would go into
-    saying those again.
+    It is assembled as text: thousands of points share few attributes, which are encoded once.
     """
     found = list(families)
     attributes = _Attributes()
@@ -36,13 +35,13 @@ def encode(snapshot: Snapshot, families: Iterable[Family]) -> tuple[bytes, int]:
 
 
 def rejected(answer: bytes) -> tuple[int, str]:
-    """Data points that the receiver did not take although it took the request, and its reason."""
+    """Data points that the receiver rejected although it accepted the request, and the reason."""
     try:
         content = json.loads(answer or b"{}")
         partial = content.get("partialSuccess") or {}
         return int(partial.get("rejectedDataPoints") or 0), str(partial.get("errorMessage") or "")
     except (ValueError, AttributeError, TypeError):
-        return 0, ""  # it answered with something else; the status said that all went well
+        return 0, ""  # not the expected answer, but the status was a success
 
 
 def _resource(identity: Identity) -> Labels:
@@ -58,7 +57,7 @@ def _resource(identity: Identity) -> Labels:
 
 
 class _Attributes:
-    """Attributes as JSON, each list and each pair made once."""
+    """Attributes as JSON, each list and each pair encoded once."""
 
     def __init__(self) -> None:
         self._lists: dict[Labels, str] = {}

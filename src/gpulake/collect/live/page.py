@@ -1,4 +1,4 @@
-"""The HTTP server: /metrics, /healthz and a page that points to them. It serves few clients, and none for long."""
+"""The HTTP server: /metrics, /healthz and a page with links to them, for few clients and short connections."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,11 +19,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gpulake.collect.live import exposition
-from gpulake.collect.live.guard import Guard, Rules
+from gpulake.collect.live.access import Access, Rules, TooManyError
 from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
-from gpulake.collect.live.passwords import TooManyError
 from gpulake.collect.live.state import State
-from gpulake.collect.live.tls import is_allowed
+from gpulake.collect.live.web_config import is_allowed
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 from gpulake.formats.names import Table, table
@@ -31,35 +31,13 @@ LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 16
 MOST_CONNECTIONS_PER_ADDRESS = 8
 MOST_HEAD_BYTES = 16 << 10  # request line and headers together
-CONNECTION_SECONDS = 10.0  # a whole connection, from accept to close
-POLL_SECONDS = 0.2  # how often it looks whether someone takes too long, or it is to end
+CONNECTION_SECONDS = 10.0  # of a whole connection
+POLL_SECONDS = 0.2  # how often deadlines and the end are checked
 GZIP_LEVEL = 1
 
 ROOT = b"""<!doctype html><title>gpulake</title><h1>gpulake collect</h1>
 <ul><li><a href="/metrics">metrics</a><li><a href="/healthz">health</a></ul>
 """
-
-
-class Server:
-    """A page that is being served. Close it, or let it end with the process."""
-
-    def __init__(self, server: _Server, thread: threading.Thread) -> None:
-        self._server = server
-        self._thread = thread
-
-    @property
-    def address(self) -> tuple[str, int]:
-        host, port, *_ = self._server.server_address
-        return str(host), int(port)
-
-    @property
-    def refused(self) -> int:
-        return self._server.refused
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def serve(
@@ -74,26 +52,29 @@ def serve(
     connection_seconds: float = CONNECTION_SECONDS,
     allowed_hosts: Collection[str] = (),
 ) -> Server:
-    """Serves the state at HOST:PORT in a thread of its own. The word `say` gets is said once."""
+    """Serves the state at HOST:PORT in a thread, until it is closed. `say` gets each message once."""
     host, port = parse_listen(listen)
-    guard = Guard(web_config, clock or SystemClock(), say)
-    own = ("localhost", socket.gethostname(), host, *allowed_hosts)
-    hosts = frozenset(name.lower() for name in own)
-    server = _server(host, port, _Served(state, table(names), most_processes, guard, connection_seconds, hosts))
-    rules = guard.rules()
-    if not _is_loopback(str(server.server_address[0])) and rules is not None:
-        is_safe = rules.context is not None and rules.asks_who
+    access = Access(web_config, clock or SystemClock(), say)
+    hosts = frozenset(name.lower() for name in ("localhost", socket.gethostname(), host, *allowed_hosts))
+    page = _Page(state, table(names), most_processes, access, connection_seconds, hosts)
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        server = Server(family, address, page)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen at {host}:{port}: {error.strerror or error}", "choose another address or port"
+        ) from error
+    rules = access.rules()
+    if not ipaddress.ip_address(server.address[0].partition("%")[0]).is_loopback and rules is not None:
+        is_safe = rules.context is not None and rules.needs_credentials
         more = "" if is_safe else " without TLS and a password: give --web-config-file"
         say(f"{listen} can be reached from other hosts{more}")
-    thread = threading.Thread(
-        target=server.serve_forever, name="gpulake-page", daemon=True, kwargs={"poll_interval": POLL_SECONDS}
-    )
-    thread.start()
-    return Server(server, thread)
+    server.thread.start()
+    return server
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """HOST:PORT, [IPv6]:PORT, or :PORT for this machine alone; every interface is 0.0.0.0:PORT or [::]:PORT."""
+    """HOST:PORT, [IPv6]:PORT, or :PORT for loopback; all interfaces are 0.0.0.0:PORT or [::]:PORT."""
     host, colon, port = listen.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -104,27 +85,19 @@ def parse_listen(listen: str) -> tuple[str, int]:
     return host or LOOPBACK, int(port)
 
 
-class _Served:
-    """What all connections share."""
+@dataclass(frozen=True)
+class _Page:
+    """Shared by all connections."""
 
-    def __init__(
-        self,
-        state: State,
-        names: Table,
-        most_processes: int,
-        guard: Guard,
-        connection_seconds: float,
-        hosts: frozenset[str],
-    ) -> None:
-        self.state = state
-        self.names = names
-        self.most_processes = most_processes
-        self.guard = guard
-        self.connection_seconds = connection_seconds
-        self.hosts = hosts
+    state: State
+    names: Table
+    most_processes: int
+    access: Access
+    connection_seconds: float
+    hosts: frozenset[str]
 
     def is_host(self, header: str) -> bool:
-        """Whether a browser means us: a name that somebody else pointed at our address is not ours."""
+        """Whether the header names this host: prevents DNS rebinding through a browser."""
         try:
             host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
         except ValueError:
@@ -137,21 +110,6 @@ class _Served:
         return exposition.exposition(found, is_openmetrics=is_openmetrics)
 
 
-def _server(host: str, port: int, served: _Served) -> _Server:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, *_, address = found[0]
-        return _Server(family, address, served)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen at {host}:{port}: {error.strerror or error}", "choose another address or port"
-        ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-
-
 def _is_address(host: str) -> bool:
     try:
         return bool(ipaddress.ip_address(host))
@@ -159,19 +117,32 @@ def _is_address(host: str) -> bool:
         return False
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, family: int, address: Any, served: _Served) -> None:
+    def __init__(self, family: int, address: Any, page: _Page) -> None:
         self.address_family = family
-        self.served = served
+        self.page = page
         self.refused = 0
         self._by_address: Counter[str] = Counter()
         self._counting = threading.Lock()
         self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, BaseHTTPRequestHandler)  # _Handler is built by finish_request, with its rules
+        self.thread = threading.Thread(
+            target=self.serve_forever, name="gpulake-page", daemon=True, kwargs={"poll_interval": POLL_SECONDS}
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port, *_ = self.server_address
+        return str(host), int(port)
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+        self.thread.join()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         address = client_address[0]
@@ -181,7 +152,7 @@ class _Server(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except RuntimeError:  # there are no more threads: the slot must not go with it
+        except RuntimeError:  # no more threads: free the slot
             self._leave(address)
             raise
 
@@ -206,24 +177,24 @@ class _Server(ThreadingHTTPServer):
                 del self._by_address[address]
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Runs in the connection's own thread: a handshake may take as long as the client likes."""
-        rules = self.served.guard.rules()
+        """Runs in the thread of the connection, so that a slow handshake blocks nobody else."""
+        rules = self.page.access.rules()
         if rules is None:
             return
-        request.settimeout(self.served.connection_seconds)
-        deadline = time.monotonic() + self.served.connection_seconds
-        if rules.context is None or rules.tls is None:
-            with self._watched(request, deadline):
+        request.settimeout(self.page.connection_seconds)
+        deadline = time.monotonic() + self.page.connection_seconds
+        if rules.context is None or rules.config.tls is None:
+            with self._timed(request, deadline):
                 _Handler(request, client_address, self, rules)
             return
         secure = rules.context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        with secure, self._watched(secure, deadline):
+        with secure, self._timed(secure, deadline):
             secure.do_handshake()
-            if is_allowed(secure, rules.tls):
+            if is_allowed(secure, rules.config.tls):
                 _Handler(secure, client_address, self, rules)
 
     def service_actions(self) -> None:
-        """Hangs up on those who take too long: one who sends a byte now and then never runs into a read's timeout."""
+        """Closes connections after their deadline: a client that sends single bytes never hits a read timeout."""
         now = time.monotonic()
         for connection, deadline in list(self._deadlines.items()):
             if now > deadline:
@@ -231,10 +202,10 @@ class _Server(ThreadingHTTPServer):
                     socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or does not know TLS, is no news."""
+        """Disconnects and failed handshakes are not logged."""
 
     @contextmanager
-    def _watched(self, connection: socket.socket, deadline: float) -> Iterator[None]:
+    def _timed(self, connection: socket.socket, deadline: float) -> Iterator[None]:
         self._deadlines[connection] = deadline
         try:
             yield
@@ -243,7 +214,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Head(io.BufferedIOBase):
-    """Reads the request's head, and says that a line is too long once all of it is."""
+    """Limits the size of the whole request head, not only of a line."""
 
     def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream = stream
@@ -253,7 +224,7 @@ class _Head(io.BufferedIOBase):
         most = self._left + 1
         line = self._stream.readline(most if size is None or size < 0 else min(most, size))
         self._left -= len(line)
-        # http.server answers a line above its own limit with an error of its own.
+        # http.server rejects a line above its limit.
         return line if self._left >= 0 else b"x" * (size or 0)
 
     def close(self) -> None:
@@ -262,12 +233,12 @@ class _Head(io.BufferedIOBase):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: Server
     protocol_version = "HTTP/1.1"
     server_version = "gpulake"
     sys_version = ""
 
-    def __init__(self, request: socket.socket, client_address: Any, server: _Server, rules: Rules) -> None:
+    def __init__(self, request: socket.socket, client_address: Any, server: Server, rules: Rules) -> None:
         self.rules = rules
         super().__init__(request, client_address, server)
 
@@ -280,21 +251,21 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         self.close_connection = True
         host = self.headers.get("Host", "")
-        # Who asks for passwords is safe from it: a browser has none for the name of another site.
-        if host and not self.rules.asks_who and not self.server.served.is_host(host):
+        # With passwords DNS rebinding is harmless: a browser has no password for the name of another site.
+        if host and not self.rules.needs_credentials and not self.server.page.is_host(host):
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"not a name of this host: give --allowed-host\n")
             return False
         if self.command not in ("GET", "HEAD"):
             self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", Allow="GET, HEAD")
             return False
-        return self._is_let_in()
+        return self._is_permitted()
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/metrics":
             self._metrics()
         elif path == "/healthz":
-            is_fresh = self.server.served.state.is_fresh()
+            is_fresh = self.server.page.state.is_fresh()
             status = HTTPStatus.OK if is_fresh else HTTPStatus.SERVICE_UNAVAILABLE
             self._answer(status, b"ok\n" if is_fresh else b"the last tick is too old\n")
         elif path == "/":
@@ -305,7 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - http.server's name
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """What http.server refuses by itself, in our form; its own would repeat what the client sent."""
+        """Errors of http.server in our form; its default repeats what the client sent."""
         self.request_version = self.protocol_version
         self.close_connection = True
         status = HTTPStatus(code)
@@ -313,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _metrics(self) -> None:
         is_openmetrics = exposition.negotiate(self.headers.get("Accept", ""))
-        body = self.server.served.text(is_openmetrics=is_openmetrics).encode()
+        body = self.server.page.text(is_openmetrics=is_openmetrics).encode()
         kind = exposition.OPENMETRICS if is_openmetrics else exposition.TEXT
         more = {"Vary": "Accept, Accept-Encoding"}
         if _takes_gzip(self.headers.get("Accept-Encoding", "")):
@@ -321,9 +292,9 @@ class _Handler(BaseHTTPRequestHandler):
             more["Content-Encoding"] = "gzip"
         self._answer(HTTPStatus.OK, body, kind, **more)
 
-    def _is_let_in(self) -> bool:
+    def _is_permitted(self) -> bool:
         try:
-            if self.rules.lets_in(self.path.partition("?")[0], self.headers.get("Authorization", "")):
+            if self.rules.permits(self.path.partition("?")[0], self.headers.get("Authorization", "")):
                 return True
         except TooManyError:
             self._answer(HTTPStatus.TOO_MANY_REQUESTS, b"too many passwords were tried\n", **{"Retry-After": "1"})
@@ -335,14 +306,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8", **more: str) -> None:
         headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Connection": "close"}
         self.send_response(status)
-        for name, value in (headers | more | dict(self.rules.headers)).items():
+        for name, value in (headers | more | dict(self.rules.config.headers)).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Requests are no news, and what a client sends has no place on a terminal."""
+        """Requests are not logged: they contain untrusted text."""
 
 
 def _takes_gzip(accept: str) -> bool:

@@ -1,4 +1,4 @@
-"""Pushes metrics to an OTLP receiver, in a thread of its own. A receiver that is away costs the sampler nothing."""
+"""Pushes metrics to an OTLP receiver, in a thread: an unreachable receiver does not delay the sampler."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from gpulake.core.errors import ConfigError
 from gpulake.formats.names import table
 
 EVERY_SECONDS = 15.0
-MOST_QUEUED = 20  # five minutes of them
+MOST_QUEUED = 20  # five minutes
 RETRY_STATUSES = frozenset({429, 502, 503, 504})
 LEAST_WAIT_SECONDS = 1.0
 MOST_WAIT_SECONDS = 60.0
 MOST_ANSWER_BYTES = 64 << 10
-LAST_SECONDS = 5.0  # for what is left when the collector ends
+LAST_SECONDS = 5.0  # for the rest of the queue when the collector ends
 
 
 class _Message(NamedTuple):
@@ -48,23 +48,25 @@ class _Message(NamedTuple):
 
 class _Failure(NamedTuple):
     reason: str
-    is_for_good: bool
-    wait_seconds: float | None  # that the receiver asked for
+    is_permanent: bool
+    wait_seconds: float | None  # requested by the receiver
 
 
 class Pusher:
-    """Sends what the state says every so often, until it is closed."""
+    """Sends the state at an interval, until it is closed."""
 
     def __init__(
         self,
         state: State,
         receiver: Receiver,
         *,
-        every_seconds: float,
-        names: str,
-        most_processes: int,
-        say: Callable[[str], None],
+        every_seconds: float = EVERY_SECONDS,
+        names: str = "dcgm",
+        most_processes: int = MOST_PROCESS_SERIES,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
+        if not every_seconds > 0:
+            raise ConfigError(f"metrics are to be pushed every {every_seconds:g} seconds", "use a number above 0")
         self._state = state
         self._receiver = receiver
         self._every_seconds = every_seconds
@@ -82,7 +84,7 @@ class Pusher:
         self._thread.start()
 
     def close(self) -> None:
-        """Sends what is left, if the receiver takes it at once."""
+        """Sends the rest of the queue, if the receiver accepts it at once."""
         self._is_closing.set()
         self._thread.join(LAST_SECONDS + self._receiver.timeout_seconds)
 
@@ -111,19 +113,19 @@ class Pusher:
             self._drop(1, "there are too many to keep")
 
     def _send_all(self) -> float:
-        """Seconds to wait before the next try."""
+        """Seconds until the next try."""
         while self._queue and not self._is_closing.is_set():
             failure = self._send_first()
             if failure is None:
                 continue
-            if failure.is_for_good:
+            if failure.is_permanent:
                 self._drop(1, failure.reason)
                 continue
-            self._tell(f"{self._receiver.host} does not take metrics, and is tried again: {failure.reason}")
+            self._say_once(f"{self._receiver.host} does not take metrics, and is tried again: {failure.reason}")
             if failure.wait_seconds is not None:
                 return min(failure.wait_seconds, 10 * MOST_WAIT_SECONDS)
             most = min(MOST_WAIT_SECONDS, LEAST_WAIT_SECONDS * 2.0 ** min(self._failures - 1, 10))
-            return random.uniform(most / 2, most)  # so that a cluster does not come back at once
+            return random.uniform(most / 2, most)  # jitter: not all nodes of a cluster at once
         return 0.0
 
     def _send_first(self) -> _Failure | None:
@@ -139,7 +141,7 @@ class Pusher:
             refused = min(max(0, refused), message.points)
             self._counts["points_sent_total"] += message.points - refused
             self._counts["points_dropped_total"] += refused
-            self._tell(f"{self._receiver.host} did not take {refused} points: {reason[:200]!r}" if refused else "")
+            self._say_once(f"{self._receiver.host} did not take {refused} points: {reason[:200]!r}" if refused else "")
         self._state.pushed(self._counts)
         return failure
 
@@ -147,32 +149,18 @@ class Pusher:
         for _ in range(messages):
             self._counts["points_dropped_total"] += self._queue.popleft().points
         if messages:
-            self._tell(f"metrics for {self._receiver.host} were dropped: {reason}")
+            self._say_once(f"metrics for {self._receiver.host} were dropped: {reason}")
             self._state.pushed(self._counts)
 
-    def _tell(self, message: str) -> None:
-        """Says a thing once, until something else is to be said."""
+    def _say_once(self, message: str) -> None:
+        """Reports a message once, until another one."""
         if message and message != self._said:
             self._say(message)
         self._said = message
 
 
-def push(
-    state: State,
-    receiver: Receiver,
-    *,
-    every_seconds: float = EVERY_SECONDS,
-    names: str = "dcgm",
-    most_processes: int = MOST_PROCESS_SERIES,
-    say: Callable[[str], None] = lambda _: None,
-) -> Pusher:
-    if not every_seconds > 0:
-        raise ConfigError(f"metrics are to be pushed every {every_seconds:g} seconds", "use a number above 0")
-    return Pusher(state, receiver, every_seconds=every_seconds, names=names, most_processes=most_processes, say=say)
-
-
 def _opener(receiver: Receiver) -> OpenerDirector:
-    """Without the handlers for files and redirects: what is sent goes to the receiver, and to nobody else."""
+    """Without handlers for files and redirects: metrics go to the receiver only."""
     try:
         context = ssl.create_default_context(cafile=receiver.ca_file or None)
     except OSError as error:
@@ -202,14 +190,14 @@ def _post(opener: OpenerDirector, receiver: Receiver, body: bytes) -> tuple[_Fai
             return None, answer.read(MOST_ANSWER_BYTES)
     except HTTPError as error:
         with error:
-            is_for_good = error.code not in RETRY_STATUSES
-            return _Failure(f"HTTP {error.code}", is_for_good, _retry_after(error.headers.get("Retry-After", ""))), b""
+            is_permanent = error.code not in RETRY_STATUSES
+            return _Failure(f"HTTP {error.code}", is_permanent, _retry_after(error.headers.get("Retry-After", ""))), b""
     except (URLError, HTTPException, OSError) as error:
         return _Failure(str(getattr(error, "reason", error) or type(error).__name__), False, None), b""
 
 
 def _retry_after(text: str) -> float | None:
-    """Seconds, given as such or as a date."""
+    """Seconds, from a number or a date."""
     if text.isascii() and text.isdecimal():
         return float(text)
     try:

@@ -1,4 +1,4 @@
-"""Where metrics are pushed to: a flag, or OpenTelemetry's own variables. What is secret comes from those alone."""
+"""The OTLP receiver: from a flag or OpenTelemetry's variables. Secrets come from variables only."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Receiver:
 
     @property
     def host(self) -> str:
-        """What may be said aloud: a path may hold a token."""
+        """For messages: a path may contain a token."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
 
 def find_receiver(given: str, environment: Mapping[str, str]) -> Receiver | None:
-    """The receiver that was asked for; None: nothing is to be sent."""
+    """The configured receiver; None: nothing is pushed."""
     whole = environment.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "")
     base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
     if given:
@@ -50,7 +50,7 @@ def find_receiver(given: str, environment: Mapping[str, str]) -> Receiver | None
 
 
 def _is_off(environment: Mapping[str, str]) -> bool:
-    """Whether the variables, which are every program's on this host, are not meant for us."""
+    """Whether the variables, which apply to every program on this host, exclude our metrics."""
     protocol = environment.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
     exporters = (environment.get("OTEL_METRICS_EXPORTER") or "otlp").replace(" ", "").split(",")

@@ -1,4 +1,4 @@
-"""Goes live as the options say: nothing is served, sent, or even imported, that was not asked for."""
+"""Serves and pushes live metrics as the options say; what is not used is not imported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.errors import ConfigError
 
@@ -20,23 +20,19 @@ class LiveOptions:
     listen: str = ""  # HOST:PORT; empty: no page
     web_config: Path | None = None
     names: str = "dcgm"
-    otlp: str = ""  # URL; empty: what OpenTelemetry's variables say, or nothing
+    otlp: str = ""  # URL; empty: from OpenTelemetry's variables, or none
     otlp_every_seconds: float = 15.0
     most_process_series: int = 1_000
-    allowed_hosts: tuple[str, ...] = ()  # names by which browsers and Prometheus reach the page, beside its own
+    allowed_hosts: tuple[str, ...] = ()  # further names by which clients reach the page
 
     def arguments(self) -> list[str]:
-        """The same options for a command line, where a collector is started in the background."""
+        """The same options for the command line of a background collector."""
         defaults = LiveOptions()
-        pairs = (
-            ("--listen", self.listen, defaults.listen),
-            ("--web-config-file", self.web_config, defaults.web_config),
-            ("--names", self.names, defaults.names),
-            ("--otlp", self.otlp, defaults.otlp),
-            ("--otlp-every", self.otlp_every_seconds, defaults.otlp_every_seconds),
-            ("--most-process-series", self.most_process_series, defaults.most_process_series),
-        )
-        given = [word for flag, value, default in pairs if value != default for word in (flag, str(value))]
+        flags = {"web_config": "--web-config-file", "otlp_every_seconds": "--otlp-every"}
+        given: list[str] = []
+        for name in ("listen", "web_config", "names", "otlp", "otlp_every_seconds", "most_process_series"):
+            if getattr(self, name) != getattr(defaults, name):
+                given += [flags.get(name, f"--{name.replace('_', '-')}"), str(getattr(self, name))]
         return given + [word for host in self.allowed_hosts for word in ("--allowed-host", host)]
 
 
@@ -48,8 +44,7 @@ def live(
     say: Callable[[str], None],
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[State | None]:
-    """The state that the sampler is to tell: `observe` once a tick, `source` when a source comes or goes; None where
-    nobody asked for anything."""
+    """The state that the sampler updates: `observe` at each tick, `source` when a source changes; None if unused."""
     if options.web_config is not None and not options.listen:
         raise ConfigError("--web-config-file was given, and nothing is served", "add --listen HOST:PORT")
     wants_push = bool(options.otlp) or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in environment)
@@ -59,47 +54,23 @@ def live(
     from gpulake.collect.live.state import State
 
     state = State(interval_seconds=interval_seconds)
+    common: dict[str, Any] = {"names": options.names, "most_processes": options.most_process_series, "say": say}
     with ExitStack() as stack:
-        is_served = bool(options.listen) and _serve(state, options, say, stack)
-        is_pushed = wants_push and _push(state, options, say, environment, stack)
-        yield state if is_served or is_pushed else None
+        is_used = False
+        if options.listen:
+            from gpulake.collect.live.page import serve
 
+            server = serve(state, options.listen, options.web_config, allowed_hosts=options.allowed_hosts, **common)
+            stack.callback(server.close)
+            host, port = server.address
+            say(f"metrics are served at {f'[{host}]' if ':' in host else host}:{port}/metrics")
+            is_used = True
+        if wants_push:
+            from gpulake.collect.live.push import Pusher
+            from gpulake.collect.live.receiver import find_receiver
 
-def _serve(state: State, options: LiveOptions, say: Callable[[str], None], stack: ExitStack) -> bool:
-    from gpulake.collect.live.page import serve
-
-    server = serve(
-        state,
-        options.listen,
-        options.web_config,
-        names=options.names,
-        most_processes=options.most_process_series,
-        say=say,
-        allowed_hosts=options.allowed_hosts,
-    )
-    stack.callback(server.close)
-    host, port = server.address
-    say(f"metrics are served at {f'[{host}]' if ':' in host else host}:{port}/metrics")
-    return True
-
-
-def _push(
-    state: State, options: LiveOptions, say: Callable[[str], None], environment: Mapping[str, str], stack: ExitStack
-) -> bool:
-    from gpulake.collect.live.push import push
-    from gpulake.collect.live.receiver import find_receiver
-
-    receiver = find_receiver(options.otlp, environment)
-    if receiver is None:
-        return False
-    pusher = push(
-        state,
-        receiver,
-        every_seconds=options.otlp_every_seconds,
-        names=options.names,
-        most_processes=options.most_process_series,
-        say=say,
-    )
-    stack.callback(pusher.close)
-    say(f"metrics are pushed to {receiver.host} every {options.otlp_every_seconds:g} s")
-    return True
+            if receiver := find_receiver(options.otlp, environment):
+                stack.callback(Pusher(state, receiver, every_seconds=options.otlp_every_seconds, **common).close)
+                say(f"metrics are pushed to {receiver.host} every {options.otlp_every_seconds:g} s")
+                is_used = True
+        yield state if is_used else None

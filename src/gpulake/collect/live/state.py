@@ -1,4 +1,4 @@
-"""What the last tick saw. The sampler's thread only stores rows here; whoever asks takes a snapshot."""
+"""The latest values. The thread of the sampler only stores rows; readers take a snapshot."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from gpulake.collect.rows import (
 from gpulake.core.clock import Clock, SystemClock
 
 STALE_INTERVALS = 3
-LEAST_STALE_MS = 3_000  # a page is asked for every few seconds at most: a hiccup of a fast sampler is no absence
-MOST_KINDS = 1_000  # of events: what a log line says has a bound
+LEAST_STALE_MS = 3_000  # a short pause of a fast sampler does not make its values stale
+MOST_KINDS = 1_000  # of events: a bound for untrusted text
 
 
 @dataclass(frozen=True)
 class Gpu:
     sample: GpuSample
-    since_ms: int  # its counters have not gone back since then, as far as we saw
+    since_ms: int  # its counters have not been reset since then
     processes: tuple[GpuProcess, ...]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known now. What is not fresh is not in it."""
+    """The current values; stale ones are left out."""
 
     identity: Identity
     now_ms: int  # of the last tick
     elapsed_ms: int  # of the last tick
-    boot_ms: int  # when the host was booted, as it looked when the collector began
+    boot_ms: int  # boot time of the host, as seen when the collector began
     begun_ms: int  # when the collector began
     is_fresh: bool
     host: HostSample | None
     nics: tuple[NicSample, ...]
     processes: tuple[tuple[Process, ProcessSample], ...]
     gpus: tuple[Gpu, ...]
-    known_gpus: Mapping[str, GpuSample]  # by uuid: the last of each, however old, to say who an Xid was about
+    known_gpus: Mapping[str, GpuSample]  # by uuid: the last sample of each, however old, to name the GPU of an Xid
     xids: XidCounts
     events: Mapping[str, int]  # by kind
     sources: Mapping[str, bool]
@@ -79,7 +79,7 @@ class State:
         self._pushed: dict[str, int] = {}
 
     def observe(self, identity: Identity, tick_elapsed_ms: int, now_ms: int, rows: Sequence[Row]) -> None:
-        """Stores what a tick read. It must cost next to nothing: the sampler waits for it."""
+        """Stores the rows of a tick. It must be cheap: the sampler waits for it."""
         with self._lock:
             if self._identity is None:
                 self._boot_ms = now_ms - tick_elapsed_ms
@@ -99,12 +99,12 @@ class State:
                 self._gpu_processes[uuid] = tuple(found)
 
     def source(self, name: str, *, is_up: bool) -> None:
-        """Whether a source is read. Processes are told when they change: while theirs is not, nobody knows of them."""
+        """Whether a source is readable. Processes come as changes: without their source they are unknown."""
         with self._lock:
             self._sources[name] = is_up
 
     def pushed(self, counts: Mapping[str, int]) -> None:
-        """What the thread that pushes has sent and dropped so far."""
+        """Counts of the pusher: points sent and dropped."""
         with self._lock:
             self._pushed = dict(counts)
 
@@ -112,7 +112,7 @@ class State:
         return self._identity is not None and self._age_ms() <= self.stale_ms
 
     def snapshot(self) -> Snapshot | None:
-        """What is known now; None before the first tick."""
+        """The current values; None before the first tick."""
         with self._lock:
             if self._identity is None:
                 return None
@@ -164,7 +164,7 @@ class State:
     def _store_gpu(self, row: GpuSample) -> None:
         old, since_ms = self._gpus.get(row.gpu_uuid, (None, self._now_ms))
         if old is not None and _has_gone_back(old.energy_joules_total, row.energy_joules_total):
-            since_ms = self._now_ms  # the driver was loaded again
+            since_ms = self._now_ms  # the driver was reloaded
         self._gpus[row.gpu_uuid] = (row, since_ms)
         if row.processes == 0:
             self._gpu_processes.pop(row.gpu_uuid, None)
@@ -176,7 +176,7 @@ class State:
             self._xids.add(event.elapsed_ms, event.subject, event.code, event.source)
 
     def _fresh_gpus(self) -> tuple[Gpu, ...]:
-        """A GPU that fell silent is left out: a value that stands still looks like a value."""
+        """A GPU without new samples is left out: a constant value would look valid."""
         now_ms = self._elapsed_ms + max(0, self._age_ms())
         fresh = []
         for uuid, (sample, since_ms) in self._gpus.items():

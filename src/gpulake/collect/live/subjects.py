@@ -1,4 +1,4 @@
-"""Who a metric is about: the labels of hosts, disks, links, processes and GPUs, in the words of each style."""
+"""Labels of hosts, disks, links, processes and GPUs, in the vocabulary of each style."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from gpulake.collect.identity import Identity
 from gpulake.collect.live.state import Gpu, Snapshot
 from gpulake.collect.machine.owners import names_gpu
 from gpulake.collect.rows import GpuProcess, GpuSample, Process
-from gpulake.formats.exposition import Labels
+from gpulake.formats.prometheus import Labels
 
-# By the kind of owner. dcgm-exporter's hpc_job is the job; it names pods, of which a cgroup only tells the uid.
+# By kind of owner. hpc_job is dcgm-exporter's label of a job; it names pods, but a cgroup has only their uid.
 OWNER_LABELS = {
     "dcgm": {"slurm": "hpc_job", "pod": "pod_uid", "container": "container_id", "trace": "trace_id"},
     "otel": {"slurm": "hpc_job", "pod": "k8s.pod.uid", "container": "container.id", "trace": "trace_id"},
 }
 
 
-class Owner(NamedTuple):
+NAME_LABELS = {
+    "dcgm": {"core": "cpu", "disk": "device", "nic": "device", "process": "pid"},
+    "otel": {
+        "core": "cpu.logical_number",
+        "disk": "system.device",
+        "nic": "network.interface.name",
+        "process": "process.pid",
+    },
+}
+
+
+class GpuOwner(NamedTuple):
     kind: str
     id: str
     evidence: str
@@ -34,21 +45,14 @@ def run(identity: Identity) -> Labels:
     )
 
 
-def core(number: int, style: str) -> Labels:
-    return (("cpu.logical_number" if style == "otel" else "cpu", str(number)),)
-
-
-def disk(name: str, style: str) -> Labels:
-    return (("system.device" if style == "otel" else "device", name),)
-
-
-def nic(iface: str, style: str) -> Labels:
-    return (("network.interface.name" if style == "otel" else "device", iface),)
+def named(subject: str, name: object, style: str) -> Labels:
+    """The one label of a core, disk or network interface."""
+    return ((NAME_LABELS[style][subject], str(name)),)
 
 
 def process(row: Process, style: str) -> Labels:
     return (
-        ("process.pid" if style == "otel" else "pid", str(row.pid)),
+        (NAME_LABELS[style]["process"], str(row.pid)),
         ("proc_id", row.proc_id),
         ("comm", row.comm),
         ("owner_kind", row.owner_kind),
@@ -57,8 +61,8 @@ def process(row: Process, style: str) -> Labels:
 
 
 def gpu(sample: GpuSample, known: Mapping[str, GpuSample], host_name: str, style: str) -> Labels:
-    """All of a GPU. dcgm-exporter gives an instance the number and uuid of its GPU, and tells instances apart by
-    their id; MIG_UUID is our own."""
+    """All labels of a GPU. dcgm-exporter gives a MIG instance the index and uuid of its GPU, and identifies instances
+    by their id; MIG_UUID is our addition."""
     parent = known.get(sample.parent_uuid or "")
     if style == "otel":
         return _given(
@@ -89,7 +93,7 @@ def gpu(sample: GpuSample, known: Mapping[str, GpuSample], host_name: str, style
 
 
 def gpu_id(sample: GpuSample, style: str) -> Labels:
-    """The least that names a GPU, for what is joined with the rest."""
+    """The minimal labels of a GPU, to join on."""
     if style == "otel":
         return (("hw.id", sample.gpu_uuid),)
     if sample.parent_uuid is None:
@@ -98,28 +102,28 @@ def gpu_id(sample: GpuSample, style: str) -> Labels:
 
 
 def unknown_gpu(subject: str, host_name: str, style: str) -> Labels:
-    """One that the kernel named, and nobody else."""
+    """A GPU that only the kernel log names."""
     return (("hw.id", subject),) if style == "otel" else (("pci_bus_id", subject), ("Hostname", host_name))
 
 
 def gpu_process(row: GpuProcess, style: str) -> Labels:
     return (
-        ("process.pid" if style == "otel" else "pid", str(row.pid)),
+        (NAME_LABELS[style]["process"], str(row.pid)),
         ("comm", row.comm or ""),
         ("owner_kind", row.owner_kind),
         ("owner_id", row.owner_id),
     )
 
 
-def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
-    """Who holds a GPU: those whose processes are on it, or else those who were given it and leave it empty."""
+def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[GpuOwner, ...]:
+    """The owners of a GPU: of the processes on it, else of those that were allocated it."""
     uuid = gpu.sample.gpu_uuid
-    # Who is on a MIG instance is on its GPU, too.
+    # A process on a MIG instance is on its GPU, too.
     on_it = (one for one in snapshot.gpus if uuid in (one.sample.gpu_uuid, one.sample.parent_uuid))
     users = [user for one in on_it for user in one.processes]
     if users:
         using = {(user.owner_kind, user.owner_id) for user in users if user.owner_id}
-        return tuple(Owner(*found, "process") for found in sorted(using))
+        return tuple(GpuOwner(*found, "process") for found in sorted(using))
     sample = gpu.sample
     given = {
         (process.owner_kind, process.owner_id)
@@ -128,15 +132,15 @@ def owners(gpu: Gpu, snapshot: Snapshot) -> tuple[Owner, ...]:
         and process.owner_id
         and names_gpu(process.given_gpus, sample.gpu_uuid, sample.gpu_index, sample.parent_uuid)
     }
-    return tuple(Owner(*found, "environment") for found in sorted(given))
+    return tuple(GpuOwner(*found, "environment") for found in sorted(given))
 
 
-def owner(found: Owner) -> Labels:
+def owner(found: GpuOwner) -> Labels:
     return (("owner_kind", found.kind), ("owner_id", found.id), ("evidence", found.evidence))
 
 
-def owner_labels(found: tuple[Owner, ...], style: str) -> Labels:
-    """One label a kind. Several owners stand in one label: a series for each would count the GPU several times."""
+def owner_labels(found: tuple[GpuOwner, ...], style: str) -> Labels:
+    """One label per kind, with several owners joined: a series for each would count the GPU several times."""
     by_kind: dict[str, list[str]] = {}
     for one in found:
         by_kind.setdefault(one.kind, []).append(one.id)

@@ -1,29 +1,57 @@
-"""The web configuration file: TLS, headers and users, in the form that Prometheus' own exporters share."""
+"""The web configuration file of Prometheus' exporters (TLS, headers, users) and the SSL context that it describes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gpulake.collect.live.passwords import BCRYPT
 from gpulake.core.errors import ConfigError, choice_hint
 
-VERSIONS = ("TLS10", "TLS11", "TLS12", "TLS13")
+Kind = TypeVar("Kind", str, list[str], bool)
+BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
+VERSIONS = {
+    "TLS10": ssl.TLSVersion.TLSv1,
+    "TLS11": ssl.TLSVersion.TLSv1_1,
+    "TLS12": ssl.TLSVersion.TLSv1_2,
+    "TLS13": ssl.TLSVersion.TLSv1_3,
+}
+CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
+CIPHERS = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+}
+# Always enabled by TLS 1.3; Go's list may contain them.
+ALWAYS_ON = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 CLIENT_AUTH = ("NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
-# Those that ask for a certificate and believe any: OpenSSL's Python face cannot, and nobody should.
+# What a setting of another type than its default is called, and the hint.
+WRONG: dict[type, tuple[str, str]] = {
+    str: ("no text", "put it in quotes"),
+    list: ("no list of texts", "write '- text', one a line"),
+    bool: ("", "use true or false"),
+}
+# They accept any certificate, which is insecure.
 UNVERIFIED_CLIENT_AUTH = ("RequestClientCert", "RequireClientCert", "RequireAnyClientCert")
-HEADERS = (
-    "Content-Security-Policy",
-    "Strict-Transport-Security",
-    "X-Content-Type-Options",
-    "X-Frame-Options",
-    "X-XSS-Protection",
-)
-KEYS: dict[str, tuple[str, ...]] = {
-    "the file": ("tls_server_config", "http_server_config", "basic_auth_users", "auth_excluded_paths"),
-    "tls_server_config": (
+KEYS = {
+    "the file": ["tls_server_config", "http_server_config", "basic_auth_users", "auth_excluded_paths"],
+    "tls_server_config": [
         "cert",
         "key",
         "client_ca",
@@ -37,15 +65,21 @@ KEYS: dict[str, tuple[str, ...]] = {
         "cipher_suites",
         "prefer_server_cipher_suites",
         "curve_preferences",
-    ),
-    "http_server_config": ("http2", "headers"),
-    "headers": HEADERS,
+    ],
+    "http_server_config": ["http2", "headers"],
+    "headers": [
+        "Content-Security-Policy",
+        "Strict-Transport-Security",
+        "X-Content-Type-Options",
+        "X-Frame-Options",
+        "X-XSS-Protection",
+    ],
 }
 
 
 @dataclass(frozen=True)
 class Tls:
-    """Certificates are paths, or texts where the file has them in itself."""
+    """Certificates are paths, or texts if they are inline."""
 
     cert: Path | str
     key: Path | str
@@ -67,8 +101,8 @@ class WebConfig:
     tls: Tls | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict)
-    open_paths: tuple[str, ...] = ()  # that need no password
-    notes: tuple[str, ...] = ()  # what is in the file and has no effect here
+    open_paths: tuple[str, ...] = ()  # without a password
+    notes: tuple[str, ...] = ()  # settings without effect
 
 
 def read_web_config(path: Path) -> WebConfig:
@@ -81,7 +115,7 @@ def read_web_config(path: Path) -> WebConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "give a file that the collector may read") from error
     except yaml.YAMLError as error:
-        # Its text may quote a line, and a line may hold a key or a hash.
+        # The message of the parser may quote a key or a hash.
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path} is not YAML{where}", "mind the indentation, and quote what has a colon") from None
@@ -98,7 +132,7 @@ def _parse(content: Any, path: Path) -> WebConfig:
         tls=_tls(_section(top.get("tls_server_config"), "tls_server_config", path), path),
         headers=_headers(http, path),
         users=_users(top.get("basic_auth_users"), path),
-        open_paths=_texts(top, "auth_excluded_paths", path),
+        open_paths=tuple(_value(top, "auth_excluded_paths", path, [])),
         notes=notes,
     )
 
@@ -125,13 +159,13 @@ def _tls(section: dict[str, Any], path: Path) -> Tls | None:
         cert=cert,
         key=key,
         client_ca=_file_or_text(section, "client_ca", path),
-        client_auth_type=_text(section, "client_auth_type", path) or "NoClientCert",
-        client_allowed_sans=_texts(section, "client_allowed_sans", path),
+        client_auth_type=_value(section, "client_auth_type", path, "") or "NoClientCert",
+        client_allowed_sans=tuple(_value(section, "client_allowed_sans", path, [])),
         min_version=_choice(section, "min_version", "TLS12", VERSIONS, path),
         max_version=_choice(section, "max_version", "TLS13", VERSIONS, path),
-        cipher_suites=_texts(section, "cipher_suites", path),
-        prefers_server_ciphers=_flag(section, "prefer_server_cipher_suites", path, default=True),
-        curves=_texts(section, "curve_preferences", path),
+        cipher_suites=tuple(_value(section, "cipher_suites", path, [])),
+        prefers_server_ciphers=_value(section, "prefer_server_cipher_suites", path, True),
+        curves=tuple(_value(section, "curve_preferences", path, [])),
     )
     _check_clients(tls, path)
     return tls
@@ -158,7 +192,7 @@ def _check_clients(tls: Tls, path: Path) -> None:
 
 def _file_or_text(section: dict[str, Any], name: str, path: Path) -> Path | str | None:
     """A relative path is relative to the file that names it."""
-    inline, file = _text(section, name, path), _text(section, f"{name}_file", path)
+    inline, file = _value(section, name, path, ""), _value(section, f"{name}_file", path, "")
     if inline and file:
         raise ConfigError(f"{path} has both {name} and {name}_file", "keep one of them")
     return inline or (path.parent / file if file else None)
@@ -166,7 +200,7 @@ def _file_or_text(section: dict[str, Any], name: str, path: Path) -> Path | str 
 
 def _headers(http: dict[str, Any], path: Path) -> dict[str, str]:
     section = _section(http.get("headers"), "headers", path)
-    found = {name: _text(section, name, path) for name in section}
+    found = {name: _value(section, name, path, "") for name in section}
     for name, value in found.items():
         if not value.isprintable() or not value.isascii():
             raise ConfigError(f"{path}: the header {name} has characters that headers cannot have", "use plain ASCII")
@@ -189,33 +223,90 @@ def _users(section: Any, path: Path) -> dict[str, str]:
     return dict(section)
 
 
-def _text(section: dict[str, Any], name: str, path: Path) -> str:
+def _value(section: dict[str, Any], name: str, path: Path, default: Kind) -> Kind:
+    """A setting of the type of its default."""
     value = section.get(name)
     if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ConfigError(f"{path}: {name} is no text", "put it in quotes")
-    return value
+        return default
+    is_valid = isinstance(value, type(default))
+    if isinstance(default, list):
+        is_valid = is_valid and all(isinstance(part, str) for part in value)
+    if not is_valid:
+        what, hint = WRONG[type(default)]
+        raise ConfigError(f"{path}: {name} is {what or repr(value)}", hint)
+    found: Kind = value
+    return found
 
 
-def _texts(section: dict[str, Any], name: str, path: Path) -> tuple[str, ...]:
-    value = section.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        raise ConfigError(f"{path}: {name} is no list of texts", "write '- text', one a line")
-    return tuple(value)
-
-
-def _flag(section: dict[str, Any], name: str, path: Path, *, default: bool) -> bool:
-    value = section.get(name, default)
-    if not isinstance(value, bool):
-        raise ConfigError(f"{path}: {name} is {value!r}", "use true or false")
-    return value
-
-
-def _choice(section: dict[str, Any], name: str, default: str, known: tuple[str, ...], path: Path) -> str:
-    value = _text(section, name, path) or default
+def _choice(section: dict[str, Any], name: str, default: str, known: Iterable[str], path: Path) -> str:
+    value = _value(section, name, path, "") or default
     if value not in known:
         raise ConfigError(f"{path}: {name} is {value!r}", choice_hint(value, known))
     return value
+
+
+def server_context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.minimum_version = VERSIONS[tls.min_version]
+        context.maximum_version = VERSIONS[tls.max_version]
+        if names := [_known(name, CIPHERS) for name in tls.cipher_suites if name not in ALWAYS_ON]:
+            context.set_ciphers(":".join(names))
+        if tls.curves:
+            # Python can set only one: the first.
+            context.set_ecdh_curve(_known(tls.curves[0], CURVES))
+        if tls.prefers_server_ciphers:
+            context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+        else:
+            context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+        with _file(tls.cert) as cert, _file(tls.key) as key:
+            context.load_cert_chain(cert, key, password=_no_password)
+        _ask_for_clients(context, tls)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise ConfigError(f"TLS cannot be set up: {error}", "check the files and words of tls_server_config") from error
+    return context
+
+
+def _no_password() -> str:
+    # Otherwise OpenSSL would prompt on the terminal.
+    raise ValueError("the key is protected by a password")
+
+
+def _ask_for_clients(context: ssl.SSLContext, tls: Tls) -> None:
+    if tls.client_ca is None:
+        return
+    if isinstance(tls.client_ca, Path):
+        context.load_verify_locations(cafile=tls.client_ca)
+    else:
+        context.load_verify_locations(cadata=tls.client_ca)
+    is_required = tls.client_auth_type == "RequireAndVerifyClientCert"
+    context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+
+
+def is_allowed(connection: ssl.SSLSocket, tls: Tls) -> bool:
+    """Whether the client's certificate has one of the allowed names."""
+    if not tls.client_allowed_sans:
+        return True
+    found = connection.getpeercert() or {}
+    names = [name for _, name in found.get("subjectAltName", ())]  # type: ignore[misc]
+    return any(name in tls.client_allowed_sans for name in names)
+
+
+def _known(name: str, names: dict[str, str]) -> str:
+    if name not in names:
+        raise ConfigError(f"tls_server_config knows no {name!r}", choice_hint(name, names))
+    return names[name]
+
+
+@contextmanager
+def _file(part: Path | str) -> Iterator[str]:
+    """OpenSSL reads certificates from files; inline text becomes a file in memory."""
+    if isinstance(part, Path):
+        yield str(part)
+        return
+    descriptor = os.memfd_create("gpulake", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, part.encode())
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

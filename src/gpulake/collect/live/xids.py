@@ -1,4 +1,4 @@
-"""Xids since the collector began: how many of each, how many lately, and the last, by GPU."""
+"""Xids since the collector began: total, recent and last, by GPU."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from gpulake.collect.rows import GpuSample
 
-WINDOW_MS = 300_000  # as dcgm-exporter counts them unless told otherwise
+WINDOW_MS = 300_000  # dcgm-exporter's default
 MOST_RECENT = 10_000
-MOST_KEYS = 1_000  # what a log line names has a bound
+MOST_KEYS = 1_000  # a bound for untrusted text
 
 PCI = re.compile(r"(?:PCI:)?(?:[0-9a-f]{4})?([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-9a-f])?", re.IGNORECASE)
 
-Key = tuple[str, int]  # GPU (or what the event named, where no GPU is known by it) and Xid
+Key = tuple[str, int]  # GPU (or the subject of the event, if it is no known GPU) and Xid
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Xids:
 
 
 def _once(counts: Iterable[tuple[tuple[str, int, str], int]], gpu_of: Callable[[str], str]) -> dict[Key, int]:
-    """The kernel and NVML both tell of an Xid: it counts as often as the one of them that told of it more often."""
+    """The kernel and NVML both report an Xid: the count is that of the source with more reports."""
     by_source: dict[tuple[str, int, str], int] = {}
     for (subject, code, source), count in counts:
         key = (gpu_of(subject), code, source)
@@ -79,6 +79,6 @@ def _by_address(gpus: Mapping[str, GpuSample]) -> Callable[[str], str]:
 
 
 def address(text: str) -> str:
-    """A PCI address without what differs between those who write it; other texts as they are."""
+    """A PCI address in one spelling; other texts unchanged."""
     found = PCI.fullmatch(text)
     return ":".join(found.groups()).lower() if found else text

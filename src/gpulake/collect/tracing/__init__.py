@@ -1,1 +1,1 @@
-"""What applications did, and when: invocations, the traces that they belong to, and the logs that tell of them."""
+"""Traces of applications: invocations, trace contexts, and parsers of the logs that contain them."""

@@ -1,14 +1,14 @@
-"""What access logs of proxies have in common: request lines, times, and how an invocation is made of them."""
+"""Common parts of access logs of proxies: request lines, times, and the invocation of a line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
 from urllib.parse import urlsplit
 
-from gpulake.collect.adapters import EMPTY, NOT_ENDED, Asked, Found, LeftOut, Line, Outcome, Rejected
+from gpulake.collect.adapters import EMPTY, NOT_ENDED, AdapterOptions, Line, Outcome, Parsed, Skipped
 from gpulake.collect.tracing.invocation import Invocation, Times, id_from, text_of
 from gpulake.collect.tracing.trace_context import parse_traceparent, plain_id
 
@@ -18,66 +18,29 @@ MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[3 * month : 3 * month + 3]: mon
 CLF = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a line says, in our words. The times are set by the adapter, which knows what they mean."""
-
-    times: Times
-    span: str | None = None
-    trace: str | None = None
-    cause: str | None = None
-    method: str | None = None
-    path: str | None = None
-    bytes_in: int | None = None
-    bytes_out: int | None = None
-    status: int | None = None
-    pid: int | None = None
-    rt_ms: float | None = None
-    service_time_ms: float | None = None
-
-
 def no_request(line: Line) -> Outcome | None:
-    """Of a line that holds no request."""
+    """The outcome of a line without a request."""
     if not line.text.strip():
-        return LeftOut(line.number, EMPTY)
-    return None if line.is_ended else LeftOut(line.number, NOT_ENDED)
+        return Skipped(line.number, EMPTY)
+    return None if line.is_ended else Skipped(line.number, NOT_ENDED)
 
 
-def found(line: Line, request: Request, asked: Asked, adapter: str) -> Found:
-    times = request.times
-    return Found(
-        line.number,
-        Invocation(
-            trace_id=request.trace,
-            span_id=request.span or id_from(adapter, asked.node, asked.source_id, line.number, line.text),
-            parent_id=request.cause,
-            module_id=asked.module or adapter,
-            instance_id=None if request.pid is None else f"pid-{request.pid}",
-            ts_enqueue=times.ts_enqueue,
-            ts_start=times.ts_start,
-            ts_end=times.ts_end,
-            node=asked.node,
-            stage=asked.stage,
-            method=request.method,
-            path=request.path,
-            bytes_in=request.bytes_in,
-            bytes_out=request.bytes_out,
-            queue_time_ms=times.queue_time_ms,
-            service_time_ms=times.service_time_ms if request.service_time_ms is None else request.service_time_ms,
-            rt_ms=times.rt_ms if request.rt_ms is None else request.rt_ms,
-            status=request.status,
-            pid=request.pid,
-            host_id=asked.host_id,
-        ),
-    )
-
-
-def rejected(line: Line, reason: str) -> Rejected:
-    return Rejected(line.number, reason, line.text)
+def parsed(line: Line, options: AdapterOptions, adapter: str, times: Times, **columns: Any) -> Parsed:
+    """The invocation of a line. Columns that are None are derived from the times and the options."""
+    known = {name: value for name, value in columns.items() if value is not None}
+    derived = times.columns | {
+        "span_id": id_from(adapter, options.node, options.source_id, line.number, line.text),
+        "module_id": options.module or adapter,
+        "instance_id": f"pid-{known['pid']}" if "pid" in known else None,
+        "node": options.node,
+        "stage": options.stage,
+        "host_id": options.host_id,
+    }
+    return Parsed(line.number, Invocation(**derived | known))
 
 
 def trace_of(values: Mapping[str, str], names: tuple[str, ...]) -> tuple[str | None, str | None]:
-    """The trace id and what caused this part, from the first of the fields that has one."""
+    """The trace id and the parent span, from the first of the fields that has one."""
     for name in names:
         value = values.get(name, "")
         if parent := parse_traceparent(value):
@@ -88,7 +51,7 @@ def trace_of(values: Mapping[str, str], names: tuple[str, ...]) -> tuple[str | N
 
 
 def request_line(text: str) -> tuple[str | None, str | None]:
-    """Method and path; what is no request is kept as the path, as it is."""
+    """Method and path; text that is not a request line becomes the path."""
     if text in ("", "-"):
         return None, None
     parts = REQUEST.fullmatch(text)
@@ -96,7 +59,7 @@ def request_line(text: str) -> tuple[str | None, str | None]:
 
 
 def path_of(target: str) -> str | None:
-    """Without host and query: a query may hold anything, secrets too."""
+    """Without host and query: a query may contain secrets."""
     if target in ("", "-"):
         return None
     try:
@@ -107,27 +70,23 @@ def path_of(target: str) -> str | None:
 
 
 def milliseconds(seconds: str) -> float | None:
-    """`0.123`; a dash is none."""
+    """`0.123`; a dash is None."""
     return round(float(seconds) * 1000, 6) if SECONDS.fullmatch(seconds) else None
 
 
 def clf_time_ms(text: str) -> int:
-    """`15/Nov/2025:15:28:01 +0100`, as the Common Log Format has it; a ValueError where it is none."""
+    """`15/Nov/2025:15:28:01 +0100`, as in the Common Log Format. Raises ValueError."""
     parts = CLF.fullmatch(text)
     if not parts or parts[2] not in MONTHS:
         raise ValueError(f"{text[:64]!r} is not a time")
-    day, month, year, hour, minute, second = (
-        int(parts[1]),
-        MONTHS[parts[2]],
-        *(int(parts[number]) for number in range(3, 7)),
-    )
+    year, hour, minute, second = (int(parts[number]) for number in (3, 4, 5, 6))
     offset = timedelta(hours=int(parts[8]), minutes=int(parts[9]))
-    at = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+    at = datetime(year, MONTHS[parts[2]], int(parts[1]), hour, minute, min(second, 59), tzinfo=UTC)
     return epoch_ms(at) - int(offset.total_seconds() * 1000) * (1 if parts[7] == "+" else -1)
 
 
 def iso_time_ms(text: str, zone: tzinfo = UTC) -> int:
-    """ISO 8601; without an offset it is of the zone. A ValueError where it is none."""
+    """ISO 8601; without an offset it is in the zone. Raises ValueError."""
     try:
         at = datetime.fromisoformat(text)
         return epoch_ms(at if at.tzinfo else at.replace(tzinfo=zone))

@@ -1,7 +1,7 @@
-"""Logs into a run: what an adapter finds is appended, what it rejects is kept, and how far it came is remembered.
+"""Logs into a run: parsed invocations are appended, rejected lines are kept, and the position is remembered.
 
-What was appended is on the disk before the position is. A reader that was killed in between reads some lines again, and
-gives them the same ids: parse drops what it has seen.
+Rows are on the disk before the position is. After a crash in between some lines are read again and get the same ids:
+`parse` drops duplicates.
 """
 
 from __future__ import annotations
@@ -13,68 +13,65 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gpulake.collect.adapters import ADAPTERS, Adapter, Asked, Found, LeftOut, Line, Outcome
-from gpulake.collect.rundir import RunDir
+from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
+from gpulake.collect.rundir import RunDir, read_object
 from gpulake.collect.tracing.appending import append_synced
 from gpulake.collect.tracing.growing import GrowingFile, Lines, piped_lines
 from gpulake.collect.tracing.invocation import id_from
 from gpulake.core.errors import GpulakeError, UsageError
 
 BATCH = 10_000
-KEPT_CHARACTERS = 1 << 16  # of a text that was rejected
+KEPT_CHARACTERS = 1 << 16  # of a rejected text
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of a file. invocations + rejected + left out = lines, rows or spans that were read."""
+    """Counts of a file. invocations + rejected + left out = lines, rows or spans that were read."""
 
     file: str
     invocations: int = 0
     rejected: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)  # by reason
-    was_read_before: bool = False  # some of it, or all
+    was_read_before: bool = False  # in part, or completely
 
 
-class Adapting:
-    def __init__(self, name: str, run: RunDir, asked: Asked) -> None:
+class LogImport:
+    def __init__(self, name: str, run: RunDir, options: AdapterOptions) -> None:
         self._name = name
         self._run = run
-        self._asked = asked
-        self._adapter_of = ADAPTERS.get(name)
-        # Read in another way, a file is read again.
-        self._how = id_from(asked.format, asked.trace_field, asked.module, asked.zone, asked.node, asked.stage)
-        self.is_resumable = self._adapter_of(asked).is_resumable
+        self._options = options
+        self._build = ADAPTERS.get(name)
+        # With other options, a file is read again.
+        self._key = id_from(
+            options.format, options.trace_field, options.module, options.zone, options.node, options.stage
+        )
+        self.is_resumable = self._build(options).is_resumable
 
     def read(self, path: Path) -> Tally:
-        """To the present end of the file."""
+        """To the current end of the file."""
         file = GrowingFile(path)
         try:
-            return self._read(file, more=lambda: False) if self.is_resumable else self._whole(file)
+            return self._read(file, more=lambda: False) if self.is_resumable else self._read_whole(file)
         finally:
             file.close()
 
     def read_pipe(self, descriptor: int) -> Tally:
         batch = _Batch(self._name, self._run, "-")
-        adapter: Adapter | None = None
         lines = piped_lines(descriptor, batch.write)
         first = next(lines, None)
-        if first is not None:
-            adapter = self._adapter_of(replace(self._asked, source_id=id_from("-", first.text)))
-            for outcome in adapter.read(_chained(first, lines)):
-                batch.add(outcome)
-                if batch.is_full:
-                    batch.write()
-        batch.write()
-        return batch.tally()
+        if first is None:
+            return batch.tally()
+        return self._adapt(id_from("-", first.text), chain([first], lines), batch)
 
     def follow(self, path: Path, wait: Callable[[], bool]) -> Iterator[Tally]:
-        """As long as `wait` says so; a tally for each file that had the name."""
+        """While `wait` returns True; one tally per file that had the name."""
         if not self.is_resumable:
             raise UsageError(f"{self._name} cannot follow a file", "read it again once it is written anew")
-        GrowingFile(path).close()  # later it may be gone for a while; at first that is a mistake
+        GrowingFile(path).close()  # it may be missing for a while later; at first that is a mistake
         while file := _begun(path, wait):
             last_look = _LastLook(file, wait)
             try:
@@ -85,19 +82,16 @@ class Adapting:
                 return
 
     def _read(self, file: GrowingFile, more: Callable[[], bool]) -> Tally:
-        state = self._run.path / "adapted" / f"{self._name}.{file.source_id}.{self._how}.json"
-        known = _state(state)
-        if not file.has(known.get("offset", 0)):
-            known = {}
-        lines = Lines(known.get("lines", 0), known.get("offset", 0))
-        adapter = self._adapter_of(replace(self._asked, source_id=file.source_id))
+        state = self._state_file(file.source_id)
+        offset, number = _position(state)
+        lines = Lines(number, offset) if file.has(offset) else Lines()
         batch = _Batch(self._name, self._run, str(file.path), was_read_before=lines.number > 0)
 
         def checkpoint() -> None:
             batch.write()
-            # An adapter that holds lines back has not read them yet.
+            # Lines that the adapter holds back are not processed yet.
             if batch.last_line == lines.number > 0:
-                _keep(state, {"file": str(file.path), "lines": lines.number, "offset": lines.offset})
+                _save(state, {"file": str(file.path), "lines": lines.number, "offset": lines.offset})
 
         def given() -> Iterator[Line]:
             while True:
@@ -110,35 +104,32 @@ class Adapting:
                     break
             yield from lines.last(is_ended=False)
 
-        for outcome in adapter.read(given()):
-            batch.add(outcome)
-        batch.write()
-        return batch.tally()
+        return self._adapt(file.source_id, given(), batch)
 
-    def _whole(self, file: GrowingFile) -> Tally:
-        """A file that means something only as a whole: read once, known by its content."""
+    def _read_whole(self, file: GrowingFile) -> Tally:
+        """For adapters that are not resumable: a file is read once, recognised by its content."""
         digest = file.digest()
-        state = self._run.path / "adapted" / f"{self._name}.{digest}.{self._how}.json"
+        state = self._state_file(digest)
         if state.exists():
             return Tally(str(file.path), was_read_before=True)
-        batch = _Batch(self._name, self._run, str(file.path))
         lines = Lines()
+        every = chain(file.lines(lines), lines.last(is_ended=False))
+        tally = self._adapt(digest, every, _Batch(self._name, self._run, str(file.path)))
+        _save(state, {"file": str(file.path), "lines": lines.number})
+        return tally
 
-        def given() -> Iterator[Line]:
-            yield from file.lines(lines)
-            yield from lines.last(is_ended=False)
-
-        for outcome in self._adapter_of(replace(self._asked, source_id=digest)).read(given()):
+    def _adapt(self, source_id: str, lines: Iterator[Line], batch: _Batch) -> Tally:
+        for outcome in self._build(replace(self._options, source_id=source_id)).read(lines):
             batch.add(outcome)
-            if batch.is_full:
-                batch.write()
         batch.write()
-        _keep(state, {"file": str(file.path), "lines": lines.number})
         return batch.tally()
+
+    def _state_file(self, source_id: str) -> Path:
+        return self._run.path / "adapted" / f"{self._name}.{source_id}.{self._key}.json"
 
 
 class _LastLook:
-    """Waits for more, until told to stop, or until the file is another's or emptied and was looked at once more."""
+    """Waits for more lines, until stopped, or until the file was replaced or truncated and read once more."""
 
     def __init__(self, file: GrowingFile, wait: Callable[[], bool]) -> None:
         self._file = file
@@ -149,15 +140,15 @@ class _LastLook:
     def more(self) -> bool:
         if self._is_over:
             return False
-        # A writer that has not heard of the new file yet still writes to the old one.
+        # After a rotation the writer may still write to the old file for a moment.
         self._is_over = self._file.is_replaced()
         self.is_stopped = not self._wait()
-        # Behind the place where it was emptied, nothing is what it seems.
+        # In a truncated file the offsets are meaningless.
         return not self.is_stopped and not self._file.is_cut
 
 
 class _Batch:
-    """Outcomes on their way to the disk."""
+    """Outcomes that are not written yet."""
 
     def __init__(self, name: str, run: RunDir, file: str, *, was_read_before: bool = False) -> None:
         self._name = name
@@ -166,7 +157,7 @@ class _Batch:
         self._was_read_before = was_read_before
         self._waiting: list[Outcome] = []
         self._counts: Counter[str] = Counter()
-        self._left_out: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter()
         self.last_line = 0
 
     @property
@@ -176,30 +167,32 @@ class _Batch:
     def add(self, outcome: Outcome) -> None:
         self.last_line = outcome.line_number
         self._waiting.append(outcome)
+        if len(self._waiting) >= 2 * BATCH:  # the lines that produced them are not checkpointed one by one
+            self.write()
 
     def write(self) -> None:
-        found = [one for one in self._waiting if isinstance(one, Found)]
-        rejected = [one for one in self._waiting if not isinstance(one, Found | LeftOut)]
-        self._append(self._run.events(self._name, os.getpid()), [one.invocation for one in found])
-        self._append(self._run.placement_events, [event for one in found for event in one.placements])
+        parsed = [outcome for outcome in self._waiting if isinstance(outcome, Parsed)]
+        rejected = [outcome for outcome in self._waiting if isinstance(outcome, Rejected)]
+        self._append(self._run.events(self._name, os.getpid()), [outcome.invocation for outcome in parsed])
+        self._append(self._run.placement_events, [event for outcome in parsed for event in outcome.placements])
         kept = [
             {
                 "file": self._file,
-                "line_number": one.line_number,
-                "reason": one.reason,
-                "text": one.text[:KEPT_CHARACTERS],
+                "line_number": outcome.line_number,
+                "reason": outcome.reason,
+                "text": outcome.text[:KEPT_CHARACTERS],
             }
-            for one in rejected
+            for outcome in rejected
         ]
-        self._append(rejected_file(self._run, self._name), kept)
-        self._counts.update(found=len(found), rejected=len(rejected))
-        self._left_out.update(one.reason for one in self._waiting if isinstance(one, LeftOut))
+        self._append(self._run.path / f"rejected.{self._name}.jsonl", kept)
+        self._counts.update(parsed=len(parsed), rejected=len(rejected))
+        self._skipped.update(outcome.reason for outcome in self._waiting if isinstance(outcome, Skipped))
         self._waiting = []
 
     def tally(self) -> Tally:
         counts = self._counts
-        left_out = dict(sorted(self._left_out.items()))
-        return Tally(self._file, counts["found"], counts["rejected"], left_out, self._was_read_before)
+        skipped = dict(sorted(self._skipped.items()))
+        return Tally(self._file, counts["parsed"], counts["rejected"], skipped, self._was_read_before)
 
     def _append(self, path: Path, rows: list[Any]) -> None:
         if rows:
@@ -208,7 +201,7 @@ class _Batch:
 
 
 def _begun(path: Path, wait: Callable[[], bool]) -> GrowingFile | None:
-    """The file of that name, once it is there and has a first line; None: no need any more."""
+    """The file of that name, once it exists and has a first line; None: stopped."""
     while True:
         if path.exists():
             file = GrowingFile(path)
@@ -219,30 +212,21 @@ def _begun(path: Path, wait: Callable[[], bool]) -> GrowingFile | None:
             return None
 
 
-def rejected_file(run: RunDir, name: str) -> Path:
-    return run.path / f"rejected.{name}.jsonl"
-
-
-def _chained(first: Line, lines: Iterator[Line]) -> Iterator[Line]:
-    yield first
-    yield from lines
-
-
-def _state(path: Path) -> dict[str, int]:
-    """How far a file was read; what cannot be read is read from the start, and dropped again by its ids."""
+def _position(state: Path) -> tuple[int, int]:
+    """Offset and line number up to which a file was read; without a valid state it is read from the start."""
+    known = read_object(state)
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        return {"lines": int(known["lines"]), "offset": int(known["offset"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return int(known["offset"]), int(known["lines"])
+    except (ValueError, KeyError, TypeError):
+        return 0, 0
 
 
-def _keep(path: Path, state: Mapping[str, object]) -> None:
+def _save(path: Path, state: Mapping[str, object]) -> None:
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         new.write_text(json.dumps(state), encoding="utf-8")
-        # Not synced: one that is lost or cut short costs a second reading, and no row.
+        # Not synced: a lost or torn state costs a second read, and no row.
         new.replace(path)
 
 

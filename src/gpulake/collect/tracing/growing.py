@@ -1,4 +1,4 @@
-"""Text files that others write, line by line: read to their present end and on from there, however they are rotated."""
+"""Log files that other programs append to and rotate: read to their current end, and on from there."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpulake.collect.tracing.invocation import id_from
 from gpulake.core.errors import InputError
 
 CHUNK_BYTES = 1 << 18
-LONGEST_LINE_BYTES = 64 << 20  # what is longer is cut: a line without end must not take all memory
+LONGEST_LINE_BYTES = 64 << 20  # longer lines are cut: a line without an end must not exhaust memory
 
 
 class Lines:
-    """Cuts bytes into lines, counts them, and knows where in the file the last whole one ended."""
+    """Splits bytes into lines and tracks the number and the end offset of the last complete line."""
 
     def __init__(self, number: int = 0, offset: int = 0) -> None:
         self.number = number
-        self.offset = offset  # behind the last line that was given
+        self.offset = offset  # behind the last line
         self._rest = b""
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
@@ -35,7 +35,7 @@ class Lines:
             yield from self.last(is_ended=True)
 
     def last(self, *, is_ended: bool) -> Iterator[Line]:
-        """What has no end; where it is not ended, its place is not passed."""
+        """The last line without an end; if it may still be written, the offset stays before it."""
         if self._rest:
             offset = self.offset
             yield self._line(self._rest, len(self._rest), is_ended=is_ended)
@@ -45,12 +45,12 @@ class Lines:
     def _line(self, text: bytes, size: int, *, is_ended: bool = True) -> Line:
         self.number += 1
         self.offset += size
-        # What is no UTF-8 is shown as nginx would have written it.
+        # Invalid UTF-8 is escaped as nginx does it.
         return Line(self.number, text.removesuffix(b"\r").decode("utf-8", "backslashreplace"), is_ended)
 
 
 class GrowingFile:
-    """A file, not a name: it stays the same when it is renamed."""
+    """An open file: it stays the same when it is renamed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,45 +69,45 @@ class GrowingFile:
 
     @property
     def source_id(self) -> str:
-        """The same for the same file under another name; another one once the file was begun anew."""
+        """Identifies the file also after a rename; changes when the file is truncated and rewritten."""
         return id_from(self._number, self._first.decode("utf-8", "backslashreplace"))
 
     @property
     def is_begun(self) -> bool:
-        """Whether its first line is whole, or long enough: before that, nobody can tell which file it is."""
+        """Whether its first line is complete or long enough to identify the file."""
         return self._first.endswith(b"\n") or len(self._first) >= CHUNK_BYTES
 
     @property
     def is_cut(self) -> bool:
-        """Whether it was emptied since it was opened, even if it has grown again."""
+        """Whether it was truncated since it was opened, even if it has grown again."""
         return os.fstat(self._file).st_size < self._read_to or not self._read_first().startswith(self._first)
 
     def has(self, offset: int) -> bool:
-        """Whether it reaches that far: a log that was emptied may begin with the same line again."""
+        """Whether it reaches that far: a truncated log may begin with the same line again."""
         return os.fstat(self._file).st_size >= offset
 
     def is_replaced(self) -> bool:
-        """Whether another file has its name now. A name that is gone may come back."""
+        """Whether another file has its name now. A missing name may come back."""
         try:
             return self.path.stat().st_ino != self._number
         except FileNotFoundError:
             return False
 
     def lines(self, lines: Lines) -> Iterator[Line]:
-        """From where `lines` stands to the present end."""
+        """From the offset of `lines` to the current end."""
         self._read_to = max(self._read_to, lines.offset)
         while chunk := os.pread(self._file, CHUNK_BYTES, self._read_to):
             self._read_to += len(chunk)
             yield from lines.feed(chunk)
 
     def digest(self) -> str:
-        """Of all that it holds."""
-        told = hashlib.sha256()
+        """Of the whole content."""
+        digest = hashlib.sha256()
         offset = 0
         while chunk := os.pread(self._file, CHUNK_BYTES, offset):
-            told.update(chunk)
+            digest.update(chunk)
             offset += len(chunk)
-        return told.hexdigest()[:16]
+        return digest.hexdigest()[:16]
 
     def close(self) -> None:
         os.close(self._file)
@@ -119,7 +119,7 @@ class GrowingFile:
 
 
 def piped_lines(descriptor: int, pause: Callable[[], None]) -> Iterator[Line]:
-    """Lines of a pipe to its end; `pause` is called where the next one is not there yet."""
+    """Lines of a pipe to its end; `pause` is called before waiting for the next one."""
     lines = Lines()
     while chunk := os.read(descriptor, CHUNK_BYTES):
         yield from lines.feed(chunk)

@@ -1,18 +1,20 @@
-"""What adapters leave: invocations, placement events and statistics, column by column as cctf.toml has them."""
+"""Rows that adapters write: invocations, placement events and statistics, with the columns of cctf.toml."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
+from typing import Any
 
-MOST_CHARACTERS = 4096  # of a text that others wrote
+MOST_CHARACTERS = 4096  # of an untrusted text
 MOST_MS = 253_402_300_800_000  # the year 10000
 MOST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """A request, task or command that was traced. None: the adapter does not know."""
+    """A request, task or command that was traced. None: unknown."""
 
     trace_id: str | None = None
     span_id: str | None = None
@@ -69,7 +71,7 @@ class SystemStat:
 
 @dataclass(frozen=True)
 class Times:
-    """When something was asked for, began and ended, in milliseconds of the epoch: in this order, or a ValueError."""
+    """Times of request, start and end in milliseconds of the epoch. Raises ValueError if they are out of order."""
 
     ts_enqueue: int | None
     ts_start: int | None
@@ -86,25 +88,34 @@ class Times:
             raise ValueError(f"it begins {self.ts_enqueue - begins} ms before it is asked for")
 
     @property
-    def queue_time_ms(self) -> float | None:
-        return _between(self.ts_enqueue, self.ts_start)
+    def columns(self) -> dict[str, Any]:
+        """The columns of an invocation that times determine."""
+        return {
+            "ts_enqueue": self.ts_enqueue,
+            "ts_start": self.ts_start,
+            "ts_end": self.ts_end,
+            "queue_time_ms": _between(self.ts_enqueue, self.ts_start),
+            "service_time_ms": _between(self.ts_start, self.ts_end),
+            "rt_ms": _between(self.ts_enqueue, self.ts_end),
+        }
 
-    @property
-    def service_time_ms(self) -> float | None:
-        return _between(self.ts_start, self.ts_end)
 
-    @property
-    def rt_ms(self) -> float | None:
-        return _between(self.ts_enqueue, self.ts_end)
+def object_of(text: str) -> dict[str, Any] | None:
+    """An untrusted text as a JSON object; None if it is none: NaN, overlong numbers and deep nesting included."""
+    try:
+        content = json.loads(text, parse_constant=int)  # int raises ValueError on NaN and Infinity
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def text_of(value: object) -> str | None:
-    """A text that others wrote, up to a length; empty is none."""
+    """An untrusted text, up to a length; empty is None."""
     return str(value)[:MOST_CHARACTERS] or None
 
 
 def integer_of(text: str) -> int | None:
-    """A count as digits; anything else is none."""
+    """A count as digits; anything else is None."""
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         return None
     number = int(text)
@@ -112,12 +123,12 @@ def integer_of(text: str) -> int | None:
 
 
 def id_from(*words: object) -> str:
-    """The same id for the same words, so that what is read twice is known to be the same."""
-    told = hashlib.sha256()
+    """The same id for the same words, so that a line that is read twice is recognised."""
+    digest = hashlib.sha256()
     for word in words:
         content = str(word).encode("utf-8", "surrogatepass")
-        told.update(b"%d:" % len(content) + content)
-    return told.hexdigest()[:16]
+        digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()[:16]
 
 
 def _between(first: int | None, last: int | None) -> float | None:

@@ -1,7 +1,7 @@
-"""Lines written by a format of words and variables, taken apart again.
+"""Parse lines that were written by a format of words and variables.
 
-Linear in the length of a line, whatever stands in it: a variable reaches to the first place where that stands which
-follows it in the format, and is not tried again.
+Linear in the length of a line, whatever its content: a variable ends at the first occurrence of the text that follows
+it in the format, without backtracking.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\b": "\b", "\\f": "\f"}
 @dataclass(frozen=True)
 class Variable:
     name: str
-    pattern: str = ""  # of what it can be; empty: any text
+    pattern: str = ""  # of its values; empty: any text
 
 
 Part: TypeAlias = str | Variable
@@ -35,14 +35,14 @@ class LineFormat:
         self._names: list[str] = []
         self._expression = re.compile(self._compiled(_merged(parts)), re.DOTALL)
 
-    def take_apart(self, line: str) -> Mapping[str, str] | None:
-        """Values by variable, with escapes undone; None if the line was not written by this format."""
+    def parse(self, line: str) -> Mapping[str, str] | None:
+        """Values by variable, unescaped; None if the line does not match the format."""
         if len(line) > MOST_LINE_CHARACTERS:
             return None
         found = self._expression.fullmatch(line)
         if not found:
             return None
-        # A variable that stands twice is the same both times.
+        # A variable that occurs twice has the same value.
         values = dict(zip(self._names, found.groups(), strict=True))
         return {name: unescaped(value) for name, value in values.items()} if self._has_escapes else values
 
@@ -71,7 +71,7 @@ class LineFormat:
             inner = QUOTED_ESCAPED if self._has_escapes else QUOTED
         else:
             inner = "(.*?)" if after else "(.*)"
-        # Atomic: once what follows was found, this variable is settled.
+        # Atomic: once the following text is found, the variable is fixed.
         return f"(?>{inner}{re.escape(after)})"
 
 
@@ -86,7 +86,7 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
 
 
 def unescaped(text: str) -> str:
-    r"""`\x22`, `\"`, `\u00e9` as what they stand for; bytes in a row are read as UTF-8."""
+    r"""`\x22`, `\"`, `\u00e9` as the characters they encode; consecutive bytes are UTF-8."""
     return ESCAPE.sub(_plain, text) if "\\" in text else text
 
 

@@ -1,6 +1,6 @@
-"""A small shift that lasts: what each point alone would not tell, many in a row do.
+"""A small shift that lasts: too small in each point, visible in many in a row.
 
-The sum of how far points are beyond the mean of the past, less what chance allows, never below nothing (Page's test).
+The running sum of the deviations from the past mean, less an allowance, never below 0 (Page's test, CUSUM).
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ import numpy as np
 
 from gpulake.detect.calibration import (
     BAND_DEVIATIONS,
-    judged,
-    own_thresholds,
     past_spread,
+    past_thresholds,
+    scores_from,
 )
-from gpulake.detect.running import last_means
-from gpulake.detect.series import Floats, Scores, Series, silent
+from gpulake.detect.series import Floats, Scores, Series, no_scores
+from gpulake.detect.trailing import trailing_means
 
-MOST, LEAST = 1.2, 0.75  # of the sum that is told: as much as is kept, and what it must fall below to be over
-EXCEEDED = 2e-3  # share of points at which a sum may be so large by the waves of the past
-MOST_AT_ONCE = 3.0  # deviations that one point may add: an outlier is no drift
+MOST, LEAST = 1.2, 0.75  # of the threshold: the sum is clipped at MOST, an alarm ends below LEAST
+EXCEEDED = 2e-3  # share of past points whose sum may exceed the threshold
+MOST_AT_ONCE = 3.0  # deviations one point may add: an outlier is no drift
 
 
 @dataclass(frozen=True)
 class Drift:
     side: Literal["high", "low"] = "high"
-    allowance: float = 0.5  # deviations by which every point may be off
+    allowance: float = 0.5  # deviations that every point may be off
     least_sum: float = 15.0  # of deviations
-    most_sum: float = np.inf  # that the waves of the past may ask for
+    most_sum: float = np.inf  # the most that the past may raise the threshold to
     least_points: int = 60
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
-            return silent(series)
-        usual = last_means(series.values, None)
+            return no_scores(series)
+        usual = trailing_means(series.values, None)
         residual = series.values - usual
         spread = past_spread(residual, usual)
         beyond = np.nan_to_num(residual / spread) * (1.0 if self.side == "high" else -1.0) - self.allowance
         beyond = np.where(np.isnan(residual), 0.0, np.clip(beyond, -MOST_AT_ONCE, MOST_AT_ONCE))
-        # While the mean itself is learned, nothing is summed.
+        # Nothing is summed while the mean is still being learned.
         beyond[: self.least_points // 2] = 0.0
-        # What always comes and goes in waves must go further than its waves.
+        # A series that comes and goes in waves must exceed its usual waves.
         plain = _summed(beyond)
-        waves = own_thresholds(plain.max(axis=1), EXCEEDED)
-        enough = np.where(np.isinf(waves), self.least_sum, np.clip(waves, self.least_sum, self.most_sum))
-        # What never reaches it needs no walk from point to point.
-        carried, threshold = _told(beyond, enough) if (plain.max(axis=1) >= enough).any() else (plain, enough)
-        return judged(
+        waves = past_thresholds(plain.max(axis=1), EXCEEDED)
+        needed = np.where(np.isinf(waves), self.least_sum, np.clip(waves, self.least_sum, self.most_sum))
+        # The loop over points is only needed where the threshold is reached.
+        carried, threshold = _clipped(beyond, needed) if (plain.max(axis=1) >= needed).any() else (plain, needed)
+        return scores_from(
             series,
             carried,
             threshold,
@@ -64,18 +64,17 @@ def _summed(beyond: Floats) -> Floats:
     return total - np.minimum.accumulate(np.minimum(total, 0.0), axis=0)
 
 
-def _told(beyond: Floats, enough: Floats) -> tuple[Floats, Floats]:
-    """Sums that do not grow so large that it would take long to wear off, and what each must reach to be told.
+def _clipped(beyond: Floats, needed: Floats) -> tuple[Floats, Floats]:
+    """Sums clipped so that an alarm ends soon after its drift, and the threshold of each point.
 
-    A drift that is on is held to less than it had to reach, as it was when it began.
+    A drift in progress is compared with a part of the threshold it began with (hysteresis).
     """
-    sums, threshold = np.zeros(beyond.shape), enough.copy()
-    total, held = np.zeros(beyond.shape[1]), 0.0
+    sums, threshold = np.zeros(beyond.shape), needed.copy()
+    total, started_with = np.zeros(beyond.shape[1]), 0.0
     for place, row in enumerate(beyond):
-        needed = held or float(enough[place])
-        total = np.clip(total + row, 0.0, MOST * needed)
+        base = started_with or float(needed[place])
+        total = np.clip(total + row, 0.0, MOST * base)
         sums[place] = total
-        threshold[place] = LEAST * held if held else needed
-        is_on = total.max() >= threshold[place]
-        held = needed if is_on else 0.0
+        threshold[place] = LEAST * started_with if started_with else base
+        started_with = base if total.max() >= threshold[place] else 0.0
     return sums, threshold

@@ -1,4 +1,4 @@
-"""A metric that used to move stands still, far longer than it ever did: a sensor that died, a job that hangs."""
+"""A metric that used to change is constant, far longer than ever before: a dead sensor, a job that hangs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import NOISE, judged
-from gpulake.detect.series import Floats, Scores, Series, silent
+from gpulake.detect.calibration import NOISE, scores_from
+from gpulake.detect.series import Floats, Scores, Series, no_scores
 
 LEAST_STILL_POINTS = 10.0
 LEAST_MOVES = 20
@@ -20,12 +20,12 @@ class Flatline:
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
-            return silent(series)
+            return no_scores(series)
         columns = [_stillness(series.values[:, place]) for place in range(len(series.metrics))]
         carried = np.column_stack([column[0] for column in columns])
         last = np.column_stack([column[1] for column in columns])
         threshold = np.full(len(series), self.times_longer)
-        return judged(
+        return scores_from(
             series,
             carried,
             threshold,
@@ -37,7 +37,7 @@ class Flatline:
 
 
 def _stillness(values: Floats) -> tuple[Floats, Floats]:
-    """How many times longer than ever before a metric stands still; and where it stood before each point."""
+    """How many times longer than ever before a metric is constant; and its value before each point."""
     count = len(values)
     still, last = np.zeros(count), np.full(count, np.nan)
     seen = np.flatnonzero(~np.isnan(values))
@@ -49,7 +49,7 @@ def _stillness(values: Floats) -> tuple[Floats, Floats]:
     place = np.arange(len(known))
     begin = np.maximum.accumulate(np.where(is_move, place, 0))
     run = place - begin + 1.0
-    # A stillness is over, and counts as the longest so far, once the metric moves again.
+    # A constant stretch counts as the longest so far once the metric changes again.
     ended = np.concatenate([[0.0], np.where(is_move[1:], run[:-1], 0.0)])
     longest = np.maximum.accumulate(ended)
     has_moved = np.cumsum(is_move) > LEAST_MOVES

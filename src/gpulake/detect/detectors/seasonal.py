@@ -1,7 +1,7 @@
-"""Not like other Tuesdays: each hour against the same hour of past weeks, after the trend of the last days.
+"""Each hour against the same hour of past weeks, after the trend of the last days.
 
-An hour (or a longer interval) is held against the median of that weekday and hour; while weeks are few, of that hour of
-any day. Hours that were hardly observed are neither learned nor judged.
+An hour (or a longer interval) is compared with the median of that weekday and hour; while there are few weeks, with
+that of the same hour of all days. Poorly covered hours are neither learned nor scored.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import (
+    BAND_DEVIATIONS,
+    HALF_DEVIATIONS,
     MOST_DEVIATIONS,
     exceeded_share,
-    in_deviations,
-    judged_by_deviations,
     past_spread,
+    past_thresholds,
+    raised_by_alarms,
+    scores_from,
 )
-from gpulake.detect.running import slots
-from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
+from gpulake.detect.series import DAY_MS, HOUR_MS, Bools, Floats, Scores, Series, no_scores
+from gpulake.detect.trailing import slots
 
-HOUR_MS = 3_600_000
-WEEKS, DAYS = 8, 14  # that are remembered of each hour of the week, and of each hour of the day
+WEEKS, DAYS = 8, 14  # kept of each hour of the week, and of each hour of the day
 FEWEST_WEEKS, FEWEST_DAYS = 2, 3
 
 
@@ -29,32 +31,37 @@ FEWEST_WEEKS, FEWEST_DAYS = 2, 3
 class Seasonal:
     alarms_a_day: float = 0.2
     least_coverage_ratio: float = 0.5
-    least_points: int = 21  # as days; finer series need three days as well
-    # Fewer are nothing to tell of. While the past is too short for a tail of its own, this many are the threshold.
+    least_points: int = 21
+    # The least threshold, and the threshold while the past is too short to set one.
     least_deviations: float | None = None
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
-            return silent(series)
+            return no_scores(series)
         slot_ms = max(HOUR_MS, series.interval_ms)
         expected = self._expected(series, slot_ms)
         residual = series.values - expected
         spread = past_spread(residual, expected)
-        is_known = ~np.isnan(last_known(residual))
-        carried = np.where(is_known, in_deviations(residual, spread, MOST_DEVIATIONS), 0.0)
+        # A missing value deviates by 0.
+        deviations = np.minimum(np.nan_to_num(np.abs(residual), nan=0.0) / spread, MOST_DEVIATIONS)
+        carried = np.where(_has_spread(residual), deviations, 0.0)
         carried[~self._is_covered(series, slot_ms)] = 0.0
-        return judged_by_deviations(
+        statistic = carried.max(axis=1)
+        threshold = past_thresholds(statistic, exceeded_share(series, self.alarms_a_day))
+        if (least := self.least_deviations) is not None:
+            threshold = np.where(np.isinf(threshold), least, np.maximum(threshold, least))
+        return scores_from(
             series,
             carried,
-            expected=expected,
-            spread=spread,
-            exceeded=exceeded_share(series, self.alarms_a_day),
+            raised_by_alarms(series, statistic, threshold, self.least_points),
+            half=HALF_DEVIATIONS,
             least_points=self.least_points,
-            least_deviations=self.least_deviations,
+            expected=expected,
+            band=BAND_DEVIATIONS * spread,
         )
 
     def _is_covered(self, series: Series, slot_ms: int) -> Bools:
-        """Whether enough was seen in the hour that ends with each point."""
+        """Whether the hour that ends with each point has enough points."""
         begin = np.searchsorted(series.times_ms, series.times_ms - slot_ms, side="right")
         seen = np.arange(len(series)) - begin + 1
         possible = np.minimum(slot_ms / series.interval_ms, np.arange(1, len(series) + 1))
@@ -63,7 +70,7 @@ class Seasonal:
     def _expected(self, series: Series, slot_ms: int) -> Floats:
         values = series.values
         a_day = max(1, DAY_MS // slot_ms)
-        # Days are counted from the first: by the clock of a place, one may begin an hour sooner or later than others.
+        # Days are counted from the first: with summer time, a local day begins an hour earlier or later than others.
         origin = int(series.times_ms[0]) - slot_ms // 2 if slot_ms >= DAY_MS else 0
         starts, kinds = slots(series.times_ms - origin, slot_ms, 7 * a_day)
         weekly = np.full((7 * a_day, WEEKS, values.shape[1]), np.nan)
@@ -86,16 +93,16 @@ class Seasonal:
         return expected
 
 
-def last_known(residual: Floats) -> Floats:
-    """NaN until a residual was known before: the first one has nothing to be measured by."""
+def _has_spread(residual: Floats) -> Bools:
+    """Whether there were residuals before each point, from which a spread follows."""
     known = np.cumsum(~np.isnan(residual), axis=0)
     before = np.vstack([np.zeros((1, residual.shape[1])), known[:-1]])
-    return np.where(before >= FEWEST_WEEKS, 0.0, np.nan)
+    return np.asarray(before >= FEWEST_WEEKS)
 
 
 def _median(rows: Floats, fewest: int) -> Floats:
-    """By column, of what is there; NaN where that is too little."""
-    ordered = np.sort(rows, axis=0)  # what is missing comes last
+    """By column; NaN where there are too few values."""
+    ordered = np.sort(rows, axis=0)  # NaN sorts last
     seen = (~np.isnan(ordered)).sum(axis=0)
     column = np.arange(rows.shape[1])
     low = ordered[np.maximum(seen - 1, 0) // 2, column]
@@ -104,6 +111,6 @@ def _median(rows: Floats, fewest: int) -> Floats:
 
 
 def _remember(rows: Floats, row: Floats) -> None:
-    """The oldest goes."""
+    """Drops the oldest row."""
     rows[:-1] = rows[1:]
     rows[-1] = row

@@ -1,8 +1,8 @@
-"""A point, or a few in a row, that lie aside: a strange day, or a strange weekend of which neither day would tell.
+"""An unusual point, or a few in a row: an unusual day, or a weekend of which neither day alone would be flagged.
 
-What is usual is the median of the last points, and of those of the same weekday where points are days; so is what it
-varies by: one strange spell hides no other. The mean of a few points must lie further off than their number lets it
-by chance, and the last of them lies off as well: a spell ends with its last strange point.
+The expected value is the median of the last points, and of the same weekday where points are days; the spread is a
+median, too, so that one spell does not hide the next. The mean of a few points must deviate by more than chance allows
+for their number, and the last of them must deviate as well, so that a spell ends with its last unusual point.
 """
 
 from __future__ import annotations
@@ -11,42 +11,49 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import BAND_DEVIATIONS, HALF_DEVIATIONS, LEAST_SPREAD, NOISE, judged, wearied
-from gpulake.detect.running import last_medians
-from gpulake.detect.series import DAY_MS, Floats, Ints, Scores, Series, silent
+from gpulake.detect.calibration import (
+    BAND_DEVIATIONS,
+    HALF_DEVIATIONS,
+    LEAST_SPREAD,
+    MOST_DEVIATIONS,
+    NOISE,
+    NORMAL_MEDIAN,
+    raised_by_alarms,
+    scores_from,
+)
+from gpulake.detect.series import DAY_MS, Floats, Ints, Scores, Series, no_scores
+from gpulake.detect.trailing import trailing_medians
 
 LEVEL_POINTS, SPREAD_POINTS = 28, 56
-WEEKS = 8  # that are remembered of each weekday
-FEW_WEEKS = 2.0  # as many weeks halve the doubt that a weekday differs at all
-NORMAL_MEDIAN = 1.4826  # makes the median deviation of a normal distribution its standard deviation
-MOST_DEVIATIONS = 1000.0
+WEEKS = 8  # kept of each weekday
+FEW_WEEKS = 2.0  # with that many weeks, half of a weekday's difference counts
 
 
 @dataclass(frozen=True)
 class Spell:
     windows: tuple[int, ...] = (1, 2)
     least_deviations: float = 6.0
-    least_spread: float = LEAST_SPREAD  # of the values' own unit: what varies by less is as good as still
+    least_spread: float = LEAST_SPREAD  # in the unit of the values
     least_points: int = 14
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
-            return silent(series)
+            return no_scores(series)
         values = series.values
-        expected = before(last_medians(values, LEVEL_POINTS))
+        expected = before(trailing_medians(values, LEVEL_POINTS))
         if series.interval_ms >= DAY_MS:
             expected = expected + _weekdays(values - expected, _days(series))
         residual = values - expected
-        spread = NORMAL_MEDIAN * before(last_medians(np.abs(residual), SPREAD_POINTS))
+        spread = NORMAL_MEDIAN * before(trailing_medians(np.abs(residual), SPREAD_POINTS))
         spread = np.maximum(spread, np.maximum(NOISE * np.abs(expected), self.least_spread))
         deviations = residual / spread
         carried = np.minimum(np.max([_pooled(deviations, points) for points in self.windows], axis=0), MOST_DEVIATIONS)
         statistic = carried.max(axis=1)
         threshold = np.full(len(series), self.least_deviations)
-        return judged(
+        return scores_from(
             series,
             carried,
-            wearied(series, statistic, threshold, self.least_points),
+            raised_by_alarms(series, statistic, threshold, self.least_points),
             half=HALF_DEVIATIONS,
             least_points=self.least_points,
             expected=expected,
@@ -55,30 +62,30 @@ class Spell:
 
 
 def before(values: Floats) -> Floats:
-    """What was known before each point."""
+    """Shifted by one: the value before each point."""
     return np.vstack([np.full((1, values.shape[1]), np.nan), values[:-1]])
 
 
 def _days(series: Series) -> Ints:
-    """Days are counted from the first: by the clock of a place, one may begin an hour sooner or later than others."""
+    """Weekdays, counted from the first day: with summer time, local days begin an hour earlier or later than others."""
     return np.asarray((series.times_ms - series.times_ms[0] + DAY_MS // 2) // DAY_MS % 7)
 
 
 def _weekdays(residual: Floats, weekday: Ints) -> Floats:
-    """By how much each weekday used to differ; believed the more, the more weeks have told so."""
-    found = np.zeros_like(residual)
+    """The usual difference of each weekday; it counts more, the more weeks it rests on."""
+    out = np.zeros_like(residual)
     for day in range(7):
         places = np.flatnonzero(weekday == day)
         if len(places):
             past = residual[places]
-            usual = before(last_medians(past, WEEKS))
+            usual = before(trailing_medians(past, WEEKS))
             weeks = np.minimum(before(np.cumsum(~np.isnan(past), axis=0).astype(np.float64)), WEEKS)
-            found[places] = np.nan_to_num(usual * weeks / (weeks + FEW_WEEKS))
-    return found
+            out[places] = np.nan_to_num(usual * weeks / (weeks + FEW_WEEKS))
+    return out
 
 
 def _pooled(deviations: Floats, points: int) -> Floats:
-    """How many deviations the mean of the last points is off, where the last one is off to the same side."""
+    """Deviations of the mean of the last points, where the last point deviates to the same side."""
     known = np.nan_to_num(deviations)
     total = _last_sums(known, points)
     seen = _last_sums((~np.isnan(deviations)).astype(np.float64), points)

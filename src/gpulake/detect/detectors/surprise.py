@@ -1,9 +1,8 @@
-"""The default: how far a point is from what its past, the last points and the time of day let expect.
+"""The default: a point against its past mean, the last points and the usual value at that time of day.
 
-Three residuals of each metric are measured by how much they used to vary: from the mean of the past, from the mean of
-the last points, and from what was usual at that time of day. Where there are several metrics, what they share is taken
-out first: the leading components of their past correlation explain it, and what they do not explain counts. The three
-mean squares are multiplied (a surprise by all counts, by one alone hardly), and the product is smoothed.
+Each metric has these three residuals, in standard deviations of their past. With several metrics, the leading
+components of their past correlation are removed first; only what they do not explain counts. The three mean squares are
+multiplied, so that one large residual alone hardly counts, and the product is smoothed.
 """
 
 from __future__ import annotations
@@ -12,36 +11,43 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpulake.detect.calibration import LEAST_SPREAD, NOISE, exceeded_share, judged, own_thresholds, wearied
-from gpulake.detect.running import FIRST_BLOCK, blocks, last_means, slots, smoothed
-from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, silent
+from gpulake.detect.calibration import (
+    LEAST_SPREAD,
+    NOISE,
+    exceeded_share,
+    past_thresholds,
+    raised_by_alarms,
+    scores_from,
+)
+from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, no_scores
+from gpulake.detect.trailing import FIRST_BLOCK, blocks, slots, smoothed, trailing_means
 
 LAST_POINTS = 10
 SLOT_MS = 600_000
 DAYS_KEPT = 7
 SMOOTHING = 15.0
-# Beyond this many deviations a metric is no stranger: one that was constant must not outshout all others.
+# Clip at 30σ: a metric that was constant must not dominate all others.
 MOST_DEVIATIONS = 30.0
 EXPLAINED = 0.5
-LEAST_VARIATION = 1e-3  # of the largest deviation that was ever seen
+LEAST_VARIATION = 1e-3  # of the largest deviation so far
 LEAST_UNEXPLAINED = 0.05
 BAND = 4.0
-HALF = 10.0  # the statistic that is worth a score of a half
+HALF = 10.0  # a statistic of 10 scores 0.5
 POINTS_AN_ALARM = 2 * SMOOTHING
 
 
 @dataclass(frozen=True)
 class Surprise:
-    alarms_a_day: float = 2.0  # before weariness
+    alarms_a_day: float = 2.0  # before thresholds are raised by earlier alarms
     least_points: int = 2 * FIRST_BLOCK
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
-            return silent(series)
+            return no_scores(series)
         usual = _usual_at_that_time(series)
         parts = [
             _deviations(series.values),
-            _deviations(series.values - last_means(series.values, LAST_POINTS)),
+            _deviations(series.values - trailing_means(series.values, LAST_POINTS)),
             _deviations(series.values - usual),
         ]
         squares = [deviations**2 for deviations, _ in parts]
@@ -51,10 +57,10 @@ class Surprise:
             shares = sum((square / square.sum(axis=1, keepdims=True) for square in squares), np.zeros(usual.shape)) / 3
         carried = smoothed(np.where(blend[:, None] > 0, np.nan_to_num(shares) * blend[:, None], 0.0), SMOOTHING)
         statistic = carried.sum(axis=1)
-        # Smoothing makes an alarm last; the share of points is that of alarms times their length.
+        # Smoothing makes an alarm last: the share of flagged points is alarms times their length.
         exceeded = exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)
-        threshold = wearied(series, statistic, own_thresholds(statistic, exceeded), self.least_points)
-        return judged(
+        threshold = raised_by_alarms(series, statistic, past_thresholds(statistic, exceeded), self.least_points)
+        return scores_from(
             series,
             carried,
             threshold,
@@ -72,7 +78,7 @@ def _usual_at_that_time(series: Series) -> Floats:
     slot_ms = max(SLOT_MS, series.interval_ms)
     number = max(1, DAY_MS // slot_ms)
     starts, kinds = slots(series.times_ms, slot_ms, number)
-    usual = last_means(values, None)
+    usual = trailing_means(values, None)
     known = np.full((number, values.shape[1]), np.nan)
     days = np.zeros((number, values.shape[1]))
     is_there = ~np.isnan(values)
@@ -94,7 +100,7 @@ def _usual_at_that_time(series: Series) -> Floats:
 
 
 def _deviations(values: Floats) -> tuple[Floats, Floats]:
-    """Each value in deviations of the past, after what metrics share is taken out; and those deviations."""
+    """Each value in past standard deviations, after the shared components are removed; and the standard deviations."""
     count, metrics = values.shape
     deviations, spread = np.zeros((count, metrics)), np.full((count, metrics), np.nan)
     past = _Past(metrics)
@@ -106,7 +112,7 @@ def _deviations(values: Floats) -> tuple[Floats, Floats]:
             limit = MOST_DEVIATIONS
             deviations[begin:end] = np.clip(np.clip(scaled, -3 * limit, 3 * limit) @ project, -limit, limit)
             spread[begin:end] = spreads
-            # One outlier must not blind us for good. What never varied has no measure yet, and learns from the first.
+            # Clip outliers, so that one does not widen the spread for good; a constant metric has no spread to clip by.
             reach = np.where(past.has_varied(), limit * spreads, np.inf)
             block = mean + np.clip(block - mean, -reach, reach)
         past.add(block)
@@ -144,7 +150,7 @@ class _Past:
         return np.asarray(self.largest > NOISE * np.abs(self.shift))
 
     def fit(self) -> tuple[Floats, Floats, Floats]:
-        """Mean, deviations, and what takes out the leading components and measures the rest by its own deviation."""
+        """Mean, standard deviations, and the matrix that removes the leading components and scales the rest."""
         metrics = len(self.sums)
         mean = self.sums / self.count
         share = np.sqrt(self.count / np.maximum(self.seen, 1.0))

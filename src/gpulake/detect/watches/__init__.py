@@ -1,9 +1,9 @@
-"""One file a watch: which series of the lake's tables a detector looks at, and what its alarms mean to a person."""
+"""One file a watch: which series of the lake's tables a detector scores, and how its alarms are described."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,36 +13,31 @@ from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm
 from gpulake.detect.series import Detector, Scores, Series
 
-Read = Callable[[str], pa.Table]  # one query of the build; Staging.read and LakeReader.query are such
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A series, and whom it is about."""
-
-    series: Series
-    unit: str = ""
-    cluster_id: str | None = None
-    node: str | None = None
-    job_id: str | None = None
+Read = Callable[[str], pa.Table]  # runs a query on the build: Staging.read or LakeReader.query
 
 
 class Watch(Protocol):
     @property
     def tables(self) -> tuple[str, ...]:
-        """What it reads: without one of them, or with none of its rows, it sees nothing."""
+        """What it reads. A watch with a missing or empty table is skipped."""
         ...
 
     @property
     def detector(self) -> Detector: ...
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         """Every series, or that of one subject."""
         ...
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        """What an alarm means; nothing where it is not worth a person's time."""
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        """What an alarm means; None where it is not worth a person's time."""
         ...
+
+
+def about(name: str) -> str:
+    """The first line of the docstring of a watch's file."""
+    module = sys.modules.get(f"{__name__}.{name}") or sys.modules[type(WATCHES.get(name)()).__module__]
+    return (module.__doc__ or "").strip().partition("\n")[0]
 
 
 WATCHES: Registry[Callable[[], Watch]] = Registry("watch", "gpulake.detect.watches")

@@ -1,7 +1,7 @@
-"""A day on which the machines of a cluster do far more, or far less, than they use to.
+"""A day on which the machines of a cluster do far more, or far less, than usual.
 
-Each machine is held against its own usual day, and all count alike: one large job on a few machines, or a day on which
-others were observed than usual, is not the cluster's. Poorly covered days are neither learned nor judged.
+Each machine is compared with its own usual day, and all count alike: one large job on a few machines, or other machines
+observed than usual, does not make the cluster's day unusual. Poorly covered days are neither learned nor scored.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import numpy as np
 
 from gpulake.core.types import Finding
 from gpulake.core.words import count
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, peak_of, time_text
 from gpulake.detect.detectors.spell import Spell
-from gpulake.detect.series import DAY_MS, Detector, Scores
-from gpulake.detect.tabled import grouped, series_of
-from gpulake.detect.telling import at, moment, peak
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import DAY_MS, Detector, Scores, Series, utc
+from gpulake.detect.table_series import series_by
+from gpulake.detect.watches import WATCHES, Read
 from gpulake.detect.watches.cluster_hours import REMEDY
 
 LEAST_TIMES = 1.15
-MOST_TIMES = 2.0  # that one machine counts: an idle one that is used for a day would outweigh all others
-IDLE_RATIO = 0.01  # what does less is as good as idle
+MOST_TIMES = 2.0  # clip of one machine: an idle one that is used for a day would outweigh all others
+IDLE_RATIO = 0.01  # a machine that does less counts as idle
 DAYS = """
 WITH machine_days AS (
     SELECT
@@ -58,39 +57,36 @@ LEFT JOIN days ON daily.cluster_id = days.cluster_id AND daily.dt = days.dt
 ORDER BY daily.cluster_id, at_ms
 """
 NOON_MS = DAY_MS // 2
-ASIDE = Spell(windows=(1, 2), least_deviations=4.5, least_spread=0.02)
+UNUSUAL = Spell(windows=(1, 2), least_deviations=4.5, least_spread=0.02)
 
 
 @WATCHES.register("cluster_days")
 @dataclass(frozen=True)
 class ClusterDays:
     tables: tuple[str, ...] = ("gold_cluster_util_daily", "silver_days", "silver_machine_stretches", "silver_machines")
-    detector: Detector = ASIDE
+    detector: Detector = UNUSUAL
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for (cluster,), rows in grouped(read(DAYS.format(idle=IDLE_RATIO, times=MOST_TIMES)), ["cluster_id"]):
-            if subject in (None, cluster):
-                yield Watched(series_of(cluster, rows, ["log_times_busier"], DAY_MS), "log ratio", cluster)
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
+        query = DAYS.format(idle=IDLE_RATIO, times=MOST_TIMES)
+        return series_by(read(query), ["cluster_id"], ["log_times_busier"], DAY_MS, "log ratio", subject)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        seen = peak(watched.series, scores, alarm)
-        cluster = watched.series.subject
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        seen = peak_of(series, scores, alarm)
         times = float(np.exp(seen.value - seen.expected))
         if max(times, 1 / times) < LEAST_TIMES:
             return None
-        # Wherever the cluster is, its noon is about as far from its midnight; no place is twelve hours off its own day.
-        day = at(alarm.peak_ms + NOON_MS)
+        # At noon the date is the same in UTC and at the cluster, whatever its zone.
+        day = utc(alarm.peak_ms + NOON_MS)
         return Finding(
             kind="unusual_utilisation",
-            subject=cluster,
+            subject=series.subject,
             headline=(
-                f"on {day:%A, %Y-%m-%d} the machines of {cluster} were {times:.2f} times as busy "
+                f"on {day:%A, %Y-%m-%d} the machines of {series.subject} were {times:.2f} times as busy "
                 f"as they usually are on a {day:%A}"
             ),
-            detail=f"{count(seen.flagged, 'day')} from {moment(alarm.begin_ms)} on; poorly covered days are left out",
+            detail=f"{count(seen.flagged, 'day')} from {time_text(alarm.begin_ms)} on; poorly covered days left out",
             value=times,
             unit="times",
-            day=f"{at(alarm.begin_ms + NOON_MS):%Y-%m-%d}",
-            severity="warning",
+            day=f"{utc(alarm.begin_ms + NOON_MS):%Y-%m-%d}",
             remedy=REMEDY,
         )

@@ -1,19 +1,16 @@
-"""Hours of a cluster that are unlike the same hours of other days: its GPUs did far more, or far less, than usual."""
+"""Hours in which the GPUs of a cluster did far more, or far less, than in the same hours of other days."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, peak_of, time_text
 from gpulake.detect.detectors.seasonal import Seasonal
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.tabled import HOUR_MS, grouped, numbers, series_of
-from gpulake.detect.telling import moment, peak
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import HOUR_MS, Detector, Scores, Series
+from gpulake.detect.table_series import series_by
+from gpulake.detect.watches import WATCHES, Read
 
 POOR_COVERAGE = 0.5  # of the median hour's: such hours are left out
 LEAST_HOURS, LONG_HOURS = 3, 6
@@ -36,25 +33,23 @@ class ClusterHours:
     tables: tuple[str, ...] = ("gold_cluster_util_hourly",)
     detector: Detector = SEASONS
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for (cluster,), rows in grouped(read(HOURS.format(poor=POOR_COVERAGE)), ["cluster_id"]):
-            if subject in (None, cluster) and not np.isnan(numbers(rows, "gpu_util_ratio")).all():
-                yield Watched(series_of(cluster, rows, ["gpu_util_ratio"], HOUR_MS), "ratio", cluster)
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
+        query = HOURS.format(poor=POOR_COVERAGE)
+        return series_by(read(query), ["cluster_id"], ["gpu_util_ratio"], HOUR_MS, "ratio", subject)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        seen = peak(watched.series, scores, alarm)
-        # One hour is the chance of a few jobs.
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        seen = peak_of(series, scores, alarm)
+        # A single unusual hour may be due to a few jobs.
         if seen.flagged < LEAST_HOURS:
             return None
-        cluster = watched.series.subject
         return Finding(
             kind="unusual_utilisation",
-            subject=cluster,
+            subject=series.subject,
             headline=(
-                f"GPUs of {cluster} were {seen.value:.0%} busy at {moment(alarm.peak_ms)}, "
+                f"GPUs of {series.subject} were {seen.value:.0%} busy at {time_text(alarm.peak_ms)}, "
                 f"far {seen.side} the usual {seen.expected:.0%} of that hour"
             ),
-            detail=f"{seen.flagged} hours from {moment(alarm.begin_ms)} on were unlike the same hours of other days",
+            detail=f"{seen.flagged} hours from {time_text(alarm.begin_ms)} on were unlike the same hours of other days",
             value=seen.value,
             unit="ratio",
             severity="warning" if seen.flagged >= LONG_HOURS else "info",

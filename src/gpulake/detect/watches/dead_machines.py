@@ -1,7 +1,7 @@
-"""Machines that lost all they ran at one moment and then stood still, far longer than they use to.
+"""Machines on which everything failed at one moment and that then ran nothing, for far longer than usual.
 
-The series of a cluster has a metric for each such machine, a counter of hours of silence; machines that died in the
-same hour are one alarm.
+The series of a cluster has a metric for each such machine, a counter of silent hours; machines that died in the same
+hour are one alarm.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, first_names, places_of, time_text
 from gpulake.detect.detectors.burst import Burst
-from gpulake.detect.series import Detector, Scores, Series
-from gpulake.detect.tabled import HOUR_MS, grouped, numbers, whole
-from gpulake.detect.telling import at, moment, named
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import HOUR_MS, Detector, Scores, Series, utc
+from gpulake.detect.table_series import floats, grouped, integers
+from gpulake.detect.watches import WATCHES, Read
 
-# What counts as a death is settled in the ledger, so that what is found is what is down: docs/ledger.md.
+# The ledger defines what counts as a death, so that findings agree with its downtime: docs/ledger.md.
 DEATHS = """
 SELECT
     outages.cluster_id,
@@ -43,59 +42,53 @@ class DeadMachines:
     tables: tuple[str, ...] = ("silver_outages", "silver_machines", "silver_clusters")
     detector: Detector = SILENCE
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         deaths = read(DEATHS)
         begins = {row["cluster_id"]: row["at_ms"] for row in read(BEGINS).to_pylist()} if deaths.num_rows else {}
         for (cluster,), rows in grouped(deaths, ["cluster_id"]):
             if subject in (None, cluster):
-                yield Watched(_counters(cluster, begins[cluster], rows), "hours", cluster)
+                yield _counters(cluster, begins[cluster], rows)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        series = watched.series
-        first, last = np.searchsorted(series.times_ms, [alarm.begin_ms, alarm.end_ms]).tolist()
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        first, last = places_of(series, alarm)
         silent = np.where(
             scores.shares[first : last + 1].any(axis=0), series.values[last] - series.values[first - 1], 0.0
         )
         dead = [series.metrics[place] for place in np.flatnonzero(silent > 0).tolist()]
         hours = float(silent.max())
-        names = named(dead)
+        names = first_names(dead)
         if len(dead) == 1:
-            who, it, most, hint = (
-                f"machine {names}",
-                "it",
-                "",
-                "look at its power, network and cooling; drain it until it is",
-            )
+            who, it, most = f"machine {names}", "it", ""
+            remedy = "look at its power, network and cooling; drain it until it is tested"
         else:
             who, it, most = f"{len(dead)} machines ({names})", "they", "up to "
-            hint = "look at the power, switch and cooling that they share; drain them until they are"
+            remedy = "look at the power, switch and cooling that they share; drain them until they are tested"
         return Finding(
             kind="dead_machines",
             subject=names,
             headline=(
-                f"{who} lost all {it} ran at {moment(alarm.begin_ms)} and stood still for {most}{hours:,.0f} hours"
+                f"{who} lost all {it} ran at {time_text(alarm.begin_ms)} and stood still for {most}{hours:,.0f} hours"
             ),
             detail="everything there failed at one moment, and the silence after it is far longer than usual there",
             value=hours,
             unit="hours",
-            severity="critical",
-            remedy=f"{hint} tested",
+            remedy=remedy,
             node=dead[0] if len(dead) == 1 else None,
-            ended_at=at(alarm.end_ms) + timedelta(hours=hours),
+            ended_at=utc(alarm.end_ms) + timedelta(hours=hours),
         )
 
 
 def _counters(cluster: str, begin_ms: int, deaths: pa.Table) -> Series:
-    """A point an hour, at the moment of the death where there is one; a counter of silent hours for each machine."""
+    """A point an hour, at the time of the death where there is one; a counter of silent hours for each machine."""
     names = deaths["machine_id"].to_pylist()
     machines = sorted(set(names))
-    moments = whole(deaths, "at_ms")
+    moments = integers(deaths, "at_ms")
     places = np.maximum((moments - begin_ms) // HOUR_MS, 0)
     times = begin_ms + np.arange(int(places[-1]) + 1, dtype=np.int64) * HOUR_MS
     hours = np.zeros((len(times), len(machines)))
     for name, place, moment_ms, silent in zip(
-        names, places.tolist(), moments.tolist(), numbers(deaths, "hours").tolist(), strict=True
+        names, places.tolist(), moments.tolist(), floats(deaths, "hours").tolist(), strict=True
     ):
         hours[place, machines.index(name)] += silent
         times[place] = max(int(times[place]), moment_ms)
-    return Series(cluster, tuple(machines), times, np.cumsum(hours, axis=0), HOUR_MS)
+    return Series(cluster, tuple(machines), times, np.cumsum(hours, axis=0), HOUR_MS, "hours", cluster)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, flagged_points, time_text
 from gpulake.detect.detectors.burst import Burst
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.tabled import grouped, series_of
-from gpulake.detect.telling import flagged, moment
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import Detector, Floats, Scores, Series
+from gpulake.detect.table_series import grouped, series_of
+from gpulake.detect.watches import WATCHES, Read
 
 MINUTE_MS = 60_000
 LEAST_ERRORS = 10.0
@@ -65,16 +64,15 @@ class GpuErrors:
     tables: tuple[str, ...] = ("silver_gpu_samples",)
     detector: Detector = FASTER
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         for (cluster, node, _), rows in grouped(read(MINUTES), ["cluster_id", "node_id", "gpu_id"]):
             name = rows["subject"][0].as_py()
             if subject in (None, name):
-                yield Watched(series_of(name, rows, COUNTERS, MINUTE_MS), "errors", cluster, node)
+                yield series_of(name, rows, COUNTERS, MINUTE_MS, "errors", cluster, node)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        series = watched.series
-        first, *_, last = np.flatnonzero(flagged(series, scores, alarm)).tolist() * 2
-        # The window of the detector reaches back before the first point that it flags.
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        first, *_, last = np.flatnonzero(flagged_points(series, scores, alarm)).tolist() * 2
+        # The detector's window reaches back before the first flagged point.
         window = series.values[max(0, first - FASTER.window_points) : last + 1]
         grown = {name: _grown(window[:, place]) for place, name in enumerate(series.metrics) if name in alarm.carriers}
         is_serious = grown.get(SERIOUS, 0.0) > 0
@@ -85,8 +83,8 @@ class GpuErrors:
             kind="gpu_errors",
             subject=series.subject,
             headline=(
-                f"{series.subject} had {grown[most]:,.0f} {WORDS[most]} from {moment(alarm.begin_ms)} "
-                f"to {moment(alarm.end_ms)}, far more than it used to"
+                f"{series.subject} had {grown[most]:,.0f} {WORDS[most]} from {time_text(alarm.begin_ms)} "
+                f"to {time_text(alarm.end_ms)}, far more than it used to"
             ),
             detail=", ".join(f"{WORDS[name]}: {count:,.0f}" for name, count in grown.items() if count > 0),
             value=grown[most],
@@ -96,8 +94,8 @@ class GpuErrors:
         )
 
 
-def _grown(counter: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    """A counter that fell began anew at nothing."""
+def _grown(counter: Floats) -> float:
+    """A counter that fell was reset to 0."""
     known = counter[~np.isnan(counter)]
     steps = np.diff(known)
     return float(np.where(steps < 0, known[1:], steps).sum())

@@ -1,15 +1,11 @@
-"""Memory of a GPU that fills up in a straight line: a leak, told before it is full."""
+"""Memory of a GPU that fills up in a straight line: a leak, reported before it is full."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
-from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
-from gpulake.detect.filling import FULL, filling, told_full
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.memory_growth import MemoryWatch
+from gpulake.detect.watches import WATCHES
 
 SAMPLES = """
 SELECT
@@ -22,17 +18,14 @@ SELECT
 FROM silver_gpu_samples
 WHERE memory_used_bytes IS NOT NULL AND memory_total_bytes IS NOT NULL
 """
-REMEDY = "look for tensors that are kept from step to step; save a checkpoint and start again before it is full"
 
-
-@WATCHES.register("gpu_memory")
-@dataclass(frozen=True)
-class GpuMemory:
-    tables: tuple[str, ...] = ("silver_gpu_samples",)
-    detector: Detector = FULL
-
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        return filling(read, SAMPLES, subject)
-
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        return told_full(watched, scores, alarm, "gpu_memory_leak", "memory", REMEDY)
+WATCHES.register("gpu_memory")(
+    partial(
+        MemoryWatch,
+        tables=("silver_gpu_samples",),
+        samples=SAMPLES,
+        kind="gpu_memory_leak",
+        memory="memory",
+        remedy="look for tensors that are kept from step to step; save a checkpoint and start again before it is full",
+    )
+)

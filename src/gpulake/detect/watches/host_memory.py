@@ -1,15 +1,11 @@
-"""Memory of a host that fills up in a straight line, told before the kernel kills somebody for it."""
+"""Memory of a host that fills up in a straight line, reported before the kernel kills a process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
-from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
-from gpulake.detect.filling import FULL, filling, told_full
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.memory_growth import MemoryWatch
+from gpulake.detect.watches import WATCHES
 
 SAMPLES = """
 SELECT
@@ -22,17 +18,14 @@ SELECT
 FROM silver_host_samples
 WHERE memory_available_bytes IS NOT NULL AND memory_total_bytes IS NOT NULL
 """
-REMEDY = "find the process that grows (data loaders that keep what they read are usual), and start it again in time"
 
-
-@WATCHES.register("host_memory")
-@dataclass(frozen=True)
-class HostMemory:
-    tables: tuple[str, ...] = ("silver_host_samples",)
-    detector: Detector = FULL
-
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        return filling(read, SAMPLES, subject)
-
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        return told_full(watched, scores, alarm, "host_memory_leak", "host memory", REMEDY)
+WATCHES.register("host_memory")(
+    partial(
+        MemoryWatch,
+        tables=("silver_host_samples",),
+        samples=SAMPLES,
+        kind="host_memory_leak",
+        memory="host memory",
+        remedy="find the process that grows (often a data loader that keeps what it reads), and restart it in time",
+    )
+)

@@ -1,4 +1,4 @@
-"""A machine whose GPUs, while they are held, do far less for many hours than they used to."""
+"""A machine whose allocated GPUs do far less than they used to, for many hours."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, flagged_points, period
 from gpulake.detect.detectors.drift import Drift
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.tabled import HOUR_MS, grouped, series_of
-from gpulake.detect.telling import flagged, when
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import HOUR_MS, Detector, Scores, Series
+from gpulake.detect.table_series import series_by
+from gpulake.detect.watches import WATCHES, Read
 
 METRIC = "used_ratio"
 LEAST_HOURS = 24
 LEAST_FALL = 0.3
-# The share that was used of what was held and observed; hours in which little of the machine was are left out. Only
-# machines are read that both were well used and were not, over half a day.
+# The used share of the GPU-hours that were held and observed; hours in which little was are left out. Only machines are
+# read that had both well used and little used half-days.
 HOURS = """
 WITH hours AS (
     SELECT
@@ -61,13 +60,12 @@ class MachineHours:
     tables: tuple[str, ...] = ("gold_machine_hours", "silver_machines")
     detector: Detector = LESS
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for (cluster, machine), rows in grouped(read(HOURS.format(fall=LEAST_FALL)), ["cluster_id", "machine_id"]):
-            if subject in (None, machine):
-                yield Watched(series_of(machine, rows, [METRIC], HOUR_MS), "ratio", cluster, machine)
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
+        query = HOURS.format(fall=LEAST_FALL)
+        return series_by(read(query), ["cluster_id", "machine_id"], [METRIC], HOUR_MS, "ratio", subject)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        series, is_flagged = watched.series, flagged(watched.series, scores, alarm)
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        is_flagged = flagged_points(series, scores, alarm)
         used = float(np.nanmean(series.values[is_flagged, 0]))
         usual = float(scores.expected[is_flagged, 0][0])
         if usual - used < LEAST_FALL or int(is_flagged.sum()) < LEAST_HOURS:
@@ -76,12 +74,11 @@ class MachineHours:
             kind="under_used_machine",
             subject=series.subject,
             headline=(
-                f"machine {series.subject} used {used:.0%} of its held GPUs {when(series, alarm)}, "
+                f"machine {series.subject} used {used:.0%} of its held GPUs {period(series, alarm)}, "
                 f"where {usual:.0%} was usual"
             ),
             detail=f"over {int(is_flagged.sum())} hours in which a quarter of it or more was held and observed",
             value=used,
             unit="ratio",
-            severity="info",
             remedy="see who holds it and whether its disks, network or CPUs keep the GPUs waiting",
         )

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, places_of, time_text
 from gpulake.detect.detectors.burst import Burst
 from gpulake.detect.series import Detector, Scores, Series
-from gpulake.detect.tabled import grouped, numbers, whole
-from gpulake.detect.telling import moment
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.table_series import floats, grouped, integers
+from gpulake.detect.watches import WATCHES, Read
 
 STEP_MS = 600_000
 LEAST_EVENTS = 3
@@ -39,14 +38,13 @@ class NodeEvents:
     tables: tuple[str, ...] = ("silver_node_events",)
     detector: Detector = FASTER
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         for (cluster, node), rows in grouped(read(EVENTS), ["cluster_id", "node_id"]):
             if subject in (None, node):
-                yield Watched(_counters(node, rows), "events", cluster, node)
+                yield _counters(cluster, node, rows)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        series = watched.series
-        first, last = np.searchsorted(series.times_ms, [alarm.begin_ms, alarm.end_ms]).tolist()
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        first, last = places_of(series, alarm)
         grown = series.values[last] - series.values[max(0, first - FASTER.window_points)]
         events = {name: int(count) for name, count in zip(series.metrics, grown.tolist(), strict=True) if count > 0}
         if not scores.is_flagged[first] or sum(events.values()) < LEAST_EVENTS:
@@ -56,24 +54,23 @@ class NodeEvents:
             kind="node_errors",
             subject=series.subject,
             headline=(
-                f"node {series.subject} had {events[most]:,} {WORDS[most]} around {moment(alarm.begin_ms)}, "
+                f"node {series.subject} had {events[most]:,} {WORDS[most]} around {time_text(alarm.begin_ms)}, "
                 "far more than it used to"
             ),
             detail=", ".join(f"{WORDS[name]}: {count:,}" for name, count in events.items()),
             value=float(events[most]),
             unit="events",
-            severity="warning",
             remedy="read the kernel's log of the node (gpulake sql 'from silver_node_events'), and drain it",
         )
 
 
-def _counters(node: str, rows: pa.Table) -> Series:
+def _counters(cluster: str, node: str, rows: pa.Table) -> Series:
     """Every ten minutes since the cluster's first event, a counter a kind."""
     kinds = rows["kind"].to_pylist()
     names = sorted(set(kinds))
-    begin = int(whole(rows, "begin_ms")[0])
-    places = (whole(rows, "at_ms") - begin) // STEP_MS
+    begin = int(integers(rows, "begin_ms")[0])
+    places = (integers(rows, "at_ms") - begin) // STEP_MS
     values = np.zeros((int(places[-1]) + 1, len(names)))
-    values[places, [names.index(kind) for kind in kinds]] = numbers(rows, "events")
+    values[places, [names.index(kind) for kind in kinds]] = floats(rows, "events")
     times = begin + np.arange(len(values), dtype=np.int64) * STEP_MS
-    return Series(node, tuple(names), times, np.cumsum(values, axis=0), STEP_MS)
+    return Series(node, tuple(names), times, np.cumsum(values, axis=0), STEP_MS, "events", cluster, node)

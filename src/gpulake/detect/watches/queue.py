@@ -1,4 +1,4 @@
-"""Work that waits for GPUs, far more of it than at such hours of other days."""
+"""Far more work waits for GPUs than in the same hours of other days."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, peak_of, time_text
 from gpulake.detect.detectors.seasonal import Seasonal
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.tabled import HOUR_MS, grouped, series_of
-from gpulake.detect.telling import moment, peak
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import HOUR_MS, Detector, Scores, Series
+from gpulake.detect.table_series import series_by
+from gpulake.detect.watches import WATCHES, Read
 
 LEAST_RATIO = 0.05  # of the GPUs that there are
 LEAST_HOURS, LONG_HOURS = 3, 6
@@ -33,25 +32,22 @@ class Queue:
     tables: tuple[str, ...] = ("gold_demand_hourly",)
     detector: Detector = SEASONS
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        for (cluster,), rows in grouped(read(HOURS), ["cluster_id"]):
-            if subject in (None, cluster):
-                yield Watched(series_of(cluster, rows, ["waiting_ratio"], HOUR_MS), "ratio", cluster)
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
+        return series_by(read(HOURS), ["cluster_id"], ["waiting_ratio"], HOUR_MS, "ratio", subject)
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        seen = peak(watched.series, scores, alarm)
-        # An empty queue troubles nobody.
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        seen = peak_of(series, scores, alarm)
+        # A short queue is no finding.
         if seen.value < max(LEAST_RATIO, seen.expected) or seen.flagged < LEAST_HOURS:
             return None
-        cluster = watched.series.subject
         return Finding(
             kind="long_queue",
-            subject=cluster,
+            subject=series.subject,
             headline=(
-                f"work for {seen.value:.0%} of the GPUs of {cluster} waited at {moment(alarm.peak_ms)}, "
+                f"work for {seen.value:.0%} of the GPUs of {series.subject} waited at {time_text(alarm.peak_ms)}, "
                 f"where {seen.expected:.0%} is usual at that hour"
             ),
-            detail=f"{seen.flagged} hours from {moment(alarm.begin_ms)} on",
+            detail=f"{seen.flagged} hours from {time_text(alarm.begin_ms)} on",
             value=seen.value,
             unit="ratio",
             severity="warning" if seen.flagged >= LONG_HOURS else "info",

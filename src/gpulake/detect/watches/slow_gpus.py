@@ -1,47 +1,24 @@
-"""A GPU whose clocks are far below those of the GPUs beside it that work, too: power capped, hot, or broken."""
+"""A GPU whose clocks are far below those of the other busy GPUs of its node: power capped, hot, or broken."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
-from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
 from gpulake.detect.detectors.straggler import Straggler
-from gpulake.detect.peers import SAMPLES, apart, beside_each_other
-from gpulake.detect.series import Detector, Scores
-from gpulake.detect.telling import when
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.peers import PeerWatch
+from gpulake.detect.watches import WATCHES
 
-LEAST_SECONDS = 60.0
-MEGAHERTZ = 1e6
-SLOWER = Straggler(side="low", least_difference=0.1)
-
-
-@WATCHES.register("slow_gpus")
-@dataclass(frozen=True)
-class SlowGpus:
-    tables: tuple[str, ...] = (SAMPLES,)
-    detector: Detector = SLOWER
-
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
-        return beside_each_other(read, "sm_clock_hertz", "Hz", SLOWER, subject)
-
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        seen = apart(watched, scores, alarm)
-        if seen.seconds < LEAST_SECONDS:
-            return None
-        name = seen.named(watched.series.subject)
-        return Finding(
-            kind="slow_gpu",
-            subject=name,
-            headline=(
-                f"{name} runs at {seen.value / MEGAHERTZ:,.0f} MHz, "
-                f"where the GPUs beside it run at {seen.rest / MEGAHERTZ:,.0f} MHz"
-            ),
-            detail=f"{when(watched.series, alarm)}, while it worked; a gang waits for its slowest GPU",
-            value=seen.value,
-            unit="Hz",
-            severity="warning",
-            remedy="see why its clocks are held back (nvidia-smi -q -d PERFORMANCE): power, heat or a limit",
-        )
+WATCHES.register("slow_gpus")(
+    partial(
+        PeerWatch,
+        Straggler(side="low", least_difference=0.1),
+        column="sm_clock_hertz",
+        unit="Hz",
+        kind="slow_gpu",
+        headline="{name} runs at {value:,.0f} MHz, where the GPUs beside it run at {rest:,.0f} MHz",
+        detail=", while it was busy; a gang waits for its slowest GPU",
+        remedy="see why its clocks are held back (nvidia-smi -q -d PERFORMANCE): power, heat or a limit",
+        least_seconds=60.0,
+        shown_in=1e6,
+    )
+)

@@ -1,9 +1,8 @@
-"""A machine on which everything takes longer than it takes elsewhere.
+"""A machine on which everything takes longer than elsewhere.
 
-A run is held against the other runs of its recurrence group and role. A gang waits for its slowest worker: peers of
-the same job would tell nothing, and a gang that ran on several machines does not tell which of them is slow, so that
-only what ran on one machine counts. A machine's points are its groups, day by day: the natural logarithm of how many
-times longer their runs took there.
+A run is compared with the other runs of its recurrence group and role. A gang waits for its slowest worker, so that
+peers of one job take equally long, and a gang on several machines does not show which of them is slow: only runs on one
+machine count. A machine has a point a group and day: the natural logarithm of how many times longer its runs took.
 """
 
 from __future__ import annotations
@@ -14,18 +13,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpulake.core.types import Finding
-from gpulake.detect.alarms import Alarm
+from gpulake.detect.alarms import Alarm, flagged_points, period
 from gpulake.detect.detectors.drift import Drift
-from gpulake.detect.series import Detector, Scores, usual_interval_ms
-from gpulake.detect.tabled import grouped, series_of, whole
-from gpulake.detect.telling import at, flagged, when
-from gpulake.detect.watches import WATCHES, Read, Watched
+from gpulake.detect.series import HOUR_MS, Detector, Scores, Series, usual_interval_ms, utc
+from gpulake.detect.table_series import series_by
+from gpulake.detect.watches import WATCHES, Read
 
 LEAST_TIMES = 1.25
-LEAST_RUNS = 5  # of a group, to know what is usual
+LEAST_RUNS = 5  # of a group, to have a usual duration
 WINDOW_RUNS = 20
-STRANGE_TIMES = 1.2  # over so many runs: others are not read
-# Only machines are read that ever had some days of slow runs.
+STRANGE_TIMES = 1.2  # over WINDOW_RUNS runs: other machines are not read
 RUNS = """
 WITH runs AS (
     SELECT
@@ -88,9 +85,9 @@ INNER JOIN strange ON windows.machine_key = strange.machine_key
 INNER JOIN silver_machines AS machines ON windows.machine_key = machines.machine_key
 ORDER BY machines.cluster_id, machines.machine_id, windows.at_ms
 """
-# Runs do not come in waves, and some hundred of them have too short a tail for more.
+# A few hundred runs have too short a tail to raise the threshold further.
 LASTING = Drift(least_sum=15.0, most_sum=20.0)
-ALARMING_RUNS = 5  # as few may have raised the alarm with which it begins
+ALARMING_RUNS = 5  # runs before the alarm that contributed to it
 
 
 @WATCHES.register("slow_machines")
@@ -99,22 +96,20 @@ class SlowMachines:
     tables: tuple[str, ...] = ("silver_instances", "silver_jobs", "silver_machines")
     detector: Detector = LASTING
 
-    def watched(self, read: Read, subject: str | None = None) -> Iterator[Watched]:
+    def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         query = RUNS.format(
             least_runs=LEAST_RUNS,
             window=WINDOW_RUNS - 1,
             least_points=LASTING.least_points,
             times=STRANGE_TIMES,
         )
-        for (cluster, machine), rows in grouped(read(query), ["cluster_id", "machine_id"]):
-            if subject in (None, machine):
-                interval = usual_interval_ms(whole(rows, "at_ms"))
-                series = series_of(machine, rows, ["log_times_longer"], interval)
-                yield Watched(series, "log ratio", cluster, machine)
+        keys = ["cluster_id", "machine_id"]
+        for series in series_by(read(query), keys, ["log_times_longer"], HOUR_MS, "log ratio", subject):
+            yield replace(series, interval_ms=usual_interval_ms(series.times_ms))
 
-    def told(self, watched: Watched, scores: Scores, alarm: Alarm) -> Finding | None:
-        series, is_flagged = watched.series, flagged(watched.series, scores, alarm)
-        # The sum wears off slowly: runs were slow until it last was at its highest.
+    def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
+        is_flagged = flagged_points(series, scores, alarm)
+        # The sum decays slowly: runs were slow until its last maximum.
         first = int(np.searchsorted(series.times_ms, alarm.begin_ms))
         highest = scores.score[is_flagged].max()
         last = int(np.flatnonzero(is_flagged & (scores.score >= 0.999 * highest))[-1])
@@ -127,12 +122,12 @@ class SlowMachines:
             kind="slow_machine",
             subject=series.subject,
             headline=(
-                f"runs on machine {series.subject} took about {times:.1f} times as long as usual {when(series, alarm)}"
+                f"runs on machine {series.subject} took about {times:.1f} times as long as usual "
+                f"{period(series, alarm)}"
             ),
-            detail=f"{len(slow)} runs held against others of the same groups, elsewhere and before",
+            detail=f"{len(slow)} runs compared with others of the same groups, elsewhere and before",
             value=times,
             unit="times",
-            severity="warning",
-            ended_at=at(alarm.end_ms + series.interval_ms),
+            ended_at=utc(alarm.end_ms + series.interval_ms),
             remedy="compare clocks, throttling and PCIe width with its neighbours; drain it and run a burn-in",
         )

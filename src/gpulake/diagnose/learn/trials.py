@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from gpulake.core.diagnosis import NOT_A_FAILURE, UNKNOWN
 from gpulake.core.words import label
 from gpulake.diagnose.learn.candidates import SILENCING, Candidate, Check, Ground, agreed_recovery
+from gpulake.diagnose.learn.pattern_checks import backtracking, fixed_characters, fixed_letters
 from gpulake.diagnose.learn.probes import common_words, healthy_lines, marker, random_lines
-from gpulake.diagnose.learn.syntax import backtracking, fixed_characters, fixed_letters
 from gpulake.diagnose.rulebook.book import Rulebook, compiled
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 

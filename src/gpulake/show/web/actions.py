@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gpulake.core.errors import UsageError
-from gpulake.core.incidents import COMES_FROM, Incident
+from gpulake.core.incidents import VERBS, Incident
 from gpulake.core.words import label
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.api import ERRORS, PREFIX, ErrorModel, viewer_of
@@ -19,45 +18,22 @@ from gpulake.show.web.questions import MOST_TEXT, catalogue
 from gpulake.show.web.viewers import Viewer
 
 MOST_NOTE = 2_000
+MOST_NAME = 100
 
 
-@dataclass(frozen=True)
-class Change:
-    """What somebody says of an incident."""
-
-    incident_id: str
-    by: str
-    note: str = ""
-    is_held: bool = False  # of an acknowledgement: nobody but a person resolves it
-    until: datetime | None = None  # of a mute
-
-
-Do = Callable[[Change], Incident]
-
-
-@dataclass(frozen=True)
-class Actions:
-    """Each is carried out by a room that this one does not know."""
-
-    acknowledge: Do
-    mute: Do
-    unmute: Do
-    resolve: Do
-
-
-# From which states each may be taken.
-ALLOWED = {
-    "acknowledge": COMES_FROM["acknowledged"],
-    "mute": COMES_FROM["muted"],
-    "unmute": ("muted",),
-    "resolve": COMES_FROM["resolved"],
-}
+# Changes an incident: the verb, the incident's id, who does it, and the verb's values. Another room carries it out.
+Actions = Callable[[str, str, str, Mapping[str, Any]], Incident]
 SUMMARIES = {
     "acknowledge": "Say that you look after an incident",
-    "mute": "Tell nobody of an incident for a while",
-    "unmute": "Let people be told of an incident again",
+    "mute": "Suppress the alerts of an incident for a while",
+    "unmute": "Send alerts of an incident again",
     "resolve": "Say that an incident is over",
+    "reopen": "Open an incident again, and hold it open",
+    "assign": "Say who looks after an incident",
+    "comment": "Add a comment to an incident",
 }
+# From which states each may be taken.
+ALLOWED = {verb: VERBS[verb].comes_from for verb in SUMMARIES}
 
 
 class NoteModel(BaseModel):
@@ -71,6 +47,14 @@ class AcknowledgeModel(NoteModel):
 
 class MuteModel(NoteModel):
     until: AwareDatetime | None = Field(None, description="with its zone; without it, until somebody unmutes it")
+
+
+class AssignModel(NoteModel):
+    to: str = Field("", max_length=MOST_NAME, description="the person; empty: nobody")
+
+
+class CommentModel(NoteModel):
+    note: str = Field(min_length=1, max_length=MOST_NOTE, description="the comment")
 
 
 class IncidentModel(BaseModel):
@@ -92,9 +76,15 @@ class IncidentModel(BaseModel):
     job_id: str | None
     muted_until: datetime | None
     is_held: bool
+    assigned_to: str
 
 
-_BODIES: dict[str, type[NoteModel]] = {"acknowledge": AcknowledgeModel, "mute": MuteModel}
+_BODIES: dict[str, type[NoteModel]] = {
+    "acknowledge": AcknowledgeModel,
+    "mute": MuteModel,
+    "assign": AssignModel,
+    "comment": CommentModel,
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     **{
@@ -144,12 +134,11 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         viewer = viewer_of(request)
         if _state(answers, viewer, incident_id) is None:
             raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
-        said: dict[str, Any] = body.model_dump()
-        # What steers a terminal is replaced: a note is printed, too.
-        change = Change(incident_id, viewer.name, **{**said, "note": label(said["note"])})
-        do: Do = getattr(actions, verb)
+        values: dict[str, Any] = body.model_dump()
+        # What steers a terminal is replaced: texts are printed, too.
+        texts = {name: label(value) for name, value in values.items() if isinstance(value, str)}
         try:
-            incident = do(change)
+            incident = actions(verb, incident_id, viewer.name, values | texts)
         except UsageError as error:
             stands_otherwise = _state(answers, viewer, incident_id) not in ALLOWED[verb]
             raise refused(409 if stands_otherwise else 400, error.message, error.hint) from error

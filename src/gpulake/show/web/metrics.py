@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpulake import __version__
-from gpulake.formats.exposition import TEXT, help_text, labels_text
+from gpulake.formats.prometheus import TEXT, help_text, labels_text
 from gpulake.show.web.answers import MOST_ROWS, Answers, Asked
 from gpulake.show.web.api import viewer_of
 from gpulake.show.web.events import Events

@@ -36,14 +36,15 @@ WITH events AS (
 ),
 told AS (
     SELECT *, row_number() OVER past AS number, lag(note) OVER past AS note_before FROM events
-    WINDOW past AS (ORDER BY changed_at, written)
+    WINDOW past AS (ORDER BY changed_at, coalesce(revision, 1), written)
 )
 SELECT number, changed_at AS at, event || ' by ' || changed_by AS headline,
     concat_ws('; ', CASE WHEN note <> '' AND note IS DISTINCT FROM note_before THEN note END,
         CASE WHEN event IN ('opened', 'confirmed', 'corrected') THEN reason END,
         CASE WHEN event = 'muted'
             THEN 'until ' || coalesce(strftime(muted_until, '%Y-%m-%d %H:%M UTC'), 'somebody unmutes it') END,
-        CASE WHEN is_held AND event = 'acknowledged' THEN 'held open' END) AS detail,
+        CASE WHEN event = 'assigned' THEN coalesce('to ' || nullif(assigned_to, ''), 'to nobody') END,
+        CASE WHEN is_held AND event IN ('acknowledged', 'reopened') THEN 'held open' END) AS detail,
     CASE WHEN event = 'resolved' THEN 'good' WHEN event IN ('opened', 'reopened') THEN severity ELSE 'info' END
         AS level, event, changed_by, state
 FROM told
