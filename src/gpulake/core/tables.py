@@ -1,4 +1,4 @@
-"""What the tables are that no model defines: the one place that names their columns and types."""
+"""Tables that no model defines: the one place that names their columns and types."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Table:
 
 @cache
 def bronze_tables() -> dict[str, Table]:
-    """What lands, in the source's own words: files of many kinds, and those of a collected run."""
+    """Bronze tables, in the names of their source: of landed files, and of collected runs."""
     return _read("bronze.toml") | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
 
 
@@ -74,8 +74,8 @@ def _read(file: str) -> dict[str, Table]:
     entries = tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8"))
 
     def columns(entry: dict[str, Any]) -> tuple[Column, ...]:
-        told = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
-        return tuple(Column(column, kind, words) for column, (kind, words) in told.items())
+        columns = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
+        return tuple(Column(column, kind, words) for column, (kind, words) in columns.items())
 
     return {
         name: Table(

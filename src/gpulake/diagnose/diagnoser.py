@@ -21,7 +21,7 @@ from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.logs.owner import sole_writer
-from gpulake.diagnose.past.recall import telling, with_recall
+from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
 from gpulake.diagnose.story.events import Story
@@ -197,7 +197,7 @@ class Diagnoser:
         """What recall and the record know the case by: nobody asks without a lake."""
         if self._lake is None:
             return ()
-        return telling([line for digest in answer.digests for line in digest.lines], self._rulebook)
+        return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
 
     @cached_property
     def _rulebook(self) -> Rulebook:

@@ -18,33 +18,33 @@ from gpulake.diagnose.rulebook.book import Rulebook
 MOST_TEXTS = 6  # pieces of evidence that count
 MOST_CHARACTERS = 400  # of each
 MOST_INCIDENTS = 10_000  # the last ones that are compared
-MOST_TOLD = 3
+MOST_QUOTES = 3
 # Calibrated on labelled failures, see docs/judge.md.
 LEAST_SCORE = 0.5
 LEAST_TO_DECIDE = 0.93
-LEAST_WORDS_TO_DECIDE = 4  # fewer are like everything
+LEAST_WORDS_TO_DECIDE = 4  # fewer match everything
 MOST_CONFIDENCE = 0.8
 _REASONS = frozenset(CATEGORY_OF) - {UNKNOWN, NOT_A_FAILURE}
-NAMES_COUNT = 0.2  # share of the score that a common name of an exception gives
+NAMES_COUNT = 0.2  # share of the score for a shared exception name
 
-# What differs between two cases of one kind: addresses, places, times, amounts, names of machines.
+# What differs between two incidents of one kind: addresses, paths, times, amounts, names of machines.
 _PARTICULAR = re2.compile(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+"
     r"|(?:[A-Za-z]:)?(?:[\\/][^\s\"'<>:,;()\[\]{}/\\]+){2,}[\\/]?"
     r"|[\w.+-]+@[\w.-]+"
-    r"|[\w.:-]*\d[\w.:%-]*"  # whatever holds a digit
+    r"|[\w.:-]*\d[\w.:%-]*"  # anything with a digit
 )
 _NO_LETTER = re2.compile(r"[^A-Za-z_]+")
 _NAME = re2.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Exit)\b")
-_TELLING = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
-# Roles of rules whose lines are the same in every failure: two cases that share them are not alike.
-_SAID_BY_ALL = ("wrapper", "teardown", "noise", "success", "start", "progress")
+_ERROR = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
+# Roles of rules whose lines are in every failure: sharing them means nothing.
+_COMMON_ROLES = ("wrapper", "teardown", "noise", "success", "start", "progress")
 
 
 @dataclass(frozen=True)
 class Recalled:
     diagnosis: Diagnosis
-    note: str = ""  # why nothing was looked for, where that can be helped
+    note: str = ""  # why similar incidents were not searched for, if that can be changed
 
 
 def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
@@ -56,23 +56,22 @@ def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
     return "\n".join(text for text in found if text)
 
 
-def words_for(diagnosis: Diagnosis, told: Sequence[Quote] = ()) -> str:
-    """The words of a diagnosis. Of one that is unknown, what its log told: the sentence that says so, and the last line
-    that is shown with it, are the same everywhere."""
+def words_for(diagnosis: Diagnosis, quotes: Sequence[Quote] = ()) -> str:
+    """The words of a diagnosis. Of an unknown one, the quotes: its cause and evidence are the same everywhere."""
     if diagnosis.reason == UNKNOWN:
-        return words_of("", [quote.text for quote in told or diagnosis.evidence])
-    return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or told])
+        return words_of("", [quote.text for quote in quotes or diagnosis.evidence])
+    return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or quotes])
 
 
-def telling(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
-    """The last lines that speak of an error and are not a launcher's. For logs that no rule explains."""
+def error_lines(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
+    """The last lines that mention an error and are not a launcher's. For logs that no rule explains."""
     found: list[Quote] = []
     for line in reversed(lines):
-        if len(found) == MOST_TOLD:
+        if len(found) == MOST_QUOTES:
             break
-        if not _TELLING.search(line.text[:MOST_CHARACTERS]):
+        if not _ERROR.search(line.text[:MOST_CHARACTERS]):
             continue
-        if any(hit.rule.role in _SAID_BY_ALL for hit in rulebook.hits(line.text, line.number)):
+        if any(hit.rule.role in _COMMON_ROLES for hit in rulebook.hits(line.text, line.number)):
             continue
         found.append(Quote(line.number, line.text, line.file))
     return tuple(reversed(found))
@@ -88,7 +87,7 @@ def similar(
     incidents: Sequence[Incident], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
 ) -> tuple[Similar, ...]:
     """The nearest first; of equals, the confirmed ones. Raises NoEmbedding where the extra is not installed."""
-    # Cases that tell the same in the same words are one: the confirmed one, else the last.
+    # Incidents with the same reason and words count once: the confirmed one, else the last.
     distinct: dict[tuple[str, str], Incident] = {}
     for past in incidents:
         if past.incident_id == except_id:
@@ -108,29 +107,29 @@ def similar(
     return tuple(sorted(near, key=lambda case: (-case.score, not case.is_confirmed, case.incident_id))[:most])
 
 
-def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], told: Sequence[Quote] = ()) -> Recalled:
+def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], quotes: Sequence[Quote] = ()) -> Recalled:
     """The diagnosis with its similar cases; one that rules leave unknown takes the reason of a confirmed twin."""
     if diagnosis.verdict == "healthy":
         return Recalled(diagnosis)
     incidents = past_incidents(standing)
-    words = words_for(diagnosis, told)
+    words = words_for(diagnosis, quotes)
     if not incidents or not words:
         return Recalled(diagnosis)
     try:
-        found = similar(incidents, words, except_id=diagnosis.incident_id)
+        near = similar(incidents, words, except_id=diagnosis.incident_id)
     except NoEmbedding as error:
         return Recalled(diagnosis, str(error))
-    diagnosis = replace(diagnosis, similar=found)
+    diagnosis = replace(diagnosis, similar=near)
     if diagnosis.reason != UNKNOWN or len(words.split()) < LEAST_WORDS_TO_DECIDE:
         return Recalled(diagnosis)
-    twins = [case for case in found if case.score >= LEAST_TO_DECIDE and case.is_confirmed]
+    twins = [case for case in near if case.score >= LEAST_TO_DECIDE and case.is_confirmed]
     if len({case.reason for case in twins}) != 1:
         return Recalled(diagnosis)
     remedies = {past.incident_id: past.remedy for past in incidents}
-    return Recalled(_as_twin(diagnosis, twins[0], remedies[twins[0].incident_id], told))
+    return Recalled(_as_twin(diagnosis, twins[0], remedies[twins[0].incident_id], quotes))
 
 
-def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, told: Sequence[Quote]) -> Diagnosis:
+def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, quotes: Sequence[Quote]) -> Diagnosis:
     return replace(
         diagnosis,
         verdict="failed",
@@ -138,7 +137,7 @@ def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, told: Sequence[Qu
         reason=twin.reason,
         cause=twin.cause,
         remedy=remedy,
-        evidence=tuple(told) or diagnosis.evidence,
+        evidence=tuple(quotes) or diagnosis.evidence,
         recovery=recovery_for(twin.reason),
         confidence=round(min(MOST_CONFIDENCE, twin.score), 2),
         method="recall",
@@ -150,12 +149,12 @@ def _rank(past: Incident) -> tuple[bool, datetime, str]:
 
 
 def _scores(words: str, others: Sequence[str]) -> list[float]:
-    """Of the embedding, and of the names of exceptions: these say more than the prose around them."""
-    own, *rest = vectors((words, *others))
+    """From the embedding and the names of exceptions, which say more than the prose around them."""
+    vector_here, *rest = vectors((words, *others))
     names = set(_NAME.findall(words))
     scores = []
     for vector, text in zip(rest, others, strict=True):
-        likeness = float(own @ vector)
+        likeness = float(vector_here @ vector)
         theirs = set(_NAME.findall(text))
         if names or theirs:
             likeness = (1 - NAMES_COUNT) * likeness + NAMES_COUNT * bool(names & theirs)
