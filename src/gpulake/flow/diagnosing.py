@@ -21,7 +21,7 @@ from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.logs.owner import sole_writer
-from gpulake.diagnose.past.recall import telling, with_recall
+from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
 from gpulake.diagnose.story.events import Story
@@ -64,14 +64,14 @@ class Diagnosing:
     def prompt(self, question: Question) -> str:
         """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
         from gpulake.diagnose.judge.judging import is_wanted
-        from gpulake.diagnose.judge.prompt import prompt_for, shown
+        from gpulake.diagnose.judge.prompt import prompt_for, prompt_text
 
         with ExitStack() as stack:
             answer = self._answered(question, stack)
         answer = self._recalled(answer, question, self._telling(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
-        return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
+        return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
 
     def follow(
         self,
@@ -85,11 +85,11 @@ class Diagnosing:
         cluster_id: str | None = None,
     ) -> Iterator[Notice]:
         """What is found is recalled and recorded as a diagnosis of the whole log would be."""
-        from gpulake.diagnose.follow import Watch, follow
+        from gpulake.diagnose.follow import LogFollower, follow
 
         check_zone(time_zone)
         question = Question(path, job_id=job_id, cluster_id=cluster_id, time_zone=time_zone, is_recorded=is_recorded)
-        watch = Watch(path, self._rulebook, self._clock, time_zone, stall_seconds, self._filters)
+        watch = LogFollower(path, self._rulebook, self._clock, time_zone, stall_seconds, self._filters)
         for notice in follow(watch, wait, is_until_end):
             if notice.answer is None:
                 yield notice
@@ -196,9 +196,9 @@ class Diagnosing:
     def _judged(self, answer: Answer) -> Diagnosis:
         if not self._config.judge.is_on:
             return answer.diagnosis
-        from gpulake.diagnose.judge.judging import judged
+        from gpulake.diagnose.judge.judging import ask_model
 
-        verdict = judged(answer.diagnosis, answer.digests, self._config.judge)
+        verdict = ask_model(answer.diagnosis, answer.digests, self._config.judge)
         self._note(verdict.note)
         return verdict.diagnosis
 
@@ -206,7 +206,7 @@ class Diagnosing:
         """What recall and the record know the case by: nobody asks without a lake."""
         if self._lake is None:
             return ()
-        return telling([line for digest in answer.digests for line in digest.lines], self._rulebook)
+        return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
 
     @cached_property
     def _rulebook(self) -> Rulebook:
