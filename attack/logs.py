@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from attack.score import Score
+from gpulake.act.recovery import Asked
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
 from gpulake.core.recovering import Recoveries
 from gpulake.flow import Flow
 from gpulake.flow.diagnosing import Question
-from gpulake.flow.recovery import Asked
 from gpulake.lake import Lake
 
 JOB, OTHER = "4711", "777"

@@ -30,7 +30,7 @@ from gpulake.core.incidents import Incident
 from gpulake.flow import Flow
 from gpulake.flow.alerting import queue_alerts
 from gpulake.flow.diagnosing import Question
-from gpulake.flow.incidents import acknowledge, read_incidents
+from gpulake.flow.incidents import change, read_incidents
 from gpulake.lake import Lake, delta
 
 Tell = Callable[[str], None]
@@ -180,7 +180,7 @@ class Incidents:
         lake = Lake(_config(root)).open()
         for one in read_incidents(lake, kind="hot_gpu"):
             if one.state == "open":
-                acknowledge(lake, CLOCK, [one.incident_id], "ann")
+                change(lake, CLOCK, "acknowledge", one.incident_id, "ann")
             tell(one.incident_id)
         tell(Flow(lake.config, CLOCK).diagnose(Question(root / "job.log")).diagnosis.incident_id)
 

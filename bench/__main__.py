@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.collector import collector
 from bench.detection import detection
 from bench.diagnose import diagnose
+from bench.landing import landing
 from bench.lines import as_text
 from bench.measure import BenchError
 from bench.record import write
@@ -30,6 +31,7 @@ def main() -> int:
             (options.collector, collector(OUT)),
             (options.detect, detection(OUT)),
             (options.diagnose, diagnose(OUT, options.seed)),
+            (options.landing, landing(OUT, options.seed)),
             (options.serve, serving(OUT, options.seed, options.lake)),
         )
         for is_asked, part in parts:
@@ -42,6 +44,7 @@ def main() -> int:
             suite.whole(scales[-1])
             suite.marts(scales)
             suite.one_more_day(scales[-1])
+            suite.add(landing(OUT, options.seed))
             suite.add(collector(OUT))
             suite.add(detection(OUT))
             suite.add(diagnose(OUT, options.seed))
@@ -66,6 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--collector", action="store_true", help="only what collecting costs")
     parser.add_argument("--detect", action="store_true", help="only what detection costs")
     parser.add_argument("--diagnose", action="store_true", help="only what reading and diagnosing a log costs")
+    parser.add_argument("--landing", action="store_true", help="only what landing text formats costs")
     parser.add_argument("--serve", action="store_true", help="only what the dashboard costs its readers")
     parser.add_argument("--lake", type=Path, help="for --serve: a lake that is there, and not one of the full trace")
     parser.add_argument("--seed", type=int, default=0, help="of the generated trace")

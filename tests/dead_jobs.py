@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gpulake.act.recovering import Rescue
+from gpulake.act.execution import Rescue
+from gpulake.act.recovery import Asked
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.recovering import Recoveries
 from gpulake.flow import Flow
-from gpulake.flow.recovery import Asked
 from gpulake.lake import Lake
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -103,7 +103,13 @@ def died(lake: Lake, incident_id: str = "4f1c2d", minutes: float = 0.0, **told: 
         "evidence": [{"line": 12, "text": "link down"}],
         "ended_at": at,
     }
-    incident: dict[str, Any] = {"event": "opened", "kind": "failure", "state": "open", "is_confirmed": False}
+    incident: dict[str, Any] = {
+        "event": "opened",
+        "changed_by": "gpulake",
+        "kind": "failure",
+        "state": "open",
+        "is_confirmed": False,
+    }
     diagnosis |= {name: value for name, value in told.items() if name not in incident}
     incident |= {name: value for name, value in told.items() if name in incident}
     shared = ("incident_id", "diagnosis_id", "cluster_id", "job_id", "reason", "cause")

@@ -109,6 +109,7 @@ class Mortal:
         self.config = lake.config
         self.journal = lake.journal
         self.alone = lake.alone
+        self.incidents = lake.incidents
 
     def step(self) -> None:
         self._lives -= 1

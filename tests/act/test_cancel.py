@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gpulake.act.cancel import cancel
-from gpulake.act.running import Outcome
+from gpulake.act.commands import Outcome
 from hand_made import holder
 
 PRINT = "import json, sys; json.dump(sys.argv[1:], open(sys.argv[1], 'w'))"

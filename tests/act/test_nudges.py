@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import cases
+from gpulake.act.commands import Outcome
 from gpulake.act.holders import Holder
 from gpulake.act.messages import messages
 from gpulake.act.nudges import Nudge, carry_out, plan
-from gpulake.act.running import Outcome
 from gpulake.core.config import Nudges
 from gpulake.core.types import NudgeRecord
 from hand_made import holder, minute

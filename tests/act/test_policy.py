@@ -13,10 +13,10 @@ import pytest
 
 from dead_jobs import NOW
 from gpulake.act.budget import Breaker, Budget
-from gpulake.act.cases import Case
 from gpulake.act.checkpoints import Checkpoint, Choice
-from gpulake.act.policy import Plan, Situation, Step, decide, step_of
-from gpulake.act.telling import message
+from gpulake.act.execution import message
+from gpulake.act.failures import Failure
+from gpulake.act.policy import RecoveryPlan, Situation, Step, decide, step_of
 from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Method, Quote, Recovery, Verdict
 from gpulake.core.recovering import Recoveries
 
@@ -25,10 +25,10 @@ NEWEST = replace(LAST, path=Path("/ckpt/iter_0001500"), step=1500, saved_at=NOW)
 FROM = "after ECCError, from iter_0001000, saved at 2026-01-02 11:00 UTC"
 
 
-def case(action: Action = "auto_restart", is_confirmed: bool = False, **told: Any) -> Case:
+def failure(action: Action = "auto_restart", is_confirmed: bool = False, **told: Any) -> Failure:
     found = {"verdict": "failed", "category": "infrastructure", "reason": "ECCError", "cause": "memory", "job_id": "77"}
     diagnosis = Diagnosis(**{**found, "recovery": Recovery(action, "so says the rule"), "ended_at": NOW, **told})
-    return Case("4f1c", "d1", NOW, diagnosis, is_confirmed)
+    return Failure("4f1c", "d1", NOW, diagnosis, is_confirmed)
 
 
 class Chosen:
@@ -51,13 +51,13 @@ def situation(choose: Chosen | None = None, own: dict[str, Any] | None = None, *
     return Situation(Recoveries(**own or {}), **{**usual, "recorded": frozenset({"n1", "n2", "login"}), **known})
 
 
-def steps(plan: Plan) -> list[tuple[str, str | None]]:
+def steps(plan: RecoveryPlan) -> list[tuple[str, str | None]]:
     return [(step.step, step.node) for step in plan.steps if not step.refused]
 
 
 def test_a_restart_is_from_the_last_good_checkpoint() -> None:
     choose = Chosen(Choice(LAST, NEWEST, (("iter_0001500", "is cut off"),)))
-    assert decide(case(), situation(choose)) == Plan(
+    assert decide(failure(), situation(choose)) == RecoveryPlan(
         "auto_restart",
         "so says the rule",
         (Step("restart", FROM, checkpoint=LAST),),
@@ -67,12 +67,12 @@ def test_a_restart_is_from_the_last_good_checkpoint() -> None:
 
 
 def test_without_checkpoints_the_job_finds_its_own() -> None:
-    (restart,) = decide(case(), situation(Chosen())).steps
+    (restart,) = decide(failure(), situation(Chosen())).steps
     assert restart == Step("restart", "after ECCError, from the checkpoint that the job finds itself")
 
 
 def test_a_node_that_is_named_is_cordoned_first() -> None:
-    plan = decide(case("cordon_node_and_restart", node="n1"), situation())
+    plan = decide(failure("cordon_node_and_restart", node="n1"), situation())
     assert plan.steps == (
         Step("cordon", "ECCError began there", node="n1"),
         Step("restart", FROM, checkpoint=LAST),
@@ -82,24 +82,24 @@ def test_a_node_that_is_named_is_cordoned_first() -> None:
 def test_a_node_that_is_not_named_is_looked_for() -> None:
     own = {"test_command": ("srun", "-w", "{nodes}", "t")}
     known = situation(own=own, job_nodes=("a", "b", "c"), recorded=frozenset("abc"))
-    plan = decide(case("cordon_node_and_restart", rank=3), known)
+    plan = decide(failure("cordon_node_and_restart", rank=3), known)
     assert steps(plan) == [("test", None), ("cordon", None), ("restart", None)]
     assert plan.steps[0].nodes == ("a", "b", "c")
 
 
 def test_a_node_that_cannot_be_looked_for_does_not_keep_the_job_from_its_restart() -> None:
-    plan = decide(case("cordon_node_and_restart"), situation(job_nodes=("a", "b")))
+    plan = decide(failure("cordon_node_and_restart"), situation(job_nodes=("a", "b")))
     assert steps(plan) == [("restart", None), ("tell", None)]
     assert plan.steps[1].why == "the faulty node is not known, and to look for it takes a test_command in [recoveries]"
 
 
 def test_a_node_is_not_cordoned_twice() -> None:
-    plan = decide(case("cordon_node_and_restart", node="n1"), situation(breaker=Breaker(("n1",))))
+    plan = decide(failure("cordon_node_and_restart", node="n1"), situation(breaker=Breaker(("n1",))))
     assert steps(plan) == [("restart", None)]
 
 
 def test_an_open_breaker_lets_nothing_be_done() -> None:
-    plan = decide(case("cordon_node_and_restart", node="n2"), situation(breaker=Breaker(("n1",), nodes=20)))
+    plan = decide(failure("cordon_node_and_restart", node="n2"), situation(breaker=Breaker(("n1",), nodes=20)))
     why = "2 nodes of 20 would be cordoned, and 1 may be"
     assert plan.steps == (
         Step("cordon", "the diagnosis names it", node="n2", refused=why),
@@ -109,15 +109,15 @@ def test_an_open_breaker_lets_nothing_be_done() -> None:
 
 def test_a_node_that_no_inventory_knows_is_left_alone() -> None:
     known = situation(inventory=frozenset({"n1.cluster", "n2.cluster"}))
-    assert steps(decide(case("cordon_node_and_restart", node="login"), known)) == [("restart", None), ("tell", None)]
-    assert steps(decide(case("cordon_node_and_restart", node="n1"), known)) == [("cordon", "n1"), ("restart", None)]
+    assert steps(decide(failure("cordon_node_and_restart", node="login"), known)) == [("restart", None), ("tell", None)]
+    assert steps(decide(failure("cordon_node_and_restart", node="n1"), known)) == [("cordon", "n1"), ("restart", None)]
 
 
 def test_nodes_that_no_inventory_knows_are_not_tested() -> None:
     own = {"test_command": ("srun", "-w", "{nodes}", "t")}
     inventory = frozenset({"n1.cluster", "n2.cluster"})
     known = situation(own=own, job_nodes=("n1", "n9"), inventory=inventory, recorded=frozenset())
-    plan = decide(case("cordon_node_and_restart"), known)
+    plan = decide(failure("cordon_node_and_restart"), known)
     assert steps(plan) == [("restart", None), ("tell", None)]
     assert plan.steps[1].why == "the faulty node is not looked for: the inventory has no machine n9"
 
@@ -125,28 +125,28 @@ def test_nodes_that_no_inventory_knows_are_not_tested() -> None:
 def test_a_budget_that_is_spent_ends_in_a_word_to_the_user() -> None:
     spent = Budget(restarts=3)
     why = "not restarted: it was restarted 3 times since it last made progress, and no more is allowed"
-    assert decide(case(), situation(budget=spent)).steps == (Step("tell", why),)
+    assert decide(failure(), situation(budget=spent)).steps == (Step("tell", why),)
     # The node is faulty for the others too.
-    plan = decide(case("cordon_node_and_restart", node="n1"), situation(budget=spent))
+    plan = decide(failure("cordon_node_and_restart", node="n1"), situation(budget=spent))
     assert steps(plan) == [("cordon", "n1"), ("tell", None)]
 
 
 @pytest.mark.parametrize("action", ["needs_config_change", "needs_code_fix", "needs_data_fix"])
 def test_what_needs_a_change_is_told(action: Action) -> None:
-    assert steps(decide(case(action), situation())) == [("tell", None)]
+    assert steps(decide(failure(action), situation())) == [("tell", None)]
 
 
 def test_what_nobody_understands_is_restarted_unless_the_settings_say_otherwise() -> None:
-    unknown = case("unknown", verdict="unknown", reason="unknown")
+    unknown = failure("unknown", verdict="unknown", reason="unknown")
     assert steps(decide(unknown, situation())) == [("restart", None)]
     assert steps(decide(unknown, situation(own={"restart_unknown": False}))) == [("tell", None)]
     assert steps(decide(unknown, situation(budget=Budget(restarts=3)))) == [("tell", None)]
 
 
 def test_what_did_not_fail_is_left_alone() -> None:
-    assert decide(case("none", reason="JobCancelled"), situation()).steps == ()
-    assert decide(case("auto_restart", verdict="healthy"), situation()).steps == ()
-    assert decide(replace(case(), is_resolved=True), situation()).steps == ()
+    assert decide(failure("none", reason="JobCancelled"), situation()).steps == ()
+    assert decide(failure("auto_restart", verdict="healthy"), situation()).steps == ()
+    assert decide(replace(failure(), is_resolved=True), situation()).steps == ()
 
 
 NAN: dict[str, Any] = {"reason": "LossNaN", "evidence": (Quote(9, " iteration     1400/  500000 | lm loss: NAN |"),)}
@@ -154,7 +154,7 @@ NAN: dict[str, Any] = {"reason": "LossNaN", "evidence": (Quote(9, " iteration   
 
 def test_a_loss_that_went_astray_is_rolled_back_past_its_data() -> None:
     choose = Chosen(Choice(LAST, NEWEST))
-    plan = decide(case("unknown", **NAN), situation(choose, rolled_back_to=("/ckpt/iter_0001200",)))
+    plan = decide(failure("unknown", **NAN), situation(choose, rolled_back_to=("/ckpt/iter_0001200",)))
     assert plan.steps == (
         Step(
             "rollback",
@@ -186,7 +186,7 @@ def test_a_loss_that_went_astray_is_rolled_back_past_its_data() -> None:
     ],
 )
 def test_a_loss_that_cannot_be_rolled_back_is_told(known: Situation, why: str) -> None:
-    assert decide(case("unknown", **NAN), known).steps == (Step("tell", why),)
+    assert decide(failure("unknown", **NAN), known).steps == (Step("tell", why),)
 
 
 @pytest.mark.parametrize(
@@ -208,25 +208,25 @@ def test_the_step_is_read_from_the_evidence(text: str, step: int | None) -> None
 def test_a_model_alone_leads_to_no_more_than_a_restart_and_a_word(method: Method) -> None:
     every = product(get_args(Action), CATEGORY_OF, get_args(Verdict), (None, "n1"))
     for action, reason, verdict, node in every:
-        found = case(action, method=method, reason=reason, verdict=verdict, node=node, confidence=1.0)
+        found = failure(action, method=method, reason=reason, verdict=verdict, node=node, confidence=1.0)
         known = situation(own={"test_command": ("srun", "{nodes}")}, job_nodes=("n1", "n2"))
         assert {step.step for step in decide(found, known).steps} <= {"restart", "tell"}
 
 
 def test_what_a_person_confirmed_counts_whoever_said_it() -> None:
-    found = case("cordon_node_and_restart", method="model", node="n1", is_confirmed=True)
+    found = failure("cordon_node_and_restart", method="model", node="n1", is_confirmed=True)
     assert steps(decide(found, situation())) == [("cordon", "n1"), ("restart", None)]
 
 
 def test_confidence_changes_nothing() -> None:
     for action, reason in product(get_args(Action), CATEGORY_OF):
-        plans = [decide(case(action, reason=reason, confidence=sure), situation()) for sure in (0.0, 0.5, 1.0)]
+        plans = [decide(failure(action, reason=reason, confidence=sure), situation()) for sure in (0.0, 0.5, 1.0)]
         assert plans[0] == plans[1] == plans[2]
 
 
 def test_the_user_is_told_cause_proof_and_remedy() -> None:
     quotes = (Quote(12, "RuntimeError: \x1b[31mshape"), Quote(3, "x", file="rank3.log"))
-    found = case(cause="two shapes differ", remedy="Fix the model.", evidence=quotes, reason="RuntimeError")
+    found = failure(cause="two shapes differ", remedy="Fix the model.", evidence=quotes, reason="RuntimeError")
     assert message(found, "a restart would fail again") == (
         "Job 77: RuntimeError. two shapes differ. Line 12: RuntimeError: \N{REPLACEMENT CHARACTER}[31mshape"
         " rank3.log line 3: x What to do: Fix the model. A restart would fail again (incident 4f1c)."

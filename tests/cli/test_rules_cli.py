@@ -21,7 +21,7 @@ from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import GpulakeError
 from gpulake.diagnose.learn.learning import learned, learned_filters
-from gpulake.flow.incidents import correct
+from gpulake.flow.incidents import change
 from gpulake.lake import Lake
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
@@ -151,7 +151,7 @@ def test_a_proposal_that_makes_no_sense_exits_2(lake: Lake, arguments: tuple[str
 def test_a_corrected_incident_becomes_a_candidate(lake: Lake, clock: FrozenClock) -> None:
     record(lake, "abc123", evidence=(QUOTA,), templates=(QUOTA,))
     refusal(rules(lake, "propose", "--incident", "abc"))
-    correct(lake, clock, "abc123", "ada", "DiskFull", "full", "Delete.")
+    change(lake, clock, "correct", "abc123", "ada", reason="DiskFull", cause="full", remedy="Delete.")
     answer = rules(lake, "propose", "--incident", "abc")
     assert "in recent logs it would match 7 lines of 1 log\n" in answer.output
     assert f"  + {QUOTA}" in answer.output

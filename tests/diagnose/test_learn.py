@@ -17,10 +17,9 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import (
-    COMES_FROM,
-    EVENTS,
-    LEADS_TO,
     STATES,
+    TRANSITIONS,
+    Event,
     Incident,
     changed,
     confirmed,
@@ -35,7 +34,7 @@ from gpulake.diagnose.learn.learning import all_learned, decide, ground_of, lear
 from gpulake.diagnose.learn.proposals import generalised, whole_line
 from gpulake.diagnose.rulebook.book import read_rules, shipped_rules, with_learned
 from gpulake.diagnose.rulebook.rule import Rule
-from gpulake.flow.incidents import confirm, correct
+from gpulake.flow.incidents import change
 from gpulake.flow.learning import Wish, propose_filters, propose_for_incident, shareable
 from gpulake.lake import Lake
 
@@ -169,8 +168,8 @@ def test_the_past_is_what_people_say_it_is(lake: Lake, clock: FrozenClock) -> No
     record(lake, "fine", "healthy", "NotAFailure", templates=("a healthy line",))
     record(lake, "bad", evidence=("first", "second"), templates=("a failing line",))
     record(lake, "alarm", evidence=("third",), templates=("a line of a false alarm",))
-    correct(lake, clock, "alarm", "ada", "NotAFailure")
-    correct(lake, clock, "bad", "ada", "DiskFull")
+    change(lake, clock, "correct", "alarm", "ada", reason="NotAFailure")
+    change(lake, clock, "correct", "bad", "ada", reason="DiskFull")
     healthy, proofs = past(lake)
     assert healthy == (("a healthy line", "/logs/fine.log"), ("a line of a false alarm", "/logs/alarm.log"))
     assert proofs == (Proof("first", "DiskFull", "bad", True), Proof("second", "DiskFull", "bad", False))
@@ -180,7 +179,8 @@ def test_a_confirmed_incident_becomes_a_candidate(lake: Lake, clock: FrozenClock
     record(lake, "abc", evidence=(f"[rank1]: {QUOTA}", "other"))
     with pytest.raises(UsageError, match="nobody has confirmed incident abc"):
         propose_for_incident(lake, clock, "abc", 1, Wish("ada"))
-    correct(lake, clock, "abc", "bob", "DiskFull", "volume {scratch} was full", "Delete what is old.")
+    said = {"reason": "DiskFull", "cause": "volume {scratch} was full", "remedy": "Delete what is old."}
+    change(lake, clock, "correct", "abc", "bob", **said)
     with pytest.raises(UsageError, match="has 2 lines of evidence"):
         propose_for_incident(lake, clock, "abc", 3, Wish("ada"))
     one = propose_for_incident(lake, clock, "abc", 1, Wish("ada"))
@@ -268,8 +268,10 @@ OPEN = Incident("i1", AT, "opened", "gpulake", reason="OSError", category="scrip
 def test_a_person_confirms_or_corrects() -> None:
     later = AT + timedelta(hours=1)
     yes = confirmed(OPEN, "ada", later, "sure")
-    assert yes == replace(OPEN, event="confirmed", changed_by="ada", changed_at=later, note="sure", is_confirmed=True)
-    no = corrected(yes, "bob", later, "DiskFull")
+    assert yes == replace(
+        OPEN, event="confirmed", changed_by="ada", changed_at=later, note="sure", is_confirmed=True, revision=2
+    )
+    no = corrected(yes, "bob", later, reason="DiskFull")
     assert (no.reason, no.category, no.cause, no.remedy, no.is_confirmed) == (
         "DiskFull",
         "infrastructure",
@@ -277,37 +279,37 @@ def test_a_person_confirms_or_corrects() -> None:
         "",
         True,
     )
-    same = corrected(OPEN, "bob", later, "OSError", remedy="better")
+    same = corrected(OPEN, "bob", later, reason="OSError", remedy="better")
     assert (same.cause, same.remedy) == ("c", "better")
     with pytest.raises(UsageError, match="no reason that could be confirmed"):
         confirmed(replace(OPEN, reason="unknown"), "ada", later)
     for reason in ("unknown", "DiskFul"):
         with pytest.raises(UsageError, match="no reason named"):
-            corrected(OPEN, "ada", later, reason)
+            corrected(OPEN, "ada", later, reason=reason)
 
 
 def test_what_a_person_said_outlives_later_diagnoses() -> None:
-    yes = corrected(OPEN, "ada", AT, "DiskFull", "full")
+    yes = corrected(OPEN, "ada", AT, reason="DiskFull", cause="full")
     again = changed(yes, "updated", "gpulake", AT, reason="OSError", cause="x", diagnosis_id="d2", is_confirmed=False)
     assert (again.reason, again.cause, again.diagnosis_id, again.is_confirmed) == ("DiskFull", "full", "d2", True)
     assert changed(OPEN, "updated", "gpulake", AT, reason="DiskFull").reason == "DiskFull"
 
 
-@each("event", EVENTS)
-@each("state", STATES)
-def test_every_event_leads_somewhere_or_says_why_not(state: str, event: str) -> None:
-    incident = replace(OPEN, state=state)  # type: ignore[arg-type]
-    if state in COMES_FROM.get(event, STATES):  # type: ignore[call-overload]
-        after = changed(incident, event, "ada", AT)  # type: ignore[arg-type]
-        assert after.state == (LEADS_TO[event] or state)  # type: ignore[index]
-    else:
-        with pytest.raises(UsageError, match=f"is {state}"):
-            changed(incident, event, "ada", AT)  # type: ignore[arg-type]
+@each("event", TRANSITIONS)
+def test_every_event_leads_somewhere_or_says_why_not(event: Event) -> None:
+    for state in STATES:
+        incident = replace(OPEN, state=state)
+        if state in TRANSITIONS[event].comes_from:
+            after = changed(incident, event, "ada", AT)
+            assert after.state == (TRANSITIONS[event].leads_to or state)
+        else:
+            with pytest.raises(UsageError, match=f"is {state}"):
+                changed(incident, event, "ada", AT)
 
 
 def test_an_incident_reads_back_as_it_was_written(lake: Lake) -> None:
     record(lake, "abc", reason="OSError")
-    confirm(lake, FrozenClock(AT - timedelta(days=9)), "ab", "ada")
+    change(lake, FrozenClock(AT - timedelta(days=9)), "confirm", "ab", "ada")
     lake.append(
         "incident_events", [{"incident_id": None, "note": "cut"}, {"event": "opened", "changed_at": "2026-01-02"}]
     )

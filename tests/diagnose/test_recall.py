@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from examples import cases
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Similar
+from gpulake.core.incidents import Incident
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.past import embedding
 from gpulake.diagnose.past.recall import (
@@ -31,6 +33,7 @@ from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.lake import Lake
 
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 UNKNOWN = Diagnosis("unknown", "unknown", "unknown", "no rule explains it")
 MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 3; 79.15 GiB total)"
 FLUX = "FluxError: the flux capacitor of node-17 is out of alignment by 0.31 at 0x7f00"
@@ -43,16 +46,16 @@ def _fresh_model() -> Iterator[None]:
     embedding._model.cache_clear()
 
 
-def row(incident_id: str, reason: str, *texts: str, **changes: Any) -> dict[str, Any]:
-    words = words_of("", texts)
-    return {"incident_id": incident_id, "reason": reason, "cause": texts[0], "words": words, **changes}
+def past(incident_id: str, reason: str, *texts: str, **values: Any) -> Incident:
+    given = {"words": words_of("", texts), "cause": texts[0], "changed_at": AT, **values}
+    return Incident(incident_id, event="opened", changed_by="gpulake", reason=reason, **given)
 
 
 ROWS = [
-    row("1", "OutOfMemoryError", MEMORY),
-    row("2", "FileNotFoundError", "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.bin'"),
-    row("3", "NCCLTimeoutError", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)"),
-    row("4", "LossNaN", "the loss is nan at step 300"),
+    past("1", "OutOfMemoryError", MEMORY),
+    past("2", "FileNotFoundError", "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.bin'"),
+    past("3", "NCCLTimeoutError", "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLREDUCE)"),
+    past("4", "LossNaN", "the loss is nan at step 300"),
 ]
 
 
@@ -93,33 +96,24 @@ def test_the_nearest_come_first() -> None:
     assert similar((), "anything") == ()
 
 
-def test_the_last_row_of_an_incident_counts() -> None:
-    rows = [*ROWS, row("1", "LossNaN", "no, it was not a number", is_confirmed=True)]
-    found = {past.incident_id: (past.reason, past.is_confirmed) for past in past_incidents(rows)}
-    assert found == {
-        "2": ("FileNotFoundError", False),
-        "3": ("NCCLTimeoutError", False),
-        "4": ("LossNaN", False),
-        "1": ("LossNaN", True),
-    }
-
-
-@pytest.mark.parametrize("reason", ["unknown", "NotAFailure", "Gremlins", None, 3])
-def test_incidents_without_a_reason_are_not_recalled(reason: Any) -> None:
-    assert past_incidents([{"incident_id": "1", "reason": reason, "words": "a b"}, {"reason": "LossNaN"}, {}]) == ()
+@pytest.mark.parametrize("reason", ["unknown", "NotAFailure", "Gremlins"])
+def test_incidents_without_a_reason_are_not_recalled(reason: str) -> None:
+    assert past_incidents([past("1", reason, "a b"), past("2", "LossNaN", "7")]) == ()
 
 
 def test_twins_are_one_and_the_confirmed_one_speaks() -> None:
-    rows = [row(name, "OutOfMemoryError", MEMORY, changed_at=name) for name in ("a", "b", "c")]
+    rows = [
+        past(name, "OutOfMemoryError", MEMORY, changed_at=AT + timedelta(hours=hour)) for hour, name in enumerate("abc")
+    ]
     words = words_of("", [MEMORY])
     assert [case.incident_id for case in similar(past_incidents(rows), words)] == ["c"]
-    confirmed = [*rows, row("a", "OutOfMemoryError", MEMORY, changed_at="a", is_confirmed=True)]
+    confirmed = [replace(rows[0], is_confirmed=True), *rows[1:]]
     assert [case.incident_id for case in similar(past_incidents(confirmed), words)] == ["a"]
 
 
 def test_of_equals_the_confirmed_come_first_and_the_order_is_always_the_same() -> None:
     reasons = ("CUDAError", "OutOfMemoryError", "RuntimeError", "ValueError")
-    rows = [row(f"{n}", reason, MEMORY, is_confirmed=n == 2) for n, reason in enumerate(reasons)]
+    rows = [past(f"{n}", reason, MEMORY, is_confirmed=n == 2) for n, reason in enumerate(reasons)]
     words = words_of("", [MEMORY])
     expected = ["2", "0", "1", "3"]
     assert [case.incident_id for case in similar(past_incidents(rows), words)] == expected
@@ -128,13 +122,13 @@ def test_of_equals_the_confirmed_come_first_and_the_order_is_always_the_same() -
 
 
 def test_an_incident_is_not_like_itself() -> None:
-    rows = [row("1", "OutOfMemoryError", MEMORY, is_confirmed=True)]
+    rows = [past("1", "OutOfMemoryError", MEMORY, is_confirmed=True)]
     own = replace(UNKNOWN, incident_id="1", evidence=(Quote(1, MEMORY),))
     assert with_recall(own, rows) == Recalled(own)
 
 
 def test_a_confirmed_twin_decides_what_rules_leave_unknown() -> None:
-    rows = [row("7", "DriverMismatch", FLUX, is_confirmed=True, remedy="Realign it")]
+    rows = [past("7", "DriverMismatch", FLUX, is_confirmed=True, remedy="Realign it")]
     told = (Quote(5, FLUX.replace("17", "23").replace("0.31", "0.7")),)
     assert with_recall(UNKNOWN, [*ROWS, *rows], told) == Recalled(
         replace(
@@ -154,13 +148,13 @@ def test_a_confirmed_twin_decides_what_rules_leave_unknown() -> None:
 
 
 def test_nothing_else_decides() -> None:
-    twin = row("7", "DriverMismatch", FLUX, is_confirmed=True)
+    twin = past("7", "DriverMismatch", FLUX, is_confirmed=True)
     told = (Quote(5, FLUX),)
-    guessed = with_recall(UNKNOWN, [{**twin, "is_confirmed": False}], told).diagnosis
+    guessed = with_recall(UNKNOWN, [replace(twin, is_confirmed=False)], told).diagnosis
     assert (guessed.reason, len(guessed.similar)) == ("unknown", 1)
-    disputed = with_recall(UNKNOWN, [twin, row("8", "DiskFull", FLUX, is_confirmed=True)], told).diagnosis
+    disputed = with_recall(UNKNOWN, [twin, past("8", "DiskFull", FLUX, is_confirmed=True)], told).diagnosis
     assert (disputed.reason, len(disputed.similar)) == ("unknown", 2)
-    short = with_recall(UNKNOWN, [row("9", "DiskFull", "exit code 1", is_confirmed=True)], (Quote(1, "exit code 2"),))
+    short = with_recall(UNKNOWN, [past("9", "DiskFull", "exit code 1", is_confirmed=True)], (Quote(1, "exit code 2"),))
     assert (short.diagnosis.reason, len(short.diagnosis.similar)) == ("unknown", 1)
     near = with_recall(
         UNKNOWN, [twin], (Quote(5, "FluxError: the flux capacitor is on fire, call somebody"),)
@@ -174,7 +168,7 @@ def test_nothing_else_decides() -> None:
 
 def test_a_healthy_log_has_no_similar_cases() -> None:
     healthy = Diagnosis("healthy", "none", "NotAFailure", "it ended well", evidence=(Quote(1, FLUX),))
-    assert with_recall(healthy, [row("7", "DriverMismatch", FLUX, is_confirmed=True)]) == Recalled(healthy)
+    assert with_recall(healthy, [past("7", "DriverMismatch", FLUX, is_confirmed=True)]) == Recalled(healthy)
 
 
 def test_what_launchers_say_is_not_compared() -> None:
@@ -240,8 +234,9 @@ def test_the_vectors_are_those_of_the_package() -> None:
 
 
 def test_incidents_come_from_the_journal_without_the_engine(lake: Lake) -> None:
-    lake.append("incident_events", [row("7", "DriverMismatch", FLUX, is_confirmed=True, event="confirmed")])
-    found = with_recall(UNKNOWN, lake.journal("incident_events"), (Quote(5, FLUX),)).diagnosis
+    with lake.incidents.changing() as incidents:
+        incidents.append([past("7", "DriverMismatch", FLUX, is_confirmed=True)])
+    found = with_recall(UNKNOWN, lake.incidents.standing().values(), (Quote(5, FLUX),)).diagnosis
     assert (found.reason, found.method) == ("DriverMismatch", "recall")
 
 
@@ -250,8 +245,8 @@ def test_an_unknown_case_is_known_by_what_its_log_told_and_not_by_its_last_line(
     stopped = replace(UNKNOWN, evidence=(Quote(4, "exit code 3 of the whole job step"),))
     told = (Quote(3, FLUX),)
     assert words_for(stopped, told) == words_of("", [FLUX])
-    past = {"incident_id": "1", "reason": "NVLinkError", "cause": "misaligned", "is_confirmed": True}
-    found = with_recall(stopped, [{**past, "words": words_for(stopped, told)}], told).diagnosis
+    twin = past("1", "NVLinkError", "misaligned", is_confirmed=True, words=words_for(stopped, told))
+    found = with_recall(stopped, [twin], told).diagnosis
     assert (found.method, found.reason, found.evidence) == ("recall", "NVLinkError", told)
     other = (Quote(3, "FATAL the tokenizer has no vocabulary at all"),)
-    assert with_recall(stopped, [{**past, "words": words_for(stopped, told)}], other).diagnosis.reason == "unknown"
+    assert with_recall(stopped, [twin], other).diagnosis.reason == "unknown"

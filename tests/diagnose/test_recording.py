@@ -10,6 +10,7 @@ import pytest
 from conftest import rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Symptom
+from gpulake.core.incidents import Incident, acknowledged
 from gpulake.diagnose.logs.digest import Digest, Template
 from gpulake.diagnose.past.recall import words_for
 from gpulake.diagnose.past.recording import incident_id, record, severity
@@ -118,17 +119,19 @@ def test_a_diagnosis_lands_in_its_tables(lake: Lake, clock: FrozenClock) -> None
             "is_confirmed": False,
             "words": words_for(FOUND),
             "gpu_hours_lost": 0.0,
-            "note": None,
+            "note": "",
             "began_at": FOUND.began_at,
             "last_seen_at": FOUND.ended_at,
-            "times_seen": None,
-            "first_cause": None,
-            "members": None,
+            "times_seen": 1,
+            "first_cause": "",
+            "members": "[]",
             "muted_until": None,
-            "is_held": None,
-            "merged_into": None,
+            "is_held": False,
+            "merged_into": "",
             "claimed_job_id": None,
             "claimed_node": "gpu-17",
+            "assigned_to": "",
+            "revision": 1,
         }
     ]
 
@@ -156,6 +159,24 @@ def test_another_run_log_or_begin_is_another_incident() -> None:
     assert len(ids) == 6
     moved = replace(FOUND, job_id="7", cluster_id="tiger")
     assert incident_id(moved, "/a") == incident_id(moved, "/moved")  # a job's log may be copied
+
+
+def test_a_failure_that_an_older_version_recorded_keeps_its_id(lake: Lake, clock: FrozenClock) -> None:
+    new = incident_id(FOUND, "/logs/train.log")
+    old = f"f-{new.removeprefix('i-')}"
+    lake.append("incident_events", [Incident(old, AT, "opened", "gpulake", reason="KeyError").row()])
+    assert record(lake, clock, FOUND, [], Path("/logs/train.log")) == old
+    assert [(one.incident_id, one.reason) for one in lake.incidents.standing().values()] == [(old, "ECCError")]
+
+
+def test_a_healthy_run_resolves_no_incident_that_a_person_holds_open(lake: Lake, clock: FrozenClock) -> None:
+    log = Path("/logs/train.log")
+    incident = record(lake, clock, FOUND, [], log)
+    with lake.incidents.changing() as incidents:
+        incidents.append([acknowledged(incidents.histories[incident][-1], "ann", AT, is_held=True)])
+    record(lake, clock, HEALTHY, [], log)
+    last = lake.incidents.standing()[incident]
+    assert (last.event, last.state, last.is_held) == ("updated", "acknowledged", True)
 
 
 def test_a_healthy_run_opens_no_incident_and_is_recorded(lake: Lake, clock: FrozenClock) -> None:

@@ -13,7 +13,7 @@ from gpulake.diagnose.api import Answer
 from gpulake.diagnose.learn.learning import decide
 from gpulake.flow import Flow
 from gpulake.flow.diagnosing import Question
-from gpulake.flow.incidents import confirm
+from gpulake.flow.incidents import change
 from gpulake.flow.learning import Wish, propose_line
 from gpulake.lake import Lake
 
@@ -82,7 +82,7 @@ def test_a_healthy_log_opens_no_incident(flow: Flow, tmp_path: Path) -> None:
 
 def test_a_confirmed_incident_of_the_same_kind_is_recalled(flow: Flow, tmp_path: Path, clock: FrozenClock) -> None:
     first = ask(flow, tmp_path, "a.log", LOG.format(rank=3, user="ann")).diagnosis
-    confirm(flow.lake, clock, first.incident_id, "bob")
+    change(flow.lake, clock, "confirm", first.incident_id, "bob")
     [case] = ask(flow, tmp_path, "b.log", LOG.format(rank=511, user="eve")).diagnosis.similar
     assert (case.incident_id, case.score, case.is_confirmed) == (first.incident_id, 1.0, True)
 

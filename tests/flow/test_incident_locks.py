@@ -16,10 +16,10 @@ from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
 from gpulake.core.diagnosis import Diagnosis, Quote
 from gpulake.core.errors import LakeBusyError, UsageError
-from gpulake.core.incidents import LOCK, Incident, histories
+from gpulake.core.incidents import LOCK, Incident
 from gpulake.diagnose.past.recording import record
 from gpulake.flow.alerting import watch_alerts
-from gpulake.flow.incidents import acknowledge, confirm, correct, resolve
+from gpulake.flow.incidents import change
 from gpulake.lake import Lake
 
 FOUND = Diagnosis("failed", "script", "KeyError", "No such key", evidence=(Quote(1, "KeyError: 'x'"),))
@@ -30,7 +30,7 @@ def opened(lake: Lake, clock: FrozenClock, name: str = "a") -> str:
 
 
 def standing(lake: Lake, name: str) -> Incident:
-    return histories(lake.journal("incident_events"))[name][-1]
+    return lake.incidents.standing()[name]
 
 
 class Interrupted(Lake):
@@ -52,14 +52,12 @@ def test_two_changes_at_once_are_both_kept(lake: Lake, clock: FrozenClock, first
     name = opened(lake, clock)
     busy = Interrupted(lake.config)
     if first == "diagnose":
-        busy.other = lambda: correct(Lake(lake.config), clock, name, "eve", "DiskFull")
+        busy.other = lambda: change(Lake(lake.config), clock, "correct", name, "eve", reason="DiskFull")
         record(busy, clock, FOUND, (), Path("/logs/a.log"))
     else:
-        busy.other = lambda: acknowledge(Lake(lake.config), clock, [name], "eve")
-        if first == "confirm":
-            confirm(busy, clock, name, "ann")
-        else:
-            correct(busy, clock, name, "ann", "DiskFull")
+        busy.other = lambda: change(Lake(lake.config), clock, "acknowledge", name, "eve")
+        values = {"reason": "DiskFull"} if first == "correct" else {}
+        change(busy, clock, first, name, "ann", **values)
     assert busy.started is not None
     busy.started.join()
     last = standing(lake, name)
@@ -72,7 +70,7 @@ def test_who_waits_too_long_for_others_is_told(lake: Lake, clock: FrozenClock, m
     name = opened(lake, clock)
     monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
     with Lake(lake.config).alone(LOCK), pytest.raises(LakeBusyError, match="another gpulake works on the incidents"):
-        confirm(lake, clock, name, "ann")
+        change(lake, clock, "confirm", name, "ann")
 
 
 class Torn(Lake):
@@ -86,18 +84,18 @@ class Torn(Lake):
 def test_a_change_of_several_that_was_torn_is_repeated(lake: Lake, clock: FrozenClock) -> None:
     names = [opened(lake, clock, name) for name in "abc"]
     with pytest.raises(KeyboardInterrupt):
-        acknowledge(Torn(lake.config), clock, names, "ann")
-    again = acknowledge(lake, clock, names, "ann")
+        change(Torn(lake.config), clock, "acknowledge", names, "ann")
+    again = change(lake, clock, "acknowledge", names, "ann")
     assert [one.incident_id for one in again.skipped] == names[:1]
     assert [one.incident_id for one in again.made] == names[1:]
     assert {standing(lake, name).state for name in names} == {"acknowledged"}
     rows = lake.journal("incident_events")
-    assert acknowledge(lake, clock, names, "ann").made == []
+    assert change(lake, clock, "acknowledge", names, "ann").made == []
     assert lake.journal("incident_events") == rows
-    resolve(lake, clock, names[:1], "ann")
+    change(lake, clock, "resolve", names[:1], "ann")
     # What is over is not looked after again: that is no repetition.
     with pytest.raises(UsageError, match="is resolved"):
-        acknowledge(lake, clock, names, "ann")
+        change(lake, clock, "acknowledge", names, "ann")
 
 
 @pytest.mark.parametrize(("verb", "state"), [("ack", "acknowledged"), ("resolve", "resolved"), ("unmute", "open")])

@@ -15,13 +15,13 @@ from click.testing import CliRunner, Result
 import dead_jobs
 from conftest import built_from
 from dead_jobs import Programs
-from gpulake.act.recovering import Rescue
+from gpulake.act.execution import Rescue
+from gpulake.act.recovery import Asked
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
 from gpulake.core.recovering import Recoveries
 from gpulake.flow import Flow
 from gpulake.flow.diagnosing import Question
-from gpulake.flow.recovery import Asked
 from gpulake.lake import Lake
 
 FIELDS = "JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList"

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import dead_jobs
 from dead_jobs import Programs
+from gpulake.act.recovery import Asked
 from gpulake.cli import root
 from gpulake.core.alerting import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
@@ -19,9 +20,8 @@ from gpulake.core.errors import UsageError
 from gpulake.core.recovering import Recoveries
 from gpulake.flow import Flow
 from gpulake.flow.diagnosing import Question
-from gpulake.flow.incidents import acknowledge, add_window, correct
+from gpulake.flow.incidents import add_window, change
 from gpulake.flow.learning import Wish, propose_line
-from gpulake.flow.recovery import Asked
 from gpulake.lake import Lake
 from planted import SECRETS
 
@@ -65,8 +65,8 @@ def test_nothing_planted_is_found_in_the_lake(
     assert said
     assert not [kind for kind, (secret, _) in SECRETS.items() if any(secret in quote.text for quote in said)]
     name = found.incident_id
-    correct(flow.lake, clock, name, "ann", "DiskFull", EVERY, EVERY, EVERY)
-    acknowledge(flow.lake, clock, [name], "ann", EVERY)
+    change(flow.lake, clock, "correct", name, "ann", EVERY, reason="DiskFull", cause=EVERY, remedy=EVERY)
+    change(flow.lake, clock, "acknowledge", name, "ann", EVERY)
     add_window(flow.lake, clock, "ann", node="n1", note=EVERY, ends_at=clock.now().replace(year=2030))
     cluster.answer((".", 1, EVERY))
     flow.recover(Asked(name, executor="slurm", is_executed=True, job_id="77"))

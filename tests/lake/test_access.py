@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulake.act.running import run
+from gpulake.act.commands import run
 from gpulake.core.config import Config
 from gpulake.core.errors import ConfigError
 from gpulake.flow import Flow

@@ -22,13 +22,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from conftest import count_of, rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
+from gpulake.core.lines import byte_lines
 from gpulake.core.progress import silent
-from gpulake.core.types import BadRow, TextRow
+from gpulake.core.types import SEPARATOR, BadRow, RowBlock, TextRow
 from gpulake.formats.json_text import word
 from gpulake.formats.smi_xml import Broken, snapshots
 from gpulake.lake import Lake
 from gpulake.land.landing import land
-from gpulake.land.readers import READERS, Sample
+from gpulake.land.readers import READERS, Sample, prometheus
 
 WRITTEN_AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -54,9 +55,34 @@ def samples(text: str, folder: Path) -> list[tuple[str, dict[str, str], float, f
     assert layout.rewrite
     found = []
     for row in layout.rewrite(path):
-        assert isinstance(row, TextRow), row
-        metric, labels, value, time = row.fields
-        found.append((metric, json.loads(labels), float(value), float(time) if time else None))
+        assert not isinstance(row, BadRow), row
+        rows = (
+            [row.fields] if isinstance(row, TextRow) else [tuple(line.split(SEPARATOR)) for line in row.lines if line]
+        )
+        for metric, labels, value, time in rows:
+            found.append((metric, json.loads(labels), float(value), float(time) if time else None))
+    return found
+
+
+def lines_of(path: Path) -> list[tuple[int, tuple[str, ...] | str]]:
+    """Number, and fields or the reason why it is none, of every line that the reader makes something of."""
+    found: list[tuple[int, tuple[str, ...] | str]] = []
+    for row in prometheus._samples(path):
+        if isinstance(row, RowBlock):
+            numbered = enumerate(row.lines, start=row.line_number)
+            found += [(number, tuple(line.split(SEPARATOR))) for number, line in numbered if line]
+        else:
+            found.append((row.line_number, row.fields if isinstance(row, TextRow) else row.reason))
+    return found
+
+
+def lines_one_by_one(path: Path) -> list[tuple[int, tuple[str, ...] | str]]:
+    is_open_metrics = prometheus._is_open_metrics(path)
+    found: list[tuple[int, tuple[str, ...] | str]] = []
+    for number, line in byte_lines(path):
+        row = line if isinstance(line, BadRow) else prometheus._sample(number, line, is_open_metrics)
+        if row is not None:
+            found.append((number, row.fields if isinstance(row, TextRow) else row.reason))
     return found
 
 
@@ -122,6 +148,59 @@ values = st.floats() | st.integers(-(2**70), 2**70)
 
 def quoted(value: str) -> str:
     return '"' + value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") + '"'
+
+
+ODD_LINES = [
+    "",
+    "# HELP up is it",
+    "  # a comment behind blanks",
+    'up{a="1",a="2"} 1',
+    'up{a="1",} 1 1700000000000',
+    'up{,a="1"} 1',
+    'up{a="1"b="2"} 1',
+    'up{a="1" , b="2"} 1',
+    'up{a="}"} 1',
+    'up{a="1"} 1 # {trace="x"} 2',
+    'up{a="1"} 1 1700000000.5',
+    'up{a="1"} 1 99999999999999',
+    r'up{a="\\\"\n"} 1',
+    'up{b="\ufffd",a="\u2028%s"} +Inf',
+    "up NaN",
+    "up -nan",
+    "up 1e+308 12",
+    "up 0x10",
+    "up  1",
+    "up\t1",
+    "up 1 ",
+    "up 1\r",
+    "DCGM_FI_DEV_GPU_UTIL 101",
+    "DCGM_FI_DEV_GPU_UTIL 100",
+    "DCGM_FI_DEV_GPU_UTIL -1",
+    "DCGM_FI_DEV_FB_USED 2147483632",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION 123456789012",
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION 9223372036854775792",
+    "DCGM_FI_DEV_XID_ERRORS NaN",
+    'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 151',
+]
+
+
+@given(st.lists(st.sampled_from(ODD_LINES) | st.text(max_size=40), max_size=30), st.booleans(), st.booleans())
+def test_a_block_of_lines_reads_as_its_lines_do_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], is_open_metrics: bool, is_cut: bool
+) -> None:
+    path = tmp_path_factory.mktemp("pages") / "page.prom"
+    text = "\n".join([*lines, *(["# EOF"] if is_open_metrics else [])])
+    path.write_bytes((text if is_cut else f"{text}\n").encode("utf-8", "surrogatepass"))
+    assert lines_of(path) == lines_one_by_one(path)
+
+
+@pytest.mark.real
+def test_real_pages_read_the_same_in_blocks_and_line_by_line(real_data: Path) -> None:
+    pages = [real_data / "prometheus" / "e2e-output.txt"]
+    for page in pages:
+        rows = lines_of(page)
+        assert len(rows) > 100, page
+        assert rows == lines_one_by_one(page)
 
 
 @st.composite
@@ -391,4 +470,4 @@ def test_no_reader_of_snapshots_breaks_on_any_text(tmp_path_factory: pytest.Temp
         layout = READERS.get(name)().recognise(sample)
         if layout and layout.rewrite:
             with suppress(InputError):
-                assert all(isinstance(row, (TextRow, BadRow)) for row in layout.rewrite(path))
+                assert all(isinstance(row, (TextRow, BadRow, RowBlock)) for row in layout.rewrite(path))

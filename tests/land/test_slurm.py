@@ -16,7 +16,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import BadRow, CsvLayout, Landing
+from gpulake.core.types import BadRow, CsvLayout, Landing, RowBlock, TextRow
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 from gpulake.land.readers import READERS, Sample
@@ -36,14 +36,14 @@ def land_file(lake: Lake, clock: FrozenClock, path: Path) -> Landing:
     return landing
 
 
-def read(path: Path, text: str) -> list[dict[str, str] | BadRow]:
+def read(path: Path, text: str) -> list[dict[str, str] | BadRow | RowBlock]:
     """What the reader makes of a dump, without a lake."""
     path.write_text(text, newline="")
     layout = layout_of(text)
     assert layout
     assert layout.rewrite
     rows = layout.rewrite(path)
-    return [row if isinstance(row, BadRow) else dict(zip(COLUMNS, row.fields, strict=True)) for row in rows]
+    return [dict(zip(COLUMNS, row.fields, strict=True)) if isinstance(row, TextRow) else row for row in rows]
 
 
 def layout_of(text: str) -> CsvLayout | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gpulake.act.audit import MAY_BE_DONE, AuditRow, last_of_each
-from gpulake.act.cases import is_same
 from gpulake.act.checkpoints import Checkpoint
+from gpulake.act.failures import is_same
 from gpulake.core.recovering import Recoveries
 from gpulake.core.words import count
 

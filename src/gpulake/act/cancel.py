@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpulake.act.commands import MOST_SECONDS, Outcome, run
 from gpulake.act.holders import Holder
 from gpulake.act.nudges import words_of
-from gpulake.act.running import MOST_SECONDS, Outcome, run
 from gpulake.core.placeholders import filled
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from gpulake.act.commands import SAFE, Outcome
 from gpulake.act.holders import Holder
-from gpulake.act.running import SAFE, Outcome
 from gpulake.core.config import Nudges
 from gpulake.core.types import NudgeRecord
 from gpulake.core.words import span

@@ -1,4 +1,4 @@
-"""What follows from a diagnosis: a plan, always the same for the same case and the same past. No model is asked.
+"""What follows from a diagnosis: a plan, always the same for the same failure and the same past. No model is asked.
 
 A job is brought back unless there is proof that it would fail again, or its budget is spent. What takes nodes away or
 leaves data out rests on rules, on samples or on a person, never on a model alone.
@@ -14,8 +14,8 @@ from typing import Protocol
 
 from gpulake.act.audit import StepName
 from gpulake.act.budget import Breaker, Budget
-from gpulake.act.cases import Case
 from gpulake.act.checkpoints import Checkpoint, Choice
+from gpulake.act.failures import Failure
 from gpulake.core.diagnosis import Action, Quote
 from gpulake.core.recovering import Recoveries
 from gpulake.core.words import listed
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Situation:
-    """All that a plan rests on besides the case."""
+    """All that a plan rests on besides the failure."""
 
     settings: Recoveries
     budget: Budget
@@ -62,103 +62,107 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecoveryPlan:
     action: Action
     why: str
     steps: tuple[Step, ...] = ()
     passed_over: tuple[tuple[str, str], ...] = ()  # checkpoints, and why
 
 
-def decide(case: Case, situation: Situation) -> Plan:
+def decide(failure: Failure, situation: Situation) -> RecoveryPlan:
     """A job that only its log names, or that it disputes, is told of, and nothing is done for it."""
-    plan = _decided(case, situation)
-    if not case.doubt:
+    plan = _decided(failure, situation)
+    if not failure.doubt:
         return plan
-    steps = (step if step.step == "tell" else replace(step, refused=case.doubt) for step in plan.steps)
+    steps = (step if step.step == "tell" else replace(step, refused=failure.doubt) for step in plan.steps)
     return replace(plan, steps=tuple(steps))
 
 
-def _decided(case: Case, situation: Situation) -> Plan:
-    diagnosis, action = case.diagnosis, case.diagnosis.recovery.action
-    if case.is_resolved:
-        return Plan(action, "the incident is resolved")
+def _decided(failure: Failure, situation: Situation) -> RecoveryPlan:
+    diagnosis, action = failure.diagnosis, failure.diagnosis.recovery.action
+    if failure.is_resolved:
+        return RecoveryPlan(action, "the incident is resolved")
     if situation.stale:
-        return Plan(action, f"{situation.stale}; with --again it is recovered all the same")
+        return RecoveryPlan(action, f"{situation.stale}; with --again it is recovered all the same")
     if diagnosis.verdict == "healthy" or action == "none":
-        return Plan(action, diagnosis.recovery.why or "nothing failed that a restart would bring back")
-    choice = situation.choose(before=diagnosis.ended_at or case.opened_at)
+        return RecoveryPlan(action, diagnosis.recovery.why or "nothing failed that a restart would bring back")
+    choice = situation.choose(before=diagnosis.ended_at or failure.opened_at)
     passed_over = choice.passed_over if choice else ()
     chosen = choice.chosen if choice else None
-    if not case.is_grounded:
-        return Plan(action, _ungrounded(case), _restart(case, situation, chosen, is_told=True), passed_over)
+    if not failure.is_grounded:
+        return RecoveryPlan(
+            action, _ungrounded(failure), _restart(failure, situation, chosen, is_told=True), passed_over
+        )
     if diagnosis.reason in ASTRAY:
-        return _astray(case, situation)
+        return _astray(failure, situation)
     why = diagnosis.recovery.why or f"{diagnosis.reason} calls for {action}"
-    return Plan(action, why, _grounded(case, situation, chosen), passed_over)
+    return RecoveryPlan(action, why, _grounded(failure, situation, chosen), passed_over)
 
 
-def _grounded(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
-    action = case.diagnosis.recovery.action
+def _grounded(failure: Failure, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+    action = failure.diagnosis.recovery.action
     if action in FOR_THE_USER:
         return (Step("tell", "a restart would fail again until somebody changes something"),)
     if action == "unknown" and not situation.settings.restart_unknown:
         return (Step("tell", "nobody knows why it failed, and restart_unknown is off"),)
     if action != "cordon_node_and_restart":
-        return _restart(case, situation, checkpoint)
-    if case.diagnosis.node is not None:
-        return _cordon_and_restart(case.diagnosis.node, case, situation, checkpoint)
-    return _test_and_restart(case, situation, checkpoint)
+        return _restart(failure, situation, checkpoint)
+    if failure.diagnosis.node is not None:
+        return _cordon_and_restart(failure.diagnosis.node, failure, situation, checkpoint)
+    return _test_and_restart(failure, situation, checkpoint)
 
 
-def _ungrounded(case: Case) -> str:
-    said = {"model": "a model says so", "recall": "past incidents are like it"}.get(case.diagnosis.method, "")
+def _ungrounded(failure: Failure) -> str:
+    said = {"model": "a model says so", "recall": "past incidents are like it"}.get(failure.diagnosis.method, "")
     return f"{said}, which proves nothing: only a restart, and a word to the user, may follow"
 
 
 def _restart(
-    case: Case, situation: Situation, checkpoint: Checkpoint | None, is_told: bool = False
+    failure: Failure, situation: Situation, checkpoint: Checkpoint | None, is_told: bool = False
 ) -> tuple[Step, ...]:
     if spent := situation.budget.spent():
         return (Step("tell", f"not restarted: {spent}"),)
-    restart = Step("restart", _from(checkpoint, case), checkpoint=checkpoint)
+    restart = Step("restart", _from(checkpoint, failure), checkpoint=checkpoint)
     return (restart, Step("tell", "what was found may need a change")) if is_told else (restart,)
 
 
-def _from(checkpoint: Checkpoint | None, case: Case) -> str:
-    reason = case.diagnosis.reason
+def _from(checkpoint: Checkpoint | None, failure: Failure) -> str:
+    reason = failure.diagnosis.reason
     if checkpoint is None:
         return f"after {reason}, from the checkpoint that the job finds itself"
     return f"after {reason}, from {checkpoint.path.name}, saved at {checkpoint.saved_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _cordon_and_restart(node: str, case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
-    restart = _restart(case, situation, checkpoint)
+def _cordon_and_restart(
+    node: str, failure: Failure, situation: Situation, checkpoint: Checkpoint | None
+) -> tuple[Step, ...]:
+    restart = _restart(failure, situation, checkpoint)
     own = named(node, situation.recorded)
     if (own or node) in situation.breaker.cordoned:
         return restart
-    refused = "" if own else _not_of_job(case, situation)
+    refused = "" if own else _not_of_job(failure, situation)
     if own and situation.inventory and not named(own, situation.inventory):
         refused = "the inventory has no machine of this name"
     if own is None or refused:
         return (_refused(node, refused), *restart, *_told(restart, f"node {node} was not cordoned: {refused}"))
     if refused := situation.breaker.refuses([own]):
         return (_refused(own, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
-    return (Step("cordon", f"{case.diagnosis.reason} began there", node=own), *restart)
+    return (Step("cordon", f"{failure.diagnosis.reason} began there", node=own), *restart)
 
 
-def _not_of_job(case: Case, situation: Situation) -> str:
+def _not_of_job(failure: Failure, situation: Situation) -> str:
     """Why a node that the diagnosis names is not acted on."""
-    if case.diagnosis.job_id is None:
+    if failure.diagnosis.job_id is None:
         return "nobody knows which job it is, and so not whether it ran there; name the job with --job"
-    job = f"job {case.diagnosis.job_id}"
+    job = f"job {failure.diagnosis.job_id}"
     if situation.recorded:
         return f"the log names it, and the record of the scheduler gives {job} {listed(situation.recorded)}"
     return f"nobody can tell whether {job} ran there; land its accounting, or name the job's nodes with --nodes"
 
 
-def _test_and_restart(case: Case, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
+def _test_and_restart(failure: Failure, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
     """Nobody knows the faulty node: the two-round test finds it, where that is possible."""
-    restart = _restart(case, situation, checkpoint)
+    restart = _restart(failure, situation, checkpoint)
     if not situation.job_nodes or not situation.settings.test_command:
         lacks = "--nodes" if not situation.job_nodes else "a test_command in [recoveries]"
         return (*restart, *_told(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
@@ -181,14 +185,14 @@ def _told(steps: Iterable[Step], why: str) -> tuple[Step, ...]:
     return () if any(step.step == "tell" for step in steps) else (Step("tell", why),)
 
 
-def _astray(case: Case, situation: Situation) -> Plan:
+def _astray(failure: Failure, situation: Situation) -> RecoveryPlan:
     """Back to before the loss went astray, and past the data that it saw since."""
-    action, settings = case.diagnosis.recovery.action, situation.settings
-    why = f"{case.diagnosis.reason}: the same weights on the same data would go astray again"
+    action, settings = failure.diagnosis.recovery.action, situation.settings
+    why = f"{failure.diagnosis.reason}: the same weights on the same data would go astray again"
     if spent := situation.budget.spent_on_rollbacks():
-        return Plan(action, why, (Step("tell", f"not rolled back: {spent}"),))
-    at = step_of(case.diagnosis.evidence)
-    end = case.diagnosis.ended_at or case.opened_at
+        return RecoveryPlan(action, why, (Step("tell", f"not rolled back: {spent}"),))
+    at = step_of(failure.diagnosis.evidence)
+    end = failure.diagnosis.ended_at or failure.opened_at
     choice = situation.choose(
         before=end - timedelta(minutes=settings.rollback_margin_minutes),
         before_step=None if at is None else at - settings.rollback_margin_steps,
@@ -196,10 +200,10 @@ def _astray(case: Case, situation: Situation) -> Plan:
     )
     if choice is None:
         told = "not rolled back: nobody named the folder of checkpoints (--checkpoints)"
-        return Plan(action, why, (Step("tell", told),))
+        return RecoveryPlan(action, why, (Step("tell", told),))
     if choice.chosen is None:
         told = "not rolled back: no checkpoint is whole and from before the loss went astray"
-        return Plan(action, why, (Step("tell", told),), choice.passed_over)
+        return RecoveryPlan(action, why, (Step("tell", told),), choice.passed_over)
     newest = choice.newest.step if choice.newest else None
     rollback = Step(
         "rollback",
@@ -208,7 +212,7 @@ def _astray(case: Case, situation: Situation) -> Plan:
         skip_from_step=choice.chosen.step,
         skip_to_step=at if at is not None else newest,
     )
-    return Plan(action, why, (rollback,), choice.passed_over)
+    return RecoveryPlan(action, why, (rollback,), choice.passed_over)
 
 
 def step_of(evidence: Iterable[Quote]) -> int | None:

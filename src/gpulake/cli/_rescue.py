@@ -9,14 +9,13 @@ from typing import Any
 import click
 
 from gpulake.act.audit import AuditRow
-from gpulake.act.recovering import Rescue
-from gpulake.act.telling import message
+from gpulake.act.execution import Rescue, message
 from gpulake.cli._output import print_json, print_table
 from gpulake.core.words import label
 
 
 def document(rescue: Rescue, is_executed: bool) -> dict[str, Any]:
-    diagnosis = rescue.case.diagnosis
+    diagnosis = rescue.failure.diagnosis
     steps = [
         {
             "step": taken.step.step,
@@ -29,12 +28,12 @@ def document(rescue: Rescue, is_executed: bool) -> dict[str, Any]:
             "commands": [list(one.arguments) for one in taken.commands],
             "status": taken.status,
             "detail": taken.detail,
-            "message": message(rescue.case, taken.step.why) if taken.step.step == "tell" else None,
+            "message": message(rescue.failure, taken.step.why) if taken.step.step == "tell" else None,
         }
         for taken in rescue.steps
     ]
     return {
-        "incident_id": rescue.case.incident_id,
+        "incident_id": rescue.failure.incident_id,
         "recovery_id": rescue.recovery_id,
         "job_id": diagnosis.job_id,
         "claimed_job_id": diagnosis.claimed_job_id,
@@ -54,11 +53,11 @@ def document(rescue: Rescue, is_executed: bool) -> dict[str, Any]:
 
 
 def print_rescue(rescue: Rescue, is_executed: bool) -> None:
-    diagnosis = rescue.case.diagnosis
+    diagnosis = rescue.failure.diagnosis
     job = "job unknown" if diagnosis.job_id is None else f"job {label(diagnosis.job_id)}"
     if diagnosis.job_id is None and diagnosis.claimed_job_id is not None:
         job = f"job {label(diagnosis.claimed_job_id)} (claimed by the log)"
-    click.secho(f"Incident {label(rescue.case.incident_id)}: {job}, {label(diagnosis.reason)}", bold=True)
+    click.secho(f"Incident {label(rescue.failure.incident_id)}: {job}, {label(diagnosis.reason)}", bold=True)
     if diagnosis.cause:
         click.echo(f"  {label(diagnosis.cause)}")
     click.echo(f"  {label(rescue.plan.action)}: {label(rescue.plan.why)}")
@@ -101,7 +100,7 @@ def _print_steps(rescue: Rescue) -> None:
         for one in taken.commands:
             click.echo(f"     $ {label(shlex.join(one.arguments))}")
         if step.step == "tell":
-            click.echo(f"     {message(rescue.case, step.why)}")
+            click.echo(f"     {message(rescue.failure, step.why)}")
     for name, why in rescue.plan.passed_over[:5]:
         click.secho(f"     checkpoint {label(name)} {label(why)}", dim=True)
 

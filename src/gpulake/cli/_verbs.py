@@ -1,4 +1,4 @@
-"""A group of commands: one file a verb in a package, imported when it is asked for."""
+"""A group of commands: one file a verb in a package, imported when it is asked for, and those added to the group."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class Verbs(click.Group):
         path = importlib.import_module(self._package).__path__
         # A verb that Python keeps for itself has an underscore behind it in its file's name.
         names = (module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
-        return sorted(name.removesuffix("_") for name in names)
+        return sorted({*self.commands, *(name.removesuffix("_") for name in names)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
         if cmd_name not in self.list_commands(ctx):
             return None
         module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name

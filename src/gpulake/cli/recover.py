@@ -48,11 +48,11 @@ def command(
     \b
     Example:  gpulake recover 4f1c --executor slurm --checkpoints /ckpt/run7
     """
+    from gpulake.act.recovery import Asked
     from gpulake.cli._output import print_json
     from gpulake.cli._rescue import document, print_history, print_rescue
     from gpulake.core.words import label
     from gpulake.flow import Flow
-    from gpulake.flow.recovery import Asked
 
     config = settings(lake=lake)
     if is_history:
@@ -69,9 +69,9 @@ def command(
     for taken in rescue.steps:
         if taken.status in ("failed", "unknown") and is_executed:
             how = f"with exit code {taken.exit_code}" if taken.exit_code is not None else "without an exit code"
-            job = label(rescue.case.diagnosis.job_id)
+            job = label(rescue.failure.diagnosis.job_id)
             message = f"{taken.step.step} of job {job} {_AFTER[taken.status]} {how}: {taken.detail}"
-            raise ActError(message, f"see gpulake recover {rescue.case.incident_id} --history")
+            raise ActError(message, f"see gpulake recover {rescue.failure.incident_id} --history")
 
 
 def _nodes(text: str | None) -> tuple[str, ...]:

@@ -1,46 +1,57 @@
-"""An incident: what its events made of it, and which event may follow which."""
+"""An incident, its states, and the events that change it: which may follow which, and in which order they count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.sightings import Sighting, sighting
 
 State = Literal["open", "acknowledged", "muted", "resolved"]
-Event = Literal["opened", "updated", "confirmed", "corrected", "acknowledged", "muted", "resolved", "reopened"]
-STATES: tuple[str, ...] = get_args(State)
-EVENTS: tuple[str, ...] = get_args(Event)
+Event = Literal[
+    "opened",
+    "updated",
+    "confirmed",
+    "corrected",
+    "commented",
+    "assigned",
+    "acknowledged",
+    "muted",
+    "resolved",
+    "reopened",
+]
+STATES: tuple[State, ...] = get_args(State)
+UNRESOLVED: tuple[State, ...] = ("open", "acknowledged", "muted")
 
-# Where each event leads; None: the state stays. And from where it may come; none named: from anywhere.
-LEADS_TO: dict[Event, State | None] = {
-    "opened": "open",
-    "updated": None,
-    "confirmed": None,
-    "corrected": None,
-    "acknowledged": "acknowledged",
-    "muted": "muted",
-    "resolved": "resolved",
-    "reopened": "open",
+
+@dataclass(frozen=True)
+class Transition:
+    comes_from: tuple[State, ...] = STATES  # empty: only a new incident
+    leads_to: State | None = None  # None: the state stays
+
+
+TRANSITIONS: Mapping[Event, Transition] = {
+    "opened": Transition((), "open"),
+    "updated": Transition(),
+    "confirmed": Transition(),
+    "corrected": Transition(),
+    "commented": Transition(),
+    "assigned": Transition(UNRESOLVED),
+    "acknowledged": Transition(("open", "muted"), "acknowledged"),
+    "muted": Transition(UNRESOLVED, "muted"),
+    "resolved": Transition(UNRESOLVED, "resolved"),
+    "reopened": Transition(("acknowledged", "muted", "resolved"), "open"),
 }
-COMES_FROM: dict[Event, tuple[State, ...]] = {
-    "acknowledged": ("open", "muted"),
-    "muted": ("open", "acknowledged", "muted"),
-    "resolved": ("open", "acknowledged", "muted"),
-    "reopened": ("acknowledged", "muted", "resolved"),
-}
-# What a diagnosis says, and a person may put right.
+# What a diagnosis says, and a person may correct.
 JUDGED = ("category", "reason", "cause", "remedy")
 TIMES = ("changed_at", "opened_at", "began_at", "last_seen_at", "muted_until")
-# What findings and people said of an incident, which a diagnosis of it leaves as it is.
-CARRIED = ("times_seen", "first_cause", "members", "muted_until", "is_held", "merged_into")
-LOCK = "incidents"  # whoever changes one takes it
-GPULAKE = "gpulake"  # who changes incidents, where it is no person
-FAILURE = "failure"  # the kind of those that a diagnosis opened
+LOCK = "incidents"  # held while incidents are changed
+GPULAKE = "gpulake"  # changed_by, where it is no person
+FAILURE = "failure"  # the kind of incident that a diagnosis opens
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class Incident:
     words: str = ""
     gpu_hours_lost: float | None = None
     note: str = ""
-    began_at: datetime | None = None  # in the data, as is last_seen_at
+    began_at: datetime | None = None  # by the data, as is last_seen_at
     last_seen_at: datetime | None = None
     times_seen: int = 1
     first_cause: str = ""
@@ -78,28 +89,42 @@ class Incident:
     merged_into: str = ""
     claimed_job_id: str | None = None
     claimed_node: str | None = None
+    assigned_to: str = ""
+    revision: int = 1
 
     def row(self) -> dict[str, Any]:
-        told = {column.name: getattr(self, column.name) for column in fields(self)}
-        return {**told, "members": [member.row() for member in self.members]}
+        values = {column: getattr(self, column) for column in _COLUMNS}
+        return {**values, "members": [member.row() for member in self.members]}
+
+    @property
+    def order(self) -> tuple[datetime, int]:
+        """Its place among the events of the incident, wherever it stands in the journal. A clock that was set back
+        gives the time of the event before it, and the next revision."""
+        return self.changed_at, self.revision
 
 
-_COLUMNS = frozenset(column.name for column in fields(Incident))
+_COLUMNS = tuple(column.name for column in fields(Incident))
+Histories: TypeAlias = Mapping[str, Sequence[Incident]]  # the events of each incident, oldest first
 
 
 def changed(incident: Incident, event: Event, by: str, at: datetime, note: str = "", **values: Any) -> Incident:
-    """The incident after an event. What a person said of the cause stays, whatever is diagnosed later."""
-    allowed = COMES_FROM.get(event)
-    if allowed is not None and incident.state not in allowed:
-        raise UsageError(
-            f"incident {incident.incident_id} is {incident.state}", f"{event} follows {' or '.join(allowed)}"
-        )
+    """The incident after an event. A later diagnosis does not replace the reason that a person gave."""
+    transition = TRANSITIONS[event]
+    if incident.state not in transition.comes_from:
+        states = " or ".join(transition.comes_from)
+        raise UsageError(f"incident {incident.incident_id} is {incident.state}", f"{event} follows {states}")
     if event == "updated" and incident.is_confirmed:
         values = {name: value for name, value in values.items() if name not in (*JUDGED, "is_confirmed")}
-    # A clock that was set back must not bring an older state to the top.
-    at = max(at, incident.changed_at)
-    state = LEADS_TO[event] or incident.state
-    return replace(incident, event=event, changed_by=by, changed_at=at, note=note, state=state, **values)
+    return replace(
+        incident,
+        event=event,
+        changed_by=by,
+        changed_at=max(at, incident.changed_at),
+        revision=incident.revision + 1,
+        note=note,
+        state=transition.leads_to or incident.state,
+        **values,
+    )
 
 
 def confirmed(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:
@@ -112,29 +137,29 @@ def confirmed(incident: Incident, by: str, at: datetime, note: str = "") -> Inci
 
 
 def corrected(
-    incident: Incident, by: str, at: datetime, reason: str, cause: str = "", remedy: str = "", note: str = ""
+    incident: Incident, by: str, at: datetime, note: str = "", *, reason: str, cause: str = "", remedy: str = ""
 ) -> Incident:
-    """What was said of another reason is not kept: it would be wrong of this one."""
+    """Cause and remedy of another reason are not kept: they would be wrong."""
     if reason not in CATEGORY_OF or reason == UNKNOWN:
         raise UsageError(f"no reason named {reason!r}", choice_hint(reason, set(CATEGORY_OF) - {UNKNOWN}))
     is_same = reason == incident.reason
-    said = {
+    default = incident.cause if is_same else "The job did not fail" if reason == NOT_A_FAILURE else reason
+    values = {
         "category": CATEGORY_OF[reason],
         "reason": reason,
-        "cause": cause
-        or (incident.cause if is_same else "The job did not fail" if reason == NOT_A_FAILURE else reason),
+        "cause": cause or default,
         "remedy": remedy or (incident.remedy if is_same else ""),
     }
-    return changed(incident, "corrected", by, at, note, is_confirmed=True, **said)
+    return changed(incident, "corrected", by, at, note, is_confirmed=True, **values)
 
 
 def acknowledged(incident: Incident, by: str, at: datetime, note: str = "", is_held: bool = False) -> Incident:
-    """Somebody looks after it; one that is held is resolved by nobody but a person."""
+    """One that is held is resolved by a person only."""
     return changed(incident, "acknowledged", by, at, note, is_held=is_held or incident.is_held, muted_until=None)
 
 
-def muted(incident: Incident, by: str, at: datetime, until: datetime | None = None, note: str = "") -> Incident:
-    """Nobody is told of it until then; without a time, until somebody says otherwise."""
+def muted(incident: Incident, by: str, at: datetime, note: str = "", until: datetime | None = None) -> Incident:
+    """No alerts until then; without a time, until it is unmuted."""
     if until is not None and until <= at:
         raise UsageError(f"{until:%Y-%m-%d %H:%M} UTC is over", "name a time to come")
     return changed(incident, "muted", by, at, note, muted_until=until)
@@ -150,13 +175,65 @@ def resolved(incident: Incident, by: str, at: datetime, note: str = "") -> Incid
     return changed(incident, "resolved", by, at, note, is_held=False, muted_until=None)
 
 
+def reopened(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:
+    """It is held: otherwise the next update would resolve what is not seen any more at once."""
+    return changed(incident, "reopened", by, at, note, is_held=True, muted_until=None, merged_into="")
+
+
+def assigned(incident: Incident, by: str, at: datetime, note: str = "", *, to: str) -> Incident:
+    """To nobody, where the name is empty."""
+    return changed(incident, "assigned", by, at, note, assigned_to=to)
+
+
+def commented(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:
+    if not note.strip():
+        raise UsageError("the comment is empty", "say what others should know")
+    return changed(incident, "commented", by, at, note)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What a person may do to an incident, by the command line or the web."""
+
+    change: Callable[..., Incident]
+    comes_from: tuple[State, ...] = STATES
+    is_done: Callable[..., bool] = lambda _, **_values: False  # a repetition, which is skipped
+
+
+VERBS: Mapping[str, Verb] = {
+    "acknowledge": Verb(
+        acknowledged,
+        TRANSITIONS["acknowledged"].comes_from,
+        lambda one, is_held=False: one.state == "acknowledged" and (one.is_held or not is_held),
+    ),
+    "assign": Verb(assigned, TRANSITIONS["assigned"].comes_from, lambda one, to: one.assigned_to == to),
+    "comment": Verb(commented),
+    "confirm": Verb(confirmed),
+    "correct": Verb(corrected),
+    "mute": Verb(muted, TRANSITIONS["muted"].comes_from),
+    "unmute": Verb(unmuted, ("muted",), lambda one: one.event == "reopened"),
+    "reopen": Verb(reopened, TRANSITIONS["reopened"].comes_from, lambda one: one.state == "open"),
+    "resolve": Verb(resolved, TRANSITIONS["resolved"].comes_from, lambda one: one.state == "resolved"),
+}
+
+
 def histories(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Incident, ...]]:
-    """The events of each incident, oldest first. Rows that are none of ours are left out."""
+    """The events of each incident, oldest first. Rows that are no incident are skipped."""
     found: dict[str, list[Incident]] = {}
     read = (incident for row in rows if (incident := _read(row)) is not None)
-    for incident in sorted(read, key=lambda incident: incident.changed_at):
+    for incident in sorted(read, key=lambda incident: incident.order):
         found.setdefault(incident.incident_id, []).append(incident)
     return {name: tuple(events) for name, events in found.items()}
+
+
+def resolution(history: Sequence[Incident]) -> Incident:
+    """The event that closed an incident that is resolved now."""
+    closed = history[-1]
+    for event in reversed(history):
+        if event.state != "resolved":
+            break
+        closed = event
+    return closed
 
 
 def _read(row: Mapping[str, Any]) -> Incident | None:
@@ -168,7 +245,7 @@ def _read(row: Mapping[str, Any]) -> Incident | None:
         if "members" in values:
             values["members"] = tuple(member for row in values["members"] if (member := sighting(row)) is not None)
         incident = Incident(**{**values, "incident_id": str(values["incident_id"])})
-        is_ours = incident.state in STATES and incident.event in EVENTS and incident.changed_at.tzinfo is not None
+        is_ours = incident.state in STATES and incident.event in TRANSITIONS and incident.changed_at.tzinfo is not None
     except (TypeError, ValueError, KeyError, AttributeError):
         return None
-    return incident if is_ours else None
+    return incident if is_ours and isinstance(incident.revision, int) else None

@@ -13,6 +13,7 @@ LONGEST_LINE_BYTES = 1 << 20
 LARGEST_DOCUMENT_BYTES = 16 << 20  # of JSON: in memory it takes up to twenty times as much
 KEPT_BYTES = 4096  # of a line that is too long
 SKIPPED_BYTES = 1 << 18  # at a time
+BLOCK_BYTES = 1 << 18
 BOM = b"\xef\xbb\xbf"
 
 
@@ -28,6 +29,31 @@ def byte_lines(path: Path, longest: int = LONGEST_LINE_BYTES) -> Iterator[tuple[
             size = len(line) + _skipped(file)
             kept = line[:KEPT_BYTES].decode("utf-8", "replace")
             yield number, BadRow(number, f"row of {size} bytes; the longest allowed has {longest}", kept)
+
+
+def line_blocks(path: Path) -> Iterator[tuple[int, bytes | BadRow]]:
+    """The same lines, many at a time: the number of the first, and whole lines with their ends."""
+    with path.open("rb") as file:
+        if file.read(len(BOM)) != BOM:
+            file.seek(0)
+        number, rest = 1, b""
+        while chunk := file.read(BLOCK_BYTES):
+            chunk = rest + chunk
+            end = chunk.find(b"\n")
+            if end > LONGEST_LINE_BYTES + 1 or (end < 0 and len(chunk) > LONGEST_LINE_BYTES + 1):
+                is_whole = end >= 0
+                size = end - chunk.endswith(b"\r", 0, end) if is_whole else len(chunk) + _skipped(file)
+                kept = chunk[:KEPT_BYTES].decode("utf-8", "replace")
+                reason = f"row of {size} bytes; the longest allowed has {LONGEST_LINE_BYTES}"
+                yield number, BadRow(number, reason, kept)
+                number, chunk = number + 1, chunk[end + 1 :] if is_whole else b""
+            cut = chunk.rfind(b"\n") + 1
+            if cut:
+                yield number, chunk[:cut]
+                number += chunk.count(b"\n", 0, cut)
+            rest = chunk[cut:]
+        if rest:
+            yield number, rest
 
 
 def _skipped(file: IO[bytes]) -> int:

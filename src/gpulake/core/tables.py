@@ -23,7 +23,7 @@ class Column:
 class Latest:
     of: str
     key: str
-    order: str
+    order: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _read(file: str) -> dict[str, Table]:
             required=tuple(entry.get("required", ())),
             ranges={column: (least, most) for column, (least, most) in entry.get("ranges", {}).items()},
             file=entry.get("file", ""),
-            latest=Latest(entry["of"], entry["key"], entry["order"]) if "of" in entry else None,
+            latest=Latest(entry["of"], entry["key"], tuple(entry["order"].split())) if "of" in entry else None,
         )
         for name, entry in entries.items()
     }

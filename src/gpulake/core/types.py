@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -28,7 +28,16 @@ class TextRow:
     text: str  # as the file has it
 
 
-Rewrite: TypeAlias = Callable[[Path], Iterator[TextRow | BadRow]]
+@dataclass(frozen=True)
+class RowBlock:
+    """Rows that a reader has checked itself, in lines of the file that follow each other; an empty line is no row."""
+
+    line_number: int  # of the first line
+    lines: Sequence[str]  # the fields of a row, with SEPARATOR between them
+
+
+SEPARATOR = "\x1f"
+Rewrite: TypeAlias = Callable[[Path], Iterator[TextRow | BadRow | RowBlock]]
 
 
 @dataclass(frozen=True)

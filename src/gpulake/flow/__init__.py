@@ -23,15 +23,15 @@ from gpulake.core.types import Landing
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
     from gpulake.act.audit import AuditRow
+    from gpulake.act.execution import Rescue
     from gpulake.act.nudges import Nudge
-    from gpulake.act.recovering import Rescue
+    from gpulake.act.recovery import Asked
     from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
     from gpulake.flow.building import BuildResult
     from gpulake.flow.diagnosing import Diagnosing, Question
     from gpulake.flow.order import Work
-    from gpulake.flow.recovery import Asked
     from gpulake.flow.repairing import Repair
     from gpulake.lake import Lake
     from gpulake.lake.undo import Undone
@@ -190,8 +190,8 @@ class Flow:
         self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
     ) -> Card:
         """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
-        from gpulake.show.card_page import write_card
         from gpulake.show.efficiency import Scope, efficiency_card
+        from gpulake.show.report import write_card
 
         self.lake.open()
         with self._step("report", is_reader=True) as detail:
@@ -228,14 +228,14 @@ class Flow:
 
     def recover(self, asked: Asked) -> Rescue:
         """What brings a dead job back; with is_executed it is done, and kept in mind."""
-        from gpulake.flow.recovery import Recovering
+        from gpulake.act.recovery import Recovering
 
         self.lake.open()
         alone = self.lake.writing() if asked.is_executed else nullcontext()
         with self._step("recover", is_reader=not asked.is_executed) as detail, alone:
             rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
             statuses = {taken.step.step: taken.status for taken in rescue.steps}
-            detail.update(incident_id=rescue.case.incident_id, is_executed=asked.is_executed, steps=statuses)
+            detail.update(incident_id=rescue.failure.incident_id, is_executed=asked.is_executed, steps=statuses)
         return rescue
 
     def recovered(self, incident: str | None = None) -> list[AuditRow]:

@@ -14,7 +14,7 @@ from gpulake.act.incidents.windows import windows
 from gpulake.core.clock import Clock
 from gpulake.core.errors import LakeBusyError, UsageError
 from gpulake.core.ids import the_one
-from gpulake.core.incidents import Incident, histories
+from gpulake.core.incidents import Incident
 from gpulake.core.redaction import redacted
 from gpulake.lake import Lake
 
@@ -29,7 +29,7 @@ def queue_alerts(lake: Lake, clock: Clock) -> list[Alert]:
     settings = lake.config.alerts
     if not settings.sinks:
         return []
-    known = histories(lake.journal("incident_events"))
+    known = lake.incidents.histories()
     standing = list(windows(lake.journal("maintenance_window_events")).values())
     outbox = Outbox(lake.journal(TABLE))
     alerts = Queueing(settings, standing, _Evidence(lake), clock.now()).queue(known, outbox)

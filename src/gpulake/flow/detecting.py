@@ -9,11 +9,11 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from gpulake.act.incidents.found import severity_of
+from gpulake.act.incidents.findings import severity_of
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.explanation import Explanation
 from gpulake.core.ids import the_one
-from gpulake.core.incidents import Incident, histories
+from gpulake.core.incidents import Incident
 from gpulake.core.kinds import rank
 from gpulake.core.sightings import Sighting
 from gpulake.detect.evidence import evidence_of, id_of, ran
@@ -90,12 +90,12 @@ def read_watches(lake: Lake) -> list[WatchState]:
 
 def explain(lake: Lake, given: str) -> Explanation:
     """By the id of a finding or of an incident, or the beginning of one."""
-    incidents = histories(lake.open().journal("incident_events"))
+    incidents = lake.open().incidents.standing()
     with _reading(lake) as reader:
         findings = {id_of(row): row for row in _findings(reader)}
         name = the_one(given, {*findings, *incidents}, "id", HOW)
         is_found = name in findings
-        chosen, others = (findings[name], []) if is_found else _of_incident(incidents[name][-1], findings.values())
+        chosen, others = (findings[name], []) if is_found else _of_incident(incidents[name], findings.values())
         severity = _severity(lake, chosen)
         told = tuple(str(row.get("headline") or "") for row in others)
         evidence = evidence_of(reader.query, chosen)

@@ -152,9 +152,9 @@ class Diagnosing:
         self._notes += answer.notes
         if self._lake is None:
             return answer
-        own = incident_id(answer.diagnosis, _subject(question, answer))
-        rows = self._lake.journal("incident_events")
-        recalled = with_recall(replace(answer.diagnosis, incident_id=own), rows, told)
+        standing = self._lake.incidents.standing()
+        own = incident_id(answer.diagnosis, _subject(question, answer), standing)
+        recalled = with_recall(replace(answer.diagnosis, incident_id=own), standing.values(), told)
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 

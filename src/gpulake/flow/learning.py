@@ -18,7 +18,7 @@ from gpulake.diagnose.learn.proposals import masked
 from gpulake.diagnose.learn.trials import examined
 from gpulake.diagnose.rulebook.book import Rulebook, compiled, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
-from gpulake.flow.incidents import Case, read_case
+from gpulake.flow.incidents import IncidentFile, read_incident
 from gpulake.lake import Lake
 
 RECENT_LOGS = 50
@@ -82,7 +82,7 @@ def the_learned(lake: Lake, given: str) -> Learned:
 
 def propose_for_incident(lake: Lake, clock: Clock, given: str, evidence: int, wish: Wish) -> Learned:
     """From the line that proved an incident which a person confirmed, or which a model diagnosed."""
-    case = read_case(lake.open(), given)
+    case = read_incident(lake.open(), given)
     is_by_model = not case.incident.is_confirmed
     if is_by_model and case.diagnosis.get("method") != "model":
         name = case.incident.incident_id
@@ -138,7 +138,7 @@ def effects(lake: Lake, candidate: Candidate) -> list[Effect]:
     return found
 
 
-def _evidence(case: Case, number: int) -> str:
+def _evidence(case: IncidentFile, number: int) -> str:
     lines = quotes(case.diagnosis.get("evidence"))
     if not 1 <= number <= len(lines):
         name = case.incident.incident_id
@@ -146,7 +146,7 @@ def _evidence(case: Case, number: int) -> str:
     return lines[number - 1]
 
 
-def _draft(lake: Lake, line: str, case: Case, wish: Wish, is_by_model: bool) -> Candidate:
+def _draft(lake: Lake, line: str, case: IncidentFile, wish: Wish, is_by_model: bool) -> Candidate:
     incident = case.incident
     said = "diagnosed by a model" if is_by_model else f"confirmed by {incident.changed_by}"
     return rule_draft(

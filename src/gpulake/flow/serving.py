@@ -13,7 +13,7 @@ from gpulake.core.alerting import is_loopback
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, Serve, tokens
-from gpulake.flow import incidents
+from gpulake.flow.incidents import change
 from gpulake.lake import Lake
 
 if TYPE_CHECKING:
@@ -40,16 +40,7 @@ def application(lake: Lake, guard: Guard | None = None, clock: Clock | None = No
 
 def actions(lake: Lake, clock: Clock) -> Actions:
     """What the dashboard's people do, as the commands do it."""
-    from gpulake.show.web.actions import Actions
-
-    return Actions(
-        acknowledge=lambda one: (
-            incidents.acknowledge(lake, clock, [one.incident_id], one.by, one.note, one.is_held).only
-        ),
-        mute=lambda one: incidents.mute(lake, clock, [one.incident_id], one.by, one.note, one.until).only,
-        unmute=lambda one: incidents.unmute(lake, clock, [one.incident_id], one.by, one.note).only,
-        resolve=lambda one: incidents.resolve(lake, clock, [one.incident_id], one.by, one.note).only,
-    )
+    return lambda verb, incident_id, by, values: change(lake, clock, verb, incident_id, by, **values).only
 
 
 def serve(

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.formats.exposition import Labels
+from gpulake.formats.prometheus import Labels
 
 STYLES = ("dcgm", "otel")
 KINDS = ("gauge", "counter", "updown")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpulake.core.errors import InputError
 from gpulake.core.lines import LONGEST_LINE_BYTES, byte_lines, text_lines
-from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.core.types import SEPARATOR, BadRow, CsvLayout, RowBlock, TextRow
 from gpulake.lake.fields import checker
 
 KEPT_TEXT_CHARACTERS = 4096
@@ -23,9 +23,8 @@ MOST_BAD_ROWS = 1_000_000
 MOST_KEPT_CHARACTERS = 1 << 26  # of all bad rows of a file; behind them, of each the first few
 FEW_CHARACTERS = 128
 REPLACED = "�".encode()
-SEPARATOR = "\x1f"  # between the fields of a rewritten row
 Fault = Callable[[Sequence[str]], str]
-Rows = Iterator[tuple[int, bytes | BadRow]]
+Rows = Iterator[tuple[int, bytes | BadRow | RowBlock]]
 
 
 def sanitise(path: Path, layout: CsvLayout, clean: Path) -> tuple[int, list[BadRow]]:
@@ -38,6 +37,11 @@ def sanitise(path: Path, layout: CsvLayout, clean: Path) -> tuple[int, list[BadR
                 kept += len(row.text)
                 bad.append(row if kept <= MOST_KEPT_CHARACTERS else replace(row, text=row.text[:FEW_CHARACTERS]))
                 check_bad_rows(len(bad), row.reason)
+                continue
+            if isinstance(row, RowBlock):
+                out.write(b"\n" * (number - 1 - written) + "\n".join(row.lines).encode() + b"\n")
+                count += len(row.lines) - row.lines.count("")
+                written = max(written, number - 1) + len(row.lines)
                 continue
             count += bool(row) and not (layout.has_header and number == 1)
             out.write(b"\n" * (number - 1 - written) + row + b"\n")
@@ -148,9 +152,12 @@ def _quoted_row(fields: list[str], line: int, layout: CsvLayout, fault: Fault) -
     return layout.delimiter.join(f"{quote}{field.replace(quote, quote * 2)}{quote}" for field in fields).encode()
 
 
-def _rewritten_rows(rows: Iterator[TextRow | BadRow], layout: CsvLayout) -> Rows:
+def _rewritten_rows(rows: Iterator[TextRow | BadRow | RowBlock], layout: CsvLayout) -> Rows:
     fault = checker(layout, is_strict=True)
     for row in rows:
+        if isinstance(row, RowBlock):
+            yield row.line_number, row
+            continue
         if isinstance(row, BadRow):
             yield row.line_number, bad_row(row.line_number, row.reason, row.text)
             continue

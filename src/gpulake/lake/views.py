@@ -51,7 +51,8 @@ def json_view(connection: Connection, table: Table, path: Path) -> None:
 def latest_view(connection: Connection, table: Table, latest: Latest) -> None:
     """The last row of each key; of rows at the same time, the one that was written last."""
     rows = f"FROM (SELECT *, row_number() OVER () AS written FROM {LANDED}.{name(latest.of)})"
-    window = f"PARTITION BY {name(latest.key)} ORDER BY {name(latest.order)} DESC, written DESC"
+    order = ", ".join(f"{name(column)} DESC NULLS LAST" for column in latest.order)
+    window = f"PARTITION BY {name(latest.key)} ORDER BY {order}, written DESC"
     last = f"QUALIFY row_number() OVER ({window}) = 1"
     _view(connection, table.name, f"SELECT * EXCLUDE (written) {rows} {last}")
 

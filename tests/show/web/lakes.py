@@ -17,7 +17,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Cluster, Config
 from gpulake.flow import Flow
 from gpulake.flow.diagnosing import Question
-from gpulake.flow.incidents import acknowledge, mute, read_incidents, resolve
+from gpulake.flow.incidents import change, read_incidents
 from gpulake.synth import write_trace
 from show.web.night_run import write_run
 
@@ -141,8 +141,8 @@ def _add_incidents(flow: Flow, folder: Path) -> None:
         question = Question(logs / name, job_id=job, cluster_id=CLUSTER)
         found.append(Flow(flow.config, clock).diagnose(question).diagnosis.incident_id)
     later = FrozenClock(NOW + timedelta(hours=1))
-    acknowledge(flow.lake, later, [found[1]], "bob", "<b>looking</b>")
-    mute(flow.lake, later, [found[2]], "bob", until=NOW + timedelta(days=1))
-    resolve(flow.lake, later, [found[3]], "eve", "the disk was replaced")
+    change(flow.lake, later, "acknowledge", found[1], "bob", "<b>looking</b>")
+    change(flow.lake, later, "mute", found[2], "bob", until=NOW + timedelta(days=1))
+    change(flow.lake, later, "resolve", found[3], "eve", "the disk was replaced")
     of_build = [one for one in read_incidents(flow.lake) if one.incident_id not in found and one.state == "open"]
-    acknowledge(flow.lake, later, [one.incident_id for one in of_build[:1]], "bob")
+    change(flow.lake, later, "acknowledge", [one.incident_id for one in of_build[:1]], "bob")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from attack.serving import serving
 
 from gpulake.core.incidents import Incident
-from gpulake.flow.incidents import read_case
+from gpulake.flow.incidents import read_incident
 from gpulake.lake import Lake
 from show.web.browser import a_browser, a_tab
 from show.web.journals import FIRST, HOSTILE
@@ -30,7 +30,7 @@ def test_an_operator_mutes_unmutes_and_resolves_with_clicks(lake: Lake) -> None:
         page.locator("form.act[data-action$='/i-1/resolve'] button").click()
         page.locator("table.incidents .mark.resolved").wait_for()
         assert tab.faults == []
-    history = read_case(lake, "i-1").history
+    history = read_incident(lake, "i-1").history
     assert [(one.state, one.note) for one in history] == [
         ("open", ""),
         ("muted", HOSTILE),
@@ -48,4 +48,4 @@ def test_what_is_refused_is_said_beside_the_button(lake: Lake) -> None:
         with lake.alone("incidents"):
             page.locator("form.act[data-action$='/resolve'] button").click()
             page.locator("form.act[data-action$='/resolve'] output").get_by_text("wait until it is done").wait_for()
-    assert len(read_case(lake, "i-1").history) == 1
+    assert len(read_incident(lake, "i-1").history) == 1

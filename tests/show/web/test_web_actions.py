@@ -19,7 +19,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.incidents import Incident, State
 from gpulake.core.serving import Serve, ServeUser
-from gpulake.flow.incidents import read_case
+from gpulake.flow.incidents import read_incident
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.actions import ALLOWED, MOST_NOTE
@@ -31,7 +31,15 @@ NOW = FIRST + timedelta(days=30)
 ANN, BOB, EVE = "ann-has-this-token", "bob-has-that-token", "eve-has-other-token"
 USERS = {"ann": ServeUser("operator"), "bob": ServeUser("viewer"), "eve": ServeUser("operator", groups=("physics",))}
 STATES: tuple[State, ...] = ("open", "acknowledged", "muted", "resolved")
-LEADS_TO = {"acknowledge": "acknowledged", "mute": "muted", "unmute": "open", "resolve": "resolved"}
+LEADS_TO = {
+    "acknowledge": "acknowledged",
+    "mute": "muted",
+    "unmute": "open",
+    "resolve": "resolved",
+    "reopen": "open",
+    "assign": None,
+    "comment": None,
+}
 PAIRS = [(verb, state) for verb in LEADS_TO for state in STATES]
 _numbers = itertools.count()
 
@@ -66,14 +74,15 @@ def test_an_action_leads_where_the_commands_lead_and_is_refused_where_they_refus
     client: TestClient, journal: Lake, verb: str, state: State
 ) -> None:
     name = incident(journal, state)
-    answer = act(client, name, verb, body={"note": "the fan"})
-    history = read_case(journal, name).history
+    leads_to = LEADS_TO[verb] or state
+    answer = act(client, name, verb, body={"note": "the fan", **({"to": "bob"} if verb == "assign" else {})})
+    history = read_incident(journal, name).history
     if state in ALLOWED[verb]:
         assert answer.status_code == 200, answer.text
         told = answer.json()
-        assert (told["state"], told["changed_by"], told["note"]) == (LEADS_TO[verb], "ann", "the fan")
+        assert (told["state"], told["changed_by"], told["note"]) == (leads_to, "ann", "the fan")
         assert datetime.fromisoformat(told["changed_at"]) == NOW
-        assert [(one.state, one.changed_by) for one in history] == [(state, "gpulake"), (LEADS_TO[verb], "ann")]
+        assert [(one.state, one.changed_by) for one in history] == [(state, "gpulake"), (leads_to, "ann")]
     else:
         assert answer.status_code == 409
         assert state in answer.json()["error"]
@@ -107,7 +116,7 @@ def test_what_was_done_shows_at_once(client: TestClient, journal: Lake) -> None:
 def test_a_mute_ends_when_it_was_told_to(client: TestClient, journal: Lake) -> None:
     name, until = incident(journal), NOW + timedelta(hours=3)
     assert act(client, name, "mute", body={"until": until.isoformat()}).json()["muted_until"]
-    assert read_case(journal, name).incident.muted_until == until
+    assert read_incident(journal, name).incident.muted_until == until
     late = act(client, incident(journal), "mute", body={"until": FIRST.isoformat()})
     assert (late.status_code, late.json()["hint"]) == (400, "name a time to come")
     assert act(client, incident(journal), "mute", body={"until": "2026-05-01T10:00:00"}).status_code == 422
@@ -135,7 +144,7 @@ def test_who_is_no_operator_may_look_and_not_act(client: TestClient, journal: La
     answer = act(client, name, verb, token=BOB)
     assert (answer.status_code, answer.json()["error"]) == (403, "bob may look, and not act")
     assert act(client, name, verb, token="nobody-has-this-one").status_code == 401
-    assert len(read_case(journal, name).history) == 1
+    assert len(read_incident(journal, name).history) == 1
 
 
 @pytest.mark.parametrize(
@@ -159,7 +168,7 @@ def test_what_another_site_forges_is_refused(
     answer = act(client, name, "resolve", **headers)
     assert answer.status_code == status
     assert set(answer.json()) == {"error", "hint"}
-    assert len(read_case(journal, name).history) == 1
+    assert len(read_incident(journal, name).history) == 1
 
 
 def test_the_dashboards_own_page_is_heard(client: TestClient, journal: Lake) -> None:
@@ -177,13 +186,13 @@ def test_an_incident_that_is_not_there_is_not_found(client: TestClient, journal:
         answer = act(client, wrong, "resolve")
         assert answer.status_code == 404, wrong
         assert answer.json()["hint"]
-    assert len(read_case(journal, name).history) == 1
+    assert len(read_incident(journal, name).history) == 1
 
 
 def test_who_sees_some_groups_alone_acts_on_nothing_else(client: TestClient, journal: Lake) -> None:
     name = incident(journal)
     assert act(client, name, "resolve", token=EVE).status_code == 404
-    assert len(read_case(journal, name).history) == 1
+    assert len(read_incident(journal, name).history) == 1
 
 
 def test_while_somebody_else_changes_incidents_one_is_told_to_wait(
@@ -207,11 +216,9 @@ def test_buttons_are_there_for_operators_and_only_for_what_may_follow(client: Te
             return {verb for verb in LEADS_TO if f"/api/v1/incidents/{name}/{verb}" in text}
 
         expected = {verb for verb in LEADS_TO if state in ALLOWED[verb]}
-        for path in (
-            f"/panels/incident/facts?incident={name}",
-            f"/panels/incidents/incidents?state={state}&limit=1000",
-        ):
-            assert verbs(ANN, path) == expected
+        listed = f"/panels/incidents/incidents?state={state}&limit=1000"
+        for path, needs_text in ((f"/panels/incident/facts?incident={name}", set()), (listed, {"assign", "comment"})):
+            assert verbs(ANN, path) == expected - needs_text
             assert verbs(BOB, path) == set()
 
 
@@ -232,7 +239,7 @@ def test_no_note_can_make_an_event_unreadable(client: TestClient, journal: Lake,
     assert answer.status_code == 200, answer.text
     headers = {"Authorization": f"Bearer {ANN}"}
     (row,) = client.get("/api/v1/incident", params={"incident": name}, headers=headers).json()["rows"]
-    assert (row["state"], row["note"]) == ("acknowledged", read_case(journal, name).incident.note)
+    assert (row["state"], row["note"]) == ("acknowledged", read_incident(journal, name).incident.note)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +257,7 @@ def test_no_note_can_make_an_event_unreadable(client: TestClient, journal: Lake,
 def test_a_body_that_makes_no_sense_changes_nothing(client: TestClient, journal: Lake, body: Any) -> None:
     name = incident(journal)
     assert act(client, name, "resolve", body=body).status_code == 422
-    assert len(read_case(journal, name).history) == 1
+    assert len(read_incident(journal, name).history) == 1
 
 
 def test_actions_are_in_the_document_of_the_api(client: TestClient) -> None:

@@ -1,6 +1,6 @@
 """One file an executor. It says which programs take a step, word for word; it starts none itself.
 
-So a plan can be shown exactly as it would be carried out, and what is started is in one place (act/running.py).
+So a plan can be shown exactly as it would be carried out, and what is started is in one place (act/commands.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpulake.act.running import SAFE
+from gpulake.act.commands import SAFE
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled, placeholders
 from gpulake.core.recovering import Recoveries

@@ -11,7 +11,7 @@ from gpulake.core.words import amount, label
 
 if TYPE_CHECKING:
     from gpulake.core.incidents import Incident
-    from gpulake.flow.incidents import Case
+    from gpulake.flow.incidents import IncidentFile
 
 MOST_TEXT = 400
 
@@ -42,7 +42,7 @@ def print_changed(incident: Incident) -> None:
     click.echo(f"{label(said)} ({label(incident.cause, MOST_TEXT)})")
 
 
-def print_case(case: Case) -> None:
+def print_case(case: IncidentFile) -> None:
     last = case.incident
     confirmed = "confirmed" if last.is_confirmed else "not confirmed"
     click.secho(f"{label(last.incident_id)}: {label(last.reason)}, {last.state}, {confirmed}", bold=True)
@@ -56,6 +56,8 @@ def print_case(case: Case) -> None:
             click.echo(f"  {name:<8} {label(value, 100)}")
         elif claimed is not None:
             click.echo(f"  {name:<8} {label(claimed, 100)} (claimed by the log)")
+    if last.assigned_to:
+        click.echo(f"  assigned {label(last.assigned_to, 100)}")
     if last.is_held or last.muted_until is not None or last.merged_into:
         click.echo(f"  {_standing(last)}")
     if last.gpu_hours_lost is not None:
@@ -68,7 +70,8 @@ def print_case(case: Case) -> None:
         note = f": {label(event.note, MOST_TEXT)}" if event.note and event.note != noted else ""
         noted = event.note  # later events carry it along
         when = f"{event.changed_at:%Y-%m-%d %H:%M}"
-        click.echo(f"  {when}  {event.event} by {label(event.changed_by, 100)}, {label(event.reason, 60)}{note}")
+        to = f" to {label(event.assigned_to or 'nobody', 100)}" if event.event == "assigned" else ""
+        click.echo(f"  {when}  {event.event}{to} by {label(event.changed_by, 100)}, {label(event.reason, 60)}{note}")
 
 
 def _standing(last: Incident) -> str:

@@ -23,10 +23,10 @@ def command(incident: str, lake: Path | None, as_json: bool) -> None:
     """
     from gpulake.cli._output import print_json
     from gpulake.cli.incidents._showing import incident_document, print_case, rows_of
-    from gpulake.flow.incidents import read_case
+    from gpulake.flow.incidents import read_incident
     from gpulake.lake import Lake
 
-    case = read_case(Lake(settings(lake=lake)).open(), incident)
+    case = read_incident(Lake(settings(lake=lake)).open(), incident)
     if not as_json:
         print_case(case)
         return

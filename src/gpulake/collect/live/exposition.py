@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpulake.collect.live.metrics import Family
-from gpulake.formats.exposition import NOT_IN_NAMES, TEXT, Labels, help_text, labels_text
+from gpulake.formats.prometheus import NOT_IN_NAMES, TEXT, Labels, help_text, labels_text
 
 __all__ = ["OPENMETRICS", "TEXT", "exposition", "negotiate", "prometheus_name"]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

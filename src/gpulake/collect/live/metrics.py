@@ -13,8 +13,8 @@ from gpulake.collect.live import subjects
 from gpulake.collect.live.state import Snapshot
 from gpulake.collect.live.xids import WINDOW_MS
 from gpulake.collect.rows import GpuSample, HostSample, Process, ProcessSample
-from gpulake.formats.exposition import Labels
 from gpulake.formats.names import Table
+from gpulake.formats.prometheus import Labels
 
 MOST_PROCESS_SERIES = 1_000
 CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")

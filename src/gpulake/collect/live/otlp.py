@@ -10,7 +10,7 @@ from gpulake import __version__
 from gpulake.collect.identity import Identity
 from gpulake.collect.live.metrics import Family, Point
 from gpulake.collect.live.state import Snapshot
-from gpulake.formats.exposition import SURROGATE, Labels
+from gpulake.formats.prometheus import SURROGATE, Labels
 
 CUMULATIVE = 2  # AGGREGATION_TEMPORALITY_CUMULATIVE
 INTEGERS = frozenset({"process.pid", "cpu.logical_number"})  # integer attributes by convention

@@ -9,7 +9,7 @@ from gpulake.collect.identity import Identity
 from gpulake.collect.live.state import Gpu, Snapshot
 from gpulake.collect.machine.owners import names_gpu
 from gpulake.collect.rows import GpuProcess, GpuSample, Process
-from gpulake.formats.exposition import Labels
+from gpulake.formats.prometheus import Labels
 
 # By kind of owner. hpc_job is dcgm-exporter's label of a job; it names pods, but a cgroup has only their uid.
 OWNER_LABELS = {

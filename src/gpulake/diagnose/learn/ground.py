@@ -98,9 +98,7 @@ def quotes(value: Any) -> list[str]:
 
 def _confirmed(lake: Lake) -> dict[str, str]:
     """The reason of each incident that a person confirmed or corrected last."""
-    rows = sorted(lake.journal("incident_events"), key=lambda row: str(row.get("changed_at")))
-    newest = {str(row["incident_id"]): row for row in rows if row.get("incident_id")}
-    return {name: str(row.get("reason")) for name, row in newest.items() if row.get("is_confirmed")}
+    return {name: one.reason for name, one in lake.incidents.standing().items() if one.is_confirmed}
 
 
 def _healthy(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> dict[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime
 
 import re2
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote, Similar
+from gpulake.core.incidents import Incident
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.past.embedding import NoEmbedding, vectors
 from gpulake.diagnose.past.recoveries import recovery_for
@@ -23,6 +24,7 @@ LEAST_SCORE = 0.5
 LEAST_TO_DECIDE = 0.93
 LEAST_WORDS_TO_DECIDE = 4  # fewer are like everything
 MOST_CONFIDENCE = 0.8
+_REASONS = frozenset(CATEGORY_OF) - {UNKNOWN, NOT_A_FAILURE}
 NAMES_COUNT = 0.2  # share of the score that a common name of an exception gives
 
 # What differs between two cases of one kind: addresses, places, times, amounts, names of machines.
@@ -37,19 +39,6 @@ _NAME = re2.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Exit)\b")
 _ERROR = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
 # Roles of rules whose lines are the same in every failure: two cases that share them are not alike.
 _SAID_BY_ALL = ("wrapper", "teardown", "noise", "success", "start", "progress")
-
-
-@dataclass(frozen=True)
-class Past:
-    """An incident whose reason is known, as it stands."""
-
-    incident_id: str
-    reason: str
-    cause: str
-    remedy: str
-    words: str
-    is_confirmed: bool
-    changed_at: str
 
 
 @dataclass(frozen=True)
@@ -89,29 +78,18 @@ def error_lines(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
     return tuple(reversed(found))
 
 
-def past_incidents(rows: Iterable[Mapping[str, Any]]) -> tuple[Past, ...]:
-    """From rows of incident_events, in the order in which they were written: the last of each incident counts."""
-    last: dict[str, Mapping[str, Any]] = {}
-    for row in rows:
-        if isinstance(incident_id := row.get("incident_id"), str) and incident_id:
-            last.pop(incident_id, None)
-            last[incident_id] = row
-    found = []
-    for incident_id, row in last.items():
-        reason, words = row.get("reason"), row.get("words")
-        if reason not in CATEGORY_OF or reason in (UNKNOWN, NOT_A_FAILURE) or not words or not isinstance(words, str):
-            continue
-        texts = {name: str(row.get(name) or "") for name in ("cause", "remedy", "changed_at")}
-        found.append(Past(incident_id, str(reason), words=words, is_confirmed=row.get("is_confirmed") is True, **texts))
-    return tuple(found[-MOST_INCIDENTS:])
+def past_incidents(standing: Iterable[Incident]) -> tuple[Incident, ...]:
+    """Those whose reason is known, the last ones changed."""
+    known = [one for one in standing if one.reason in _REASONS and one.words]
+    return tuple(sorted(known, key=lambda one: (one.changed_at, one.incident_id))[-MOST_INCIDENTS:])
 
 
 def similar(
-    incidents: Sequence[Past], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
+    incidents: Sequence[Incident], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
 ) -> tuple[Similar, ...]:
     """The nearest first; of equals, the confirmed ones. Raises NoEmbedding where the extra is not installed."""
     # Cases that tell the same in the same words are one: the confirmed one, else the last.
-    distinct: dict[tuple[str, str], Past] = {}
+    distinct: dict[tuple[str, str], Incident] = {}
     for past in incidents:
         if past.incident_id == except_id:
             continue
@@ -130,11 +108,11 @@ def similar(
     return tuple(sorted(near, key=lambda case: (-case.score, not case.is_confirmed, case.incident_id))[:most])
 
 
-def with_recall(diagnosis: Diagnosis, rows: Iterable[Mapping[str, Any]], quotes: Sequence[Quote] = ()) -> Recalled:
+def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], quotes: Sequence[Quote] = ()) -> Recalled:
     """The diagnosis with its similar cases; one that rules leave unknown takes the reason of a confirmed twin."""
     if diagnosis.verdict == "healthy":
         return Recalled(diagnosis)
-    incidents = past_incidents(rows)
+    incidents = past_incidents(standing)
     words = words_for(diagnosis, quotes)
     if not incidents or not words:
         return Recalled(diagnosis)
@@ -167,7 +145,7 @@ def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, quotes: Sequence[
     )
 
 
-def _rank(past: Past) -> tuple[bool, str, str]:
+def _rank(past: Incident) -> tuple[bool, datetime, str]:
     return past.is_confirmed, past.changed_at, past.incident_id
 
 

@@ -6,30 +6,26 @@ Any sample that is a number lands, NaN and infinities too. Of the fields of DCGM
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpulake.core.lines import byte_lines
+from gpulake.core.lines import line_blocks
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.formats.plausible import is_plausible
+from gpulake.core.types import SEPARATOR, BadRow, CsvLayout, RowBlock, TextRow
+from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER, RANGES, is_plausible
+from gpulake.formats.prometheus import SeriesNames, labels_json, read_sample
 from gpulake.land.readers import READERS, Sample
 
-NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
-# Nothing in them can be matched in two ways: possessive, they do not remember each character of a line.
-TEXT = r'"(?:[^"\\]++|\\.)*+"'
-# A name, labels, a value, a time and, behind a hash, an exemplar.
-SAMPLE = re.compile(rf"({NAME})(?:\s*\{{((?:[^\"}}]++|{TEXT})*+)\}}\s*|\s+)(\S+)(?:\s+([^\s#]\S*))?\s*(?:#.*)?")
-LABEL = re.compile(rf"\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*({TEXT})\s*(?:,|$)")
-BLANK = re.compile(r"\s*")
-ESCAPE = re.compile(r"\\(.)")
-ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 COMMENT = re.compile(r"# (HELP|TYPE|UNIT) ")
 NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 COLUMNS = ("metric", "labels", "value", "ts_ms")
 EOF = b"# EOF"
+USUAL_VALUE = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:e[+-]?[0-9]{1,2})?").fullmatch
+USUAL_TIME = re.compile(r"1?[0-9]{1,12}(?:\.[0-9]{1,9})?").fullmatch
+SPLIT = re.compile(r"([^ {]+(?:\{.*\})?) ([^ ]+)(?: ([^ ]+))?")
+MOST_SERIES = 20_000
+LATEST_OPEN_METRICS = 2e9  # seconds; a later time is checked by itself
 # By the field's name: our name for its unit, and how much of that one of its own is.
 DCGM_UNITS = {
     "UTIL": ("_ratio", 0.01),
@@ -53,36 +49,122 @@ class PrometheusReader:
     def recognise(self, sample: Sample) -> CsvLayout | None:
         is_page = any(COMMENT.match(line) for line in sample.lines)
         if not is_page and sample.name.endswith(".prom"):
-            is_page = any(SAMPLE.fullmatch(line) for line in sample.lines)
+            is_page = any(read_sample(line) for line in sample.lines)
         if not is_page:
             return None
         table = bronze_tables()["bronze_prometheus_samples"]
         return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=_samples)
 
 
-def _samples(path: Path) -> Iterator[TextRow | BadRow]:
+def _samples(path: Path) -> Iterator[TextRow | BadRow | RowBlock]:
+    """Usual lines are read a block at a time; every other line is parsed by itself."""
     is_open_metrics = _is_open_metrics(path)
-    for number, line in byte_lines(path):
-        if isinstance(line, BadRow):
-            yield line
+    usual = _UsualLines(is_open_metrics)
+    for first, block in line_blocks(path):
+        if isinstance(block, BadRow):
+            yield block
             continue
-        text = line.decode("utf-8", "replace").strip()
-        if not text or text.startswith("#"):
-            continue
-        if "\ufffd" in text and not _is_utf8(line):
-            yield BadRow(number, "not UTF-8", text)
-            continue
-        found = SAMPLE.fullmatch(text)
-        labels = _labels(found[2] or "") if found else None
-        if found is None or labels is None:
-            yield BadRow(number, "not a sample: a name, labels in braces and a value are expected", text)
-            continue
-        metric, _, value, time = found.groups()
-        if reason := _fault(metric, value):
-            yield BadRow(number, reason, text)
-            continue
-        moment = _milliseconds(time, is_open_metrics) if time else ""
-        yield TextRow(number, (metric, labels, value.removeprefix("+").lower(), moment), text)
+        lines = block.removesuffix(b"\n").split(b"\n")
+        rows, others = usual.rows(block, len(lines))
+        begins = 0
+        for at in others:
+            if begins < at:
+                yield RowBlock(first + begins, rows[begins:at])
+            if sample := _sample(first + at, lines[at], is_open_metrics):
+                yield sample
+            begins = at + 1
+        if begins < len(rows):
+            yield RowBlock(first + begins, rows[begins:])
+
+
+class _UsualLines:
+    """Reads `series value` and `series value time`, with one blank between; a series is parsed when it first comes."""
+
+    def __init__(self, is_open_metrics: bool) -> None:
+        self._is_open_metrics = is_open_metrics
+        self._names = SeriesNames()
+        # By series: the first two fields of its rows, how much of our unit one of its own is (0: anything can be), and
+        # the least and the most that can be.
+        self._series: dict[str, tuple[str, float, float, float] | None] = {}
+        self._time = ("", "")  # the last one as it is written, and in milliseconds
+
+    def rows(self, block: bytes, count: int) -> tuple[list[str], list[int]]:
+        """The row of each line, empty for a comment, and the places of lines that have to be parsed by themselves."""
+        try:
+            lines = block.decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            return [], list(range(count))
+        rows: list[str] = []
+        others: list[int] = []
+        known = self._series
+        for line in lines:
+            if not line or line[0] == "#":
+                rows.append("")
+                continue
+            name, _, value = line.rpartition(" ")
+            series, time = known.get(name), ""
+            if series is None:
+                time = value
+                name, _, value = name.rpartition(" ")
+                series = known.get(name)
+            row = self._row(series, value, time) if series is not None else self._first(line)
+            if row is None:
+                others.append(len(rows))
+                row = ""
+            rows.append(row)
+        return rows, others
+
+    def _first(self, line: str) -> str | None:
+        """A row of a series that has not been seen yet."""
+        found = SPLIT.fullmatch(line)
+        if found is None:
+            return None
+        name = self._names.read(found[1])
+        if name is None:
+            return None
+        if len(self._series) >= MOST_SERIES:
+            self._series.clear()
+        metric, labels = name
+        scale, least, most = 0.0, 0.0, 0.0
+        if metric.startswith("DCGM_FI_"):
+            unit, scale = _unit(metric)
+            least, most = RANGES.get(unit, (-1e300, 1e300))
+        series = (f"{metric}{SEPARATOR}{labels}{SEPARATOR}", scale, least, most)
+        self._series[found[1]] = series
+        return self._row(series, found[2], found[3] or "")
+
+    def _row(self, series: tuple[str, float, float, float], value: str, time: str) -> str | None:
+        head, scale, least, most = series
+        if not USUAL_VALUE(value):
+            return None
+        if scale:
+            number = float(value)
+            is_blank = number >= BLANK_INTEGERS[0][0] and not BLANK_INTEGERS[1][1] < number < BLANK_NUMBER
+            if is_blank or not least <= number * scale <= most:
+                return None
+        if time != self._time[0]:  # most lines have the time of the line before
+            if time and not USUAL_TIME(time):
+                return None
+            if time and self._is_open_metrics and float(time) > LATEST_OPEN_METRICS:
+                return None
+            self._time = (time, _milliseconds(time, self._is_open_metrics) if time else "")
+        return f"{head}{value}{SEPARATOR}{self._time[1]}"
+
+
+def _sample(number: int, line: bytes, is_open_metrics: bool) -> TextRow | BadRow | None:
+    text = line.decode("utf-8", "replace").strip()
+    if not text or text.startswith("#"):
+        return None
+    if "\ufffd" in text and not _is_utf8(line):
+        return BadRow(number, "not UTF-8", text)
+    sample = read_sample(text)
+    if sample is None:
+        return BadRow(number, "not a sample: a name, labels in braces and a value are expected", text)
+    if reason := _fault(sample.metric, sample.value):
+        return BadRow(number, reason, text)
+    moment = _milliseconds(sample.time, is_open_metrics) if sample.time else ""
+    value = sample.value.removeprefix("+").lower()
+    return TextRow(number, (sample.metric, labels_json(sample.labels), value, moment), text)
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -93,22 +175,8 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _labels(text: str) -> str | None:
-    """The labels as JSON, or nothing where they are none."""
-    labels: dict[str, str] = {}
-    at = 0
-    while not BLANK.fullmatch(text, at):
-        found = LABEL.match(text, at)
-        if found is None or found[1] in labels:
-            return None
-        labels[found[1]] = ESCAPE.sub(_unescape, found[2][1:-1])
-        at = found.end()
-    # That a character is missing may be what the exporter says: written so, it is not taken for ours.
-    return json.dumps(labels, ensure_ascii=False, sort_keys=True).replace("\ufffd", r"\ufffd")
-
-
-def _unescape(found: re.Match[str]) -> str:
-    return ESCAPES.get(found[1], found[0])
+def _unit(metric: str) -> tuple[str, float]:
+    return next((known for end, known in DCGM_UNITS.items() if metric.endswith(f"_{end}")), ("", 1.0))
 
 
 def _fault(metric: str, value: str) -> str:
@@ -116,7 +184,7 @@ def _fault(metric: str, value: str) -> str:
         return f"value is {value!r}, which is not a number"
     if not metric.startswith("DCGM_FI_"):
         return ""
-    unit, scale = next((known for end, known in DCGM_UNITS.items() if metric.endswith(f"_{end}")), ("", 1.0))
+    unit, scale = _unit(metric)
     is_whole = value.lstrip("+-").isdigit()
     # A blank is one before it is scaled.
     sound = is_plausible("", float(value)) and (not is_whole or is_plausible("", int(value)))

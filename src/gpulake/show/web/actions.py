@@ -1,9 +1,8 @@
-"""What people do to incidents from the dashboard: who may, from where, and what is answered."""
+"""Actions on incidents from the dashboard: who may take them, and the API for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,53 +10,30 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from gpulake.core.errors import UsageError
-from gpulake.core.incidents import COMES_FROM, Incident
+from gpulake.core.incidents import VERBS, Incident
 from gpulake.core.words import label
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.api import ERRORS, PREFIX, ErrorModel, viewer_of
-from gpulake.show.web.questions import MOST_TEXT, catalogue
+from gpulake.show.web.questions import MOST_TEXT, questions
 from gpulake.show.web.viewers import Viewer
 
 MOST_NOTE = 2_000
+MOST_NAME = 100
 
 
-@dataclass(frozen=True)
-class Change:
-    """What somebody says of an incident."""
-
-    incident_id: str
-    by: str
-    note: str = ""
-    is_held: bool = False  # of an acknowledgement: nobody but a person resolves it
-    until: datetime | None = None  # of a mute
-
-
-Do = Callable[[Change], Incident]
-
-
-@dataclass(frozen=True)
-class Actions:
-    """Each is carried out by a room that this one does not know."""
-
-    acknowledge: Do
-    mute: Do
-    unmute: Do
-    resolve: Do
-
-
-# From which states each may be taken.
-ALLOWED = {
-    "acknowledge": COMES_FROM["acknowledged"],
-    "mute": COMES_FROM["muted"],
-    "unmute": ("muted",),
-    "resolve": COMES_FROM["resolved"],
-}
+# Carries out a verb on an incident: verb, incident's id, person, values of the verb. `flow` passes it in.
+Actions = Callable[[str, str, str, Mapping[str, Any]], Incident]
 SUMMARIES = {
-    "acknowledge": "Say that you look after an incident",
-    "mute": "Tell nobody of an incident for a while",
-    "unmute": "Let people be told of an incident again",
-    "resolve": "Say that an incident is over",
+    "acknowledge": "Acknowledge an incident: you look after it",
+    "mute": "Mute an incident: no notifications for a while",
+    "unmute": "Unmute an incident: send notifications again",
+    "resolve": "Resolve an incident",
+    "reopen": "Reopen an incident, and hold it open",
+    "assign": "Assign an incident to a person",
+    "comment": "Comment on an incident",
 }
+# The states in which each action is allowed.
+ALLOWED = {verb: VERBS[verb].comes_from for verb in SUMMARIES}
 
 
 class NoteModel(BaseModel):
@@ -70,7 +46,15 @@ class AcknowledgeModel(NoteModel):
 
 
 class MuteModel(NoteModel):
-    until: AwareDatetime | None = Field(None, description="with its zone; without it, until somebody unmutes it")
+    until: AwareDatetime | None = Field(None, description="with its zone; without it, until it is unmuted")
+
+
+class AssignModel(NoteModel):
+    to: str = Field("", max_length=MOST_NAME, description="the person; empty: nobody")
+
+
+class CommentModel(NoteModel):
+    note: str = Field(min_length=1, max_length=MOST_NOTE, description="the comment")
 
 
 class IncidentModel(BaseModel):
@@ -92,16 +76,22 @@ class IncidentModel(BaseModel):
     job_id: str | None
     muted_until: datetime | None
     is_held: bool
+    assigned_to: str
 
 
-_BODIES: dict[str, type[NoteModel]] = {"acknowledge": AcknowledgeModel, "mute": MuteModel}
+_BODIES: dict[str, type[NoteModel]] = {
+    "acknowledge": AcknowledgeModel,
+    "mute": MuteModel,
+    "assign": AssignModel,
+    "comment": CommentModel,
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     **ERRORS,
     **{
         code: {"model": ErrorModel, "description": words}
         for code, words in {
             404: "no such incident",
-            409: "the incident stands otherwise",
+            409: "the incident is in another state",
             415: "the body is not JSON",
         }.items()
     },
@@ -109,7 +99,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def router(answers: Answers, actions: Actions | None) -> APIRouter:
-    """Without actions, as of a lake that cannot be written, each is refused."""
+    """Without actions (a read-only lake) each is refused."""
     routes = APIRouter(prefix=f"{PREFIX}/incidents", tags=["actions"], dependencies=[Depends(permitted)])
     for verb in ALLOWED:
         _add(routes, answers, actions, verb)
@@ -117,7 +107,7 @@ def router(answers: Answers, actions: Actions | None) -> APIRouter:
 
 
 def permitted(request: Request) -> None:
-    """A form of another site cannot be JSON, and what its scripts send the guard refuses."""
+    """Forms of other sites cannot send JSON, and the guard refuses requests of their scripts."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise refused(415, f"an action is JSON, and not {label(kind, 80)!r}", "send Content-Type: application/json")
@@ -144,15 +134,14 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         viewer = viewer_of(request)
         if _state(answers, viewer, incident_id) is None:
             raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
-        said: dict[str, Any] = body.model_dump()
-        # What steers a terminal is replaced: a note is printed, too.
-        change = Change(incident_id, viewer.name, **{**said, "note": label(said["note"])})
-        do: Do = getattr(actions, verb)
+        values: dict[str, Any] = body.model_dump()
+        # Control characters are replaced: texts are printed to terminals.
+        texts = {name: label(value) for name, value in values.items() if isinstance(value, str)}
         try:
-            incident = do(change)
+            incident = actions(verb, incident_id, viewer.name, values | texts)
         except UsageError as error:
-            stands_otherwise = _state(answers, viewer, incident_id) not in ALLOWED[verb]
-            raise refused(409 if stands_otherwise else 400, error.message, error.hint) from error
+            is_other_state = _state(answers, viewer, incident_id) not in ALLOWED[verb]
+            raise refused(409 if is_other_state else 400, error.message, error.hint) from error
         return IncidentModel(**{name: getattr(incident, name) for name in IncidentModel.model_fields})
 
     act.__annotations__.update(
@@ -171,6 +160,6 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
 
 
 def _state(answers: Answers, viewer: Viewer, incident_id: str) -> str | None:
-    """How it stands; nothing where there is none, or none that the viewer may see."""
-    answer = answers.ask(Asked(catalogue().get("incident"), {"incident": incident_id}, viewer, 1))
+    """None: there is no such incident, or the viewer may not see it."""
+    answer = answers.ask(Asked(questions()["incident"], {"incident": incident_id}, viewer, 1))
     return str(answer.rows[0]["state"]) if answer.rows else None

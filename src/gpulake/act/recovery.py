@@ -1,0 +1,209 @@
+"""Recovering from an incident: what the lake knows of it, the plan, and who carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from gpulake.act.audit import (
+    DRY_RUN,
+    AuditRow,
+    is_complete,
+    is_real,
+    last_of_each,
+    last_recovery,
+    read_rows,
+)
+from gpulake.act.budget import Budget, breaker, budget, made_progress, restarts_of
+from gpulake.act.checkpoints import Choice, last_good
+from gpulake.act.commands import SAFE, Outcome, ask, run, small_environment
+from gpulake.act.execution import Execution, Rescue, in_doubt, prepare, recovery_id
+from gpulake.act.failures import Failure, is_same, later_run, read_failure
+from gpulake.act.policy import Choose, Situation, decide
+from gpulake.act.recoveries import RECOVERIES, Executor, Order, safe_node
+from gpulake.core.clock import Clock
+from gpulake.core.config import Config
+from gpulake.core.errors import ActError, InputError
+from gpulake.core.placeholders import filled
+from gpulake.lake import Lake
+from gpulake.lake.machines import machines_of_cluster, machines_of_job, named
+
+
+@dataclass(frozen=True)
+class Asked:
+    incident: str  # its id, or enough of the beginning
+    executor: str | None = None
+    is_executed: bool = False
+    is_again: bool = False  # what was done, or may have been done, is done again
+    checkpoints: Path | None = None
+    nodes: tuple[str, ...] = ()  # of the job, as a person says
+    job_id: str | None = None
+
+
+def run_small(arguments: Sequence[str], most_seconds: float) -> Outcome:
+    return run(arguments, most_seconds, small_environment())
+
+
+@dataclass(frozen=True)
+class Recovering:
+    lake: Lake
+    config: Config
+    clock: Clock
+    run_id: str
+    run: Callable[[Sequence[str], float], Outcome] = run_small
+
+    def recover(self, asked: Asked) -> Rescue:
+        """The plan; with is_executed it is carried out, which only one at a time may do."""
+        settings = self.config.recoveries
+        name = asked.executor or settings.executor
+        executor = RECOVERIES.get(name)(settings)
+        nodes = tuple(map(safe_node, asked.nodes))
+        standing, diagnoses = self.lake.incidents.standing(), self.lake.journal("diagnoses")
+        failure = read_failure(standing, diagnoses, asked.incident, asked.job_id)
+        rows = read_rows(self.lake.journal("recoveries", is_strict=True))
+        audit = [row for row in rows if is_real(row)]
+        own = last_recovery(audit, failure.incident_id)
+        done_at = own[-1].stepped_at if is_complete(own) else None
+        situation = self._situation(failure, audit, asked, nodes, executor)
+        if not asked.is_again:
+            stale = self._stale(failure, audit, later_run(standing, diagnoses, failure))
+            situation = replace(situation, stale=stale)
+        attempt = own[0].attempt if own else situation.budget.attempt
+        if done_at and asked.is_again:
+            own, done_at, attempt = [], None, max(attempt + 1, situation.budget.attempt)
+        plan = decide(failure, situation)
+        rescue = Rescue(
+            own[0].recovery_id if own else recovery_id(failure, attempt),
+            attempt,
+            name,
+            failure,
+            plan,
+            situation.budget,
+            situation.breaker,
+            prepare(failure, plan, executor, attempt),
+            done_at=done_at,
+            in_doubt=in_doubt(own),
+        )
+        if not asked.is_executed or done_at or not plan.steps:
+            return rescue
+        execution = Execution(
+            rescue, executor, settings, self._record, self.run, self.clock.now, self.run_id, own=last_of_each(own)
+        )
+        if name == DRY_RUN:
+            return execution.plan_only([row for row in rows if not is_real(row)])
+        if rescue.in_doubt and not asked.is_again:
+            raise ActError(rescue.in_doubt, "look at the cluster; take it again with --again")
+        return execution.carry_out()
+
+    def _situation(
+        self, failure: Failure, audit: list[AuditRow], asked: Asked, nodes: tuple[str, ...], executor: Executor
+    ) -> Situation:
+        settings, cluster = self.config.recoveries, failure.diagnosis.cluster_id
+        folder = self._folder(failure, asked)
+        choose = _chooser(folder)
+        every = _of_job(audit, failure)
+        # What was done about this failure is no sign that it came again.
+        past = [row for row in every if row.incident_id != failure.incident_id]
+        machines = self._machines(cluster)
+        total = len(machines) or settings.cluster_nodes or len(nodes)
+        rolled_back = [row for row in restarts_of(every if asked.is_again else past) if row.step == "rollback"]
+        return Situation(
+            settings,
+            self._budget(failure, past, choose),
+            breaker(audit, cluster, total, self.clock.now(), settings),
+            choose,
+            job_nodes=nodes,
+            recorded=self._recorded(failure, executor, nodes),
+            inventory=machines,
+            rolled_back_to=tuple(str(row.detail.get("checkpoint")) for row in rolled_back),
+        )
+
+    def _stale(self, failure: Failure, audit: list[AuditRow], later: str) -> str:
+        """A job that was brought back since, or that nobody missed for days, may be running."""
+        others = [row for row in _of_job(audit, failure) if row.incident_id != failure.incident_id]
+        for row in restarts_of(others):
+            if row.stepped_at > failure.failed_at:
+                when = f"{row.stepped_at:%Y-%m-%d %H:%M:%S} UTC"
+                return f"the job was restarted at {when} for incident {row.incident_id}, after this failure"
+        if later:
+            return f"the job ran again since, and that run is incident {later}"
+        hours = self.config.recoveries.stale_after_hours
+        if self.clock.now() - failure.opened_at > timedelta(hours=hours):
+            return f"the incident was opened more than {hours:g} hours ago"
+        return ""
+
+    def _budget(self, failure: Failure, past: list[AuditRow], choose: Choose) -> Budget:
+        settings, restarts = self.config.recoveries, restarts_of(past)
+        last = restarts[-1] if restarts else None
+        choice = choose() if last else None
+        newest = choice.newest if choice else None
+        ran = failure.ran_seconds(last.stepped_at) if last else 0.0
+        has_progress = made_progress(last, newest, choice is not None, ran, settings)
+        return budget(past, failure.signature, has_progress, settings)
+
+    def _folder(self, failure: Failure, asked: Asked) -> Path | None:
+        """A folder of the settings that is not there tells nothing; one that was asked for must be there."""
+        if asked.checkpoints is not None:
+            if not asked.checkpoints.is_dir():
+                raise InputError(f"no folder of checkpoints at {asked.checkpoints}", "name one with --checkpoints")
+            return asked.checkpoints
+        pattern, job = self.config.recoveries.checkpoints, failure.diagnosis.job_id or ""
+        if not pattern or ("{" in pattern and (not SAFE.fullmatch(job) or "/" in job)):
+            return None
+        folder = Path(filled([pattern], {"job_id": job})[0])
+        return folder if folder.is_dir() else None
+
+    def _machines(self, cluster_id: str | None) -> frozenset[str]:
+        if cluster_id is None or self.lake.builds.current() is None:
+            return frozenset()
+        with self.lake.reading() as reader:
+            return machines_of_cluster(reader, cluster_id)
+
+    def _recorded(self, failure: Failure, executor: Executor, nodes: tuple[str, ...]) -> frozenset[str]:
+        """The nodes that the job ran on: by the lake, by the scheduler where the lake lacks one that is spoken of, else
+        by the person who asks. The log has no say."""
+        job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
+        if job is None or failure.doubt or failure.diagnosis.recovery.action != "cordon_node_and_restart":
+            return frozenset()
+        found: frozenset[str] = frozenset()
+        if self.lake.builds.current() is not None:
+            with self.lake.reading() as reader:
+                found = machines_of_job(reader, job, cluster)
+        spoken_of = nodes or ((failure.diagnosis.node,) if failure.diagnosis.node else ())
+        if any(named(node, found) is None for node in spoken_of):
+            found |= self._told_by_scheduler(executor, failure)
+        return found or frozenset(nodes)
+
+    def _told_by_scheduler(self, executor: Executor, failure: Failure) -> frozenset[str]:
+        """Nothing where it cannot be asked, or its answer makes no sense: then nobody can tell."""
+        order = Order(failure.incident_id, 1, failure.diagnosis.job_id, failure.diagnosis.cluster_id)
+        try:
+            asking = executor.nodes(order)
+            if asking is None:
+                return frozenset()
+            said = ask(asking.arguments, self.config.recoveries.command_seconds, small_environment())
+            return frozenset(map(safe_node, asking.read(said or "")))
+        except (ActError, ValueError):
+            return frozenset()
+
+    def _record(self, row: AuditRow) -> None:
+        self.lake.append("recoveries", [asdict(row)])
+
+
+def _of_job(audit: list[AuditRow], failure: Failure) -> list[AuditRow]:
+    """A job that has no name is known by its incident alone."""
+    job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
+    if job is None:
+        return [row for row in audit if row.incident_id == failure.incident_id]
+    return [row for row in audit if row.job_id == job and is_same(row.cluster_id, cluster)]
+
+
+def _chooser(folder: Path | None) -> Choose:
+    def choose(
+        before: datetime | None = None, before_step: int | None = None, not_again: Collection[str] = ()
+    ) -> Choice | None:
+        return None if folder is None else last_good(folder, before, before_step, not_again)
+
+    return choose
