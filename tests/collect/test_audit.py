@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from gpulake.cli import root
 from gpulake.collect.cctf.audit import audit
-from gpulake.collect.cctf.audit_text import report_of
 from gpulake.collect.cctf.parse import parse
+from gpulake.collect.cctf.reports import audit_report
 from gpulake.collect.rows import NodeEvent
 from gpulake.core.errors import InputError
 from recorded_runs import EPOCH_MS, block_of, host_of, write_lines, write_session
@@ -110,7 +110,7 @@ def test_a_later_audit_still_knows_what_parse_saw(tmp_path: Path) -> None:
     parsed = parse(tmp_path)
     assert audit(tmp_path) == audit(tmp_path / "cctf") == parsed
     assert json.loads((tmp_path / "cctf/audit.json").read_text()) == parsed
-    assert (tmp_path / "cctf/audit_report.md").read_text() == report_of(parsed)
+    assert (tmp_path / "cctf/audit_report.md").read_text() == audit_report(parsed)
     (tmp_path / "cctf/audit.json").write_text('{"parse": {"blocks": 1}}')
     assert audit(tmp_path)["parse"] is None
 
@@ -125,7 +125,7 @@ def test_the_files_that_the_reference_wrote_are_audited(real_data: Path, tmp_pat
 def test_names_in_the_report_can_neither_break_lines_nor_mark_up(tmp_path: Path) -> None:
     evil = "# x\n<script>|`"
     write_session(tmp_path, [block_of(1000, [host_of(1, 1)])], node_id=evil, stage="*")
-    report = report_of(parse(tmp_path))
+    report = audit_report(parse(tmp_path))
     assert (
         "- Node: \\# x\N{REPLACEMENT CHARACTER}\\<script\\>\\|\\`, stage \\*, host 0123456789ab" in report.splitlines()
     )

@@ -309,7 +309,7 @@ def test_no_file_of_an_earlier_parse_stays_that_this_one_would_not_write(tmp_pat
 
 def test_two_parses_of_one_run_do_not_meet(tmp_path: Path) -> None:
     write_session(tmp_path, [block_of(1000, [host_of(1, 1)])])
-    with files.alone_in(tmp_path / "cctf"), pytest.raises(UsageError, match="being written already"):
+    with files.locked(tmp_path / "cctf"), pytest.raises(UsageError, match="being written already"):
         parse(tmp_path)
 
 

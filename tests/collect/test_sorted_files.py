@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from examples import cases
 from gpulake.collect.cctf import files
-from gpulake.collect.cctf.files import SortedFile, alone_in, write_json
+from gpulake.collect.cctf.files import SortedFile, locked, write_json
 
 
 def number_of(line: str) -> tuple[int]:
@@ -43,7 +43,7 @@ def test_more_runs_than_can_be_open_are_merged_in_turns(tmp_path: Path, monkeypa
 def test_what_a_crash_left_is_cleared_away_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / ".x.tmp").write_text("another program's")
     files.temporary(tmp_path / "numbers").write_text("half a li")
-    with alone_in(tmp_path):
+    with locked(tmp_path):
         write_json(tmp_path / "a.json", {"ä": None})
     assert sorted(path.name for path in tmp_path.iterdir()) == [".x.tmp", "a.json"]
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "ä": null\n}\n'

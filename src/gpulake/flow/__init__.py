@@ -190,8 +190,8 @@ class Flow:
         self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
     ) -> Card:
         """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
-        from gpulake.show.card_page import write_card
         from gpulake.show.efficiency import Scope, efficiency_card
+        from gpulake.show.report import write_card
 
         self.lake.open()
         with self._step("report", is_reader=True) as detail:

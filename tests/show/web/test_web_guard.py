@@ -100,7 +100,7 @@ def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
     assert response.status_code == 401
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="gpulake"'
     assert response.json() == {
-        "error": "nobody is logged in",
+        "error": "not logged in",
         "hint": "send a token as Authorization: Bearer, or log in at /login",
     }
 

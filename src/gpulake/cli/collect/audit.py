@@ -23,10 +23,10 @@ def command(folder: Path, as_json: bool) -> None:
     Example:  gpulake collect audit runs/night1/node7
     """
     from gpulake.collect.cctf.audit import audit
-    from gpulake.collect.cctf.audit_text import report_of
+    from gpulake.collect.cctf.reports import audit_report
 
     found = audit(folder)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
-        click.echo(report_of(found), nl=False)
+        click.echo(audit_report(found), nl=False)

@@ -1,4 +1,4 @@
-"""What the files of any run are worth: counts, what is missing, what is out of order, what was lost."""
+"""The quality of the files of a run: counts, missing values, order, gaps and losses."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpulake.collect.cctf.audit_text import can_be_told, report_of
-from gpulake.collect.cctf.checks import Dropped, FileCheck, Gaps
+from gpulake.collect.cctf.checks import SHOWN, Dropped, FileCheck, Gaps
 from gpulake.collect.cctf.files import write_json, write_text
 from gpulake.collect.cctf.inputs import output_folder, rows_of
 from gpulake.collect.cctf.metas import as_rows, read_document
 from gpulake.collect.cctf.order import SUBJECTS
+from gpulake.collect.cctf.reports import audit_report, is_complete
 from gpulake.core.tables import cctf_tables
 
 DOCUMENT, REPORT = "audit.json", "audit_report.md"
-SHOWN = 10
-# The files whose rows say when the collector was there, the best witness first.
+# The files whose rows show when the collector was running, the best first.
 WITNESSES = ("host_metrics", "gpu_metrics", "proc_metrics", "proc_cpu")
 
 
 def write(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Audits the folder and leaves the report beside its files."""
+    """Audits the folder and writes the report beside its files."""
     found = examine(folder, facts)
     write_json(folder / DOCUMENT, found)
-    write_text(folder / REPORT, report_of(found))
+    write_text(folder / REPORT, audit_report(found))
     return found
 
 
 def audit(path: Path) -> dict[str, Any]:
-    """The audit of a run directory or of the folder with its files. What only parse could know is as it then was."""
+    """The audit of a run directory or of the folder with its files, with the facts of the last parse."""
     folder = output_folder(path)
     before = read_document(folder / DOCUMENT, [])
     facts = before.get("parse") if isinstance(before, dict) else None
-    return examine(folder, facts if can_be_told(facts) else None)
+    return examine(folder, facts if is_complete(facts) else None)
 
 
 def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -60,13 +59,12 @@ def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, A
                 dropped.note(row)
             elif table == "node_events":
                 clock_steps += row.get("kind") == "clock_step"
-    firsts = [check.first_ms for check in checks.values() if check.first_ms is not None]
-    lasts = [check.last_ms for check in checks.values() if check.last_ms is not None]
+    times = [at for check in checks.values() for at in (check.first_ms, check.last_ms) if at is not None]
     return {
         "run_id": run_meta.get("run_id") if isinstance(run_meta, dict) else None,
         "nodes": [{name: node.get(name) for name in ("node_id", "stage", "host_id")} for node in nodes],
-        "first_ms": min(firsts, default=None),
-        "last_ms": max(lasts, default=None),
+        "first_ms": min(times, default=None),
+        "last_ms": max(times, default=None),
         "files": {name: check.as_dict() for name, check in checks.items()},
         "processes": _matches(checks),
         "dropped": dropped.as_dict(),
@@ -79,23 +77,17 @@ def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, A
 
 def _matches(checks: Mapping[str, FileCheck]) -> dict[str, Any]:
     """How many processes that invocations name were sampled."""
-    sampled = {pid for name in ("proc_metrics", "proc_cpu", "proc_rss") if name in checks for pid in checks[name].pids}
-    named = checks["invocations"].pids if "invocations" in checks else set()
-    unmatched = sorted(named - sampled, key=json.dumps)
+    samples = [checks[name] for name in ("proc_metrics", "proc_cpu", "proc_rss") if name in checks]
+    sampled = {pid for check in samples for pid in check.pids}
     calls = checks["invocations"].rows_by_pid if "invocations" in checks else {}
+    unmatched = sorted(calls.keys() - sampled, key=json.dumps)
     with_pid = sum(calls.values())
     matched = sum(count for pid, count in calls.items() if pid in sampled)
-    processes = {
-        process
-        for name in ("proc_metrics", "proc_cpu", "proc_rss")
-        if name in checks
-        for process in checks[name].subjects
-    }
     return {
-        "distinct_processes": len(processes),
+        "distinct_processes": len({process for check in samples for process in check.subjects}),
         "distinct_pids_sampled": len(sampled),
-        "distinct_pids_of_invocations": len(named),
-        "pids_matched_ratio": round((len(named) - len(unmatched)) / len(named), 6) if named else None,
+        "distinct_pids_of_invocations": len(calls),
+        "pids_matched_ratio": round((len(calls) - len(unmatched)) / len(calls), 6) if calls else None,
         "invocations_with_pid": with_pid,
         "invocations_matched_ratio": round(matched / with_pid, 6) if with_pid else None,
         "unmatched_pids": len(unmatched),

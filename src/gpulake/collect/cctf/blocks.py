@@ -1,4 +1,4 @@
-"""Blocks of a run in the order in which they were written, with the names and the time of each."""
+"""Blocks of a run in the order of writing, with the names and the time of each."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from typing import Any
 from gpulake.collect.rows import KINDS
 from gpulake.collect.segments import Block, Damage, read_blocks_once, read_moments
 
-STEP_MS = 500  # what the wall clock may move against the time since boot and not be called a step
+STEP_MS = 500  # a larger change of wall clock minus time since boot is a clock step
 
 
 @dataclass(frozen=True)
 class Names:
-    """What rows of a node carry."""
+    """The names in all rows of a node."""
 
     node: str
     stage: str | None
     host_id: str | None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {"node": self.node, "stage": self.stage, "host_id": self.host_id}
 
 
 @dataclass(frozen=True)
@@ -52,22 +56,22 @@ class Layout:
         }
 
     def rows(self, block: Block, kind: str) -> Iterator[dict[str, Any]]:
-        """Rows of a kind by name; a row that is too short lacks its last fields."""
+        """Rows of a kind by column; a short row lacks its last columns."""
         columns = self._columns[kind]
         for row in block.rows.get(kind, ()):
             yield dict(zip(columns, row, strict=False))
 
 
 @dataclass
-class Ledger:
-    """What was read, and what was wrong with it."""
+class BlockCounts:
+    """Counts of blocks and of damage."""
 
     blocks: int = 0
     sessions: set[int] = field(default_factory=set)
-    boots: dict[str, int] = field(default_factory=dict)  # blocks of each
+    boots: dict[str, int] = field(default_factory=dict)  # blocks per boot
     damaged_blocks: int = 0
     torn_tails: int = 0
-    damage: list[Damage] = field(default_factory=list)  # the first of it
+    damage: list[Damage] = field(default_factory=list)  # the first ones
     unknown_kinds: Counter[str] = field(default_factory=Counter)
     clock_steps: int = 0
     largest_clock_step_ms: int = 0
@@ -86,16 +90,16 @@ def boot_id_of(header: Mapping[str, Any]) -> str:
 
 
 def boot_offsets(folder: Path) -> dict[str, int]:
-    """By boot: what its last block says lies between time since boot and the epoch, in milliseconds."""
+    """By boot: the offset from time since boot to the epoch in milliseconds, by its last block."""
     return {boot_id_of(header): now_ms - elapsed_ms for header, now_ms, elapsed_ms in read_moments(folder)}
 
 
-def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, Layout, Block]]:
-    """Every block with its time; names that a header lacks are those given."""
+def ticks(folder: Path, names: Names, counts: BlockCounts) -> Iterator[tuple[Tick, Layout, Block]]:
+    """Every block with its time; names that a header lacks are taken from `names`."""
     offsets = boot_offsets(folder)
     layout = Layout({})
-    steady: dict[str, int] = {}  # the offset that the block before saw
-    for header, block in read_blocks_once(folder, report=ledger.note_damage):
+    steady: dict[str, int] = {}  # the offset of the block before
+    for header, block in read_blocks_once(folder, report=counts.note_damage):
         if header is not layout.header:
             layout = Layout(header)
         boot_id = boot_id_of(header)
@@ -107,7 +111,7 @@ def ticks(folder: Path, names: Names, ledger: Ledger) -> Iterator[tuple[Tick, La
             offset_ms=offsets.get(boot_id, block.now_ms - block.elapsed_ms),
             ticks_per_second=_whole(header.get("ticks_per_second"), 100) or 100,
         )
-        _note(ledger, tick, block, steady)
+        _note(counts, tick, block, steady)
         yield tick, layout, block
 
 
@@ -127,16 +131,16 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _note(ledger: Ledger, tick: Tick, block: Block, steady: dict[str, int]) -> None:
-    ledger.blocks += 1
-    ledger.sessions.add(tick.session)
-    ledger.boots[tick.boot_id] = ledger.boots.get(tick.boot_id, 0) + 1
+def _note(counts: BlockCounts, tick: Tick, block: Block, steady: dict[str, int]) -> None:
+    counts.blocks += 1
+    counts.sessions.add(tick.session)
+    counts.boots[tick.boot_id] = counts.boots.get(tick.boot_id, 0) + 1
     for kind, rows in block.rows.items():
         if kind not in KINDS:
-            ledger.unknown_kinds[kind] += len(rows)
+            counts.unknown_kinds[kind] += len(rows)
     offset = block.now_ms - block.elapsed_ms
     step = abs(offset - steady.get(tick.boot_id, offset))
     if step >= STEP_MS:
-        ledger.clock_steps += 1
-        ledger.largest_clock_step_ms = max(ledger.largest_clock_step_ms, step)
+        counts.clock_steps += 1
+        counts.largest_clock_step_ms = max(counts.largest_clock_step_ms, step)
     steady[tick.boot_id] = offset

@@ -1,4 +1,4 @@
-"""The checks of an audit: each is told row after row, and says in the end what it found."""
+"""The checks of an audit: each is given every row, and returns its result at the end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,11 @@ from gpulake.collect.cctf.order import SUBJECTS, TIMES, time_of
 from gpulake.core.tables import cctf_tables
 
 SHOWN = 10
-FIRST_INTERVALS = 101  # that say how long an interval is
-GAP_INTERVALS = 2.5  # of silence
-ALIKE_INTERVALS = 5  # that make a new interval
-# Files in which a subject has one row a time.
-SERIES = {
-    "host_metrics",
-    "link_metrics",
-    "proc_metrics",
-    "proc_cpu",
-    "proc_rss",
-    "gpu_metrics",
-    "gpu_processes",
-    "system_stats",
-}
+FIRST_INTERVALS = 101  # whose median is the interval
+GAP_INTERVALS = 2.5  # without a row are a gap
+ALIKE_INTERVALS = 5  # in a row are a new interval
+# Files in which a subject has one row per time.
+SERIES = SUBJECTS.keys() - {"node_events", "invocations", "placement_events"}
 DROPPED = ("collector_ticks_missed_total", "collector_ticks_dropped_total", "collector_values_dropped_total")
 
 
@@ -35,7 +26,7 @@ class FileCheck:
     """One file: rows, missing values, order."""
 
     table: str
-    only_node: str  # what a row is taken to say that does not name its node
+    only_node: str  # for rows that do not name their node
     only_host: str
     rows: int = 0
     bad_lines: int = 0
@@ -43,11 +34,8 @@ class FileCheck:
     first_ms: int | None = None
     last_ms: int | None = None
     missing: Counter[str] = field(default_factory=Counter)
-    behind: int = 0  # rows that are earlier than the row before
-    not_later: int = 0  # rows of a subject that are not later than its row before
-    steps_back: int = 0  # ts_enqueue <= ts_start <= ts_end does not hold
-    negative_intervals: int = 0
-    violations: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  # of violations, by kind
+    violations: list[dict[str, Any]] = field(default_factory=list)  # the first of them
     subjects: dict[tuple[Any, ...], int] = field(default_factory=dict)  # with their last time
     rows_by_pid: Counter[tuple[str, str, int]] = field(default_factory=Counter)
 
@@ -68,14 +56,13 @@ class FileCheck:
 
     def note(self, row: Mapping[str, Any]) -> None:
         self.rows += 1
-        # A run has many millions of rows: what is not there is looked for only where something is not.
+        # A run has many millions of rows: missing columns are counted only if there are any.
         if None in row.values() or row.keys() != self._column_set:
             self._note_missing(row)
         at = time_of(self.table, row)
         if self.first_ms is None or self.last_ms is None:
             self.first_ms = self.last_ms = at
         elif at < self._before_ms:
-            self.behind += 1
             self._violation("behind", row)
             self.first_ms = min(self.first_ms, at)
         elif at > self.last_ms:
@@ -87,7 +74,6 @@ class FileCheck:
             self._note_invocation(row)
         interval = row.get("dt_ms")
         if interval is not None and isinstance(interval, int | float) and interval < 0:
-            self.negative_intervals += 1
             self._violation("negative_interval", row)
 
     def _note_missing(self, row: Mapping[str, Any]) -> None:
@@ -99,9 +85,7 @@ class FileCheck:
 
     @property
     def pids(self) -> set[tuple[str, str, int]]:
-        """By node and host."""
-        if self.table == "invocations":
-            return set(self.rows_by_pid)
+        """Of samples, by node and host."""
         return {
             (*self.node_of({"node": node, "host_id": host_id}), pid)
             for node, host_id, pid, _ in self.subjects
@@ -116,22 +100,18 @@ class FileCheck:
             subject = tuple(_hashable(row.get(name)) for name in SUBJECTS[self.table])
             before = self.subjects.get(subject)
         if before is not None and before >= at:
-            self.not_later += 1
             self._violation("not_later", row)
         self.subjects[subject] = at
 
     def _note_invocation(self, row: Mapping[str, Any]) -> None:
         if isinstance(row.get("pid"), int):
             self.rows_by_pid[(*self.node_of(row), row["pid"])] += 1
-        self._note_steps(row)
-
-    def _note_steps(self, row: Mapping[str, Any]) -> None:
         known = [row[name] for name in TIMES["invocations"] if isinstance(row.get(name), int | float)]
         if known != sorted(known):
-            self.steps_back += 1
             self._violation("steps_back", row)
 
     def _violation(self, kind: str, row: Mapping[str, Any]) -> None:
+        self.counts[kind] += 1
         if len(self.violations) < SHOWN:
             subject = {name: row.get(name) for name in SUBJECTS[self.table] if row.get(name) is not None}
             self.violations.append({"kind": kind, "row": self.rows, "ts_ms": time_of(self.table, row), **subject})
@@ -149,25 +129,21 @@ class FileCheck:
                 for column in self._columns
                 if self.rows
             },
-            "violations": {
-                "behind": self.behind,
-                "not_later": self.not_later,
-                "steps_back": self.steps_back,
-                "negative_intervals": self.negative_intervals,
-            },
+            "violations": {kind: self.counts[kind] for kind in ("behind", "not_later", "steps_back")}
+            | {"negative_intervals": self.counts["negative_interval"]},
             "first_violations": self.violations,
         }
 
 
 class Gaps:
-    """Silence of a node: much longer than its interval. Its first rows tell that, and a collector that was started with
-    another may change it: so many spans in a row that are alike are no gaps."""
+    """Gaps in the rows of a node: much longer than its interval, which is the median of the first rows. A collector may
+    be restarted with another interval: several equal spans in a row are a new interval and no gaps."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], int] = {}
         self._first: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self._interval_ms: dict[tuple[str, str], float] = {}
-        self._strange: dict[tuple[str, str], list[tuple[int, int]]] = {}  # spans unlike the interval, in a row
+        self._unusual: dict[tuple[str, str], list[tuple[int, int]]] = {}  # consecutive spans unlike the interval
         self._count = 0
         self._silent_ms = 0
         self._found: list[dict[str, Any]] = []
@@ -192,9 +168,9 @@ class Gaps:
     def as_dict(self) -> dict[str, Any]:
         for node in sorted(self._first):
             self._settle(node)
-        for node, spans in sorted(self._strange.items()):
-            self._tell(node, spans)
-        self._strange.clear()
+        for node, spans in sorted(self._unusual.items()):
+            self._count_gaps(node, spans)
+        self._unusual.clear()
         return {
             "count": self._count,
             "silent_ms": self._silent_ms,
@@ -211,21 +187,21 @@ class Gaps:
     def _judge(self, node: tuple[str, str], before: int, at: int) -> None:
         interval_ms = self._interval_ms[node]
         if interval_ms / GAP_INTERVALS <= at - before <= GAP_INTERVALS * interval_ms:
-            self._tell(node, self._strange.pop(node, []))
+            self._count_gaps(node, self._unusual.pop(node, []))
             return
-        strange = self._strange.setdefault(node, [])
-        strange.append((before, at))
-        last = [at - before for before, at in strange[-ALIKE_INTERVALS:]]
+        unusual = self._unusual.setdefault(node, [])
+        unusual.append((before, at))
+        last = [at - before for before, at in unusual[-ALIKE_INTERVALS:]]
         if len(last) == ALIKE_INTERVALS and max(last) <= GAP_INTERVALS * min(last):
-            self._tell(node, self._strange.pop(node)[:-ALIKE_INTERVALS])
+            self._count_gaps(node, self._unusual.pop(node)[:-ALIKE_INTERVALS])
             self._interval_ms[node] = median(last)
-        elif len(strange) > ALIKE_INTERVALS:
-            self._tell(node, [strange.pop(0)])
+        elif len(unusual) > ALIKE_INTERVALS:
+            self._count_gaps(node, [unusual.pop(0)])
 
-    def _tell(self, node: tuple[str, str], spans: list[tuple[int, int]]) -> None:
+    def _count_gaps(self, node: tuple[str, str], spans: list[tuple[int, int]]) -> None:
         for before, at in spans:
             if at - before <= GAP_INTERVALS * self._interval_ms[node]:
-                continue  # it is strange for being short
+                continue  # shorter than the interval
             self._count += 1
             self._silent_ms += at - before
             if len(self._found) < SHOWN:
@@ -233,7 +209,7 @@ class Gaps:
 
 
 class Dropped:
-    """What collectors counted as lost: the last word of each of their sessions, summed."""
+    """Losses that collectors counted: the last value of each session, summed."""
 
     def __init__(self) -> None:
         self._most: dict[str, dict[tuple[Any, ...], float]] = {name: {} for name in DROPPED}

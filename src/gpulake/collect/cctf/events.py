@@ -1,4 +1,4 @@
-"""What applications and their adapters left: invocations, placements and their own statistics."""
+"""Files of applications and adapters: invocations, placement events and statistics."""
 
 from __future__ import annotations
 
@@ -20,53 +20,43 @@ from gpulake.collect.cctf.order import key_of, text_of
 from gpulake.collect.cctf.processes import Life
 from gpulake.core.tables import cctf_tables
 
-REMEMBERED = 1_000_000  # invocations among which one that is told twice is known again
-SLACK_MS = 2_000  # between what an application and what the kernel say of a beginning or an end
+REMEMBERED = 1_000_000  # invocations among which duplicates are detected
+SLACK_MS = 2_000  # tolerance between times of an application and of the kernel
 CLIENT_FILE = "events_client.jsonl"
 _FRACTION = re.compile(r"\.(\d{1,6})\d*")
 
 
 @dataclass
 class Events:
-    """Reads the files of a run directory into sorted files."""
+    """Reads files of a run directory into sorted files."""
 
     names: Names
     rejects: Rejects
     rows: Counter[str] = field(default_factory=Counter)  # by file
     duplicates: int = 0
-    contradictions: int = 0  # spans told twice, and differently
+    contradictions: int = 0  # duplicate spans that differ
     pids: set[int] = field(default_factory=set)
     modules: dict[tuple[str | None, str], None] = field(default_factory=dict)
     _known: dict[bytes, bytes] = field(default_factory=dict)
 
-    def read_invocations(self, folder: Path, target: SortedFile) -> None:
-        key = key_of("invocations")
-        for path in invocation_files(folder):
-            for line_number, raw, text in objects(path, self.rejects):
-                row = _from_client(raw) if path.name == CLIENT_FILE and "ts_end" not in raw else raw
-                fit = fitted(cctf_tables()["invocations"], self._named("invocations", row), self.rejects)
-                if isinstance(fit, str):
-                    self.rejects.add(path.name, line_number, fit, text)
-                elif self._is_new(fit, text):
-                    self.rows[path.name] += 1
-                    self._note(fit)
-                    target.add(key(fit), text_of(fit))
-
-    def read_table(self, table: str, path: Path, target: SortedFile) -> None:
-        """placement_events and system_stats: a line told twice counts once."""
+    def read(self, table: str, path: Path, target: SortedFile) -> None:
+        """A duplicate counts once: a span by its id, another row by its text."""
         key = key_of(table)
         for line_number, raw, text in objects(path, self.rejects):
-            fit = fitted(cctf_tables()[table], self._named(table, raw), self.rejects)
+            row = _from_client(raw) if path.name == CLIENT_FILE and "ts_end" not in raw else raw
+            fit = fitted(cctf_tables()[table], self._named(table, row), self.rejects)
             if isinstance(fit, str):
                 self.rejects.add(path.name, line_number, fit, text)
-            elif self._is_new(fit, f"{table} {text}"):
+            elif self._is_new(fit, text if table == "invocations" else f"{table} {text}"):
                 self.rows[path.name] += 1
+                if table == "invocations" and fit["pid"] is not None:
+                    self.pids.add(fit["pid"])
                 if fit.get("module_id"):
                     self.modules[fit.get("app_id"), fit["module_id"]] = None
                 target.add(key(fit), text_of(fit))
 
     def _named(self, table: str, row: dict[str, Any]) -> dict[str, Any]:
-        """With what it does not say of its node. Both spellings of it are in use."""
+        """The row with the names of its node, which it may lack. Both spellings of the node are in use."""
         column = "node_id" if "node_id" in cctf_tables()[table].column_types else "node"
         named = {name: value for name, value in row.items() if name not in ("node", "node_id")}
         named[column] = row.get(column) or row.get("node") or row.get("node_id") or self.names.node
@@ -77,33 +67,27 @@ class Events:
 
     def _is_new(self, row: dict[str, Any], text: str) -> bool:
         span = row.get("span_id")
-        told = _digest(f"{row.get('trace_id')} {span}" if span else text)
+        identity = _digest(f"{row.get('trace_id')} {span}" if span else text)
         content = _digest(text_of(row))
-        if told in self._known:
+        if identity in self._known:
             self.duplicates += 1
-            self.contradictions += self._known[told] != content
+            self.contradictions += self._known[identity] != content
             return False
-        self._known[told] = content
+        self._known[identity] = content
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
         return True
 
-    def _note(self, row: dict[str, Any]) -> None:
-        if row["pid"] is not None:
-            self.pids.add(row["pid"])
-        if row["module_id"]:
-            self.modules.setdefault((None, row["module_id"]), None)
-
 
 def invocation_files(folder: Path) -> list[Path]:
-    """What adapters wrote; what the reference's parse made of it only where nothing else is left."""
+    """Files of adapters; the output of the reference's parse only if there is nothing else."""
     found = sorted(folder.glob("events.*.jsonl"))
     found += [path for name in (CLIENT_FILE, "invocations.jsonl") if (path := folder / name).is_file()]
     return found or [path for path in (folder / "events.jsonl",) if path.is_file()]
 
 
 def with_processes(lines: Iterator[str], lives: dict[int, list[Life]]) -> Iterator[str]:
-    """Invocations with the process that their pid was at the time."""
+    """Invocations with the process that had their pid at the time."""
     for line in lines:
         row = json.loads(line)
         if row["proc_id"] is None and row["pid"] in lives:
@@ -122,7 +106,7 @@ def process_at(lives: list[Life], row: dict[str, Any]) -> str | None:
 
 
 def _from_client(row: dict[str, Any]) -> dict[str, Any]:
-    """A request as the load driver saw it: times in RFC 3339 and nanoseconds."""
+    """A request of the load driver: times in RFC 3339 and nanoseconds."""
     try:
         start = datetime.fromisoformat(_FRACTION.sub(r".\1", str(row.get("timestamp"))))
         url = urlsplit(str(row.get("url") or ""))

@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all, and sorted in bounded memory.
+"""Files that are written atomically, and sorted in bounded memory.
 
-Lines mostly come in order. What comes a little late waits in a window; what comes later still begins another run, and
-the runs are merged when the file is finished.
+Lines mostly come in order. Lines that come a little late are sorted in a window; later ones begin another run, and the
+runs are merged when the file is finished.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import fcntl
 import heapq
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ from gpulake.core.disk import replace
 from gpulake.core.errors import UsageError
 
 WINDOW_LINES = 8_192
-FAN_IN = 64  # runs that are open at a time
+FAN_IN = 64  # runs that are open at once
 ENDING = ".gpulake-tmp"
 BUFFER_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ class SortedFile:
         self.lines = 0
         self._key_of = key_of
         self._window_lines = window_lines
-        self._window: list[tuple[int, Key, str]] = []  # the run that a line goes to, first
+        self._window: list[tuple[int, Key, str]] = []  # by the run of the line
         self._runs: list[Path] = []
         self._made = 0
         self._run: IO[str] | None = None
@@ -51,7 +51,7 @@ class SortedFile:
             self._write(*heapq.heappushpop(self._window, (run, key, line)))
 
     def add_sorted(self, first: Key, last: Key, lines: list[str]) -> None:
-        """Lines that are in order among themselves; nothing waits for them."""
+        """Lines that are sorted among themselves; they bypass the window."""
         if not lines:
             return
         self.lines += len(lines)
@@ -61,11 +61,11 @@ class SortedFile:
         self._last = last
 
     def finish(self) -> None:
-        """Puts the file in its place, over an older one."""
+        """Moves the file to its path, over an older one."""
         replace(self._sorted(), self.path)
 
     def drain(self) -> Iterator[str]:
-        """The lines in order; nothing is left behind."""
+        """The lines in order; deletes the temporary files."""
         source = self._sorted()
         try:
             yield from _lines(source)
@@ -132,13 +132,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def temporary(path: Path) -> Path:
-    """Where a file is written before it is in its place."""
+    """The temporary path of a file."""
     return path.with_name(f".{path.name}{ENDING}")
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Makes the folder, keeps others from writing there, and clears away what a crash left."""
+def locked(folder: Path) -> Iterator[None]:
+    """Creates and locks the folder, and deletes temporary files of a crash."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -155,11 +155,6 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def open_text(path: Path) -> IO[str]:
     return path.open("w", encoding="utf-8", errors="replace", newline="\n", buffering=BUFFER_BYTES)
-
-
-def discard_all(files: Iterable[SortedFile]) -> None:
-    for file in files:
-        file.discard()
 
 
 def _lines(path: Path) -> Generator[str, None, None]:

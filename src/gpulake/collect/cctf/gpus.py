@@ -1,4 +1,4 @@
-"""GPU rows: who holds each, by the processes that use it, else by what processes were given."""
+"""GPU rows with the owner of each GPU: by the processes on it, else by the GPUs that processes were allocated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gpulake.collect.cctf.blocks import Layout, Tick
 from gpulake.collect.cctf.series import named
 from gpulake.collect.machine.owners import names_gpu
-from gpulake.collect.rows import GpuSample
+from gpulake.collect.rows import GpuProcess, GpuSample
 from gpulake.collect.segments import Block
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ FIELDS = GpuSample._fields[1:]  # all but its time
 
 @dataclass
 class GivenGpus:
-    """What processes in view were given, with how many processes of an owner say so."""
+    """The GPUs that processes were allocated, with the number of processes per owner."""
 
     _owners: dict[str, Counter[Owner]] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class GivenGpus:
                 del self._owners[given]
 
     def owners_of(self, gpu: Mapping[str, Any]) -> set[Owner]:
-        """A variable that somebody set in a shell gives a GPU to nobody."""
+        """Without unattributed processes: anyone may set the variable in a shell."""
         named = (owners for given, owners in self._owners.items() if _is_named(given, gpu))
         return {owner for owners in named for owner in owners if owner[0] != "unattributed"}
 
@@ -64,7 +64,7 @@ def gpu_rows(
 
 
 class _Users:
-    """Owners of the processes on each GPU. Those on a MIG instance are on its GPU, too."""
+    """Owners of the processes on each GPU, including those on its MIG instances."""
 
     def __init__(self, uses: list[dict[str, Any]], samples: list[dict[str, Any]]) -> None:
         parents = {sample.get("gpu_uuid"): sample.get("parent_uuid") for sample in samples}
@@ -77,7 +77,7 @@ class _Users:
                 self._any.setdefault(gpu, set()).add(_owner(use))
 
     def of(self, sample: Mapping[str, Any]) -> set[Owner]:
-        """At the moment of the sample; where processes are read at other moments, within the tick."""
+        """At the time of the sample, else within the tick."""
         uuid = sample.get("gpu_uuid")
         found = self._at.get((uuid, sample.get("elapsed_ms")))
         if found is not None:
@@ -88,17 +88,14 @@ class _Users:
 def _process_rows(tick: Tick, uses: list[dict[str, Any]], processes: Processes) -> Iterator[dict[str, Any]]:
     for use in uses:
         comm = use.get("comm")
-        yield named(tick, use.get("elapsed_ms")) | {
-            "gpu_uuid": use.get("gpu_uuid"),
-            "pid": use.get("pid"),
-            "proc_id": processes.proc_id_of(use.get("pid")),
-            "comm": comm if comm is not None else processes.comm_of(use.get("pid")),
-            "memory_used_bytes": use.get("memory_used_bytes"),
-            "sm_busy_ratio": use.get("sm_busy_ratio"),
-            "memory_busy_ratio": use.get("memory_busy_ratio"),
-            "owner_kind": use.get("owner_kind"),
-            "owner_id": use.get("owner_id"),
-        }
+        yield (
+            named(tick, use.get("elapsed_ms"))
+            | {name: use.get(name) for name in GpuProcess._fields[1:]}
+            | {
+                "proc_id": processes.proc_id_of(use.get("pid")),
+                "comm": comm if comm is not None else processes.comm_of(use.get("pid")),
+            }
+        )
 
 
 def _holder(using: set[Owner], given: set[Owner]) -> tuple[str | None, str | None, str | None]:

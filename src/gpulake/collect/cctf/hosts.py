@@ -1,15 +1,16 @@
-"""Who is who when many nodes meet: two hosts with one node name become two names."""
+"""Names of nodes in a merge: two hosts with the same node name get two names."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpulake.collect.cctf.inputs import FOLDERS
-from gpulake.collect.cctf.order import CLOCK_COLUMNS, whole
+from gpulake.collect.cctf.order import CLOCK_COLUMNS, SUBJECTS, whole
+from gpulake.core.tables import cctf_tables
 
 PREFIX = 6  # of a host_id, in a name
 
@@ -20,11 +21,11 @@ class Input:
 
     path: Path
     nodes: tuple[Mapping[str, Any], ...]
-    stands_for_host: bool  # rows without a host_id are of a host that only this folder knows
+    stands_for_host: bool  # rows without a host_id get one derived from the folder
 
     @property
     def only_node(self) -> str:
-        """Whose rows are those that name no node: the only one of nodes.json; without any, the folder is called so."""
+        """The node of rows that name none: the only one of nodes.json, else the name of the folder."""
         names = {str(node.get("node_id")) for node in self.nodes if node.get("node_id")}
         if not names:
             folder = self.path.resolve()
@@ -32,13 +33,20 @@ class Input:
         return names.pop() if len(names) == 1 else ""
 
     def host_id(self, row: Mapping[str, Any], node: str) -> str | None:
-        """The row's own, else that of its node in nodes.json, or the folder's; None: it is of another folder's node."""
+        """That of the row, else of its node in nodes.json, else of the folder; None: a node of another folder."""
         if row.get("host_id"):
             return str(row["host_id"])
         hosts = [known.get("host_id") for known in self.nodes if known.get("node_id") == node]
         if self.nodes and not hosts:
             return None
         return str(hosts[0]) if len(set(hosts)) == 1 and hosts[0] else self.folder_id
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """The tables that the folder has."""
+        for table in SUBJECTS:
+            path = self.path / cctf_tables()[table].file
+            if path.is_file():
+                yield table, path
 
     @property
     def folder_id(self) -> str:
@@ -47,14 +55,14 @@ class Input:
 
 @dataclass
 class Renaming:
-    """The names of hosts after the merge, and what to add to their clocks."""
+    """The names of hosts after the merge, and the corrections of their clocks."""
 
     hosts: dict[str, set[str]] = field(default_factory=dict)  # by node name
     corrections: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by new name and host_id
 
     _resolved: dict[tuple[Path, str, str], tuple[str, str, int]] = field(default_factory=dict)
 
-    def meet(self, node: str, host_id: str) -> None:
+    def add(self, node: str, host_id: str) -> None:
         self.hosts.setdefault(node, set()).add(host_id)
 
     def correct(self, corrections: Mapping[tuple[str, str], int]) -> None:
@@ -79,7 +87,7 @@ class Renaming:
         ]
 
     def _host_id(self, source: Input, row: Mapping[str, Any], node: str) -> str:
-        """A row of a node that its own folder does not list is of the one host of that name, if there is one."""
+        """A row of a node that its folder does not list belongs to the only host of that name, if there is one."""
         found = source.host_id(row, node)
         if found is None:
             known = self.hosts.get(node, set())
@@ -87,7 +95,7 @@ class Renaming:
         return found
 
     def row(self, table: str, source: Input, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The row under its new name and time, with every column."""
+        """The row with its new name and time, and all columns."""
         column = "u" if table == "links" else "node_id" if table in ("nodes", "placement_events") else "node"
         full = whole(table, row)
         node = str(row.get(column) or row.get("node") or row.get("node_id") or source.only_node)

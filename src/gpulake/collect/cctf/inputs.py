@@ -1,4 +1,4 @@
-"""Where the files of a run are: in a run directory, in its folder cctf or CTS, or somewhere below."""
+"""Finds the files of a run: in a run directory, in its folder cctf or CTS, or below."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def has_files(folder: Path) -> bool:
 
 
 def output_folder(path: Path) -> Path:
-    """The folder with the files that `path` means."""
+    """The folder with the files of the run at `path`."""
     for name in FOLDERS:
         if has_files(path / name):
             return path / name
@@ -33,7 +33,7 @@ def output_folder(path: Path) -> Path:
 
 
 def output_folders(path: Path, besides: Path) -> list[Path]:
-    """All such folders at or below `path`, less one."""
+    """All such folders at or below `path`, except one."""
     found = sorted(_below(path, DEEPEST))
     found = [folder for folder in found if folder.resolve() != besides.resolve()]
     if not found:
@@ -55,7 +55,7 @@ def _below(path: Path, depth: int) -> Iterator[Path]:
 
 
 def rows_of(path: Path, bad: Callable[[int, str], None]) -> Iterator[dict[str, Any]]:
-    """The rows of a file of lines; a line that is none is told with its number."""
+    """The rows of a file of JSON lines; `bad` gets the number and the reason of other lines."""
     for number, line in text_lines(path):
         if isinstance(line, BadRow):
             bad(number, line.reason)

@@ -1,4 +1,4 @@
-"""JSON lines that others wrote: every line is a row, or is set aside with its reason."""
+"""JSON lines of other programs: every line is a row, or is rejected with a reason."""
 
 from __future__ import annotations
 
@@ -20,26 +20,18 @@ KEPT_CHARACTERS = 2_000
 
 @dataclass
 class Rejects:
-    """Lines that are no rows: each is written to a file of its own kind, and counted."""
+    """Rejected lines: written to a file, and counted."""
 
     output: IO[str]
     by_reason: Counter[tuple[str, str]] = field(default_factory=Counter)  # file and reason
-    torn: Counter[str] = field(default_factory=Counter)  # files whose last line was being written
-    misfits: Counter[str] = field(default_factory=Counter)  # values that are not of their column's type
+    torn: Counter[str] = field(default_factory=Counter)  # files with an incomplete last line
+    misfits: Counter[str] = field(default_factory=Counter)  # values of the wrong type, by column
     unknown_fields: Counter[str] = field(default_factory=Counter)
 
     def add(self, file: str, line_number: int, reason: str, text: str) -> None:
         self.by_reason[file, reason] += 1
         reject = {"file": file, "line": line_number, "reason": reason, "text": text[:KEPT_CHARACTERS]}
         self.output.write(json.dumps(reject, ensure_ascii=False) + "\n")
-
-    def tear(self, file: str, line_number: int, text: str) -> None:
-        self.torn[file] += 1
-        self.add(file, line_number, "its end is missing: it was being written", text)
-
-    @property
-    def count(self) -> int:
-        return sum(self.by_reason.values())
 
 
 def objects(path: Path, rejects: Rejects) -> Iterator[tuple[int, dict[str, Any], str]]:
@@ -55,7 +47,8 @@ def objects(path: Path, rejects: Rejects) -> Iterator[tuple[int, dict[str, Any],
             row = json.loads(text, parse_constant=lambda _: None)
         except (ValueError, RecursionError) as error:
             if not line.endswith("\n"):
-                rejects.tear(path.name, line_number, text)
+                rejects.torn[path.name] += 1
+                rejects.add(path.name, line_number, "its end is missing: it was being written", text)
             else:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is no JSON"
                 rejects.add(path.name, line_number, f"it is no JSON: {reason}", text)
@@ -67,7 +60,7 @@ def objects(path: Path, rejects: Rejects) -> Iterator[tuple[int, dict[str, Any],
 
 
 def fitted(table: Table, row: dict[str, Any], rejects: Rejects) -> dict[str, Any] | str:
-    """The columns of the table, each of its type or None; or what is missing that every row must have."""
+    """The row with all columns of the table, each of its type or None; or the reason why it is rejected."""
     fit: dict[str, Any] = {}
     for column in table.columns:
         value = row.get(column.name)
@@ -81,7 +74,7 @@ def fitted(table: Table, row: dict[str, Any], rejects: Rejects) -> dict[str, Any
 
 
 def cast(value: Any, kind: str) -> Any:
-    """A value as the type says, or None if it cannot be."""
+    """A value converted to the type, or None if that is impossible."""
     if value is None or kind == "json":
         return value
     if kind == "text":

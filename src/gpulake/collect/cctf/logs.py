@@ -1,4 +1,4 @@
-"""The logs of mpstat, vmstat and ifstat of a run, into the files of host and links."""
+"""Logs of mpstat, vmstat and ifstat into host_metrics and link_metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from heapq import merge
 from itertools import groupby, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,13 @@ CPU_LOG, MEMORY_LOG, LINK_LOG = "cpu.log", "mem.log", "net.log"
 
 @dataclass
 class Logs:
-    """The logs of a run. One without dates began with one that has them, or else ended when it was last written."""
+    """The logs of a run. A log without dates starts with a log that has them, or else ends at its modification time."""
 
     folder: Path
     metas: Metas
     names: Names
     where: tzinfo
-    unit: str  # of vmstat; auto: by the memory that there is
+    unit: str  # of vmstat; auto: by the memory of the node
 
     def has_host(self) -> bool:
         return any((self.folder / name).is_file() for name in (CPU_LOG, MEMORY_LOG))
@@ -45,7 +46,7 @@ class Logs:
         return (self.folder / LINK_LOG).is_file()
 
     def write_host(self, target: SortedFile) -> list[LogReport]:
-        """One row a second, with what either log says of it."""
+        """One row per second, with the values of both logs."""
         reports, sources = [], []
         for name in (CPU_LOG, MEMORY_LOG):
             path = self.folder / name
@@ -57,39 +58,25 @@ class Logs:
                 reports.append(report)
                 sources.append(map(json.loads, kept.drain()))
         key = key_of("host_metrics")
-        names = self.names
-        for _, group in groupby(merge(*sources, key=_moment), key=_moment):
-            found = list(group)
-            cpu = [row for row in found if "cpu_util" in row]
-            memory = [row for row in found if "cpu_util" not in row]
+        for _, group in groupby(merge(*sources, key=itemgetter("ts_ms")), key=itemgetter("ts_ms")):
+            rows = list(group)
+            cpu = [row for row in rows if "cpu_util" in row]
+            memory = [row for row in rows if "cpu_util" not in row]
             nothing: dict[str, Any] = {}
             for one, other in zip_longest(cpu, memory, fillvalue=nothing):
-                row = whole(
-                    "host_metrics",
-                    {"node": names.node, "stage": names.stage, "host_id": names.host_id, **one, **other},
-                )
+                row = whole("host_metrics", self.names.columns | one | other)
                 target.add(key(row), text_of(row))
         return reports
 
     def write_links(self, target: SortedFile) -> LogReport:
         report = LogReport(LINK_LOG)
-        names = self.names
         main = self.metas.node.get("iface") or self.metas.link.get("iface")
         key = key_of("link_metrics")
         for row in _dated(self._rows(self.folder / LINK_LOG, report), report):
             iface = row["iface"] or main
             link = "nic" if iface == main or not main else iface
-            full = whole(
-                "link_metrics",
-                row
-                | {
-                    "node": names.node,
-                    "stage": names.stage,
-                    "host_id": names.host_id,
-                    "link": f"{names.node}.{link}",
-                    "iface": iface,
-                },
-            )
+            link = f"{self.names.node}.{link}"
+            full = whole("link_metrics", row | self.names.columns | {"link": link, "iface": iface})
             target.add(key(full), text_of(full))
         return report
 
@@ -104,7 +91,7 @@ class Logs:
         return rows(path, report, near_ms=near_ms, end_ms=end_ms, where=self.where)
 
     def _begin(self, path: Path) -> tuple[int | None, str]:
-        """When a log began that does not write the date on every line, and what says so."""
+        """The start of a log without dates on its lines, and the evidence for it."""
         memory, cpu = self.folder / MEMORY_LOG, self.folder / CPU_LOG
         near_ms = vmstat_begin_ms(memory, self.where) if memory.is_file() else None
         own_ms = mpstat_begin_ms(cpu, self.where, near_ms) if cpu.is_file() else None
@@ -120,10 +107,6 @@ def _dated(rows: Iterator[dict[str, Any]], report: LogReport) -> Iterator[dict[s
             report.reject(0, "no calendar has its time")
         else:
             yield row
-
-
-def _moment(row: dict[str, Any]) -> int:
-    return int(row["ts_ms"])
 
 
 def _time_of_line(line: str) -> Key:

@@ -1,8 +1,8 @@
 """gpulake collect merge: many nodes' files into one run, in the order of time.
 
-Each input is read in its own order and merged; one that is out of order is sorted on disk first. A row that is there
-twice counts once. Two rows of one subject and time that differ are a conflict: the one that says more is kept, and of
-two that say as much the first as text, so that the order of the inputs does not matter.
+Each input is read in order and merged; one that is out of order is sorted on disk first. Duplicate rows count once. Two
+different rows of the same subject and time are a conflict: the one with more values is kept, then the first as text, so
+that the order of the inputs does not matter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import heapq
 import json
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from gpulake.collect.cctf.files import (
     FAN_IN,
     SortedFile,
-    alone_in,
+    locked,
     open_text,
     temporary,
     write_json,
@@ -29,9 +29,9 @@ from gpulake.collect.cctf.files import (
 )
 from gpulake.collect.cctf.hosts import Input, Renaming
 from gpulake.collect.cctf.inputs import FOLDERS, has_files, output_folders, rows_of
-from gpulake.collect.cctf.merge_text import report_of
 from gpulake.collect.cctf.metas import as_rows, read_document, read_metas
 from gpulake.collect.cctf.order import SUBJECTS, Key, key_of, line_key, text_of
+from gpulake.collect.cctf.reports import merge_report
 from gpulake.collect.cctf.skew import Skew, corrections
 from gpulake.collect.rundir import RunDir
 from gpulake.core.disk import replace
@@ -44,10 +44,10 @@ Stream: TypeAlias = Generator[tuple[Key, str], None, None]
 
 
 def merge(paths: Sequence[Path], out: Path, *, applies_skew: bool = False) -> dict[str, Any]:
-    """Writes OUT and gives the report of what was merged."""
+    """Writes OUT and returns the report."""
     inputs = _inputs(paths, out)
     try:
-        with alone_in(out):
+        with locked(out):
             return _Merge(inputs, out, applies_skew).write()
     except OSError as error:
         raise GpulakeError(f"cannot merge into {out}: {error}", "is there room, and may it be written?") from error
@@ -69,7 +69,7 @@ def _inputs(paths: Sequence[Path], out: Path) -> list[Input]:
 
 
 def _input(folder: Path) -> Input:
-    """Files of the first eras name no host; what the collector left beside them may."""
+    """Older files name no host; the metadata beside them may."""
     nodes = as_rows(read_document(folder / "nodes.json", []))
     if len(nodes) == 1 and not nodes[0].get("host_id") and folder.name in FOLDERS:
         nodes[0]["host_id"] = read_metas(RunDir(folder.parent)).host_id
@@ -97,7 +97,7 @@ class _Merge:
         self.counts = _Counts()
 
     def write(self) -> dict[str, Any]:
-        self._meet()
+        self._find_hosts()
         bounds = self._skew()
         if self.applies_skew:
             self.renaming.correct(corrections(bounds))
@@ -108,21 +108,21 @@ class _Merge:
         report = self._report(bounds)
         write_json(self.out / "run_meta.json", {"run_id": self._run_id(), "meta": self._run_meta(report)})
         write_json(self.out / REPORT, report)
-        write_text(self.out / "merge_report.md", report_of(report))
+        write_text(self.out / "merge_report.md", merge_report(report))
         return report
 
-    def _meet(self) -> None:
-        """Who there is: by nodes.json, and by rows where that names nobody."""
+    def _find_hosts(self) -> None:
+        """All hosts: by nodes.json, or by the rows if it is empty."""
         for source in self.inputs:
             for node in source.nodes:
                 if node.get("node_id"):
                     name = str(node["node_id"])
-                    self.renaming.meet(name, source.host_id(node, name) or source.folder_id)
+                    self.renaming.add(name, source.host_id(node, name) or source.folder_id)
             if not source.nodes:
-                for table, path in _files(source):
+                for table, path in source.files():
                     for row in rows_of(path, lambda *_: None):
                         name = str(row.get("node_id" if table == "placement_events" else "node") or source.only_node)
-                        self.renaming.meet(name, source.host_id(row, name) or source.folder_id)
+                        self.renaming.add(name, source.host_id(row, name) or source.folder_id)
 
     def _skew(self) -> dict[Any, Any]:
         skew = Skew(self.out)
@@ -139,7 +139,7 @@ class _Merge:
         sources = [(source, path) for source, path in sources if path.is_file()]
         target = self.out / cctf_tables()[table].file
         if not sources:
-            target.unlink(missing_ok=True)  # of a merge of other inputs
+            target.unlink(missing_ok=True)  # of an earlier merge
             return
         source = temporary(target)
         with contextlib.ExitStack() as stack, open_text(source) as output:
@@ -152,7 +152,7 @@ class _Merge:
         replace(source, target)
 
     def _streams(self, table: str, sources: list[tuple[Input, Path]], target: Path) -> list[Stream]:
-        """Sorted lines of each input; of many inputs, sorted together, as only so many files can be open."""
+        """Sorted lines of each input; many inputs are sorted together, to limit open files."""
         if len(sources) > FAN_IN:
             return [self._sorted(table, sources, target.with_name("many"))]
         streams = []
@@ -197,17 +197,13 @@ class _Merge:
         if len(self.counts.bad_lines) < SHOWN:
             self.counts.bad_lines.append({"file": str(path), "line": line, "reason": reason})
 
-    def _kept(self, table: str, group: Iterator[str]) -> str:
-        """One of the rows with one key."""
-        first = next(group)
-        told = 1
-        different = {first}
-        for line in group:
-            told += 1
-            different.add(line)
-        self.counts.duplicates[table] += told - len(different)
+    def _kept(self, table: str, group: Iterable[str]) -> str:
+        """The row to keep of those with the same key."""
+        lines = list(group)
+        different = set(lines)
+        self.counts.duplicates[table] += len(lines) - len(different)
         if len(different) == 1:
-            return first
+            return lines[0]
         self.counts.conflicts[table] += len(different) - 1
         kept = min(different, key=lambda line: (line.count(":null"), line))
         if len(self.counts.first_conflicts) < SHOWN:
@@ -215,7 +211,7 @@ class _Merge:
         return kept
 
     def _write_rows(self, table: str) -> None:
-        """The union of small files. Two rows of one subject that differ are a conflict here, too."""
+        """The union of small files. Different rows of the same subject are a conflict, too."""
         subject = {"nodes": ("node_id", "host_id"), "links": ("u", "v", "host_id", "iface")}.get(table, ("module_id",))
         by_subject: dict[tuple[str, ...], dict[str, None]] = {}
         for source in self.inputs:
@@ -228,9 +224,7 @@ class _Merge:
                 full = self.renaming.row(table, source, row) if table != "module_inventory" else dict(row)
                 key = tuple(str(full.get(name)) for name in subject)
                 by_subject.setdefault(key, {})[text_of(full)] = None
-        rows = []
-        for _, texts in sorted(by_subject.items()):
-            rows.append(json.loads(self._kept(table, iter(sorted(texts)))))
+        rows = [json.loads(self._kept(table, sorted(texts))) for _, texts in sorted(by_subject.items())]
         self.counts.rows[table] = len(rows)
         write_json(self.out / cctf_tables()[table].file, rows)
 
@@ -289,13 +283,6 @@ class _Merge:
         }
 
 
-def _files(source: Input) -> Iterator[tuple[str, Path]]:
-    for table in SUBJECTS:
-        path = source.path / cctf_tables()[table].file
-        if path.is_file():
-            yield table, path
-
-
 def _run_id_of(source: Input) -> str | None:
     meta = read_document(source.path / "run_meta.json", [])
     ids = [meta.get("run_id")] if isinstance(meta, dict) else []
@@ -304,7 +291,7 @@ def _run_id_of(source: Input) -> str | None:
 
 
 def _difference(table: str, kept: str, others: set[str]) -> dict[str, Any]:
-    """Which columns the rows in conflict do not agree on."""
+    """The columns in which the rows differ."""
     row = json.loads(kept)
     columns = sorted({name for line in others for name, value in json.loads(line).items() if value != row.get(name)})
     subject = {name: row.get(name) for name in SUBJECTS.get(table, ("node_id", "host_id", "u", "iface", "module_id"))}

@@ -1,4 +1,4 @@
-"""The small files of a run: its node, links, modules and the run itself. What is missing is made up for."""
+"""The small files of a run: node, links, modules and the run itself, with defaults for missing values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from gpulake.core.tables import cctf_tables
 
 LARGEST_BYTES = 16 << 20
 UNKNOWN = "unknown"
+HEADER_COLUMNS = (
+    *("node_id", "stage", "cpu_cores", "cpu_model", "cpu_freq_mhz"),
+    *("host_id", "host_name", "run_id"),
+)
 
 
 @dataclass(frozen=True)
 class Metas:
-    """What stands in the run directory; empty where there is none."""
+    """The metadata in the run directory; empty where a file is missing."""
 
     node: Mapping[str, Any]
     link: Mapping[str, Any]
@@ -31,13 +35,13 @@ class Metas:
 
     @property
     def names(self) -> Names:
-        """Of rows whose segment has no header, or that come from text."""
+        """For rows of segments without a header, and of logs."""
         node = self.node.get("node_id") or self.node.get("node") or self.run.get("node_id") or UNKNOWN
         return Names(str(node), _word(self.node.get("stage")), self.host_id)
 
     @property
     def host_id(self) -> str | None:
-        """The reference only says what the host is called, and all its nodes have one name: that tells them apart."""
+        """The reference collector only has the host name: the id is derived from it."""
         host = _word(self.node.get("host"))
         return _word(self.node.get("host_id")) or (None if host is None else host_id_of("", host))
 
@@ -62,7 +66,7 @@ def read_metas(run: RunDir) -> Metas:
 
 
 def read_document(path: Path, unreadable: list[str]) -> Any:
-    """The JSON of a small file; None if there is none."""
+    """The JSON of a small file; None if it is missing or unreadable."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
             unreadable.append(f"{path.name}: it is larger than {LARGEST_BYTES} bytes")
@@ -76,7 +80,7 @@ def read_document(path: Path, unreadable: list[str]) -> Any:
 
 
 def as_rows(document: Any) -> list[dict[str, Any]]:
-    """Rows of a document that is a list, one row, or a list under any name."""
+    """Rows of a document that is a list, one row, or an object with one list."""
     if isinstance(document, dict):
         inner = [value for value in document.values() if isinstance(value, list)]
         if "module_id" not in document and "node_id" not in document and "u" not in document and len(inner) == 1:
@@ -86,19 +90,9 @@ def as_rows(document: Any) -> list[dict[str, Any]]:
 
 
 def node_row(metas: Metas, header: Mapping[str, Any]) -> dict[str, Any]:
-    """What nodes.json says of a node: the header of its segments first, node_meta.json where that says nothing."""
+    """The row of nodes.json: from the header of the segments, else from node_meta.json."""
     memory = header.get("memory_bytes")
-    said = {
-        "node_id": header.get("node_id"),
-        "stage": header.get("stage"),
-        "cpu_cores": header.get("cpu_cores"),
-        "mem_mb": memory >> 20 if memory else None,
-        "cpu_model": header.get("cpu_model"),
-        "cpu_freq_mhz": header.get("cpu_freq_mhz"),
-        "host_id": header.get("host_id"),
-        "host_name": header.get("host_name"),
-        "run_id": header.get("run_id"),
-    }
+    said = {name: header.get(name) for name in HEADER_COLUMNS} | {"mem_mb": memory >> 20 if memory else None}
     raw = dict(metas.node) | {
         "node_id": metas.names.node,
         "host_name": metas.node.get("host_name") or metas.node.get("host"),
@@ -110,7 +104,7 @@ def node_row(metas: Metas, header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def link_rows(metas: Metas, seen: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Links that were seen; what they do not know link_meta.json says of the interface of the run."""
+    """Sampled links, completed from link_meta.json."""
     rows = [dict(link) for link in seen]
     if metas.link:
         types = cctf_tables()["links"].column_types
@@ -126,12 +120,12 @@ def link_rows(metas: Metas, seen: Iterable[Mapping[str, Any]]) -> list[dict[str,
 
 
 def module_rows(metas: Metas, seen: Iterable[tuple[str | None, str]]) -> list[dict[str, Any]]:
-    """The inventory, and modules that it does not name but that ran."""
+    """The inventory, and modules that ran without being in it."""
     types = cctf_tables()["module_inventory"].column_types
     rows = [{name: cast(module.get(name), kind) for name, kind in types.items()} for module in metas.modules]
     rows = [row for row in rows if row["module_id"]]
     known = {row["module_id"] for row in rows}
-    # The name of an application, where any event has one.
+    # With the name of the application, if any event has one.
     for app_id, module_id in sorted(seen, key=lambda pair: (pair[1], pair[0] is None, pair[0] or "")):
         if module_id not in known:
             known.add(module_id)
@@ -142,7 +136,7 @@ def module_rows(metas: Metas, seen: Iterable[tuple[str | None, str]]) -> list[di
 
 
 def run_id_of(metas: Metas, headers: Iterable[Mapping[str, Any]], run: RunDir) -> str:
-    """As it was said; else the folder's own place."""
+    """From the metadata; else the name of the parent folder."""
     for source in (*headers, metas.node, metas.run):
         if source.get("run_id"):
             return str(source["run_id"])

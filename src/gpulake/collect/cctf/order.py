@@ -1,4 +1,4 @@
-"""In which order rows stand in a file, and what makes two rows the same: time first, then the subject."""
+"""The order of rows in a file, which is also their identity: time first, then the subject."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row: TypeAlias = Mapping[str, Any]
 Key: TypeAlias = tuple[Any, ...]
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
-# The subject of a row, after its time. Two rows with one key tell of the same thing.
+# The subject of a row, after its time. Two rows with the same key are duplicates or in conflict.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "host_metrics": ("node", "host_id"),
     "link_metrics": ("node", "host_id", "link"),
@@ -28,17 +28,17 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "placement_events": ("node_id", "host_id", "app_id", "module_id", "instance_id", "event", "pid"),
     "system_stats": ("node", "host_id", "metric", "instance_id"),
 }
-# Of an invocation the first of these that is known says where it stands.
+# The first of these that is known is the time of the row.
 TIMES: dict[str, tuple[str, ...]] = {
     "invocations": ("ts_enqueue", "ts_start", "ts_end"),
     "placement_events": ("ts",),
 }
-# Every time that a row holds: what a clock that was off shifts.
+# All times of a row: shifted when a clock is corrected.
 CLOCK_COLUMNS = ("ts_ms", "ts", "ts_enqueue", "ts_start", "ts_end", "started_ms")
 
 
 def time_of(table: str, row: Row) -> int:
-    """When the row stands in its file; what has no time stands first."""
+    """The time of a row; rows without one come first."""
     at = row.get("ts_ms")
     if isinstance(at, int) and table not in TIMES:
         return at
@@ -50,7 +50,7 @@ def time_of(table: str, row: Row) -> int:
 
 
 def key_of(table: str) -> Callable[[Row], Key]:
-    """The order of a table's rows as a function."""
+    """The sort key of rows of a table."""
     types = cctf_tables()[table].column_types
     comparable = [(column, _number if types[column] == "integer" else _word) for column in SUBJECTS[table]]
 
@@ -58,20 +58,20 @@ def key_of(table: str) -> Callable[[Row], Key]:
         return (time_of(table, row), *[as_one(row.get(column)) for column, as_one in comparable])
 
     def key_of_all(row: Row) -> Key:
-        """Without an id of its own, an invocation is what all of it says."""
+        """Without a span id, all columns identify an invocation."""
         return key(row) if row.get("span_id") else (*key(row), text_of(row))
 
     return key_of_all if table == "invocations" else key
 
 
 def line_key(table: str) -> Callable[[str], Key]:
-    """The same for a line of the file."""
+    """The sort key of a line of the file."""
     key = key_of(table)
     return lambda line: key(json.loads(line))
 
 
 def whole(table: str, row: Row) -> dict[str, Any]:
-    """Every column of the table in its order; what is not known is None."""
+    """All columns of the table in order; unknown ones are None."""
     return {column: row.get(column) for column in _columns(table)}
 
 
@@ -81,7 +81,7 @@ def _columns(table: str) -> tuple[str, ...]:
 
 
 def text_of(row: Row) -> str:
-    """A line of JSON. What is no number has no place in it."""
+    """A line of JSON; NaN and infinity become null."""
     try:
         return _encode(row)
     except ValueError:

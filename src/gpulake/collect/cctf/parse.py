@@ -1,8 +1,8 @@
-"""gpulake collect parse: what a node left in its run directory, into RUN_DIR/cctf."""
+"""gpulake collect parse: the raw files of a node into RUN_DIR/cctf."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,10 +10,10 @@ from typing import Any
 
 from gpulake import __version__
 from gpulake.collect.cctf import audit, reference
-from gpulake.collect.cctf.blocks import Layout, Ledger, Tick, names_of, ticks
+from gpulake.collect.cctf.blocks import BlockCounts, Layout, Tick, names_of, ticks
 from gpulake.collect.cctf.calendar import zone
 from gpulake.collect.cctf.events import Events, invocation_files, with_processes
-from gpulake.collect.cctf.files import SortedFile, alone_in, discard_all, open_text, temporary, write_json
+from gpulake.collect.cctf.files import SortedFile, locked, open_text, temporary, write_json
 from gpulake.collect.cctf.gpus import gpu_rows
 from gpulake.collect.cctf.jsonlines import Rejects
 from gpulake.collect.cctf.logs import Logs
@@ -29,14 +29,14 @@ from gpulake.core.errors import GpulakeError, InputError
 from gpulake.core.tables import cctf_tables
 
 REJECTED = "rejected.jsonl"
-# What rows raise that no collector wrote, though their checksum is right.
-ROWS_OF_NO_KIND = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
+# Raised by rows of a valid block that no collector wrote.
+INVALID_ROWS = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
 RAW_PROCESSES = "proc_metrics.jsonl"
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to read text that does not say it itself."""
+    """How to read ambiguous text."""
 
     tz: str = "UTC"
     vmstat_unit: str = "auto"
@@ -44,7 +44,7 @@ class Options:
 
 @dataclass
 class Tables:
-    """The files that are being written, each with its order."""
+    """The files being written, each with its sort key."""
 
     folder: Path
     files: dict[str, SortedFile] = field(default_factory=dict)
@@ -55,9 +55,10 @@ class Tables:
             self.files[table] = SortedFile(self.folder / cctf_tables()[table].file, line_key(table))
             self._keys[table] = key_of(table)
 
-    def add(self, table: str, row: Mapping[str, Any]) -> None:
-        full = whole(table, row)
-        self.files[table].add(self._keys[table](full), text_of(full))
+    def add(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            full = whole(table, row)
+            self.files[table].add(self._keys[table](full), text_of(full))
 
     @property
     def processes(self) -> ProcessFiles:
@@ -68,17 +69,17 @@ class Tables:
             if file.lines:
                 file.finish()
             else:
-                file.path.unlink(missing_ok=True)  # of a parse of other inputs
+                file.path.unlink(missing_ok=True)  # of an earlier parse
 
 
 def parse(folder: Path, options: Options | None = None) -> dict[str, Any]:
-    """Writes RUN_DIR/cctf and gives its audit."""
+    """Writes RUN_DIR/cctf and returns its audit."""
     options = options or Options()
     zone(options.tz)
     run = RunDir(folder)
     _check(run)
     try:
-        with alone_in(run.cctf), _rejects(run.cctf / REJECTED) as rejects:
+        with locked(run.cctf), _rejects(run.cctf / REJECTED) as rejects:
             return _Parse(run, options, rejects).write()
     except OSError as error:
         raise GpulakeError(f"cannot parse {folder}: {error}", "is there room, and may it be written?") from error
@@ -86,12 +87,12 @@ def parse(folder: Path, options: Options | None = None) -> dict[str, Any]:
 
 @contextmanager
 def _rejects(path: Path) -> Iterator[Rejects]:
-    """What was set aside, in a file that is there only if something was."""
+    """The file of rejected lines, which exists only if there are any."""
     source = temporary(path)
     with open_text(source) as output:
         rejects = Rejects(output)
         yield rejects
-    if rejects.count:
+    if rejects.by_reason:
         replace(source, path)
     else:
         source.unlink()
@@ -113,16 +114,16 @@ def _check(run: RunDir) -> None:
 
 
 class _Parse:
-    """One parse: what was read so far."""
+    """The state of one parse."""
 
     def __init__(self, run: RunDir, options: Options, rejects: Rejects) -> None:
         self.run = run
         self.options = options
         self.rejects = rejects
         self.metas: Metas = read_metas(run)
-        self.ledger = Ledger()
+        self.counts = BlockCounts()
         self.tables = Tables(run.cctf)
-        # Of rows that lack them: the collector's, where one ran.
+        # For rows without names: those of the collector, if there was one.
         header = next((header for header, _, _ in read_moments(run.segments)), {})
         self.names = names_of(header, self.metas.names)
         self.events = Events(self.names, rejects)
@@ -146,52 +147,45 @@ class _Parse:
                 target.add(key(line), line)
             self.tables.finish()
         except BaseException:
-            discard_all([invocations, *self.tables.files.values()])
+            for file in (invocations, *self.tables.files.values()):
+                file.discard()
             raise
         self._write_documents()
         return audit.write(self.run.cctf, self._facts())
 
     def _read_events(self, invocations: SortedFile) -> None:
-        self.events.read_invocations(self.run.path, invocations)
-        for table, path in (
-            ("placement_events", self.run.placement_events),
-            ("system_stats", self.run.system_stats),
-        ):
+        for path in invocation_files(self.run.path):
+            self.events.read("invocations", path, invocations)
+        for path in (self.run.placement_events, self.run.system_stats):
             if path.is_file():
-                self.events.read_table(table, path, self.tables.files[table])
+                self.events.read(path.stem, path, self.tables.files[path.stem])
 
     def _read_segments(self, processes: Processes) -> None:
         host = HostSeries()
-        for tick, layout, block in ticks(self.run.segments, self.names, self.ledger):
+        for tick, layout, block in ticks(self.run.segments, self.names, self.counts):
             self.headers.setdefault((tick.names.node, tick.names.host_id), layout.header)
             try:
                 self._read_block(tick, layout, block, host, processes)
-            except ROWS_OF_NO_KIND as error:
+            except INVALID_ROWS as error:
                 reason = f"rows of tick {block.tick} are not of their kind: {error}"
-                self.ledger.note_damage(Damage("segments", 0, reason, is_torn_tail=False))
+                self.counts.note_damage(Damage("segments", 0, reason, is_torn_tail=False))
         self.samples_without_process = processes.samples_without_process
 
     def _read_block(self, tick: Tick, layout: Layout, block: Block, host: HostSeries, processes: Processes) -> None:
-        add = self.tables.add
-        for row in host.rows(tick, layout, block):
-            add("host_metrics", row)
-        for row in self.links.rows(tick, layout, block):
-            add("link_metrics", row)
+        self.tables.add("host_metrics", host.rows(tick, layout, block))
+        self.tables.add("link_metrics", self.links.rows(tick, layout, block))
         processes.tick(tick, layout, block)
         gpus, gpu_processes = gpu_rows(tick, layout, block, processes)
         for row in gpus:
-            add("gpu_metrics", row)
             if not row["parent_uuid"]:
                 self.gpus.setdefault((row["node"], row["host_id"]), {})[row["gpu_uuid"]] = row["gpu_name"]
-        for row in gpu_processes:
-            add("gpu_processes", row)
-        for row in event_rows(tick, layout, block):
-            add("node_events", row)
-        for row in cost_rows(tick, layout, block):
-            add("system_stats", row)
+        self.tables.add("gpu_metrics", gpus)
+        self.tables.add("gpu_processes", gpu_processes)
+        self.tables.add("node_events", event_rows(tick, layout, block))
+        self.tables.add("system_stats", cost_rows(tick, layout, block))
 
     def _read_text(self) -> None:
-        """The reference's files, where the collector's own segments say nothing of the same."""
+        """The files of the reference collector, unless the segments contain the same."""
         logs = Logs(self.run.path, self.metas, self.names, zone(self.options.tz), self.options.vmstat_unit)
         files = self.tables.files
         if logs.has_host() and self._is_free("host_metrics", "cpu.log, mem.log"):
@@ -235,25 +229,25 @@ class _Parse:
             **(said or {}),
             "format": "cctf",
             "parsed_by": f"gpulake {__version__}",
-            "blocks": self.ledger.blocks,
-            "sessions": len(self.ledger.sessions),
-            "boots": len(self.ledger.boots),
+            "blocks": self.counts.blocks,
+            "sessions": len(self.counts.sessions),
+            "boots": len(self.counts.boots),
             "interval_ms": next((header.get("interval_ms") for header in self.headers.values()), None),
         }
 
     def _facts(self) -> dict[str, Any]:
-        """What the files themselves do not tell."""
-        ledger, rejects = self.ledger, self.rejects
+        """Facts that the files themselves do not contain."""
+        counts, rejects = self.counts, self.rejects
         return {
-            "blocks": ledger.blocks,
-            "sessions": len(ledger.sessions),
-            "boots": len(ledger.boots),
-            "damaged_blocks": ledger.damaged_blocks,
-            "torn_tails": ledger.torn_tails,
-            "first_damage": [asdict(damage) for damage in ledger.damage],
-            "unknown_kinds": dict(sorted(ledger.unknown_kinds.items())),
-            "clock_steps": ledger.clock_steps,
-            "largest_clock_step_ms": ledger.largest_clock_step_ms,
+            "blocks": counts.blocks,
+            "sessions": len(counts.sessions),
+            "boots": len(counts.boots),
+            "damaged_blocks": counts.damaged_blocks,
+            "torn_tails": counts.torn_tails,
+            "first_damage": [asdict(damage) for damage in counts.damage],
+            "unknown_kinds": dict(sorted(counts.unknown_kinds.items())),
+            "clock_steps": counts.clock_steps,
+            "largest_clock_step_ms": counts.largest_clock_step_ms,
             "samples_without_process": self.samples_without_process,
             "logs": [report.as_dict() for report in self.logs],
             "left_alone": self.left_alone,

@@ -1,8 +1,8 @@
-"""Processes: every tick has a row for every process in view, with the CPU that it used since the row before.
+"""Processes: every tick has a row for every known process, with the CPU that it used since the row before.
 
-A process that began under observation is charged from its birth; nothing is rounded away, so that its intervals add up
-to its counters. A day of one node has hundreds of millions of these rows, most of them saying that nothing moved: what
-stays of a line is kept as text.
+A process that began while the collector ran is charged from its start; nothing is rounded, so that the intervals add up
+to the counters. A day of one node has hundreds of millions of these rows, most of them without a change: the constant
+part of a line is cached as text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProcessFiles:
 
 @dataclass
 class Life:
-    """When a process was there, as far as it was seen."""
+    """The lifetime of a process, as far as it was observed."""
 
     proc_id: str
     started_ms: int
@@ -41,10 +41,10 @@ class Life:
 @dataclass(slots=True)
 class _Process:
     pid: int
-    facts: Mapping[str, Any]  # the row Process; empty: it was lost
+    facts: Mapping[str, Any]  # the row Process; empty if it was lost
     sample: Mapping[str, Any] | None = None
     charged_ticks: int = 0
-    charged_at_ms: int | None = None  # since boot; None: it has no interval yet
+    charged_at_ms: int | None = None  # since boot; None: no interval yet
     head: str = ""  # from its pid to before its cpu_ms
     tail: str = ""  # what follows its dt_ms
     ids: str = ""  # what follows in the two small files
@@ -58,7 +58,7 @@ class _Process:
 
 @dataclass
 class Processes:
-    """The view of one node, from tick to tick."""
+    """The processes of one node, from tick to tick."""
 
     files: ProcessFiles
     pids_of_interest: frozenset[int] = frozenset()  # those that invocations name
@@ -66,7 +66,7 @@ class Processes:
     given: GivenGpus = field(default_factory=GivenGpus)
     samples_without_process: int = 0
     _view: dict[int, _Process] = field(default_factory=dict)
-    _former: dict[str, _Process] = field(default_factory=dict)  # left the view, and nothing said that they ended
+    _former: dict[str, _Process] = field(default_factory=dict)  # vanished without an end row
     _ordered: list[_Process] | None = None
     _boot_id: str | None = None
     _session: int = -1
@@ -87,16 +87,16 @@ class Processes:
         for pid in [pid for pid in ends if pid in self._view]:
             self._end(pid, tick)
             ends[pid] -= 1
-        said = list(_with_pid(layout, block, "process"))
-        self._drop_unsaid(said, tick)
-        for facts in said:
-            self._meet(facts, tick)
+        listed = list(_with_pid(layout, block, "process"))
+        self._drop_unlisted(listed, tick)
+        for facts in listed:
+            self._add(facts, tick)
         for sample in _with_pid(layout, block, "process_sample"):
             self._take(sample)
-        # It came and went within the tick.
+        # Started and ended within the tick.
         for pid in [pid for pid, times in ends.items() if times > 0 and pid in self._view]:
             self._end(pid, tick)
-        # Where they could not be read, what they used is charged when they can be again.
+        # Ticks without a readable source are skipped: their CPU is charged at the next one.
         if tick.elapsed_ms > self._written_ms and SOURCE not in block.unread:
             self._write(tick)
 
@@ -108,21 +108,21 @@ class Processes:
             self._boot_id, self._session = tick.boot_id, tick.session
             self._began_ms, self._written_ms = tick.elapsed_ms, -1
         elif tick.session != self._session:
-            # Who is still there, the new session says itself; counters go on from where they were.
+            # The new session lists the processes that are still running; their counters continue.
             self._session = tick.session
             self._former = {process.proc_id: process for process in self._view.values() if process.proc_id}
             for pid in list(self._view):
                 self._end(pid, tick)
 
-    def _drop_unsaid(self, said: list[dict[str, Any]], tick: Tick) -> None:
-        """A source that is told to says again who is there: what it then leaves out ended in a block that was lost."""
-        again = {facts["pid"] for facts in said if (known := self._view.get(facts["pid"])) and known.facts == facts}
+    def _drop_unlisted(self, listed: list[dict[str, Any]], tick: Tick) -> None:
+        """After a loss the source lists all processes again: those missing ended in the lost block."""
+        again = {facts["pid"] for facts in listed if (known := self._view.get(facts["pid"])) and known.facts == facts}
         if 2 * len(again) >= len(self._view):
-            for pid in self._view.keys() - {facts["pid"] for facts in said}:
+            for pid in self._view.keys() - {facts["pid"] for facts in listed}:
                 self._former[self._view[pid].proc_id] = self._view[pid]
                 self._end(pid, tick)
 
-    def _meet(self, facts: Mapping[str, Any], tick: Tick) -> None:
+    def _add(self, facts: Mapping[str, Any], tick: Tick) -> None:
         pid = facts["pid"]
         proc_id = str(facts.get("proc_id") or "")
         process = self._view.get(pid)
@@ -152,7 +152,7 @@ class Processes:
         process.is_changed = True
 
     def _returned(self, pid: int) -> _Process:
-        """One that was taken for gone, or whose Process row was lost."""
+        """A process that was assumed to have ended, or whose Process row was lost."""
         process = next((process for process in self._former.values() if process.pid == pid), None)
         if process is None:
             self.samples_without_process += 1
@@ -215,7 +215,7 @@ class Processes:
             return (milliseconds(grown, tick), str(tick.elapsed_ms - since)) if grown >= 0 else ("null", "null")
         born_ms = _born_ms(process.facts, tick)
         if not process.facts or born_ms <= self._began_ms:
-            return "null", "null"  # it was there before us
+            return "null", "null"  # it is older than the collector
         return milliseconds(total, tick), number(max(0.0, tick.elapsed_ms - born_ms))
 
 
@@ -247,9 +247,7 @@ def _write_texts(process: _Process, tick: Tick) -> None:
     process.ids = "," + _inside(ids)
     process.tail = "," + _inside(
         {
-            "node": names.node,
-            "stage": names.stage,
-            "host_id": names.host_id,
+            **names.columns,
             "proc_id": process.proc_id or None,
             "started_ms": round(_born_ms(facts, tick)) + tick.offset_ms if facts else None,
             "ppid": facts.get("ppid"),
@@ -265,5 +263,5 @@ def _write_texts(process: _Process, tick: Tick) -> None:
 
 
 def _inside(values: Mapping[str, Any]) -> str:
-    """What follows in an object, its end included."""
+    """The rest of a JSON object, without its opening brace."""
     return json.dumps(values, separators=(",", ":"), ensure_ascii=False)[1:]

@@ -1,4 +1,4 @@
-"""Files of the reference's collector: samples of processes as lines, without a node or a start time."""
+"""Process samples of the reference collector: lines without a node or a start time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ COPIED = ("node", "host_id", "proc_id")
 
 
 def read_processes(path: Path, names: Names, files: ProcessFiles, rejects: Rejects, ticks_per_second: int) -> int:
-    """Samples with the CPU between them. Two of one process and moment are one: the later counter counts."""
+    """Samples with the CPU between them. Of two samples of a process at the same time, the higher counter is kept."""
     raw = SortedFile(files.metrics.path.with_name("raw_samples"), _raw_key)
     table = cctf_tables()["proc_metrics"]
     for line_number, row, text in objects(path, rejects):
-        fit = fitted(table, {"node": names.node, "stage": names.stage, "host_id": names.host_id} | row, rejects)
+        fit = fitted(table, names.columns | row, rejects)
         if isinstance(fit, str):
             rejects.add(path.name, line_number, fit, text)
         else:
@@ -56,7 +56,7 @@ def _with_intervals(lines: Iterator[str], ticks_per_second: int) -> Iterator[dic
 
 
 def _charged(row: dict[str, Any], before: dict[int, tuple[int, int]], ticks_per_second: int) -> dict[str, Any]:
-    """A counter that went back is another process with the same pid."""
+    """A counter that decreased belongs to another process with the same pid."""
     if row["utime"] is None or row["stime"] is None:
         return row
     row["ticks_per_second"] = ticks_per_second

@@ -1,4 +1,4 @@
-"""JSON Schemas of the files of a run, from the one place that says what their columns are."""
+"""JSON Schemas of the files of a run, from the definition of their columns."""
 
 from __future__ import annotations
 
@@ -20,17 +20,10 @@ def schema_of(name: str) -> dict[str, Any]:
     if name not in known:
         raise UsageError(f"no file named {name!r}", choice_hint(name, [table.file for table in tables.values()]))
     table = known[name]
-    row = _row(table)
-    if table.file.endswith(".jsonl") or table.name in ONE_OBJECT:
-        return {"$schema": DIALECT, "$id": f"{IDS}{table.name}", "title": table.file, **row}
-    return {
-        "$schema": DIALECT,
-        "$id": f"{IDS}{table.name}",
-        "title": table.file,
-        "description": table.grain,
-        "type": "array",
-        "items": row,
-    }
+    content = _row(table)
+    if not table.file.endswith(".jsonl") and table.name not in ONE_OBJECT:
+        content = {"description": table.grain, "type": "array", "items": content}
+    return {"$schema": DIALECT, "$id": f"{IDS}{table.name}", "title": table.file, **content}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
@@ -52,7 +45,7 @@ def _row(table: Table) -> dict[str, Any]:
 
 
 def _type(kind: str, is_required: bool) -> dict[str, Any]:
-    """What is not required may be null. Any JSON is a value of type json."""
+    """Optional columns may be null. Type json accepts any value."""
     if kind == "json":
         return {}
     return {"type": TYPES[kind] if is_required else [TYPES[kind], "null"]}

@@ -1,4 +1,4 @@
-"""Counters into rates: the rows of host, links, events and of the collector itself, one tick after the other."""
+"""Counters into rates: rows of host, links, events and of the collector itself, tick by tick."""
 
 from __future__ import annotations
 
@@ -28,18 +28,13 @@ GAUGES = (
 
 
 def named(tick: Tick, elapsed_ms: int | None = None) -> dict[str, Any]:
-    """What every row of a node begins with."""
+    """The first columns of every row of a node."""
     at = tick.elapsed_ms if elapsed_ms is None else elapsed_ms
-    return {
-        "ts_ms": round(at) + tick.offset_ms,
-        "node": tick.names.node,
-        "stage": tick.names.stage,
-        "host_id": tick.names.host_id,
-    }
+    return {"ts_ms": round(at) + tick.offset_ms} | tick.names.columns
 
 
 def growth(now: int | float | None, before: int | float | None) -> int | float | None:
-    """How much a counter grew; one that went back says nothing."""
+    """The increase of a counter; None if it decreased."""
     if now is None or before is None or now < before:
         return None
     return now - before
@@ -47,7 +42,7 @@ def growth(now: int | float | None, before: int | float | None) -> int | float |
 
 @dataclass
 class HostSeries:
-    """The host's rows. Counters of another boot are not compared."""
+    """Rows of the host. Counters of different boots are not compared."""
 
     boot_id: str | None = None
     elapsed_ms: int = -1
@@ -59,7 +54,7 @@ class HostSeries:
             if tick.boot_id != self.boot_id:
                 self.boot_id, self.elapsed_ms, self.cpu_ticks, self.core_ticks = tick.boot_id, -1, (), ()
             if tick.elapsed_ms <= self.elapsed_ms:
-                continue  # the same moment again
+                continue  # the same time again
             yield self._row(tick, sample)
             self.elapsed_ms = tick.elapsed_ms
 
@@ -81,15 +76,15 @@ class HostSeries:
 
 
 def cpu_shares(now: Sequence[int], before: Sequence[int]) -> dict[str, float | None]:
-    """Of all cores' time between two readings. cpu_util is all that is not idle, as the format was published."""
+    """Shares of the time of all cores between two samples. cpu_util is all that is not idle, as published."""
     shares: dict[str, float | None] = dict.fromkeys(
         ("cpu_util", "cpu_user_ratio", "cpu_system_ratio", "cpu_iowait_ratio", "cpu_steal_ratio")
     )
     if len(now) < 8 or len(before) < 8:
         return shares
     grown = [growth(now[part], before[part]) for part in range(8)]
-    # The kernel takes back a little waiting time now and then: no reason to give up the rest. Without the idle time
-    # nothing is known: it goes back by hours when a core is turned off.
+    # iowait may decrease slightly; the other shares stay valid. idle decreases by hours when a core is turned off: then
+    # nothing is known.
     everything = sum(part for part in grown if part is not None)
     if not everything or any(grown[part] is None for part in (*BUSY, IDLE)):
         return shares
@@ -107,19 +102,19 @@ def cpu_shares(now: Sequence[int], before: Sequence[int]) -> dict[str, float | N
 
 
 def core_shares(now: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -> list[float | None] | None:
-    """Busy share of each core; cores that came or went leave the others' places unsure, so nothing is said."""
+    """Busy share of each core; None if the number of cores changed, since indexes may have shifted."""
     if not now or len(now) != len(before):
         return None
     shares: list[float | None] = []
     for (busy, everything), (busy_before, everything_before) in zip(now, before, strict=True):
         grown, all_grown = growth(busy, busy_before), growth(everything, everything_before)
-        was_off = not everything_before  # it goes on from what it had counted before
+        was_off = not everything_before  # its counters continue from an earlier value
         shares.append(None if grown is None or not all_grown or was_off else round(min(1.0, grown / all_grown), 4))
     return shares
 
 
 class LinkSeries:
-    """The rows of network interfaces, and what links.json says of them."""
+    """Rows of network interfaces, and of links.json."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], tuple[int, int | None, int | None]] = {}
@@ -134,7 +129,7 @@ class LinkSeries:
             key = (tick.names.node, str(sample.get("iface")))
             elapsed_ms, rx, tx = self._before.get(key, (-1, None, None))
             if tick.elapsed_ms <= elapsed_ms:
-                continue  # the same moment again
+                continue  # the same time again
             span_ms = tick.elapsed_ms - elapsed_ms
             row = named(tick) | sample
             row["link"] = link_name(tick, sample)
@@ -145,7 +140,7 @@ class LinkSeries:
             yield row
 
     def links(self) -> list[dict[str, Any]]:
-        """The interface of the run first."""
+        """The interface of the run comes first."""
         found = sorted(self._links.values(), key=lambda link: (link["u"], not link["is_main"], link["iface"]))
         return [
             {
@@ -196,7 +191,7 @@ def event_rows(tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, A
 
 
 def cost_rows(tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, Any]]:
-    """One row a number. Its counters begin anew with each session of the collector, so the session is the instance."""
+    """One row per value. Counters restart with each session of the collector, so the session is the instance."""
     for cost in layout.rows(block, "cost"):
         for name in Cost._fields:
             if cost.get(name) is not None:

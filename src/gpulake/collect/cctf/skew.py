@@ -1,6 +1,6 @@
-"""How far clocks of nodes are apart, by traces that cross them: a part lies within what caused it.
+"""Clock skew between nodes, from traces across them: a child span lies within its parent.
 
-Of each pair the offset to add to the second clock lies between parent.start - child.start and parent.end - child.end.
+For each pair the offset to add to the second clock is between parent.start - child.start and parent.end - child.end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gpulake.collect.cctf.files import SortedFile
 from gpulake.collect.cctf.order import Key, Row
 
 Host: TypeAlias = tuple[str, str]  # node and host_id
-MOST_PAIRS = 100_000  # of two nodes, whose middles are kept
+MOST_PAIRS = 100_000  # per two nodes
 
 
 @dataclass
 class Bounds:
-    """What the pairs of two nodes allow."""
+    """The offsets that the pairs of two nodes allow."""
 
     least_ms: float = float("-inf")
     most_ms: float = float("inf")
@@ -38,7 +38,7 @@ class Bounds:
 
     @property
     def is_consistent(self) -> bool:
-        """One offset explains all pairs; if not, a clock was set or drifted, or an interval is wrong."""
+        """Whether one offset explains all pairs; if not, a clock was set or drifted, or an interval is wrong."""
         return self.least_ms <= self.most_ms
 
     @property
@@ -48,7 +48,7 @@ class Bounds:
 
 
 class Skew:
-    """Is told every invocation; joins parts with what caused them by sorting, so that memory stays bounded."""
+    """Joins child spans with their parents by sorting, so that memory stays bounded."""
 
     def __init__(self, folder: Path) -> None:
         self._spans = SortedFile(folder / "spans", _key)
@@ -70,7 +70,7 @@ class Skew:
         """By two hosts, in the order of their names: what to add to the clock of the second."""
         found: dict[tuple[Host, Host], Bounds] = {}
         for _, group in groupby(self._entries(), key=lambda entry: entry[:2]):
-            # The same span told twice, by two files, is one.
+            # The same span in two files counts once.
             entries = [entry for entry, _ in groupby(group)]
             parents = [entry for entry in entries if entry[2] == 0]
             for child in (entry for entry in entries if entry[2] == 1):
@@ -89,7 +89,7 @@ def _compare(parent: list[Any], child: list[Any], found: dict[tuple[Host, Host],
         return
     least, most = parent[5] - child[5], parent[6] - child[6]
     if least > most:
-        return  # the part took longer than the whole: it outlived it, and says nothing
+        return  # the child took longer than its parent: no information
     if above < below:
         found.setdefault((above, below), Bounds()).add(least, most)
     else:
@@ -97,7 +97,7 @@ def _compare(parent: list[Any], child: list[Any], found: dict[tuple[Host, Host],
 
 
 def corrections(bounds: Mapping[tuple[Host, Host], Bounds]) -> dict[Host, int]:
-    """What to add to each clock, so that nodes that traces join agree with the first of them; by most pairs first."""
+    """Corrections of each clock, relative to the first node of a connected group; edges with most pairs first."""
     edges: dict[Host, dict[Host, tuple[int, float]]] = {}
     for (first, second), bound in bounds.items():
         edges.setdefault(first, {})[second] = (bound.pairs, bound.estimate_ms)

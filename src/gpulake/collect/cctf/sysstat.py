@@ -1,4 +1,4 @@
-"""The text of mpstat, vmstat -t and ifstat -t: a row a line, whatever else stands between them."""
+"""Parsers of mpstat, vmstat -t and ifstat -t: a row per line, other lines are rejected."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RATES = {"KB/s": 1024.0, "Kbps": 125.0, "kbps": 125.0}
 
 @dataclass
 class LogReport:
-    """What became of the lines of one log."""
+    """Counts of the lines of one log."""
 
     file: str
     rows: int = 0
-    dated_by: str = ""  # what says on which day it began
+    dated_by: str = ""  # the evidence for its first day
     reasons: Counter[str] = field(default_factory=Counter)
     rejected: list[tuple[int, str]] = field(default_factory=list)  # line number and reason, the first of them
 
@@ -51,14 +51,14 @@ class LogReport:
 
 def lines_of(path: Path) -> Iterator[tuple[int, list[str], str]]:
     for line_number, line in text_lines(path):
-        text = line.text if isinstance(line, BadRow) else line  # of one that is too long, the beginning
+        text = line.text if isinstance(line, BadRow) else line  # the beginning of an overlong line
         yield line_number, text.split(), text
 
 
 def mpstat_rows(
     path: Path, report: LogReport, *, near_ms: int | None, end_ms: int, where: tzinfo
 ) -> Iterator[dict[str, Any]]:
-    """One row a time: all CPUs, and each core where mpstat was asked for them."""
+    """One row per time: all CPUs, and each core with mpstat -P ALL."""
     clock = DayClock(_mpstat_day(path, near_ms, end_ms, where), where)
     columns: list[str] = []
     row: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def mpstat_rows(
 
 
 def _cpu_values(words: list[str], columns: list[str]) -> dict[str, float] | str:
-    """The numbers by name, or what is wrong with the line."""
+    """The numbers by column, or the reason to reject the line."""
     if not columns:
         return "no header comes before it"
     if len(words) != len(columns) or not re.fullmatch(r"all|\d{1,5}", words[0]):
@@ -110,7 +110,7 @@ def _cpu_row(ts_ms: int | None, values: Mapping[str, float]) -> dict[str, Any]:
     return {
         "ts_ms": ts_ms,
         "cpu_util": round(100 - values["%idle"], 2),
-        # mpstat takes guests out of the programs that run them; the kernel, and so our own samples, count them there.
+        # mpstat reports guests separately; the kernel, and so our samples, count them as user time.
         "cpu_user_ratio": ratio("%usr", "%user", "%nice", "%guest", "%gnice"),
         "cpu_system_ratio": ratio("%sys", "%irq", "%soft"),
         "cpu_iowait_ratio": ratio("%iowait"),
@@ -119,13 +119,13 @@ def _cpu_row(ts_ms: int | None, values: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _mpstat_day(path: Path, near_ms: int | None, end_ms: int, where: tzinfo) -> date:
-    """For a log that lost its first line."""
+    """The first day of a log without a header."""
     seconds = (time[0] for _, words, _ in lines_of(path) if (time := second_of_day(words)))
     return first_day(seconds, near_ms=near_ms, end_ms=end_ms, where=where) or date(1970, 1, 1)
 
 
 def _likeliest(meanings: list[date], near_ms: int | None, where: tzinfo) -> date | None:
-    """Another log of the run knows whether the month or the day came first; without one, the month did."""
+    """The meaning nearest to another log of the run; without one, the month comes first."""
     if not meanings:
         return None
     if near_ms is None:
@@ -134,7 +134,7 @@ def _likeliest(meanings: list[date], near_ms: int | None, where: tzinfo) -> date
 
 
 def mpstat_begin_ms(path: Path, where: tzinfo, near_ms: int | None = None) -> int | None:
-    """When the log begins by its own header: an anchor for the logs that have no date."""
+    """The start of the log by its header: an anchor for logs without dates."""
     day = None
     for _, words, line in lines_of(path):
         if header := _MPSTAT_DATE.match(line):
@@ -158,7 +158,7 @@ def vmstat_rows(path: Path, report: LogReport, *, unit_bytes: int, where: tzinfo
             report.reject(line_number, parsed)
             continue
         values, day, second = parsed
-        # The date is written out; the clock only tells apart the two hours at the end of summer time.
+        # The line has a date; the clock only resolves the repeated hour at the end of summer time.
         clock_day = clock_day or DayClock(day, where)
         clock_day.set_day(day)
         report.rows += 1
@@ -176,7 +176,7 @@ def _vmstat_values(words: list[str], columns: list[str]) -> tuple[dict[str, int]
     time = second_of_day(words[-1:])
     if not day or time is None:
         return "it does not end with a date and a time"
-    # The header has one word for both, the zone; or none.
+    # The header has one word for date and time, the zone; or none.
     names = columns[: len(words) - 2]
     if "free" not in names:
         return "no header comes before it"
@@ -196,7 +196,7 @@ def vmstat_begin_ms(path: Path, where: tzinfo) -> int | None:
 
 
 def vmstat_unit(path: Path, word: str, memory_bytes: int | None) -> int:
-    """Bytes of the log's unit. What is free, buffers and cache together cannot be more than there is."""
+    """Bytes of the unit of the log: free, buffers and cache together cannot exceed the memory of the node."""
     if word != "auto":
         return UNITS[word]
     most = 0
@@ -216,7 +216,7 @@ def vmstat_unit(path: Path, word: str, memory_bytes: int | None) -> int:
 def ifstat_rows(
     path: Path, report: LogReport, *, near_ms: int | None, end_ms: int, where: tzinfo
 ) -> Iterator[dict[str, Any]]:
-    """A row for each interface of a line. KB are 1024 bytes; what ifstat could not read is None."""
+    """A row per interface of a line. KB are 1024 bytes; unreadable values are None."""
     seconds = (time[0] for _, words, _ in lines_of(path) if (time := second_of_day(words)))
     clock = DayClock(first_day(seconds, near_ms=near_ms, end_ms=end_ms, where=where) or date(1970, 1, 1), where)
     interfaces: list[str] = []
