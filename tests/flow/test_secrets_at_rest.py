@@ -13,11 +13,11 @@ import dead_jobs
 from dead_jobs import Programs
 from gpulake.act.recovery import Asked
 from gpulake.cli import root
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.diagnose.learn.proposing import Wish, propose_line
 from gpulake.flow import Flow
