@@ -19,11 +19,11 @@ from schemathesis.specs.openapi.checks import (
 
 from examples import cases
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.api import PREFIX
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 
 DOCUMENT = f"{PREFIX}/openapi.json"
 CHECKS: list[Any] = [
@@ -66,7 +66,7 @@ def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
             case.call_and_validate(checks=CHECKS)
 
         ask()
-    assert asked >= len(catalogue().questions)
+    assert asked >= len(questions())
 
 
 @given(st.data())
@@ -81,6 +81,6 @@ def test_the_document_is_one(api: Any) -> None:
     api.validate()
     assert api.raw_schema["openapi"].startswith("3.")
     described = set(api.raw_schema["paths"])
-    assert {"/api/v1", "/api/v1/sql", *(f"/api/v1/{name}.csv" for name in catalogue().questions)} <= described
+    assert {"/api/v1", "/api/v1/sql", *(f"/api/v1/{name}.csv" for name in questions())} <= described
     names = [operation["operationId"] for path in api.raw_schema["paths"].values() for operation in path.values()]
     assert len(names) == len(set(names))

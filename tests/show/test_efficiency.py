@@ -213,7 +213,7 @@ def test_a_card_says_of_what_time_it_is_and_what_is_not_known(config: Config, tm
     assert card.buckets["unknown"] > 0
     text = card_text(card)
     assert "  observed   pai from 2025-12-31 16:00 to 2026-01-01 02:00 UTC (first to last event)\n" in text
-    assert "  missing    what 50% of the attempts of pai asked for is not known\n" in text
+    assert "  missing    the requests of 50% of the attempts of pai are not known\n" in text
     assert "generated" not in text
 
 
@@ -315,7 +315,7 @@ def test_a_user_who_held_nothing_has_nothing_to_change(config: Config, tmp_path:
     Flow(config).refresh([raw], None)
     text = report(config, "--user", "zoe")
     assert "held       0 GPU-hours in 0 jobs" in text
-    assert "Nothing to change" in text
+    assert "No advice: no change" in text
     assert "zoe" in report(config, "--user", "zoe", "--json")
     with Lake(config).reading():
         Flow(config).efficiency_card("zoe", path=tmp_path / "card.html")

@@ -16,7 +16,7 @@ from gpulake.core.config import Config
 from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.html import embedded
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from hostile import HOSTILE, Page
 from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE, HOSTILE_USER
@@ -120,7 +120,7 @@ def test_every_question_shows_hostile_names_of_the_lake_as_text(board: Dashboard
     with board.lake.reading() as reader:
         rows = reader.query("SELECT job_id FROM silver_jobs WHERE user_id = getvariable('u')", u=HOSTILE_USER)
         assert rows.to_pylist() == [{"job_id": HOSTILE_JOB}]
-    for question in catalogue().questions.values():
+    for question in questions().values():
         own = {option.name: options[option.name] for option in question.options if option.name in options}
         for given in ({}, own):
             params = {**board.needed(question.options), **given}

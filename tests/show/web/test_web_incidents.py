@@ -184,7 +184,7 @@ def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
     lake.append("diagnoses", rows)
     first = ask(TestClient(application(lake)), "incident_similar", incident=own)[0]
     assert (first["incident_id"], first["similarity"]) == (recalled, 0.9)
-    assert first["alike_by"].startswith("its words")
+    assert first["alike_by"].startswith("its text")
 
 
 def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) -> None:

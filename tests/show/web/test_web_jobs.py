@@ -24,7 +24,7 @@ from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers, Asked
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
 from show.web.lakes import CLUSTER, DEAD_JOB, HOSTILE_JOB, HOSTILE_USER, ODD_USER
 
@@ -53,7 +53,7 @@ def jobs(rich: Config) -> list[Row]:
 
 
 def ask(answers: Answers, name: str, limit: int = 1000, offset: int = 0, sort: str = "", **values: Any) -> list[Row]:
-    question = catalogue().get(name)
+    question = questions()[name]
     return list(answers.ask(Asked(question, values, LOCAL, limit, offset, sort)).rows)
 
 

@@ -75,7 +75,7 @@ def test_a_node_that_telemetry_alone_knows_has_a_page(client: TestClient) -> Non
 
 
 def test_a_machine_that_nobody_knows_is_said_to_be_unknown(client: TestClient) -> None:
-    assert "No inventory and no telemetry knows this machine" in client.get("/panels/machine/facts?machine=nobody").text
+    assert "This machine is in no inventory and no telemetry" in client.get("/panels/machine/facts?machine=nobody").text
     assert client.get("/machine").status_code == 422
 
 

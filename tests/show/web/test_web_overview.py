@@ -20,7 +20,8 @@ from gpulake.flow import Flow
 from gpulake.flow.incidents import read_incidents
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.show.web.figures import days, ledger
+from gpulake.show.plots import holders, utilisation
+from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import pages
 from hand_made import Attempt, write_accounting, write_trace
 
@@ -141,7 +142,7 @@ def test_key_numbers_say_of_what_time_they_are_and_how_sure_they_are(traced: Tes
     assert tiles["lost"]["words"] == f"0.0% to {sums['lost'] / sums['held']:.1%}"
     assert tiles["lost"]["note"].startswith(f"0 to {sums['lost']:,.0f} GPU-hours, {sums['inferred']:.0%} inferred: ")
     assert re.search(
-        r"^[\d,]+ GPU-hours, of the \d+% of held that sensors saw; \d+% to \d+% of held$", tiles["used"]["note"]
+        r"^[\d,]+ GPU-hours, of the \d+% of held that sensors measured; \d+% to \d+% of held$", tiles["used"]["note"]
     )
 
 
@@ -172,8 +173,8 @@ def test_what_nobody_knows_is_told_on_the_overview(config: Config, tmp_path: Pat
     with TestClient(application(Lake(config))) as client:
         tiles = {row["label"]: row for row in ask(client, "key_numbers")}
         assert tiles["unknown"]["value"] > 0
-        assert tiles["unknown"]["note"].endswith("; what 50% of the attempts asked for is not known")
-        assert "<b>what 50% of the attempts of pai asked for is not known</b>" in client.get("/efficiency").text
+        assert tiles["unknown"]["note"].endswith("; the requests of 50% of the attempts are not known")
+        assert "<b>the requests of 50% of the attempts of pai are not known</b>" in client.get("/efficiency").text
         figure, _ = panel_figure(client, "/panels/overview/ledger")
         assert "unknown" in [trace["name"] for trace in figure["data"]]
 
@@ -254,8 +255,8 @@ def test_hollow_days_are_poorly_covered_and_flagged_days_say_why(traced: TestCli
 
 def test_figures_of_nothing_can_be_drawn() -> None:
     assert ledger.area([])["data"] == []
-    assert all(trace["x"] == [] for trace in days.utilisation([])["data"])
-    assert all(trace["y"] == [] for trace in ledger.holders("user_id")([])["data"])
+    assert all(trace["x"] == [] for trace in utilisation([], [])["data"])
+    assert all(trace["y"] == [] for trace in holders([], "user_id")["data"])
     assert ledger.spread([])["data"][0]["x"] == []
 
 

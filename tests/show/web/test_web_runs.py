@@ -15,7 +15,7 @@ from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers, Asked
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
 from show.web.night_run import COMMANDS, HOSTILE_PATH, LONG_TRACE, LONG_TRACE_SPANS, NODES, RUN, TICKS
 
@@ -36,7 +36,7 @@ def answers(rich: Config) -> Iterator[Answers]:
 
 
 def ask(answers: Answers, name: str, **values: Any) -> list[Row]:
-    return list(answers.ask(Asked(catalogue().get(name), values, LOCAL, 1000)).rows)
+    return list(answers.ask(Asked(questions()[name], values, LOCAL, 1000)).rows)
 
 
 def depth_of(span: Row, by_id: dict[str, Row]) -> int:
