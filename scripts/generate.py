@@ -101,7 +101,8 @@ def with_map(page: str, plan: Plan) -> str:
     head, _, rest = page.partition(MAP)
     writers = dict.fromkeys(bronze_tables(), "land") | {model.name: "model" for model in plan.models}
     for name, table in written_tables().items():
-        writers[name] = table.writer or f"(view: last row of each {table.latest.key} of `{table.latest.of}`)"
+        latest = table.latest
+        writers[name] = f"(view: last row of each {latest.key} of `{latest.of}`)" if latest else table.writer
     rows: dict[tuple[str, str, str], list[str]] = {}
     sources = room_sources()
     for name, writer in writers.items():
