@@ -17,6 +17,7 @@ from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.model.dbt import compile_plan
 from gpulake.model.plan import FOLDER, Plan, to_files
 from gpulake.model.sources import sources_yaml
+from gpulake.model.steps import generated as generated_steps
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "src" / "gpulake" / "model"
@@ -38,10 +39,14 @@ def generated(is_check: bool) -> list[tuple[Path, str]]:
     # Models name the sources: dbt compiles them only once these are there.
     sources = (MODEL / "project" / "models" / "sources.yml", sources_yaml())
     keep(*sources, is_check)
+    steps = list(generated_steps(MODEL / "project").items())
+    for step in steps:
+        keep(*step, is_check)
     with tempfile.TemporaryDirectory() as folder:
         plan = compile_plan(Path(folder), Config(lake=Path(folder) / "lake"))
     return [
         sources,
+        *steps,
         *((MODEL / FOLDER / name, content) for name, content in to_files(plan).items()),
         (DOCS / "tables.md", tables_page(plan)),
         (DOCS / "cli.md", cli_page()),

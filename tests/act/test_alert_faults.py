@@ -23,7 +23,7 @@ from examples import cases
 from gpulake.act.alerts.alert import Alert, Outbox
 from gpulake.act.alerts.sending import Drained, Sending
 from gpulake.act.sinks import SINKS, Setup, Sink
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import SinkError

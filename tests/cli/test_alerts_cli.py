@@ -15,7 +15,7 @@ from conftest import rows_of
 from diagnose.learning import record
 from gpulake.act.alerts.alert import Alert
 from gpulake.cli import root
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock, SystemClock
 from gpulake.core.config import Config
 from gpulake.core.errors import ActError, SinkError, UsageError

@@ -262,7 +262,7 @@ def test_demo_goes_from_nothing_to_findings_first(tmp_path: Path) -> None:
     answer = in_a_process("demo", "--jobs", "2000", "--out", str(tmp_path / "demo"), cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     first, *lines = answer.stdout.splitlines()
-    assert first == "A generated cluster (synth): no real one is meant."
+    assert first == "A generated cluster (synth), not a real one."
     assert lines[0] == "What was found"
     assert lines[1].startswith("  • ")
     assert (tmp_path / "demo" / "report.html").is_file()

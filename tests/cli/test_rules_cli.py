@@ -165,7 +165,7 @@ def test_what_recurs_in_healthy_logs_becomes_filters(lake: Lake) -> None:
     assert [one["line"] for one in made["refused"]] == ["an odd error"]
     assert rules(lake, "review", "--approve", made["candidates"][0]["rule_id"]).exit_code == 0
     assert len(learned_filters(lake)) == 1
-    assert "not: loaded shard" in rules(lake, "propose", "--filters").stderr
+    assert "refused: loaded shard" in rules(lake, "propose", "--filters").stderr
 
 
 def test_a_line_becomes_a_filter(lake: Lake) -> None:

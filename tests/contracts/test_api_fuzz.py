@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 
 from examples import cases
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.api import PREFIX

@@ -14,7 +14,7 @@ import pytest
 
 from examples import each
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.lake import Lake
 from gpulake.lake.values import plain
 from gpulake.show.spreadsheet import FORMULA

@@ -11,7 +11,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.preprocessing import StandardScaler
 
 from conftest import count_of, rows_of
-from gpulake.core.alerting import Incidents
+from gpulake.core.alert_settings import Incidents
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake

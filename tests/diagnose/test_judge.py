@@ -15,7 +15,7 @@ from examples import each
 from gpulake.core.config import Config, load
 from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Quote, Recovery, Symptom
 from gpulake.core.errors import ConfigError
-from gpulake.core.judging import Judge
+from gpulake.core.judge_settings import Judge
 from gpulake.diagnose.judge.endpoint import MOST_ANSWER_BYTES, Endpoint
 from gpulake.diagnose.judge.judging import Judged, judged
 from gpulake.diagnose.judge.prompt import REASONS
@@ -348,11 +348,11 @@ def test_without_a_key_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"base_url": "ftp://x"}, "judge.base_url is 'ftp://x'"),
-        ({"base_url": "127.0.0.1:80"}, "judge.base_url is '127.0.0.1:80'"),
+        ({"base_url": "ftp://x"}, "judge.base_url is no address"),
+        ({"base_url": "127.0.0.1:80"}, "judge.base_url is no address"),
         ({"base_url": "http://[::1"}, "judge.base_url is no address"),
-        ({"base_url": "https://u:p@x/v1"}, "judge.base_url holds a user or a password"),
-        ({"base_url": "https://x/v1?key=1"}, "judge.base_url has a query"),
+        ({"base_url": "https://u:p@x/v1"}, "judge.base_url holds more than a host and a path"),
+        ({"base_url": "https://x/v1?key=1"}, "judge.base_url holds more than a host and a path"),
         ({"base_url": "http://models.lan/v1"}, "judge.base_url http://models.lan/v1 would send logs in the clear"),
         ({"model": ""}, "judge.model is not set"),
         ({"timeout_seconds": 0}, "judge.timeout_seconds is 0"),

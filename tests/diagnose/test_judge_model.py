@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.core.judging import Judge
+from gpulake.core.judge_settings import Judge
 from gpulake.diagnose.judge.endpoint import Endpoint
 from gpulake.diagnose.judge.judging import Judged, judged
 from gpulake.diagnose.judge.prompt import answer_schema

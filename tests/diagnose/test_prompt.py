@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from examples import cases
 from gpulake.core.diagnosis import Diagnosis, Quote, Similar, Symptom
-from gpulake.core.judging import Judge
+from gpulake.core.judge_settings import Judge
 from gpulake.diagnose.judge.prompt import answer_schema, prompt_for, question_for, shown
 from gpulake.diagnose.logs.digest import Digest, Line
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bench.scoring.traces import Injected, TraceScore, document, generated, is_about, table
 
 from conftest import built_from, rows_of
 from detect.scenes import noise
@@ -16,7 +17,6 @@ from gpulake.core.config import Config
 from gpulake.core.types import Finding
 from gpulake.detect.watchlist import rescore
 from gpulake.flow import Flow
-from gpulake.flow.trace_scores import Injected, TraceScore, document, generated, is_about, table
 from gpulake.lake import Lake
 from model.telemetry_by_hand import Gpu, gpu_file
 from model.test_gold_telemetry import nanogpt

@@ -14,7 +14,7 @@ import pytest
 
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError, UsageError
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.lake import Lake, sandbox
 from gpulake.lake.sandbox import Sandbox, size
 

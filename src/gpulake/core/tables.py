@@ -49,7 +49,16 @@ class Table:
 @cache
 def bronze_tables() -> dict[str, Table]:
     """What lands, in the source's own words: files of many kinds, and those of a collected run."""
-    return _read("bronze.toml") | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
+    declared = {name: table for entries in reader_declarations().values() for name, table in _tables(entries).items()}
+    return declared | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
+
+
+@cache
+def reader_declarations() -> dict[str, dict[str, Any]]:
+    """By reader, what the TOML file beside it declares: tables, examples of their files, and how jobs become runs."""
+    folder = files("gpulake.land").joinpath("readers")
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8")) for file in found}
 
 
 @cache
@@ -71,11 +80,13 @@ def _landed(table: Table) -> Table:
 
 
 def _read(file: str) -> dict[str, Table]:
-    entries = tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8"))
+    return _tables(tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8")))
 
+
+def _tables(entries: dict[str, Any]) -> dict[str, Table]:
     def columns(entry: dict[str, Any]) -> tuple[Column, ...]:
-        told = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
-        return tuple(Column(column, kind, words) for column, (kind, words) in told.items())
+        listed = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
+        return tuple(Column(column, kind, words) for column, (kind, words) in listed.items())
 
     return {
         name: Table(
@@ -88,4 +99,5 @@ def _read(file: str) -> dict[str, Table]:
             latest=Latest(entry["of"], entry["key"], tuple(entry["order"].split())) if "of" in entry else None,
         )
         for name, entry in entries.items()
+        if "grain" in entry
     }

@@ -16,7 +16,7 @@ import pytest
 from attack.serving import all_of, serving
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.show.web.guard import Guard
 
 PATIENT = 20.0  # seconds that a test waits for what should come at once

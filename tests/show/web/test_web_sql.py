@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.guard import Guard

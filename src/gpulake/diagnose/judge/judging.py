@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import re2
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote
-from gpulake.core.judging import Judge
+from gpulake.core.judge_settings import Judge
 from gpulake.core.secret_words import SECRET
 from gpulake.diagnose.judge.prompt import MOST_QUOTES, UNSEEN, Message, Question, plain, question_for
 from gpulake.diagnose.logs.digest import Digest, Line

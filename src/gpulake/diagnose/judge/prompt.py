@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote
-from gpulake.core.judging import Judge
+from gpulake.core.judge_settings import Judge
 from gpulake.diagnose.judge.excerpt import chosen
 from gpulake.diagnose.judge.redact import Redactor
 from gpulake.diagnose.logs.digest import Digest, Line
