@@ -85,6 +85,7 @@ def test_every_model_says_its_grain_and_has_a_tested_key() -> None:
         assert all(column.description for column in model.columns), model.name
 
 
+@pytest.mark.slow
 def test_a_build_that_breaks_a_contract_is_not_seen(built_lake: Config, change_plan: object) -> None:
     before = build_names(built_lake)
     change_plan(with_model(shipped_plan(), "gold_jobs_daily", "SELECT 1 AS dt"))  # type: ignore[operator]
@@ -94,6 +95,7 @@ def test_a_build_that_breaks_a_contract_is_not_seen(built_lake: Config, change_p
     assert count_of(Lake(built_lake), "gold_jobs_daily") > 1
 
 
+@pytest.mark.slow
 def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lake: Config, change_plan: object) -> None:
     before = build_names(built_lake)
     sql = next(model.sql for model in shipped_plan().models if model.name == "silver_machines")
@@ -110,6 +112,7 @@ def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lak
 WRONG = {"varchar": "'nonsense'", "boolean": "NULL", "date": "NULL", "timestamp with time zone": "NULL"}
 
 
+@pytest.mark.slow
 def test_tests_that_are_asked_at_once_find_what_each_finds_alone(shared_lake: Config, tmp_path: Path) -> None:
     lake = Lake(shared_lake)
     current = lake.builds.current()
@@ -160,6 +163,7 @@ def test_a_lake_without_rows_says_what_to_do(config: Config) -> None:
         Flow(config).build()
 
 
+@pytest.mark.slow
 def test_building_a_part_keeps_the_rest(built_lake: Config) -> None:
     lake = Lake(built_lake)
     before = rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL")
@@ -168,6 +172,7 @@ def test_building_a_part_keeps_the_rest(built_lake: Config) -> None:
     assert rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["findings", "gold_cluster_util_daily_scored", "gold_jobs_daily", "silver_clusters"])
 def test_any_table_can_be_built_alone(trace: tuple[Path, object], config: Config, table: str) -> None:
     flow = Flow(config)
@@ -176,6 +181,7 @@ def test_any_table_can_be_built_alone(trace: tuple[Path, object], config: Config
     assert count_of(Lake(config), table) > 0
 
 
+@pytest.mark.slow
 def test_a_reader_keeps_its_build_while_others_are_swapped_in(built_lake: Config) -> None:
     lake = Lake(built_lake)
     with lake.reading() as reader:

@@ -163,6 +163,7 @@ def nanogpt(folder: Path) -> list[Gpu]:
     return samples
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_gpu_that_really_ran_hot_comes_first(tmp_path: Path, real_data: Path) -> None:
     samples = nanogpt(real_data / "nanogpt_8gpu_telemetry")
@@ -207,6 +208,7 @@ def lab_samples(path: Path, jobs: Sequence[tuple[str, int, int]]) -> list[Gpu]:
     return samples
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_a_recorded_run_is_told_to_the_joule(tmp_path: Path, real_data: Path) -> None:
     truth = [json.loads(line) for line in (real_data / "lab" / "truth.jsonl").read_text().splitlines()]
