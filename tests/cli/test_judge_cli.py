@@ -52,6 +52,7 @@ def configure(server: Scripted) -> None:
     Path("gpulake.toml").write_text(f'[judge]\nbase_url = "{server.base_url}"\nmodel = "m"\nretries = 0\n')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_lake", [False, True])
 def test_what_is_shown_is_what_is_sent_to_the_letter(log: Path, lake: Lake, with_lake: bool) -> None:
     lake_option = ("--lake", str(lake.root)) if with_lake else ()

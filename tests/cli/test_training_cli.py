@@ -263,6 +263,7 @@ def test_a_page_of_an_exporter_is_one_moment_and_nothing_befell_it(tmp_path: Pat
     assert (answer.exit_code, answer.stdout) == (0, "nothing unusual in 0 s of 1 GPU\n")
 
 
+@pytest.mark.slow
 def test_the_telemetry_of_a_job_is_taken_from_the_lake(tmp_path: Path) -> None:
     """Of its nodes, and of its time: what was before and after is of others, and so is node n2."""
     job = ["JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList"]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import jsonschema
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,6 +167,7 @@ def test_a_log_cannot_end_its_own_marks() -> None:
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=60), max_size=12), st.text(max_size=60))
 @settings(max_examples=cases(100))
 def test_any_log_makes_a_question_whose_marks_hold(texts: list[str], cause: str) -> None:

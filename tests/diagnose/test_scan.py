@@ -290,6 +290,7 @@ def test_a_scanner_may_be_asked_between_any_two_lines(content: bytes, places: li
     assert scanner.finish() == scan("", [content], RULES, NO_FILTERS)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_of_real_logs_of_failures_the_lines_that_prove_it_are_kept(real_data: Path) -> None:
     cases = [json.loads(line) for line in (real_data / "failure_logs" / "cases.jsonl").read_text().splitlines()]
@@ -302,6 +303,7 @@ def test_of_real_logs_of_failures_the_lines_that_prove_it_are_kept(real_data: Pa
     assert lost == []
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_of_real_logs_that_are_long_few_lines_are_kept(real_data: Path) -> None:
     read = kept = 0

@@ -74,6 +74,7 @@ def test_a_long_address_does_not_keep_anybody_from_logging_in(guarded: FastAPI) 
 # Values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "told"),
     [
