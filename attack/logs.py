@@ -23,7 +23,7 @@ from gpulake.act.recovery import Asked
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
 from gpulake.lake import Lake

@@ -23,7 +23,7 @@ from gpulake.act.alerts.alert import Alert, Outbox
 from gpulake.act.alerts.sending import Sending
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.incidents import Incident

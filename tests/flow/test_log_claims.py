@@ -19,7 +19,7 @@ from gpulake.act.execution import Rescue
 from gpulake.act.recovery import Asked
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
 from gpulake.lake import Lake

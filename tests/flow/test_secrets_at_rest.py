@@ -13,11 +13,11 @@ import dead_jobs
 from dead_jobs import Programs
 from gpulake.act.recovery import Asked
 from gpulake.cli import root
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.diagnose.learn.proposing import Wish, propose_line
 from gpulake.flow import Flow
@@ -53,6 +53,7 @@ def test_there_are_as_many_kinds_as_were_once_found() -> None:
     assert len(SECRETS) >= 29
 
 
+@pytest.mark.slow
 def test_nothing_planted_is_found_in_the_lake(
     lake: Lake, clock: FrozenClock, cluster: Programs, tmp_path: Path
 ) -> None:

@@ -203,9 +203,8 @@ class Flow:
         self, cluster: str | None = None, at: datetime | None = None, is_executed: bool = False
     ) -> tuple[Nudge, ...]:
         """Warnings and cancellations due for jobs that hold GPUs without using them; is_executed carries them out."""
-        from gpulake.act.cancel import cancel
         from gpulake.act.holders import read_holders, read_journal
-        from gpulake.act.nudges import carry_out, plan, summary
+        from gpulake.act.nudges import cancel, carry_out, plan, summary
 
         rules = self.config.nudges
         self.lake.open()

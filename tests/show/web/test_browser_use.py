@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, expect
 
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
 from gpulake.show.web import events
