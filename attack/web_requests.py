@@ -87,12 +87,12 @@ class Tools:
 
     @classmethod
     def of(cls, config: Config) -> Tools:
-        from gpulake.show.web.questions import catalogue
+        from gpulake.show.web.questions import questions
         from hostile import HOSTILE, Page
 
         with Lake(config).open().reading() as reader:
             (row,) = reader.query("SELECT incident_id FROM incidents ORDER BY incident_id LIMIT 1").to_pylist()
-        names = tuple(catalogue().questions)
+        names = tuple(questions())
         return cls(str(row["incident_id"]), names, tuple(HOSTILE.values()), lambda text: Page(text).wrong)
 
 

@@ -19,11 +19,11 @@ from schemathesis.specs.openapi.checks import (
 
 from examples import cases
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.api import PREFIX
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 
 DOCUMENT = f"{PREFIX}/openapi.json"
 CHECKS: list[Any] = [
@@ -43,6 +43,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return schemathesis.openapi.from_asgi(DOCUMENT, application(Lake(config).create()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
     asked = 0
@@ -66,9 +67,10 @@ def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
             case.call_and_validate(checks=CHECKS)
 
         ask()
-    assert asked >= len(catalogue().questions)
+    assert asked >= len(questions())
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=cases(20), suppress_health_check=list(HealthCheck))
 def test_no_body_makes_a_query_fail(api: Any, data: st.DataObject) -> None:
@@ -81,6 +83,6 @@ def test_the_document_is_one(api: Any) -> None:
     api.validate()
     assert api.raw_schema["openapi"].startswith("3.")
     described = set(api.raw_schema["paths"])
-    assert {"/api/v1", "/api/v1/sql", *(f"/api/v1/{name}.csv" for name in catalogue().questions)} <= described
+    assert {"/api/v1", "/api/v1/sql", *(f"/api/v1/{name}.csv" for name in questions())} <= described
     names = [operation["operationId"] for path in api.raw_schema["paths"].values() for operation in path.values()]
     assert len(names) == len(set(names))

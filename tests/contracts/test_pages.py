@@ -11,7 +11,7 @@ from contracts.test_questions import bare, full, hollow  # noqa: F401 - fixtures
 from gpulake.show.web.given import FILTERS
 from gpulake.show.web.html import asked_of
 from gpulake.show.web.pages import Page, pages
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from hostile import Page as Parsed
 from show.web.boards import Dashboard
 
@@ -44,6 +44,7 @@ def checked(board: Dashboard, path: str, given: dict[str, str]) -> str:
     return response.text
 
 
+@pytest.mark.slow
 def test_it_is_shown_whole(board: Dashboard, page: Page) -> None:
     text = checked(board, f"/{page.name}", board.needed(page.options))
     assert "{{" not in text
@@ -52,9 +53,10 @@ def test_it_is_shown_whole(board: Dashboard, page: Page) -> None:
         checked(board, f"/panels/{page.name}/{panel.name}", board.needed(page.options))
 
 
+@pytest.mark.slow
 def test_its_rows_can_be_looked_at(board: Dashboard, page: Page) -> None:
     for panel in page.panels:
-        question = catalogue().get(panel.question)
+        question = questions()[panel.question]
         given = {**board.needed((*page.options, *question.options)), **panel.given}
         checked(board, f"/rows/{question.name}", {k: str(v) for k, v in asked_of(question, given).items()})
 
@@ -62,11 +64,11 @@ def test_its_rows_can_be_looked_at(board: Dashboard, page: Page) -> None:
 def test_its_options_reach_a_question(page: Page) -> None:
     """What a page needs, one of its questions asks for; what a question needs, its page gives."""
     given = {option.name for option in (*FILTERS, *page.options)}
-    taken = {option.name for panel in page.panels for option in catalogue().get(panel.question).options}
+    taken = {option.name for panel in page.panels for option in questions()[panel.question].options}
     filters = {option.name for option in FILTERS}
     assert {option.name for option in page.options} <= taken | filters
     for panel in page.panels:
-        needed = {option.name for option in catalogue().get(panel.question).options if option.is_needed}
+        needed = {option.name for option in questions()[panel.question].options if option.is_needed}
         assert needed <= given | set(panel.given), panel.name
 
 

@@ -111,7 +111,7 @@ def test_a_chart_fits_and_no_flagged_value_is_lost(values: list[Maybe], columns:
 
 def test_nothing_known_is_said_to_be() -> None:
     unknown = evidence(Track("heat", 1.0, (None,), (None,), (None,), (None,)))
-    assert chart(unknown, unknown.tracks[0], 80) == ["no value is known"]
+    assert chart(unknown, unknown.tracks[0], 80) == ["no values"]
 
 
 def test_the_text_says_what_was_expected_seen_and_how_it_was_judged() -> None:
@@ -126,7 +126,7 @@ def test_the_text_says_what_was_expected_seen_and_how_it_was_judged() -> None:
     ]
     assert peak.splitlines() == [
         "At its peak, 2026-01-05 02:00 UTC",
-        "  heat  90 celsius seen, 30 expected (20 to 40); it carries 100%",
+        "  heat  90 celsius seen, 30 expected (20 to 40); 100% of the score",
         "  score     0.90 of 1, threshold 0.50, by detector spike",
         "  history   2 points before it, since 2026-01-05 00:00; 100 are needed",
     ]
@@ -135,12 +135,12 @@ def test_the_text_says_what_was_expected_seen_and_how_it_was_judged() -> None:
 def test_metrics_that_carry_little_are_left_out() -> None:
     tracks = (track((90.0,), share=0.6, metric="a"), track((50.0,), share=0.35, metric="b"), track((30.0,), share=0.05))
     text = explanation_text(replace(FOUND, evidence=replace(evidence(tracks[0]), tracks=tracks)), 80)
-    assert re.findall(r"it carries (\d+)%", text) == ["60", "35"]
+    assert re.findall(r"(\d+)% of the score", text) == ["60", "35"]
 
 
 def test_what_no_single_point_shows_is_said_to_last() -> None:
     text = explanation_text(replace(FOUND, evidence=evidence(track((30.0, 31.0)), (1,))), 80)
-    assert "within what is expected of a single point" in text
+    assert "each point is within its band" in text
     assert "single point" not in explanation_text(FOUND, 80)
 
 
@@ -161,7 +161,7 @@ def test_jobs_have_a_line_each_or_two_where_there_is_no_room() -> None:
     assert jobs_text(replace(ran, jobs=(), more=0), 80) == (
         "No job of machine n1 held GPUs from 2026-01-05 00:00 to 2026-01-05 01:00 UTC\n"
     )
-    assert jobs_text(None, 80) == "Jobs: no time is known, or no jobs are\n"
+    assert jobs_text(None, 80) == "Jobs: the time or the jobs are not known\n"
 
 
 def test_hostile_words_cannot_steer_a_terminal() -> None:

@@ -73,7 +73,7 @@ def test_2b_counts_instances_by_the_size_of_their_gang(source: Trace, tasks: lis
     share = 100 * sum(task.size for task in tasks if task.size >= 2) / sum(task.size for task in tasks)
     content = gangs(source)
     assert measured(content, "in tasks of 2 and more").ours == pytest.approx(share)
-    came = next(curve for curve in content.curves if curve.label == "that came")
+    came = next(curve for curve in content.curves if curve.label == "that ran")
     # Beside what ran, each task has one instance that is waiting still.
     sizes = [task.size + 1 for task in tasks]
     expected = [100 * sum(size for size in sizes if size >= least) / sum(sizes) for least in came.x]

@@ -50,7 +50,9 @@ def test_the_picture_of_holders_adds_nothing_to_idle(config: Config, tmp_path: P
     attempts = [Attempt("part", "ann", 0, 10, gpus=8, used=1), Attempt("empty", "bob", 0, 1, gpus=1, used=0)]
     Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
     with Lake(config).reading() as reader:
-        bars = {bar["name"]: dict(zip(bar["y"], bar["x"], strict=True)) for bar in figures(reader)["holders"]["data"]}
+        bars = {
+            bar["name"]: dict(zip(bar["text"], bar["x"], strict=True)) for bar in figures(reader)["holders"]["data"]
+        }
     assert bars["idle"] == {"ann": 0.0, "bob": pytest.approx(1.0)}
     assert bars["under-used"] == {"ann": pytest.approx(70.0), "bob": 0.0}
     assert list(bars["idle"])[-1] == "bob"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +23,11 @@ class LakeReader:
         """The rows of one query. It reads the values given by their names: getvariable('user')."""
         with self._asking(query, values):
             return self.connection.execute(query).to_arrow_table()
+
+    def rows(self, query: str, **values: Value) -> list[dict[str, Any]]:
+        """The same as plain rows."""
+        rows: list[dict[str, Any]] = self.query(query, **values).to_pylist()
+        return rows
 
     def tables(self) -> set[str]:
         """Every table and view that a query of this reader can name. A partial build lacks some."""

@@ -169,8 +169,9 @@ class Lake:
 
     def attach_landed(
         self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()
-    ) -> list[Path]:
-        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files.
+    ) -> dict[str, list[Path]]:
+        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files, by
+        table; a table whose log cannot be read is not among them.
 
         `without` names files of tables whose rows are not to be seen.
         """
@@ -191,14 +192,15 @@ class Lake:
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
         only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
-        set_aside = delta.live_files(self.quarantine.folder)
-        views.parquet_view(connection, written["quarantine"], set_aside, only)
+        files["quarantine"] = delta.live_files(self.quarantine.folder)
+        views.parquet_view(connection, written["quarantine"], files["quarantine"], only)
         for journal in JOURNALS:
-            views.json_view(connection, written[journal], self.journals.path(journal))
+            files[journal] = [self.journals.path(journal)]
+            views.json_view(connection, written[journal], *files[journal])
         for table in written.values():
             if table.latest:
                 views.latest_view(connection, table, table.latest)
-        return [*chain(*files.values()), *set_aside, *map(self.journals.path, JOURNALS)]
+        return files
 
     # Builds
 
@@ -214,12 +216,12 @@ class Lake:
         with lake_errors("building"), self.connect() as connection:
             if base:
                 shutil.copyfile(base, path)
-            self.attach_landed(connection, without=without)
+            files = self.attach_landed(connection, without=without)
             connection.execute(f"ATTACH {text(str(path))} AS lake")
             connection.execute("USE lake.main")
             # A build that is cut off is thrown away, so that there is nothing to save before its end.
             connection.execute("SET wal_autocheckpoint = '1TB'")
-            yield Staging(self, build_id, path, connection)
+            yield Staging(self, build_id, path, connection, frozenset(table for table in files if not files[table]))
 
     def mend_exports(self, tables: Iterable[str]) -> None:
         """Gold that other engines cannot read is exported anew."""
@@ -263,7 +265,7 @@ class Lake:
                 files = self.attach_landed(connection)
                 self._attach_build(connection)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.
-                paths = ", ".join(text(str(path)) for path in files)
+                paths = ", ".join(text(str(path)) for path in chain(*files.values()))
                 connection.execute(f"SET allowed_paths = [{paths}]")
                 connection.execute("SET enable_external_access = false")
                 connection.execute("SET lock_configuration = true")
@@ -300,6 +302,7 @@ class Staging:
     build_id: str
     path: Path
     connection: Connection
+    empty: frozenset[str] = frozenset()  # tables of which nothing has landed
 
     def read(self, query: str) -> pa.Table:
         return self.connection.execute(query).to_arrow_table()

@@ -34,7 +34,7 @@ class Blamed:
 def blame(staging: Staging, plan: Plan, test: PlannedTest, sql: str) -> Blamed | None:
     """The first row that breaks the test, if its ids stand in a landed file."""
     try:
-        for column, value in _ids(staging, test, sql):
+        for column, value in _ids(staging, sql):
             if source := _source(staging, plan, test.table, value):
                 return Blamed(column, value, source, _line(source, value))
     except duckdb.Error:
@@ -43,10 +43,8 @@ def blame(staging: Staging, plan: Plan, test: PlannedTest, sql: str) -> Blamed |
     return None
 
 
-def _ids(staging: Staging, test: PlannedTest, sql: str) -> Iterator[tuple[str, str]]:
-    narrow = f'FROM "lake"."main".{name(test.table)} WHERE {name(test.column)} IS NULL' if test.column else ""
-    query = narrow if narrow and test.name.startswith("not_null") else f"FROM ({sql})"
-    rows: list[dict[str, Any]] = staging.read(f"{query} LIMIT 1").to_pylist()
+def _ids(staging: Staging, sql: str) -> Iterator[tuple[str, str]]:
+    rows: list[dict[str, Any]] = staging.read(f"FROM ({sql}) LIMIT 1").to_pylist()
     row = rows[0] if rows else {}
     for column, value in row.items():
         if column.endswith("_id") and column not in UNTELLING and isinstance(value, str):
@@ -59,7 +57,7 @@ def _ids(staging: Staging, test: PlannedTest, sql: str) -> Iterator[tuple[str, s
 
 def _source(staging: Staging, plan: Plan, table: str, value: str) -> str:
     live = staging.lake.live()
-    for bronze in _bronze(plan, table):
+    for bronze in plan.bronze()[table]:
         held = {landing.file: source for source, landing in live[bronze].items() if landing.file}
         texts = [column.name for column in bronze_tables()[bronze].columns if column.type == "text"]
         if not held or not texts:
@@ -70,20 +68,6 @@ def _source(staging: Staging, plan: Plan, table: str, value: str) -> str:
         if found.num_rows:
             return held[Path(str(found["filename"][0])).name]
     return ""
-
-
-def _bronze(plan: Plan, table: str) -> list[str]:
-    """The bronze tables that a model is made of, those that it reads itself first."""
-    by_name = {model.name: model for model in plan.models}
-    pending, seen, found = [table], set(), dict[str, None]()
-    while pending:
-        model = by_name.get(pending.pop(0))
-        if model is None or model.name in seen:
-            continue
-        seen.add(model.name)
-        found.update({one: None for one in bronze_tables() if f'"landed"."main"."{one}"' in model.sql})
-        pending += model.depends_on
-    return list(found)
 
 
 def _line(source: str, value: str) -> int | None:

@@ -1,24 +1,32 @@
-"""The plan: what dbt compiled from the project, in the order in which it runs. Plain SQL, so a build needs no dbt."""
+"""The plan: what dbt compiled from the project, in the order in which it runs. Plain SQL, so a build needs no dbt.
+
+It ships as compiled/<model>.sql, the SQL of a model and of its data tests, and compiled/index.json, the contracts.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Literal
 
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import Column, Table
+from gpulake.lake.engine import surrogate_key
 
-FILE_NAME = "plan.json"
+FOLDER = "compiled"
+INDEX = "index.json"
+TEST = re.compile(r"^-- test: (\S+?)\((\w*)\) (error|warn)\n", re.M)
 # A data test that looks at the rows of its table one by one: no join, no group, no other table.
 ROW_BY_ROW = re.compile(
     r'select [^()]+?\sfrom "lake"\."main"\."(\w+)"\s+where\s+((?:(?!\b(?:select|group by)\b).)+)', re.S
 )
+TABLE = re.compile(r'"(lake|landed)"\."main"\."(\w+)"')
+KEY = re.compile(r"surrogate_key\(([^()]*)\)")
 
 
 @dataclass(frozen=True)
@@ -26,9 +34,18 @@ class PlannedModel:
     name: str
     description: str
     columns: tuple[Column, ...]
-    depends_on: tuple[str, ...]
-    scope: str  # what a new file touches of it: rows of a job, holding, worker, machine or day; whole: all
     sql: str
+    # Which of its rows new files touch; none: all. docs/design.md, Increments, says what stands in it.
+    increment: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def depends_on(self) -> tuple[str, ...]:
+        return _tables(self.sql, "lake")
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The bronze and settings tables that it reads itself."""
+        return _tables(self.sql, "landed")
 
     def as_table(self) -> Table:
         return Table(self.name, self.description, self.columns)
@@ -40,14 +57,25 @@ class PlannedTest:
     table: str
     column: str
     severity: Literal["error", "warn"]
-    depends_on: tuple[str, ...]
-    sql: str
+    query: str = ""
+    condition: str = ""  # instead of a query: of the rows that fail it
 
     @property
-    def condition(self) -> str | None:
-        """Of the rows that fail it, where it looks at them one by one: many such tests are asked in one query."""
-        found = ROW_BY_ROW.fullmatch(self.sql.strip())
-        return found[2] if found and found[1] == self.table else None
+    def sql(self) -> str:
+        """The rows that fail it."""
+        return self.query or f'select * from "lake"."main"."{self.table}" where {self.condition}'
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return _tables(self.sql, "lake")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return _tables(self.query, "landed")
+
+    @property
+    def reads_only_its_table(self) -> bool:
+        return not self.sources and self.depends_on == (self.table,)
 
 
 @dataclass(frozen=True)
@@ -74,88 +102,108 @@ class Plan:
             tuple(test for test in self.tests if wanted.issuperset(test.depends_on)),
         )
 
+    def bronze(self) -> dict[str, tuple[str, ...]]:
+        """The bronze tables that each model is made of, those that it reads itself first."""
+        found: dict[str, tuple[str, ...]] = {}
+        for model in self.models:
+            every = (*model.sources, *(table for name in model.depends_on for table in found[name]))
+            found[model.name] = tuple(dict.fromkeys(table for table in every if table.startswith("bronze_")))
+        return found
+
     def fingerprint(self) -> str:
-        return hashlib.sha256(to_json(self).encode()).hexdigest()
+        return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
-def to_json(plan: Plan) -> str:
-    return json.dumps(asdict(plan), indent=1, ensure_ascii=False) + "\n"
-
-
-def from_json(content: str) -> Plan:
-    document = json.loads(content)
-    models = tuple(
-        PlannedModel(
-            **{
-                **model,
-                "columns": tuple(Column(**column) for column in model["columns"]),
-                "depends_on": tuple(model["depends_on"]),
-            }
+def to_files(plan: Plan) -> dict[str, str]:
+    index = {
+        model.name: {
+            "description": model.description,
+            "columns": {column.name: f"{column.type}: {column.description}" for column in model.columns},
+            **({"increment": model.increment} if model.increment else {}),
+        }
+        for model in plan.models
+    }
+    contents = {INDEX: json.dumps(index, indent=1, ensure_ascii=False) + "\n"}
+    for model in plan.models:
+        tests = (test for test in plan.tests if test.table == model.name)
+        bodies = (
+            f"\n-- test: {test.name}({test.column}) {test.severity}\n{test.query or f'where {test.condition}'}\n"
+            for test in tests
         )
-        for model in document["models"]
-    )
-    tests = tuple(PlannedTest(**{**test, "depends_on": tuple(test["depends_on"])}) for test in document["tests"])
-    return Plan(models, tests)
+        contents[f"{model.name}.sql"] = f"{model.sql}\n{''.join(bodies)}"
+    return contents
+
+
+def from_files(read: Callable[[str], str]) -> Plan:
+    models, tests = [], []
+    for name, entry in json.loads(read(INDEX)).items():
+        sql, *parts = TEST.split(read(f"{name}.sql"))
+        columns = (Column(column, *words.split(": ", 1)) for column, words in entry["columns"].items())
+        increment = entry.get("increment", {})
+        models.append(PlannedModel(name, entry["description"], tuple(columns), sql.rstrip("\n"), increment))
+        for test, column, severity, body in zip(*(parts[part::4] for part in range(4)), strict=True):
+            query = body.rstrip("\n")
+            is_condition = query.startswith("where ")
+            words = {"condition": query.removeprefix("where ")} if is_condition else {"query": query}
+            tests.append(PlannedTest(test, name, column, severity, **words))
+    return Plan(tuple(models), tuple(tests))
 
 
 @cache
 def shipped_plan() -> Plan:
-    return from_json(files("gpulake.model").joinpath(FILE_NAME).read_text(encoding="utf-8"))
+    folder = files("gpulake.model").joinpath(FOLDER)
+    return from_files(lambda name: folder.joinpath(name).read_text(encoding="utf-8"))
 
 
 def from_manifest(manifest: dict[str, Any]) -> Plan:
-    """What of dbt's manifest a build needs."""
-    nodes = manifest["nodes"]
-    every = {key: node for key, node in nodes.items() if node["resource_type"] == "model"}
-    # dbt has put the SQL of an ephemeral model into that of the models that read it.
-    inlined = {key: node for key, node in every.items() if node["config"]["materialized"] == "ephemeral"}
-    models = {key: {**node, "needs": _needs(node, inlined)} for key, node in every.items() if key not in inlined}
-    tests = [node for node in nodes.values() if node["resource_type"] == "test"]
-    planned = [
+    """What of dbt's manifest a build needs. dbt has put the SQL of an ephemeral model into that of its readers."""
+    nodes = manifest["nodes"].values()
+    models = [
         PlannedModel(
-            name=models[key]["name"],
-            description=models[key]["description"],
+            name=node["name"],
+            description=node["description"],
             columns=tuple(
                 Column(column["name"], column["data_type"], column["description"])
-                for column in models[key]["columns"].values()
+                for column in node["columns"].values()
             ),
-            depends_on=_names(models[key]["needs"], models),
-            scope=models[key]["config"]["meta"].get("scope", "whole"),
-            sql=models[key]["compiled_code"].strip() + "\n",
+            sql=node["compiled_code"].strip(),
+            increment=_with_keys(node["config"]["meta"].get("increment", {})),
         )
-        for key in _in_order(models)
+        for node in nodes
+        if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral"
     ]
-    tested = [
-        PlannedTest(
-            name=node["name"],
-            table=models[node["attached_node"]]["name"],
-            column=node["column_name"] or "",
-            severity=node["config"]["severity"].lower(),
-            depends_on=_names(_needs(node, inlined), models),
-            sql=node["compiled_code"].strip() + "\n",
-        )
-        for node in sorted(tests, key=lambda node: (node["attached_node"], node["name"]))
-    ]
-    return Plan(tuple(planned), tuple(tested))
+    tests = [_planned_test(node) for node in nodes if node["resource_type"] == "test"]
+    ordered = _in_order(models)
+    return Plan(
+        tuple(ordered),
+        tuple(
+            test for model in ordered for test in sorted(tests, key=lambda test: test.name) if test.table == model.name
+        ),
+    )
 
 
-def _needs(node: dict[str, Any], inlined: dict[str, Any]) -> set[str]:
-    """What a node reads, through the models that are inlined into it."""
-    direct = set(node["depends_on"]["nodes"])
-    return (direct - inlined.keys()).union(*(_needs(inlined[key], inlined) for key in direct & inlined.keys()))
+def _planned_test(node: dict[str, Any]) -> PlannedTest:
+    table, sql = node["attached_node"].rsplit(".", 1)[-1], node["compiled_code"].strip()
+    found = ROW_BY_ROW.fullmatch(sql)
+    words = {"condition": found[2].strip()} if found and found[1] == table else {"query": sql}
+    return PlannedTest(node["name"], table, node["column_name"] or "", node["config"]["severity"].lower(), **words)
 
 
-def _names(needs: Collection[str], models: Collection[str]) -> tuple[str, ...]:
-    return tuple(sorted(key.rsplit(".", 1)[-1] for key in needs if key in models))
+def _with_keys(part: Any) -> Any:
+    """SQL of a .yml, where no macro is expanded."""
+    if isinstance(part, dict):
+        return {name: _with_keys(value) for name, value in part.items()}
+    return KEY.sub(lambda call: surrogate_key(call[1]), part)
 
 
-def _in_order(models: dict[str, Any]) -> list[str]:
-    ordered: list[str] = []
+def _tables(sql: str, catalogue: str) -> tuple[str, ...]:
+    return tuple(sorted({table for database, table in TABLE.findall(sql) if database == catalogue}))
+
+
+def _in_order(models: Sequence[PlannedModel]) -> list[PlannedModel]:
+    """What a model needs stands before it; else by name."""
+    ordered: dict[str, PlannedModel] = {}
     while len(ordered) < len(models):
-        ready = [
-            key
-            for key in sorted(models)
-            if key not in ordered and all(needed in ordered for needed in models[key]["needs"] if needed in models)
-        ]
-        ordered += ready
-    return ordered
+        ready = [one for one in models if one.name not in ordered and ordered.keys() >= set(one.depends_on)]
+        ordered |= {one.name: one for one in sorted(ready, key=lambda one: one.name)}
+    return list(ordered.values())

@@ -1,9 +1,9 @@
-"""What would save most: changes that are computed from what jobs held and used, each with the jobs that prove it."""
+"""Advice: the changes that would save most, computed from what jobs held and used, with jobs that prove them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
@@ -21,7 +21,7 @@ CHECKPOINT_HOURS = 1.0
 LOW_USE = 0.25
 SHARED_USE = 0.5
 LEAST_RECURRENCES = 5
-# What fits beside a runtime in the 16 GiB of the lesser types.
+# Fits beside a runtime into the 16 GiB of the smaller types.
 LESSER_GIBIBYTES = 14
 SCARCE_TYPES = ("V100", "V100M32", "A100", "H100", "H200")
 LESSER_TYPES = ("T4", "P100", "V100M16", "A10", "L4")
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Proof:
-    """A job that would have been cheaper."""
+    """A job that the change would have made cheaper."""
 
     job_id: str
     user_id: str | None
@@ -40,13 +40,13 @@ class Proof:
     day: date | None
     attempts: int
     held_gpu_hours: float
-    measured_gpu_hours: float | None  # in use, of attempts that were lost, too; None: no sensor saw
+    measured_gpu_hours: float | None  # in use, lost attempts included; None: no sensor measured it
     saved_gpu_hours: float
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A change, and what it would have saved at most. No GPU-hour is claimed by two of them."""
+    """A change, and what it would have saved at most. No GPU-hour counts for two of them."""
 
     kind: str
     title: str
@@ -54,7 +54,7 @@ class Advice:
     saves: str  # of what: idle, lost or under_used
     saved_gpu_hours: float
     saved_at_least_gpu_hours: float  # less what attempts without a known checkpoint may not have lost
-    inferred_gpu_hours: float  # of what is saved, what rests on inferred times
+    inferred_gpu_hours: float  # of what is saved, what is based on inferred times
     saved_cost: float | None  # of what has a price; None: nothing has
     unpriced_gpu_hours: float
     jobs: int
@@ -63,65 +63,45 @@ class Advice:
 
     @property
     def saving(self) -> str:
-        """What it saves, in words: as a bound where it is one, and what of it is inferred."""
+        """What it saves, in words."""
         up_to = "up to " if self.saved_at_least_gpu_hours < self.saved_gpu_hours else ""
         how = inferred(self.inferred_gpu_hours, self.saved_gpu_hours)
         return f"saves {up_to}{amount(self.saved_gpu_hours)} GPU-hours{how}"
 
 
-def release(_: Row) -> tuple[str, str]:
-    return "Release empty GPUs", "all that was held by attempts that left it empty"
-
-
-def stop(_: Row) -> tuple[str, str]:
-    return (
+# What each kind saves, what to change, and how the savings are computed. Under-used is not waste.
+KINDS = {
+    "release": ("idle", "Release empty GPUs", "all that was held by attempts that left it empty"),
+    "stop": (
+        "lost",
         "Stop retrying what fails",
         f"at most, from the {ordinal(LEAST_FAILURES)} failure in a row on, by a job or its recurrences",
-    )
-
-
-def checkpoint(_: Row) -> tuple[str, str]:
-    return (
+    ),
+    "checkpoint": (
+        "lost",
         "Checkpoint long runs",
         "at most, by attempts of over an hour, less the half hour an hourly checkpoint loses",
-    )
-
-
-def fewer(_: Row) -> tuple[str, str]:
-    return (
+    ),
+    "fewer": (
+        "under_used",
         "Ask for fewer GPUs, or a part of one",
         f"could be made smaller: what was held, less {HEADROOM:g} times what was used",
-    )
-
-
-def smaller(row: Row) -> tuple[str, str]:
-    return (
-        f"Use a smaller GPU type, such as {row['lesser_type']}",
+    ),
+    "smaller": (
+        "under_used",
+        "Use a smaller GPU type, such as {lesser_type}",
         f"left by attempts that need < {LOW_USE:.0%} of a GPU and < {LESSER_GIBIBYTES} GiB of its memory",
-    )
-
-
-def share(_: Row) -> tuple[str, str]:
-    return (
+    ),
+    "share": (
+        "under_used",
         "Share GPUs between recurring small jobs",
         f"held less {HEADROOM:g} times used, of recurring jobs that use less than half a GPU",
-    )
-
-
-# What each kind saves, and what it says of itself: the change, and how the savings are reckoned. What is under-used is
-# no waste: it could be made smaller.
-KINDS: dict[str, tuple[str, Callable[[Row], tuple[str, str]]]] = {
-    "release": ("idle", release),
-    "stop": ("lost", stop),
-    "checkpoint": ("lost", checkpoint),
-    "fewer": ("under_used", fewer),
-    "smaller": ("under_used", smaller),
-    "share": ("under_used", share),
+    ),
 }
 
 
 def settings(gpu_types: Mapping[str, GpuType]) -> dict[str, str | int | float]:
-    """What the query reads by name."""
+    """The variables of the query."""
     prices = [
         {"gpu_type": name, "price": kind.price_per_hour} for name, kind in gpu_types.items() if kind.price_per_hour >= 0
     ]
@@ -141,10 +121,10 @@ def settings(gpu_types: Mapping[str, GpuType]) -> dict[str, str | int | float]:
 
 
 def advise(rows: Sequence[Row]) -> tuple[Advice, ...]:
-    """The changes that would save most, best first; from the rows of each kind's foremost jobs."""
+    """The changes that would save most, best first; from the rows of each kind's largest jobs."""
     every = [_advice(kind, list(jobs)) for kind, jobs in groupby(rows, key=lambda row: str(row["kind"]))]
     worth = [advice for advice in every if advice.saved_gpu_hours >= LEAST_SAVED_GPU_HOURS]
-    # Money ranks only where it is known of all.
+    # Ranked by cost only if the cost of all is known.
     has_cost = all(advice.saved_cost is not None and not advice.unpriced_gpu_hours for advice in worth)
     worth.sort(key=lambda advice: (-(advice.saved_cost or 0) if has_cost else -advice.saved_gpu_hours, advice.kind))
     return tuple(worth[:MOST_ADVICE])
@@ -152,11 +132,10 @@ def advise(rows: Sequence[Row]) -> tuple[Advice, ...]:
 
 def _advice(kind: str, jobs: Sequence[Row]) -> Advice:
     first = jobs[0]
-    saves, words = KINDS[kind]
-    title, reckoning = words(first)
+    saves, title, reckoning = KINDS[kind]
     return Advice(
         kind=kind,
-        title=title,
+        title=title.format(lesser_type=first["lesser_type"]),
         reckoning=reckoning,
         saves=saves,
         saved_gpu_hours=first["all_saved"],

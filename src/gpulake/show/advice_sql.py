@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# What would have saved what, attempt by attempt. A GPU-hour is claimed by one advice at most: one that was held empty
-# by the first, a lost one by the second or the third, one that was under-used by whichever of the rest saves most.
+# What each attempt would have saved. A GPU-hour counts for one advice at most: idle ones for `release`, lost ones for
+# `stop` or `checkpoint`, under-used ones for whichever of the rest saves most.
 ADVICE = """
 , prices AS (
     SELECT unnest(
@@ -22,7 +22,7 @@ lesser AS (
 owners AS (
     SELECT
         job_key, job_id, user_id,
-        -- Where the source knows no recurrence, a job recurs with its own tries alone.
+        -- Without groups in the source, a job recurs only with its own attempts.
         group_id IS DISTINCT FROM user_id AND group_id IS NOT NULL AS has_group,
         CASE
             WHEN group_id IS DISTINCT FROM user_id AND group_id IS NOT NULL THEN hash(cluster_id, group_id)
@@ -33,14 +33,14 @@ owners AS (
         (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
         AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
 ),
--- Without the words of its job: there are many more attempts than jobs.
+-- Without the text columns of its job: there are many more attempts than jobs.
 owned AS NOT MATERIALIZED (
     SELECT holdings.*, owners.recurs_as
     FROM silver_holdings AS holdings
     INNER JOIN owners ON holdings.job_key = owners.job_key
     WHERE holdings.held_seconds > 0
 ),
--- What several claimed of the same GPU is nobody's twice: as in the ledger, all of them have less of it.
+-- Where several attempts claimed the same GPU, each counts less, as in the ledger.
 excess AS (
     SELECT instance_key, attempt, sum(hours) AS surplus_hours, sum(lost_hours) AS surplus_lost_hours
     FROM silver_overcommits
@@ -53,7 +53,7 @@ held AS (
         holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.attempt, holdings.recurs_as,
         coalesce(capacity.gpu_type, holdings.gpu_type, 'unknown') AS gpu_type, holdings.use_bucket, holdings.gpus,
         holdings.bucket = 'failed' AS has_failed, holdings.has_checkpoint, holdings.is_inferred,
-        -- Not of nothing: the least of nothing and a number is that number.
+        -- least() ignores NULL, hence the CASE.
         CASE WHEN holdings.used_gpus IS NOT NULL THEN least(holdings.used_gpus, holdings.gpus) END AS used_gpus,
         greatest(holdings.held_from, bounds.from_at) AS counted_from,
         (
@@ -152,7 +152,7 @@ fitting AS (
 ),
 choices AS (
     SELECT
-        held.*, dear.price, cheap.price AS lesser_price,
+        held.*, current.price, smaller.price AS lesser_price,
         greatest(held.gpus - getvariable('headroom') * held.used_gpus, 0) * held.kept_hours AS fewer,
         held.gpus = 1 AND held.used_gpus < getvariable('shared_use') AND recurring.recurs_as IS NOT NULL
             AS is_shareable,
@@ -161,8 +161,8 @@ choices AS (
     LEFT JOIN fitting ON held.instance_key = fitting.instance_key AND held.attempt = fitting.attempt
     LEFT JOIN recurring ON held.recurs_as = recurring.recurs_as
     LEFT JOIN lesser ON held.cluster_id = lesser.cluster_id
-    LEFT JOIN prices AS dear ON held.gpu_type = dear.gpu_type
-    LEFT JOIN prices AS cheap ON lesser.lesser_type = cheap.gpu_type
+    LEFT JOIN prices AS current ON held.gpu_type = current.gpu_type
+    LEFT JOIN prices AS smaller ON lesser.lesser_type = smaller.gpu_type
     WHERE held.use_bucket = 'used' AND held.kept_hours > 0
 ),
 under_used AS (

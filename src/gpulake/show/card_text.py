@@ -1,4 +1,4 @@
-"""The efficiency card as text: one screen, 100 columns. What begins at the margin is a heading."""
+"""The efficiency card as text: one screen, 100 columns. Lines without indentation are headings."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ def _held(card: Card) -> str:
     if card.capacity is None:
         return held
     if not card.held and any(one.missing for one in card.clusters):
-        return f"nobody knows how much of {amount(card.capacity)} GPU-hours"
+        return f"not known how much of {amount(card.capacity)} GPU-hours"
     return f"{held} of {count(card.users, 'user')}: {share(card.held, card.capacity)} of {amount(card.capacity)}"
 
 
 def used_words(card: Card) -> str:
-    """As a share of what sensors saw; of what was held it is a range, since nobody saw the rest."""
+    """As a share of what sensors measured; as a share of held it is a range."""
     used, unobserved = card.buckets["used"], card.buckets["unobserved"]
     if not card.sensed:
-        return "unknown: no sensor saw it" if card.is_unseen else "unknown: no sensor saw what was not lost"
+        return "unknown: no sensor measured it" if card.is_unseen else "unknown: no sensor measured what was not lost"
     at_most = used + unobserved + card.lost - card.lost_at_least
     of_held = bounds(used, at_most, lambda hours: share(hours, card.held))
     return (
-        f"{share(used, card.sensed)} of the {amount(card.sensed)} GPU-hours that sensors saw: {amount(used)}, "
+        f"{share(used, card.sensed)} of the {amount(card.sensed)} GPU-hours that sensors measured: {amount(used)}, "
         f"{of_held} of what was held"
     )
 
 
 def wasted_words(card: Card) -> str:
     if card.is_unseen:
-        return "unknown: no sensor saw what was held"
+        return "unknown: no sensor measured what was held"
     hours = f"{bounds(card.wasted_at_least, card.wasted)} GPU-hours"
     ratio = bounds(card.wasted_at_least, card.wasted, lambda hours: share(hours, card.held))
     return f"{hours} ({ratio}): {amount(card.buckets['idle'])} idle, {lost_words(card)}"
@@ -115,9 +115,9 @@ def _ledger(card: Card) -> Iterator[str]:
         drawn = f"{bar(hours, card.total, BAR_WIDTH)} {amount(hours):>10} {share(hours, card.total):>6}"
         yield f"  {bucket_name(bucket):<12}{drawn}  {MEANINGS[bucket]}"
     if card.lost > card.lost_at_least:
-        yield "  what failed, ran out of time or was interrupted is lost at most: not all checkpoints are known"
+        yield "  failed, timed out and interrupted are upper bounds of what was lost: not all checkpoints are known"
     if card.inferred > 0:
-        yield f"  {share(card.inferred, card.held)} of what was held rests on inferred times"
+        yield f"  {share(card.inferred, card.held)} of what was held is based on inferred times"
 
 
 def _advice(card: Card) -> Iterator[str]:
@@ -139,10 +139,10 @@ def _advice(card: Card) -> Iterator[str]:
 
 def no_advice(card: Card) -> str:
     if any(one.missing for one in card.clusters) and not card.held:
-        return "Nothing can be said: what was asked for is not known"
+        return "No advice: what was requested is not known"
     if card.is_unseen and card.held:
-        return "Nothing can be said: no sensor saw what was held"
-    return "Nothing to change: no change would have saved a GPU-hour"
+        return "No advice: no sensor measured what was held"
+    return "No advice: no change would have saved a GPU-hour"
 
 
 def _saving(advice: Advice, currency: str) -> str:
@@ -165,4 +165,4 @@ def _users(card: Card) -> Iterator[str]:
         )
     lost, unsure = (sum(getattr(user, name) for user in card.worst_users) for name in ("lost", "inferred_lost"))
     if unsure > 0:
-        yield f"  {share(unsure, lost)} of what these lost rests on inferred times"
+        yield f"  {share(unsure, lost)} of what these lost is based on inferred times"

@@ -34,15 +34,15 @@ def table_infos(reader: LakeReader, tables: Iterable[Table]) -> list[TableInfo]:
     """The known tables as they are in this lake: bronze first, the journal last."""
     infos = {table.name: TableInfo(table) for table in tables}
     built = reader.counts()
-    made = reader.query('SELECT "table", built_at FROM table_builds').to_pylist() if built else []
+    made = reader.rows('SELECT "table", built_at FROM table_builds') if built else []
     built_at = {row["table"]: row["built_at"] for row in made}
     for name, rows in built.items():
         if name in infos:
             infos[name] = replace(infos[name], rows=rows, fresh_at=built_at.get(name))
-    for row in reader.query(BRONZE).to_pylist():
+    for row in reader.rows(BRONZE):
         infos[row["name"]] = replace(infos[row["name"]], rows=int(row["rows"]), fresh_at=row["fresh_at"])
     for name in ("landings", "nudges", "quarantine", "runs", "test_results"):
-        count = reader.query(f"SELECT count(*) AS rows FROM {name}").to_pylist()[0]["rows"]
+        count = reader.rows(f"SELECT count(*) AS rows FROM {name}")[0]["rows"]
         infos[name] = replace(infos[name], rows=count)
     order = (*LAYERS, "journal")
     return sorted(infos.values(), key=lambda info: (order.index(info.layer), info.table.name))

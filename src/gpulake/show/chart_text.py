@@ -19,7 +19,7 @@ LEGEND = f"{POINT} seen  {FLAGGED} flagged  {BAND} expected"
 
 @dataclass(frozen=True)
 class _Column:
-    """Some points that follow each other: the one that is furthest from what was expected speaks for them."""
+    """Consecutive points: the one furthest from the expected value represents them."""
 
     value: Maybe
     low: Maybe
@@ -28,10 +28,10 @@ class _Column:
 
 
 def chart(evidence: Evidence, track: Track, columns: int) -> list[str]:
-    """Lines of at most so many columns, with the scale on the left and times below."""
+    """Lines of at most `columns` characters, with the scale on the left and times below."""
     known = [value for part in (track.values, track.low, track.high) for value in part if value is not None]
     if not known:
-        return ["no value is known"]
+        return ["no values"]
     lowest, highest = _scale(track, known)
     unit = evidence.unit if evidence.unit == "ratio" else ""
     labels = [quantity(highest, unit), quantity(lowest, unit)]
@@ -50,7 +50,7 @@ def chart(evidence: Evidence, track: Track, columns: int) -> list[str]:
 
 
 def _scale(track: Track, known: Sequence[float]) -> tuple[float, float]:
-    """From all that was seen to all that was expected, as long as what was seen can still be told apart."""
+    """Covers all seen values and the band, as far as the seen values stay distinguishable."""
     seen = [value for value in track.values if value is not None]
     if seen and (spread := max(seen) - min(seen)) > 0:
         known = [value for value in known if min(seen) - spread <= value <= max(seen) + spread]
@@ -83,7 +83,7 @@ def _cell(column: _Column, top: float, bottom: float, is_first: bool, is_last: b
 
 
 def _has_band(column: _Column, top: float, bottom: float) -> bool:
-    """Where most of the cell lies in the band; a thin one is seen all the same."""
+    """Whether most of the cell is in the band; a band thinner than a cell is drawn, too."""
     if column.low is None or column.high is None:
         return False
     is_thin = bottom < column.low and column.high <= top
@@ -91,7 +91,7 @@ def _has_band(column: _Column, top: float, bottom: float) -> bool:
 
 
 def _axis(evidence: Evidence, width: int) -> str:
-    """The first time and the last, where both have room."""
+    """The first and the last time."""
     begin, end = evidence.times[0], evidence.times[-1]
     years = "%Y-" if begin.year != end.year else ""
     seconds = ":%S" if evidence.interval_seconds < MINUTE_SECONDS else ""

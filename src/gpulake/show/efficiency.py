@@ -40,7 +40,7 @@ class Standing:
     unobserved: float
     lost: float  # at most: failed, timed out or interrupted
     lost_at_least: float
-    inferred_lost: float  # of what was lost at most, what rests on inferred times
+    inferred_lost: float  # of what was lost at most, what is based on inferred times
     wasted: float  # at most: idle or lost
     wasted_at_least: float
     waste_rank: int  # 1 wastes most
@@ -49,7 +49,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Money:
-    """What was held cost so much; without the GPU-hours of which nobody knows the price."""
+    """The cost of what was held, without GPU-hours of unknown price."""
 
     amount: float
     wasted: float  # at most: idle or lost
@@ -60,7 +60,7 @@ class Money:
 
 @dataclass(frozen=True)
 class Energy:
-    """In kWh; without the GPU-hours of which nobody knows the power."""
+    """In kWh, without GPU-hours of unknown power."""
 
     amount: float
     unused: float  # drawn by GPUs that were held and not in use
@@ -76,7 +76,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose GPU-hours are asked for, and of which days. None: all of them."""
+    """Which user, group, cluster and days the card is about. None: all of them."""
 
     user: str | None = None
     group: str | None = None
@@ -87,7 +87,7 @@ class Scope:
 
     @property
     def is_holder(self) -> bool:
-        """A user or a group holds GPUs, and has no capacity that it could leave unheld."""
+        """A user or a group holds GPUs, and has no capacity."""
         return self.user is not None or self.group is not None
 
 
@@ -107,11 +107,11 @@ class Card:
     lost_at_least: float
     wasted: float  # at most: idle or lost
     wasted_at_least: float
-    inferred: float  # of what was held, what rests on a begin or an end that was inferred
+    inferred: float  # of what was held, what is based on an inferred start or end
     inferred_lost: float  # of what was lost at most
     jobs: int
     failed_jobs: int
-    users: int  # of the clusters, whoever the card is about
+    users: int  # of the clusters, on every card
     standing: Standing | None  # of the user
     money: Money | None
     currency: str
@@ -128,19 +128,21 @@ class Card:
 
     @property
     def is_unseen(self) -> bool:
-        """Nothing is known of use or loss, so that nothing can be said of waste."""
+        """Neither use nor loss is known, and so neither is waste."""
         return not self.sensed and not self.lost
 
 
 def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
-    """The card of a user, of a group, or of the clusters; a brief one has its numbers, and neither advice nor jobs."""
+    """The card of a user, a group, or the clusters; a brief one has neither advice nor jobs."""
     rows = _asking(reader, scope)
     (span,) = rows(efficiency_sql.SPANNED)
     if not span["clusters"]:
         raise LakeError("no GPUs were held or offered yet", "land a trace that has jobs with GPUs, then: gpulake build")
     parts = rows(efficiency_sql.HOLDER_DAYS if scope.is_holder else efficiency_sql.CLUSTER_DAYS)
     standings = rows(efficiency_sql.USERS, most=0 if is_brief else MOST_USERS)
-    own = next((_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None)
+    standing = next(
+        (_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None
+    )
     shown = HELD if scope.is_holder else BUCKETS
     (counts,) = rows(efficiency_sql.JOBS_HELD)
     return Card(
@@ -161,7 +163,7 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
         jobs=counts["jobs"],
         failed_jobs=counts["failed_jobs"],
         users=standings[0]["users"] if standings else counts["users"],
-        standing=own,
+        standing=standing,
         money=_money(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
@@ -177,7 +179,7 @@ def advise(reader: LakeReader, config: Config, scope: Scope) -> tuple[advice.Adv
     """What would have saved most of it."""
     query = ADVICE
     if scope.is_holder:
-        # What one of many holds is little: it is looked for once. All of everyone's would not fit into memory.
+        # The attempts of one user or group fit into memory; those of everyone do not.
         query = query.replace("NOT MATERIALIZED", "MATERIALIZED")
     return advice.advise(_asking(reader, scope)(query, **advice.settings(config.gpu_types)))
 
@@ -194,8 +196,7 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
     }
 
     def rows(query: str, **values: str | int | float) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = reader.query(efficiency_sql.SPAN + query, **asked, **values).to_pylist()
-        return found
+        return reader.rows(efficiency_sql.SPAN + query, **asked, **values)
 
     error = unknown(reader, scope)
     if error:
@@ -204,15 +205,15 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
 
 
 def unknown(reader: LakeReader, scope: Scope) -> UsageError | None:
-    """Says so where the lake knows no cluster, user or group of that name."""
+    """The error if the lake has no cluster, user or group of that name."""
     if scope.cluster is not None:
-        clusters = [row["cluster_id"] for row in reader.query(efficiency_sql.CLUSTERS).to_pylist()]
+        clusters = [row["cluster_id"] for row in reader.rows(efficiency_sql.CLUSTERS)]
         if scope.cluster not in clusters:
             return UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
     for kind, name in (("user", scope.user), ("group", scope.group)):
         asked = {"user": None, "group": None, kind: name}
-        if name is not None and not reader.query(efficiency_sql.IS_KNOWN, **asked).to_pylist()[0]["is_known"]:
-            alike = reader.query(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked).to_pylist()
+        if name is not None and not reader.rows(efficiency_sql.IS_KNOWN, **asked)[0]["is_known"]:
+            alike = reader.rows(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked)
             return UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))
     return None
 

@@ -1,4 +1,4 @@
-"""The queries of the efficiency card. Each follows SPAN, which says what days of what clusters are asked for."""
+"""The queries of the efficiency card. Each follows SPAN, the days of the clusters that the card is about."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SELECT EXISTS (
     FROM names WHERE user_id = getvariable('user') OR group_id = getvariable('group')
 ) AS is_known
 """
-# There may be thousands: the few that are most alike will do.
+# The most similar names, of maybe thousands.
 ALIKE = {
     "user": """
 SELECT user_id AS name FROM silver_jobs WHERE user_id IS NOT NULL GROUP BY user_id
@@ -43,7 +43,7 @@ ORDER BY jaro_winkler_similarity(group_id, getvariable('group')) DESC, name LIMI
 """,
 }
 
-# The last days of each cluster: clusters need not have been observed at the same time.
+# The last days of each cluster: clusters may be observed at different times.
 SPAN = """
 WITH ends AS (
     SELECT cluster_id, max(dt) AS last_dt FROM gold_ledger_daily GROUP BY cluster_id
@@ -85,7 +85,7 @@ def _sums(names: tuple[str, ...]) -> str:
     return ", ".join(f"sum({name}_gpu_hours) AS {name}" for name in names)
 
 
-# By day and GPU type: all of the clusters' capacity. Busy as gold_energy_daily reckons it.
+# By day and GPU type: all of the clusters' capacity. Busy is computed as in gold_energy_daily.
 CLUSTER_DAYS = f"""
 , ledger AS (
     SELECT cluster_id, dt, gpu_type, {_sums(("capacity", *BUCKETS, *NOTES))}
@@ -122,7 +122,7 @@ ORDER BY ledger.dt, ledger.gpu_type
 _WASTED = """
     sum(idle_gpu_hours + lost_gpu_hours) AS wasted, sum(idle_gpu_hours + lost_at_least_gpu_hours) AS wasted_at_least"""
 
-# The users who waste most, and the one who is asked for, wherever they stand. Jobs are counted of those alone.
+# The users who waste most, and the user of the card. Jobs are counted for these only.
 USERS = f"""
 , users AS (
     SELECT user_id, sum(capacity_gpu_hours) AS held, {_sums((*HELD, *NOTES))}, {_WASTED}

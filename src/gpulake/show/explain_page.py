@@ -1,9 +1,9 @@
-"""Why something was found, as one HTML file: its series, the expected band, and the jobs of that time below."""
+"""The explanation of a finding as one HTML file: its series, the expected band, and the jobs of that time."""
 
 from __future__ import annotations
 
 import html
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from gpulake.core.errors import UsageError
 from gpulake.core.explanation import Evidence, Explanation, Ran, RanJob, Track
 from gpulake.show.explain_text import JOB_COLUMNS, LEAST_SHARE, NUMBERS, jobs_heading, jobs_rows
 from gpulake.show.page import write_page
-from gpulake.show.plots import BLUE, GREEN, GREY, GRID, LAYOUT, ORANGE, RED, Figure, band
+from gpulake.show.plots import BLUE, GREEN, GREY, ORANGE, RED, Figure, band, figure, line, marks, moment, shade, spans
 
 MOST_TRACKS = 3
 MOST_NAME = 26
+MOST_MARKED = 200
 MARGIN = {"l": 200, "r": 20, "t": 10, "b": 40}  # room for the names of jobs; series and jobs share their time axis
 COLOURS = {"succeeded": GREEN, "failed": RED, "running": BLUE, "node_fail": RED, "timeout": ORANGE}
 
@@ -48,83 +49,74 @@ def write_explanation(explanation: Explanation, path: Path) -> None:
 
 
 def series_figure(evidence: Evidence, track: Track) -> Figure:
-    times = [_text(at) for at in evidence.times]
+    times = [moment(at) for at in evidence.times]
     is_ratio = evidence.unit == "ratio"
     known = [place for place, low in enumerate(track.low) if low is not None and track.high[place] is not None]
     shaded = band("expected", *([part[place] for place in known] for part in (times, track.low, track.high)))
     number = ":.1%" if is_ratio else ":.4g"
-    seen = {
-        "type": "scatter",
-        "mode": "lines+markers" if len(times) <= 200 else "lines",
-        "name": "seen",
-        "x": times,
-        "y": list(track.values),
-        "line": {"color": BLUE, "width": 1.5},
-        "marker": {"size": 4},
-        "customdata": [words.quantity(value, evidence.unit) for value in track.expected],
-        "hovertemplate": f"%{{x|%a %Y-%m-%d %H:%M}}<br>%{{y{number}}}, %{{customdata}} expected<extra></extra>",
-    }
+    hover = f"%{{x|%a %Y-%m-%d %H:%M}}<br>%{{y{number}}}, "
+    seen = line(
+        "seen",
+        times,
+        list(track.values),
+        BLUE,
+        mode="lines+markers" if len(times) <= MOST_MARKED else "lines",
+        marker={"size": 4},
+        customdata=[words.quantity(value, evidence.unit) for value in track.expected],
+        hovertemplate=f"{hover}%{{customdata}} expected<extra></extra>",
+    )
     flagged = [place for place, is_flagged in enumerate(evidence.is_flagged) if is_flagged]
-    marks = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "flagged",
-        "x": [times[place] for place in flagged],
-        "y": [track.values[place] for place in flagged],
-        "marker": {"symbol": "diamond", "size": 9, "color": RED},
-        "customdata": [evidence.scores[place] for place in flagged],
-        "hovertemplate": f"%{{x|%a %Y-%m-%d %H:%M}}<br>%{{y{number}}}, score %{{customdata:.2f}}<extra></extra>",
-    }
+    diamonds = marks(
+        "flagged",
+        [times[place] for place in flagged],
+        [track.values[place] for place in flagged],
+        {"symbol": "diamond", "size": 9, "color": RED},
+        customdata=[evidence.scores[place] for place in flagged],
+        hovertemplate=f"{hover}score %{{customdata:.2f}}<extra></extra>",
+    )
     title = "" if is_ratio else html.escape(words.label(evidence.unit, 40))
-    axis = {"title": {"text": title}, "tickformat": ".0%" if is_ratio else "", "gridcolor": GRID}
-    return {
-        "data": [*shaded, seen, marks],
-        "layout": {**_layout(evidence), "yaxis": axis, "legend": {"orientation": "h", "y": 1.15}},
-    }
+    axis = {"title": {"text": title}, "tickformat": ".0%" if is_ratio else ""}
+    return figure(
+        [*shaded, seen, diamonds], _time(evidence), axis, legend={"orientation": "h", "y": 1.15}, **_alarm(evidence)
+    )
 
 
 def jobs_figure(ran: Ran, evidence: Evidence) -> Figure:
-    """A bar a job, over the same time as the series; the job with the most GPU-hours on top."""
+    """A bar for each job, over the same time as the series; the job with the most GPU-hours on top."""
     jobs = list(ran.jobs)[::-1]
     names = _names(jobs)
     traces = []
     for status in sorted({job.status for job in jobs}):
-        own = [(name, job) for name, job in zip(names, jobs, strict=True) if job.status == status]
-        traces.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": html.escape(status),
-                "y": [name for name, _ in own],
-                "base": [_text(job.began_at) for _, job in own],
-                "x": [max(1.0, (job.ended_at - job.began_at) / timedelta(milliseconds=1)) for _, job in own],
-                "marker": {"color": COLOURS.get(status, GREY)},
-                "text": [_hover(job) for _, job in own],
-                "textposition": "none",
-                "hovertemplate": "%{text}<extra></extra>",
-            }
-        )
-    axis = {"type": "category", "categoryarray": names, "gridcolor": GRID}
-    own_layout = {"yaxis": axis, "barmode": "overlay", "legend": {"orientation": "h", "y": 1.12}, "showlegend": True}
-    return {"data": traces, "layout": {**_layout(evidence), **own_layout, "height": 120 + 22 * len(jobs)}}
+        some = [(name, job) for name, job in zip(names, jobs, strict=True) if job.status == status]
+        times = [(job.began_at, job.ended_at) for _, job in some]
+        texts = [_hover(job) for _, job in some]
+        traces.append(spans(status, [name for name, _ in some], times, texts, COLOURS.get(status, GREY)))
+    return figure(
+        traces,
+        _time(evidence),
+        {"type": "category", "categoryarray": names},
+        barmode="overlay",
+        height=120 + 22 * len(jobs),
+        legend={"orientation": "h", "y": 1.12},
+        showlegend=True,
+        **_alarm(evidence),
+    )
 
 
-def _layout(evidence: Evidence) -> dict[str, Any]:
-    """The alarm is shaded, and every figure has the same time."""
-    step = timedelta(seconds=evidence.interval_seconds)
-    ends = [_text(evidence.times[0]), _text(evidence.times[-1] + step)]
-    alarm = {"x0": _text(evidence.began_at), "x1": _text(evidence.ended_at + step)}
-    shade = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "fillcolor": RED, "opacity": 0.08, "line": {"width": 0}}
-    return {
-        "margin": MARGIN,
-        "xaxis": {"type": "date", "range": ends, "gridcolor": GRID},
-        "shapes": [{**shade, **alarm, "layer": "below"}],
-        **LAYOUT,
-    }
+def _time(evidence: Evidence) -> Figure:
+    """Every figure has the same time axis."""
+    end = evidence.times[-1] + timedelta(seconds=evidence.interval_seconds)
+    return {"type": "date", "range": [moment(evidence.times[0]), moment(end)]}
+
+
+def _alarm(evidence: Evidence) -> dict[str, Any]:
+    """The time of the alarm, shaded."""
+    end = evidence.ended_at + timedelta(seconds=evidence.interval_seconds)
+    return {"margin": MARGIN, "shapes": [shade(evidence.began_at, end, RED, 0.08)]}
 
 
 def _names(jobs: list[RanJob]) -> list[str]:
-    """Each its own, since a chart would draw two of the same name as one."""
+    """All different: a chart would draw two bars of the same name as one."""
     cut = [html.escape(words.label(job.job_id, MOST_NAME)) for job in jobs]
     return [name if cut.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(cut)]
 
@@ -137,8 +129,3 @@ def _hover(job: RanJob) -> str:
         f"{job.began_at:%Y-%m-%d %H:%M} to {job.ended_at:%Y-%m-%d %H:%M} UTC, {words.label(job.status, 20)}",
     )
     return "<br>".join(html.escape(part) for part in parts)
-
-
-def _text(at: datetime) -> str:
-    """As the plots read it: without a zone, which is UTC's."""
-    return f"{at:%Y-%m-%d %H:%M:%S}"

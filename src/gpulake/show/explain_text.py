@@ -1,4 +1,4 @@
-"""Why something was found, as text. What begins at the margin is a heading; every word of the data is cleaned."""
+"""The explanation of a finding as text. Lines without indentation are headings; all data are sanitised."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def _peak(evidence: Evidence) -> Iterator[str]:
     yield f"At its peak, {evidence.times[place]:%Y-%m-%d %H:%M{seconds}} UTC"
     carriers = [track for track in evidence.tracks if track.share >= LEAST_SHARE] or list(evidence.tracks[:1])
     for track in carriers[:MOST_METRICS]:
-        yield f"  {label(track.metric, 40)}  {_seen(track, place, evidence.unit)}; it carries {track.share:.0%}"
+        yield f"  {label(track.metric, 40)}  {_seen(track, place, evidence.unit)}; {track.share:.0%} of the score"
     if len(carriers) > MOST_METRICS:
         yield f"  and {count(len(carriers) - MOST_METRICS, 'more metric')}"
     if all(_is_within(track, place) for track in carriers):
-        yield "  note      it lies within what is expected of a single point: what lasts, or comes together, was found"
-    threshold = "none is set yet" if evidence.threshold is None else f"{evidence.threshold:.2f}"
+        yield "  note      each point is within its band: the finding is of what lasts, or of several metrics together"
+    threshold = "not set yet" if evidence.threshold is None else f"{evidence.threshold:.2f}"
     yield f"  score     {evidence.scores[place]:.2f} of 1, threshold {threshold}, by detector {evidence.detector}"
     past = f"{count(evidence.history_points, 'point')} before it, since {evidence.history_since:%Y-%m-%d %H:%M}"
     yield f"  history   {past}; {evidence.least_points:,} are needed"
@@ -98,7 +98,7 @@ def _seen(track: Track, place: int, unit: str) -> str:
 
 def jobs_heading(ran: Ran | None) -> str:
     if ran is None:
-        return "Jobs: no time is known, or no jobs are"
+        return "Jobs: the time or the jobs are not known"
     when = f"{ran.since:%Y-%m-%d %H:%M} to {ran.until:%Y-%m-%d %H:%M} UTC"
     if not ran.jobs:
         return f"No job of {label(ran.of, 100)} held GPUs from {when}"
@@ -107,7 +107,7 @@ def jobs_heading(ran: Ran | None) -> str:
 
 
 def jobs_text(ran: Ran | None, columns: int) -> str:
-    """A line a job, or two where there is no room for it."""
+    """A line for each job, or two if one is too narrow."""
     lines = [jobs_heading(ran)]
     rows = jobs_rows(ran)
     widths = [max(map(cells, column)) for column in zip(JOB_COLUMNS, *rows, strict=True)]

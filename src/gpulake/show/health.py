@@ -1,4 +1,4 @@
-"""Is the installation sound, and is the lake? Each check says what it saw and, if something is wrong, the way out."""
+"""Checks of the installation and the lake. Each says what it saw and, if something is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def check_all(config: Config, is_deep: bool = False) -> list[Check]:
 
 
 def _installation() -> Iterator[Check]:
-    found = ".".join(str(part) for part in sys.version_info[:3])
-    yield Check("python", "ok" if sys.version_info >= (3, 11) else "fail", found, "gpulake needs 3.11 or newer")
+    running = ".".join(str(part) for part in sys.version_info[:3])
+    yield Check("python", "ok" if sys.version_info >= (3, 11) else "fail", running, "gpulake needs 3.11 or newer")
     for package in NEEDED:
         installed = _version(package)
         yield Check(package, "ok" if installed else "fail", installed or "missing", f"pip install {package}")
@@ -48,11 +48,11 @@ def _installation() -> Iterator[Check]:
 
 
 def _confinement() -> Check:
-    """Of queries that others send to the dashboard."""
-    found = available()
-    missing = [name for name, is_there in found.items() if not is_there]
+    """Of SQL queries that viewers send to the dashboard."""
+    means = available()
+    missing = [name for name, is_there in means.items() if not is_there]
     if not missing:
-        return Check("sql queries", "ok", f"confined by limits, {', '.join(found)}")
+        return Check("sql queries", "ok", f"confined by limits, {', '.join(means)}")
     hint = "install libseccomp 2, and use Linux 5.13 or newer with Landlock, before you set sql = true in [serve]"
     return Check("sql queries", "warn", f"confined by limits, without {', '.join(missing)}", hint)
 
@@ -142,7 +142,7 @@ def _build(lake: Lake) -> Check:
     if lake.builds.current() is None:
         return Check("build", "warn", "no build yet", "start one: gpulake build")
     with lake.reading() as reader:
-        info = reader.query("SELECT * FROM build_info").to_pylist()[0]
+        info = reader.rows("SELECT * FROM build_info")[0]
         exported = sorted(table for table in reader.tables() if table.startswith("gold_"))
     exports = lake.exports
     broken = [table for table in exported if not exports.is_readable(table)]
@@ -160,14 +160,14 @@ def _build(lake: Lake) -> Check:
 def _tests(lake: Lake) -> Check:
     with lake.reading() as reader:
         query = "SELECT count(*) AS tests, count(*) FILTER (WHERE status = 'fail') AS failed FROM test_results"
-        counts = reader.query(query).to_pylist()[0]
+        counts = reader.rows(query)[0]
     status: Literal["ok", "fail"] = "fail" if counts["failed"] else "ok"
     return Check("tests", status, f"{counts['tests']} data tests, {counts['failed']} failed", "see: gpulake tests")
 
 
 def _runs(lake: Lake) -> Check:
     with lake.reading() as reader:
-        last = reader.query("SELECT * FROM runs ORDER BY started_at DESC LIMIT 1").to_pylist()
+        last = reader.rows("SELECT * FROM runs ORDER BY started_at DESC LIMIT 1")
     if not last:
         return Check("runs", "ok", "no step has run")
     status: Literal["ok", "warn"] = "warn" if last[0]["status"] == "failed" else "ok"

@@ -1,4 +1,4 @@
-"""Of which clusters and of what time the numbers are. It stands wherever a share of capacity is shown."""
+"""The clusters and the time that the numbers are about; shown wherever there is a share of capacity."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Observed:
 
     @property
     def missing(self) -> str:
-        """What is not known of it, in words; nothing where all is."""
+        """What is not known of it, in words; empty: nothing."""
         missing = [f"the build was made without {label(self.left_out, 200)}"] if self.left_out else []
         if self.unknown_demand_ratio:
             ratio = share(self.unknown_demand_ratio, 1)
-            missing.append(f"what {ratio} of the attempts of {label(self.cluster_id, 24)} asked for is not known")
+            missing.append(f"the requests of {ratio} of the attempts of {label(self.cluster_id, 24)} are not known")
         return "; ".join(missing)
 
 
 def generated(clusters: Iterable[Observed]) -> str:
-    """Which of them are none: their data were generated."""
+    """The names of those whose data were generated."""
     return ", ".join(label(one.cluster_id, 24) for one in clusters if one.is_generated)

@@ -1,4 +1,4 @@
-"""Pages that work offline: one HTML file, everything inside, every label of the data escaped."""
+"""Pages that work offline: one HTML file with everything inside, all data escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that a spreadsheet would run is text again: for every CSV that somebody may open in one."""
+"""Escapes text that a spreadsheet would run as a formula, in every CSV."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import pyarrow as pa
 import re2
 
-# What a spreadsheet would take for a formula; some skip what is blank before it, and know the wide signs too.
+# What starts a formula; some spreadsheets skip blanks before it, and accept full-width signs.
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 _FORMULA = r"^[\p{Z}\p{C}]*[=+\-@＝＋－＠]|^[\t\r\n]"
 
 
 def harmless(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Such text after an apostrophe; numbers stay numbers. Nested values are JSON-like text."""
+    """Formulas get an apostrophe before them; numbers stay numbers. Nested values become text."""
     return pa.RecordBatch.from_arrays([harmless_column(column) for column in batch.columns], batch.schema.names)
 
 

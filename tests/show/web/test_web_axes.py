@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from gpulake.show.plots import time_axis
 from gpulake.show.web.cells import cell, heading
-from gpulake.show.web.figures.axes import time_axis
 
 DAYS = [str(date(1970, 1, 24) + timedelta(days=day)) for day in range(50)]
 

@@ -221,7 +221,7 @@ def test_a_report_card_on_a_page_is_the_card(client: TestClient, small: Config, 
 def test_a_loss_that_is_not_known_is_shown_as_a_range_and_says_what_is_inferred(client: TestClient) -> None:
     tiles = {row["label"]: row for row in ask(client, "report_card", user="bob")}
     assert (tiles["lost"]["words"], tiles["lost"]["note"]) == ("0.0% to 83%", "0 to 20.0 GPU-hours")
-    assert tiles["used"]["note"] == "100% of the 4.0 GPU-hours that sensors saw: 4.0, 17% to 100% of what was held"
+    assert tiles["used"]["note"] == "100% of the 4.0 GPU-hours that sensors measured: 4.0, 17% to 100% of what was held"
     (advice,) = ask(client, "advice", user="bob")
     assert advice["headline"].startswith("Checkpoint long runs: saves up to 18.0 GPU-hours, ")
     assert (advice["saves"], advice["saved_at_least_gpu_hours"], advice["inferred_gpu_hours"]) == ("lost", 0.0, 0.0)

@@ -15,7 +15,7 @@ from attack.serving import serving
 from fastapi.testclient import TestClient
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow import Flow
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
@@ -24,7 +24,7 @@ from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.kept import Kept
 from gpulake.show.web.pages import pages
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL, Viewer
 from gpulake.show.web.warming import Warming
 
@@ -182,7 +182,7 @@ def test_a_question_that_many_ask_at_once_is_asked_once(built_lake: Config, monk
     from threading import Barrier
 
     answers = Answers(Lake(built_lake))
-    asked = Asked(catalogue().get("ledger_by_day"), {}, LOCAL)
+    asked = Asked(questions()["ledger_by_day"], {}, LOCAL)
     counted: list[str] = []
     before = Answers._ask
 
@@ -212,7 +212,7 @@ def test_after_a_build_pages_find_their_answers_ready(built_lake: Config, monkey
         if not any(option.is_needed for option in page.options):
             for panel in page.panels:
                 given = {**dict.fromkeys(("from", "to", "cluster", "gpu_type")), **panel.given}
-                answers.ask(Asked(catalogue().get(panel.question), given, LOCAL, panel.limit))
+                answers.ask(Asked(questions()[panel.question], given, LOCAL, panel.limit))
                 asked += 1
     assert asked > 0
     assert app.state.events.token == ""  # nobody watches a lake that is not served

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.flow.serving import application, guard_of
 from gpulake.lake import Lake
 from gpulake.show.web.errors import HEADERS
@@ -100,7 +100,7 @@ def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
     assert response.status_code == 401
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="gpulake"'
     assert response.json() == {
-        "error": "nobody is logged in",
+        "error": "not logged in",
         "hint": "send a token as Authorization: Bearer, or log in at /login",
     }
 

@@ -16,7 +16,7 @@ from gpulake.core.config import Config
 from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.html import embedded
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from hostile import HOSTILE, Page
 from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE, HOSTILE_USER
@@ -114,13 +114,14 @@ def test_a_path_and_headers_take_hostile_text(board: Dashboard, name: str) -> No
             check("/overview", {}, board.client.get("/overview", headers={header.encode(): raw}))
 
 
+@pytest.mark.slow
 def test_every_question_shows_hostile_names_of_the_lake_as_text(board: Dashboard) -> None:
     """In pages of rows and in downloads. That somebody of such a name is in the lake is made sure of."""
     options = {"user": HOSTILE_USER, "job": HOSTILE_JOB, "machine": HOSTILE_MACHINE, "cluster": "tiger"}
     with board.lake.reading() as reader:
         rows = reader.query("SELECT job_id FROM silver_jobs WHERE user_id = getvariable('u')", u=HOSTILE_USER)
         assert rows.to_pylist() == [{"job_id": HOSTILE_JOB}]
-    for question in catalogue().questions.values():
+    for question in questions().values():
         own = {option.name: options[option.name] for option in question.options if option.name in options}
         for given in ({}, own):
             params = {**board.needed(question.options), **given}

@@ -75,7 +75,7 @@ def test_a_node_that_telemetry_alone_knows_has_a_page(client: TestClient) -> Non
 
 
 def test_a_machine_that_nobody_knows_is_said_to_be_unknown(client: TestClient) -> None:
-    assert "No inventory and no telemetry knows this machine" in client.get("/panels/machine/facts?machine=nobody").text
+    assert "This machine is in no inventory and no telemetry" in client.get("/panels/machine/facts?machine=nobody").text
     assert client.get("/machine").status_code == 422
 
 
@@ -211,6 +211,7 @@ def test_its_errors_are_told(client: TestClient) -> None:
     assert rows_told(client, "machine_events", machine="gpu01", to="2026-02-28") == []
 
 
+@pytest.mark.slow
 def test_incidents_and_findings_about_it_are_told(rich_copy: Config) -> None:
     journal = rich_copy.lake / "incidents.jsonl"
     known = json.loads(journal.read_text().splitlines()[0])

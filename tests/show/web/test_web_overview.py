@@ -20,7 +20,8 @@ from gpulake.flow import Flow
 from gpulake.flow.incidents import read_incidents
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
-from gpulake.show.web.figures import days, ledger
+from gpulake.show.plots import holders, utilisation
+from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import pages
 from hand_made import Attempt, write_accounting, write_trace
 
@@ -68,6 +69,7 @@ def hours(rich: Config, **given: str) -> dict[str, float]:
     return sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", FILTERS)
 def test_each_moment_of_the_ledger_sums_to_its_capacity_and_all_to_the_machines_hours(
     client: TestClient, rich: Config, given: dict[str, str]
@@ -94,6 +96,7 @@ def test_the_ledger_is_by_hour_for_a_week_and_by_day_for_more(client: TestClient
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", FILTERS)
 def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incidents(
     client: TestClient, rich: Config, given: dict[str, str]
@@ -141,10 +144,11 @@ def test_key_numbers_say_of_what_time_they_are_and_how_sure_they_are(traced: Tes
     assert tiles["lost"]["words"] == f"0.0% to {sums['lost'] / sums['held']:.1%}"
     assert tiles["lost"]["note"].startswith(f"0 to {sums['lost']:,.0f} GPU-hours, {sums['inferred']:.0%} inferred: ")
     assert re.search(
-        r"^[\d,]+ GPU-hours, of the \d+% of held that sensors saw; \d+% to \d+% of held$", tiles["used"]["note"]
+        r"^[\d,]+ GPU-hours, of the \d+% of held that sensors measured; \d+% to \d+% of held$", tiles["used"]["note"]
     )
 
 
+@pytest.mark.slow
 def test_a_page_says_that_data_are_generated_and_of_what_time_they_are(config: Config, tmp_path: Path) -> None:
     Flow(config).refresh([write_accounting(tmp_path, "synth")], None)
     with TestClient(application(Lake(config))) as client:
@@ -164,6 +168,7 @@ def test_a_page_of_measured_data_says_nothing_of_generated_ones(client: TestClie
     assert client.get("/api/v1/key_numbers?cluster=tiger").json()["generated"] == []
 
 
+@pytest.mark.slow
 def test_what_nobody_knows_is_told_on_the_overview(config: Config, tmp_path: Path) -> None:
     raw = write_trace(tmp_path / "raw", [Attempt("j", "ann", 0, 10, gpus=2, used=1), Attempt("k", "ann", 2, 4)])
     tasks = raw / "pai_task_table.csv"
@@ -172,8 +177,8 @@ def test_what_nobody_knows_is_told_on_the_overview(config: Config, tmp_path: Pat
     with TestClient(application(Lake(config))) as client:
         tiles = {row["label"]: row for row in ask(client, "key_numbers")}
         assert tiles["unknown"]["value"] > 0
-        assert tiles["unknown"]["note"].endswith("; what 50% of the attempts asked for is not known")
-        assert "<b>what 50% of the attempts of pai asked for is not known</b>" in client.get("/efficiency").text
+        assert tiles["unknown"]["note"].endswith("; the requests of 50% of the attempts are not known")
+        assert "<b>the requests of 50% of the attempts of pai are not known</b>" in client.get("/efficiency").text
         figure, _ = panel_figure(client, "/panels/overview/ledger")
         assert "unknown" in [trace["name"] for trace in figure["data"]]
 
@@ -254,11 +259,12 @@ def test_hollow_days_are_poorly_covered_and_flagged_days_say_why(traced: TestCli
 
 def test_figures_of_nothing_can_be_drawn() -> None:
     assert ledger.area([])["data"] == []
-    assert all(trace["x"] == [] for trace in days.utilisation([])["data"])
-    assert all(trace["y"] == [] for trace in ledger.holders("user_id")([])["data"])
+    assert all(trace["x"] == [] for trace in utilisation([], [])["data"])
+    assert all(trace["y"] == [] for trace in holders([], "user_id")["data"])
     assert ledger.spread([])["data"][0]["x"] == []
 
 
+@pytest.mark.slow
 def test_every_panel_says_what_to_do_where_there_is_nothing(config: Config) -> None:
     with TestClient(application(Lake(config).create())) as client:
         for page in (*PAGES, "user", "group"):

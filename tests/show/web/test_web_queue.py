@@ -18,9 +18,8 @@ from gpulake.core.config import Config
 from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.figures import queue
-from gpulake.show.web.questions import catalogue
-from gpulake.show.web.questions.demand import MOST_HOURS
-from gpulake.show.web.questions.queue import SIZES
+from gpulake.show.web.questions import questions
+from gpulake.show.web.questions.queue import MOST_HOURS, SIZES
 from gpulake.show.web.viewers import LOCAL
 from show.web.asking import Row, client_of, figure_told, rows_told
 
@@ -187,6 +186,7 @@ def test_the_longest_waits_lead_to_their_jobs(client: TestClient) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"from": "1970-02-03", "to": "1970-02-05"}, {"gpu_type": "T4"}], ids=str)
 def test_demand_is_all_that_the_mart_has(client: TestClient, rich: Config, given: dict[str, str]) -> None:
     rows = [
@@ -202,7 +202,7 @@ def test_demand_is_all_that_the_mart_has(client: TestClient, rich: Config, given
 
 
 def test_a_long_range_is_told_by_the_day(rich: Config) -> None:
-    asked = catalogue().get("demand_over_time")
+    asked = questions()["demand_over_time"]
     by_day = replace(asked, sql=asked.sql.replace(f"<= {MOST_HOURS}", "<= 10"))
     answers = Answers(Lake(rich).open())
     given = {"from": None, "to": None, "cluster": "synth", "gpu_type": None}

@@ -15,7 +15,7 @@ from gpulake.core.config import Config
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers, Asked
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
 from show.web.night_run import COMMANDS, HOSTILE_PATH, LONG_TRACE, LONG_TRACE_SPANS, NODES, RUN, TICKS
 
@@ -36,7 +36,7 @@ def answers(rich: Config) -> Iterator[Answers]:
 
 
 def ask(answers: Answers, name: str, **values: Any) -> list[Row]:
-    return list(answers.ask(Asked(catalogue().get(name), values, LOCAL, 1000)).rows)
+    return list(answers.ask(Asked(questions()[name], values, LOCAL, 1000)).rows)
 
 
 def depth_of(span: Row, by_id: dict[str, Row]) -> int:
@@ -118,6 +118,7 @@ def test_series_are_thinned_and_lose_no_sample_and_no_peak(
     assert max(row[value] for row in points) == told["peak"]
 
 
+@pytest.mark.slow
 def test_the_mean_of_a_node_is_that_of_its_samples(answers: Answers, rich: Config) -> None:
     for row in ask(answers, "run_nodes", run=RUN):
         samples = rows_of(

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from starlette.requests import Request
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.lake.values import plain, values
@@ -21,7 +21,7 @@ from gpulake.show.web import answers as asking
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.kept import Kept
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
 from show.web.asking import rows_told
 from show.web.lakes import CLUSTER
@@ -74,6 +74,7 @@ def test_a_long_address_does_not_keep_anybody_from_logging_in(guarded: FastAPI) 
 # Values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "told"),
     [
@@ -124,7 +125,7 @@ def test_text_that_a_spreadsheet_would_run_is_text() -> None:
 
 def test_answers_without_rows_weigh_too(empty: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "MOST_KEPT_CELLS", 1_000)
-    answers, question = Answers(empty), catalogue().get("jobs")
+    answers, question = Answers(empty), questions()["jobs"]
     for number in range(60):
         answers.ask(Asked(question, {"search": f"nobody {number}"}, LOCAL))
     assert 1 < len(answers._kept) <= 1_000 / asking.LEAST_WEIGHT

@@ -1,4 +1,4 @@
-"""Dashboards for Grafana, as it imports them: of what `gpulake serve` and the collectors tell Prometheus."""
+"""Dashboards for Grafana over the metrics of `gpulake serve` and of the collectors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpulake.core.errors import UsageError
 
 def dashboards() -> dict[str, str]:
     """Their files by name, as text."""
-    found = (file for file in files(__name__).iterdir() if file.name.endswith(".json"))
-    return {file.name: file.read_text(encoding="utf-8") for file in sorted(found, key=lambda file: file.name)}
+    entries = (file for file in files(__name__).iterdir() if file.name.endswith(".json"))
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(entries, key=lambda file: file.name)}
 
 
 def write_dashboards(folder: Path) -> list[Path]:
-    """Writes them into the folder. What somebody changed there is not overwritten."""
+    """Writes them into the folder. Changed files there are not overwritten."""
     paths = {folder / f"gpulake-{name}": text for name, text in dashboards().items()}
     for path, text in paths.items():
         if path.exists() and path.read_text(encoding="utf-8", errors="replace") != text:
-            raise UsageError(f"{path} is there already, and differs", "name another folder, or take it away")
+            raise UsageError(f"{path} exists and differs", "choose another folder, or remove it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in paths.items():

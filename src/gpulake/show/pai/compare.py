@@ -1,8 +1,8 @@
-"""How far our distribution is from a published one.
+"""The distance of our distribution from a published one.
 
-A published curve is known at a few quantiles, a published point at a few values. The distance is that of Kolmogorov and
-Smirnov, taken there: the largest |F(x) - q|. A second distance forgives the error that the figure was read with, which
-matters where many tasks have the same value: a few percent beside it, a curve is half the tasks off.
+A published curve is known at a few quantiles, published points at a few values. The distance is the largest |F(x) - q|
+there (Kolmogorov and Smirnov). A second distance allows for the error with which the figure was read, which matters
+where many tasks have the same value: a few percent off in value, a curve may be off by half of the tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def known(values: Any) -> Floats:
 
 
 def share_at_most(ordered: Floats, value: Floats | float) -> Floats:
-    """F: how much of a sample is at most this."""
+    """F: the share of a sample that is at most this."""
     if not len(ordered):
         return np.full(np.shape(value), np.nan)
     return np.asarray(np.searchsorted(ordered, value, side="right") / len(ordered))
@@ -52,7 +52,7 @@ def curve_distance_beyond(
 
 
 def distribution(label: str, ordered: Floats, hue: int = 0) -> Curve:
-    """The share of a sample at most so much, in few enough points to send."""
+    """The cumulative distribution of a sample, in few enough points for a page."""
     if not len(ordered):
         return Curve(label, [], [], hue)
     places = np.unique(np.linspace(0, len(ordered) - 1, MOST_POINTS).round().astype(int))
@@ -69,14 +69,14 @@ def against_curve(
         distribution(label, sample, hue),
         Curve(label, list(value), list(percent), hue, is_published=True, style="line"),
     ]
-    theirs = float(np.interp(50, percent, value))
+    reference = float(np.interp(50, percent, value))
     if not len(sample):
-        return curves, Measure(f"{label}, median", unit, None, theirs)
+        return curves, Measure(f"{label}, median", unit, None, reference)
     measure = Measure(
         f"{label}, median",
         unit,
         float(np.median(sample)),
-        theirs,
+        reference,
         curve_distance(sample, percent, value),
         "KS",
         curve_distance_beyond(sample, percent, value, facts.get("resolution", 0.0)),
@@ -110,26 +110,26 @@ def against_points(
     return curves, measure
 
 
-def points_apart(name: str, ours: float | None, theirs: float | None, error: float = 0.0) -> Measure:
+def points_apart(name: str, ours: float | None, reference: float | None, error: float = 0.0) -> Measure:
     """Two percentages, and how many points they are apart."""
-    if ours is None or theirs is None:
-        return Measure(name, "%", ours, theirs)
-    apart = abs(ours - theirs)
-    return Measure(name, "%", ours, theirs, apart, "points", max(apart - error, 0.0))
+    if ours is None or reference is None:
+        return Measure(name, "%", ours, reference)
+    apart = abs(ours - reference)
+    return Measure(name, "%", ours, reference, apart, "points", max(apart - error, 0.0))
 
 
-def percent_apart(name: str, unit: str, ours: float | None, theirs: float | None, error: float = 0.0) -> Measure:
+def percent_apart(name: str, unit: str, ours: float | None, reference: float | None, error: float = 0.0) -> Measure:
     """Two quantities, and how many percent ours is off."""
-    if ours is None or theirs is None:
-        return Measure(name, unit, ours, theirs)
-    apart = abs(ours / theirs - 1) * 100
-    return Measure(name, unit, ours, theirs, apart, "%", max(apart - error, 0.0))
+    if ours is None or reference is None:
+        return Measure(name, unit, ours, reference)
+    apart = abs(ours / reference - 1) * 100
+    return Measure(name, unit, ours, reference, apart, "%", max(apart - error, 0.0))
 
 
-def ordered_types(found: Sequence[str]) -> list[str]:
+def ordered_types(names: Sequence[str]) -> list[str]:
     """GPU types, those of the study first, in its order."""
-    first = [name for name in published()["shares"]["gpu_type"] if name in found]
-    return [*first, *sorted(set(found) - set(first))]
+    first = [name for name in published()["shares"]["gpu_type"] if name in names]
+    return [*first, *sorted(set(names) - set(first))]
 
 
 def _rounded(values: Floats) -> list[float | None]:

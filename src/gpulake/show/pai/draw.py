@@ -38,7 +38,7 @@ def drawn(content: Content) -> Figure:
     return {"data": traces, "layout": layout}
 
 
-def _trace(curve: Curve, has_own: bool) -> Figure:
+def _trace(curve: Curve, has_ours: bool) -> Figure:
     colour = HUES[curve.hue % len(HUES)]
     # A label may come from the data, and Plotly reads some markup.
     label = html.escape(curve.label)
@@ -46,7 +46,7 @@ def _trace(curve: Curve, has_own: bool) -> Figure:
         "name": f"{label}, published" if curve.is_published else label,
         "x": [html.escape(value) if isinstance(value, str) else value for value in curve.x],
         "y": curve.y,
-        "showlegend": not (curve.is_published and has_own and curve.style in ("line", "step")),
+        "showlegend": not (curve.is_published and has_ours and curve.style in ("line", "step")),
         "legendgroup": label,
     }
     if curve.style == "bars":

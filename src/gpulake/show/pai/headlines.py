@@ -1,4 +1,4 @@
-"""The three findings of the paper, with our numbers beside the published ones: what is so here, not what should be."""
+"""The three findings of the paper: our numbers beside the published ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from gpulake.show.pai.parts import Chapter, Figure, Headline, Measure
 
 UNKNOWN = "?"
 GENERATED = Headline(
-    "These data are generated (gpulake synth): they tell of no real cluster",
-    "the generator draws from the published figures: agreement with them tests the plumbing, not the world",
+    "These data are generated (gpulake synth): not of a real cluster",
+    "the generator draws from the published figures: agreement with them tests gpulake, not the real world",
 )
 
 
@@ -30,8 +30,10 @@ class Measured:
         measure = self.find(number, name)
         if measure is None:
             return UNKNOWN, UNKNOWN
-        ours, theirs = (UNKNOWN if value is None else form.format(value) for value in (measure.ours, measure.published))
-        return ours, theirs
+        ours, reference = (
+            UNKNOWN if value is None else form.format(value) for value in (measure.ours, measure.published)
+        )
+        return ours, reference
 
     def reason(self, *numbers: str) -> str:
         return next((self.figures[number].reason for number in numbers if self.figures[number].reason), "")
@@ -39,12 +41,12 @@ class Measured:
 
 def headlines(chapters: Sequence[Chapter]) -> list[Headline]:
     measured = Measured(chapters)
-    return [_asked_for_too_much(measured), _short_tasks_wait(measured), _tasks_come_back(measured)]
+    return [_requests_too_much(measured), _short_tasks_wait(measured), _tasks_recur(measured)]
 
 
-def _asked_for_too_much(measured: Measured) -> Headline:
+def _requests_too_much(measured: Measured) -> Headline:
     if reason := measured.reason("6a", "6b", "6c"):
-        return Headline("How much more tasks ask for than they use is not known here", reason)
+        return Headline("Not known here: how much more tasks request than they use", reason)
     gpu, cpu, memory = (
         measured.both(number, f"{name} plan above use", "{:.2f} %")
         for number, name in (("6b", "GPU"), ("6a", "CPU"), ("6c", "main memory"))
@@ -53,15 +55,15 @@ def _asked_for_too_much(measured: Measured) -> Headline:
     asked, _ = measured.both("6b", "GPUs asked for by a worker, median", "{:.2g}")
     worker, their_worker = measured.both("6b", "GPUs used by a worker, median", "{:.3f}")
     return Headline(
-        f"{gpu[0]} of the tasks ask for more GPU than they use (published {gpu[1]})",
+        f"{gpu[0]} of the tasks request more GPU than they use (published {gpu[1]})",
         f"CPU {cpu[0]} (published {cpu[1]}), main memory {memory[0]} ({memory[1]}); the median task uses {used} of a "
-        f"GPU ({their_used}); a worker uses {worker} GPUs of the {asked} that it asks for ({their_worker} of 0.5 to 1)",
+        f"GPU ({their_used}); a worker uses {worker} GPUs of the {asked} that it requests ({their_worker} of 0.5 to 1)",
     )
 
 
 def _short_tasks_wait(measured: Measured) -> Headline:
     if reason := measured.reason("4b", "5b"):
-        return Headline("How long short tasks wait is not known here", reason)
+        return Headline("Not known here: how long short tasks wait", reason)
     short, long = (measured.both("4b", f"{half}, waits more than half", "{:.1f} %") for half in ("short", "long"))
     content = measured.figures["5b"].content
     waits = sorted(
@@ -80,16 +82,16 @@ def _short_tasks_wait(measured: Measured) -> Headline:
     )
 
 
-def _tasks_come_back(measured: Measured) -> Headline:
+def _tasks_recur(measured: Measured) -> Headline:
     if reason := measured.reason("paper: recurrence", "paper: prediction"):
-        return Headline("How many tasks come back is not known here", reason)
+        return Headline("Not known here: how many tasks recur", reason)
     again = measured.both("paper: recurrence", "of groups of 5 and more")
-    told = measured.both("paper: prediction", "last runs of the group, instances within 25 %")
+    group = measured.both("paper: prediction", "last runs of the group, instances within 25 %")
     user = measured.both("paper: prediction", "median of the user, instances within 25 %")
-    everybody = measured.both("paper: prediction", "median of everybody, instances within 25 %")
+    everyone = measured.both("paper: prediction", "median of everyone, instances within 25 %")
     return Headline(
-        f"{again[0]} of the tasks come back five times and more (published {again[1]}); from that the run times of "
-        f"{told[0]} of the instances are foretold within 25 % (published {told[1]})",
-        f"foretold at submission, from what had ended by then; the median of the user does {user[0]}, that of "
-        f"everybody {everybody[0]}",
+        f"{again[0]} of the tasks recur five times or more (published {again[1]}); from that the run times of "
+        f"{group[0]} of the instances are predicted within 25 % (published {group[1]})",
+        f"predicted at submission, from what had ended by then; the median of the user does {user[0]}, that of "
+        f"everyone {everyone[0]}",
     )

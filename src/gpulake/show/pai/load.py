@@ -44,9 +44,9 @@ SCALED = "What was published is drawn at the scale of this lake: by the tasks th
 WEEK = About(
     "3a",
     "Tasks in each hour of the first week",
-    f"From Sunday on, in the trace's own time zone. {SCALED}",
+    f"From Sunday on, in the time zone of the trace. {SCALED}",
     (TASKS,),
-    "The week is found by the calendar; the notebook counts hours from a number written into it.",
+    "The week is that of the calendar; the notebook counts hours from a constant.",
     "Read off the figure: about 3 % off.",
 )
 TASK_HOURS = About(
@@ -127,17 +127,17 @@ def first_week(grids: Grids) -> Content:
     if begin is None:
         return Content([], [])
     ours: Floats = grids["tasks"][begin : begin + WEEK_DAYS].ravel()
-    theirs = np.array(published()["first_week"]["tasks"], dtype=float)
+    reference = np.array(published()["first_week"]["tasks"], dtype=float)
     hours = [f"{grids['days'][begin + hour // DAY_HOURS]} {hour % DAY_HOURS:02}:00" for hour in range(len(ours))]
     curves = [
         Curve("tasks", hours, ours.tolist(), 0, style="line"),
-        Curve("tasks", hours, (theirs * grids["scale"]).round(1).tolist(), 0, is_published=True, style="line"),
+        Curve("tasks", hours, (reference * grids["scale"]).round(1).tolist(), 0, is_published=True, style="line"),
     ]
-    weekend = [float(_weekend(week)) for week in (ours, theirs)]
+    weekend = [float(_weekend(week)) for week in (ours, reference)]
     measures = [
-        percent_apart("tasks in the week, scaled", "tasks", float(ours.sum() / grids["scale"]), theirs.sum(), 3.0),
+        percent_apart("tasks in the week, scaled", "tasks", float(ours.sum() / grids["scale"]), reference.sum(), 3.0),
         points_apart("a day of the weekend beside a weekday", weekend[0], weekend[1], 3.0),
-        points_apart("hours in the wrong place", _misplaced(ours, theirs), 0.0),
+        points_apart("hours in the wrong place", _misplaced(ours, reference), 0.0),
     ]
     return Content(curves, measures, "", "tasks an hour")
 
@@ -173,15 +173,17 @@ def by_hour(grids: Grids, name: str) -> Content:
     facts = published()["rhythm" if name == "tasks" else "cores_by_hour"]
     low, quarter, middle, three_quarters, high = boxes(values)
     hours = list(range(DAY_HOURS))
-    theirs = np.array(facts["hour"], dtype=float)
+    reference = np.array(facts["hour"], dtype=float)
     box = {"low": low, "quarter": quarter, "three_quarters": three_quarters, "high": high}
     curves = [
         Curve(name, hours, middle.tolist(), 0, style="boxes", box={key: part.tolist() for key, part in box.items()}),
-        Curve("median", hours, (theirs * grids["scale"]).round(2).tolist(), 1, is_published=True, style="line"),
+        Curve("median", hours, (reference * grids["scale"]).round(2).tolist(), 1, is_published=True, style="line"),
     ]
     measures = [
-        percent_apart(f"{name} of a median day, scaled", name, float(middle.sum() / grids["scale"]), theirs.sum(), 1.0),
-        _furthest_hour(middle, theirs),
+        percent_apart(
+            f"{name} of a median day, scaled", name, float(middle.sum() / grids["scale"]), reference.sum(), 1.0
+        ),
+        _furthest_hour(middle, reference),
     ]
     return Content(curves, measures, "hour of the day", f"{name} an hour")
 
@@ -195,19 +197,19 @@ def boxes(values: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     return low, quarter, middle, three_quarters, high
 
 
-def _furthest_hour(ours: Floats, theirs: Floats) -> Measure:
+def _furthest_hour(ours: Floats, reference: Floats) -> Measure:
     """The hour whose share of the day is furthest off."""
     if not ours.sum():
         return points_apart("share of the day", None, None)
-    own, known = 100 * ours / ours.sum(), 100 * theirs / theirs.sum()
-    hour = int(np.argmax(np.abs(own - known)))
-    return points_apart(f"hour {hour:02} of the day", float(own[hour]), float(known[hour]))
+    share, known = 100 * ours / ours.sum(), 100 * reference / reference.sum()
+    hour = int(np.argmax(np.abs(share - known)))
+    return points_apart(f"hour {hour:02} of the day", float(share[hour]), float(known[hour]))
 
 
-def _misplaced(ours: Floats, theirs: Floats) -> float:
+def _misplaced(ours: Floats, reference: Floats) -> float:
     """How much of the week would have to move to another hour, in %."""
     total = ours.sum()
-    return float(50 * np.abs(ours / total - theirs / theirs.sum()).sum()) if total else 100.0
+    return float(50 * np.abs(ours / total - reference / reference.sum()).sum()) if total else 100.0
 
 
 def _weekend(week: Floats) -> float:

@@ -104,7 +104,7 @@ NETWORK = About(
     "Network input of a worker",
     "All that a worker read, in units of 2^30 bits.",
     (SENSORS,),
-    "Published as the machine's receive rate in Gbit/s; it is the worker's own input, and bytes, not bytes a second.",
+    "Published as the machine's receive rate in Gbit/s; it is the input of the worker, in bytes, not a rate.",
     DIGITISED,
 )
 CPU_TIME = About(

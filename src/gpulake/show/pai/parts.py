@@ -11,7 +11,7 @@ DIGITISED = "The published curve was read off its figure: about 8 % off in value
 
 @dataclass(frozen=True)
 class Curve:
-    """A line, a set of points, bars or boxes; one that was published is drawn beside ours of the same hue."""
+    """A line, points, bars or boxes; a published one has the colour of ours."""
 
     label: str
     x: list[Any]
@@ -34,7 +34,7 @@ class Measure:
     published: float | None = None
     distance: float | None = None
     distance_unit: Literal["KS", "points", "%", ""] = ""
-    # What is left of the distance once the published number is given the error that it was read with.
+    # What remains of the distance beyond the error with which the published number was read.
     beyond_error: float | None = None
 
 
@@ -52,13 +52,13 @@ class Content:
 
 @dataclass(frozen=True)
 class About:
-    """What a figure is, said before anything is measured."""
+    """The description of a figure."""
 
     number: str  # as published, or a word of ours
     title: str
     note: str
     needs: tuple[str, ...]
-    corrected: str = ""  # what the notebook did that we do not
+    corrected: str = ""  # what the notebook does differently
     error: str = ""
 
 
@@ -70,12 +70,12 @@ class Figure:
 
     @property
     def reason(self) -> str:
-        """Why there is nothing to see; empty if there is."""
+        """Why nothing is drawn; empty: it is drawn."""
         if self.missing:
             tables = " and ".join(self.missing)
             return f"Not drawn: {tables} {'is' if len(self.missing) == 1 else 'are'} not in the lake."
         if self.content is None or not any(curve.x for curve in self.content.curves if not curve.is_published):
-            return "Not drawn: the lake holds no row that it could be drawn from."
+            return "Not drawn: the lake has no rows for it."
         return ""
 
 
@@ -105,7 +105,7 @@ Make = Callable[[], Content]
 
 
 def figure(about: About, present: Iterable[str], make: Make) -> Figure:
-    """Made only if all that it needs is there."""
+    """Made only if all tables that it needs are in the lake."""
     there = set(present)
     missing = tuple(table for table in about.needs if table not in there)
     return Figure(about, None if missing else make(), missing)

@@ -1,4 +1,4 @@
-"""Chapter: how well run times could have been foretold (the paper's prediction)."""
+"""Chapter: how well run times could have been predicted (the paper's prediction)."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ ALL = "all"
 METHODS = {
     "recurrence": "last runs of the group",
     "user": "median of the user",
-    "everybody": "median of everybody",
+    "everybody": "median of everyone",
 }
-FORETOLD = About(
+PREDICTED = About(
     "paper: prediction",
-    "Run times foretold when a task is submitted",
-    "Instances whose task ran within a quarter of what was foretold, by how often its group had run before. Foretold "
+    "Run times predicted when a task is submitted",
+    "Instances whose task ran within a quarter of the prediction, by how often its group had run before. Predicted "
     "from what had ended by then: the last five runs of the group that asked for the same, else of the group, else the "
-    "user's median, else everybody's.",
+    "user's median, else everyone's.",
     (JOBS, TASKS, INSTANCES),
     error="One sentence of the paper, in whole percents; a regression tree, of tasks that it does not name.",
 )
 
 
 def chapter(trace: Trace, scores: Sequence[DurationScore]) -> Chapter:
-    return Chapter("Prediction", [figure(FORETOLD, trace.present, lambda: foretold(scores))])
+    return Chapter("Prediction", [figure(PREDICTED, trace.present, lambda: predicted(scores))])
 
 
-def foretold(scores: Sequence[DurationScore]) -> Content:
-    theirs = published()["paper"]["predicted_within_quarter_percent"]
+def predicted(scores: Sequence[DurationScore]) -> Content:
+    reference = published()["paper"]["predicted_within_quarter_percent"]
     measures: list[Measure] = []
     curves: list[Curve] = []
     for hue, (method, label) in enumerate(METHODS.items()):
-        own = [score for score in scores if score.method == method and score.tasks]
-        names = [score.past_runs for score in own]
+        scored = [score for score in scores if score.method == method and score.tasks]
+        names = [score.past_runs for score in scored]
         curves.append(
-            Curve(label, names, [_percent(score.within_quarter_instances_ratio) for score in own], hue, style="bars")
+            Curve(label, names, [_percent(score.within_quarter_instances_ratio) for score in scored], hue, style="bars")
         )
-        for score in own:
+        for score in scored:
             if score.past_runs != ALL:
                 continue
             of_instances, of_tasks = (
                 _percent(score.within_quarter_instances_ratio),
                 _percent(score.within_quarter_ratio),
             )
-            compared = theirs if method == "recurrence" else None
+            compared = reference if method == "recurrence" else None
             measures.append(points_apart(f"{label}, instances within 25 %", of_instances, compared, 0.5))
             measures.append(Measure(f"{label}, tasks within 25 %", "%", of_tasks))
-            measures.append(Measure(f"{label}, median |ln(foretold / true)|", "", score.median_log_error))
+            measures.append(Measure(f"{label}, median |ln(predicted / true)|", "", score.median_log_error))
             if method == "recurrence":
-                measures.append(Measure("foretold from the group", "%", _percent(score.from_group_ratio)))
-    curves.append(Curve("regression tree", [ALL], [theirs], 0, is_published=True, style="points"))
+                measures.append(Measure("predicted from the group", "%", _percent(score.from_group_ratio)))
+    curves.append(Curve("regression tree", [ALL], [reference], 0, is_published=True, style="points"))
     return Content(curves, measures, "runs of the group before", "instances within 25 %, %")
 
 

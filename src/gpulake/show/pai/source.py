@@ -1,4 +1,4 @@
-"""The PAI part of a lake: which of its tables are there, and the rows of a query as columns of numbers."""
+"""The PAI trace in a lake: which of its tables have rows, and the rows of a query as columns of numbers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ BUILT = {
     "silver_machines",
     "silver_tasks",
 }
-# The real trace where the lake has it, else a generated one.
+# The real trace if the lake has it, otherwise a generated one.
 CLUSTER = """
 SELECT coalesce(min(cluster_id), 'pai') AS cluster_id
 FROM (FROM silver_clusters SELECT cluster_id UNION FROM silver_machines SELECT cluster_id)
 WHERE cluster_id IN ('pai', 'synth')
 """
-# In the words of the trace: what a build has rows of.
+# By the names of the trace: the tables of which a build has rows.
 PRESENT = """
 SELECT
     exists(FROM silver_jobs WHERE cluster_id = getvariable('cluster')) AS pai_job_table,
@@ -77,7 +77,7 @@ class Trace:
     def cluster(self) -> str:
         """The cluster that the trace is of, which queries know as getvariable('cluster')."""
         self.reader.need(BUILT)
-        return str(self.reader.query(CLUSTER).to_pylist()[0]["cluster_id"])
+        return str(self.reader.rows(CLUSTER)[0]["cluster_id"])
 
     @property
     def is_generated(self) -> bool:
@@ -89,14 +89,13 @@ class Trace:
         present = {name for name, is_there in self.rows(PRESENT)[0].items() if is_there}
         if not present - {SENSORS}:
             raise UsageError(
-                "the lake holds nothing of the PAI trace",
+                "the lake has nothing of the PAI trace",
                 "land it with: gpulake refresh FOLDER; or make one like it: gpulake synth --out FOLDER",
             )
         return present
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.reader.query(query, cluster=self.cluster).to_pylist()
-        return found
+        return self.reader.rows(query, cluster=self.cluster)
 
     def columns(self, query: str) -> Columns:
         return Columns(self.reader.query(query, cluster=self.cluster))

@@ -1,4 +1,4 @@
-"""The study of the PAI trace as a whole: findings first, then figures by chapter, then the trace itself."""
+"""The whole study of the PAI trace: findings first, then figures by chapter, then the trace itself."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from gpulake.show.pai.source import Trace
 
 Row = tuple[str, str, float | None, float | None, str, str]
 COLUMNS = ("figure", "measure", "ours", "published", "distance", "beyond error")
-MOST_MEASURES = 2
-"""In the short table; of a figure with more, those that were published and are furthest off."""
+MOST_MEASURES = 2  # of a figure in the short table: those furthest from the published ones
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,10 @@ class Study:
 
 
 def opened(reader: LakeReader) -> Trace:
-    """The trace in a lake; refuses a lake that holds nothing of it."""
-    found = Trace(reader)
-    _ = found.present
-    return found
+    """The trace in a lake; an error if the lake has nothing of it."""
+    trace_ = Trace(reader)
+    _ = trace_.present
+    return trace_
 
 
 def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
@@ -67,23 +66,23 @@ def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
         predictions.chapter(source, durations),
     ]
     build = source.rows("SELECT build_id, built_at, gpulake_version FROM build_info")[0]
-    found = [GENERATED] * source.is_generated + headlines(chapters)
-    return Study(source.is_generated, found, chapters, trace.listings(source), list(durations), build)
+    lines = [GENERATED] * source.is_generated + headlines(chapters)
+    return Study(source.is_generated, lines, chapters, trace.listings(source), list(durations), build)
 
 
-def write_study(found: Study, path: Path) -> None:
+def write_study(result: Study, path: Path) -> None:
     """One HTML file that works offline."""
-    plots = {_name(figure): drawn(figure.content) for figure in found.figures if figure.content and not figure.reason}
+    plots = {_name(figure): drawn(figure.content) for figure in result.figures if figure.content and not figure.reason}
     write_page(
         path,
         "pai.html",
         plots,
         "--out",
-        study=found,
+        study=result,
         name=_name,
         row_of=row_of,
         columns=COLUMNS,
-        short=short_rows(found.figures),
+        short=short_rows(result.figures),
     )
 
 
@@ -100,8 +99,8 @@ def distance_words(value: float | None, unit: str) -> str:
 
 def row_of(figure: Figure, measure: Measure) -> Row:
     """A line of a table; the last column is what is left of the distance beyond the error of the reading."""
-    is_told = not measure.unit or f" {measure.unit} " in f" {measure.name} ".replace(",", "")
-    name = measure.name if is_told else f"{measure.name}, {measure.unit}"
+    is_named = not measure.unit or f" {measure.unit} " in f" {measure.name} ".replace(",", "")
+    name = measure.name if is_named else f"{measure.name}, {measure.unit}"
     distance, beyond = (
         distance_words(value, measure.distance_unit) for value in (measure.distance, measure.beyond_error)
     )
@@ -121,7 +120,7 @@ def _short(figure: Figure) -> Iterator[Row]:
 
 
 def _closeness(measure: Measure) -> tuple[bool, float]:
-    """What is furthest off comes first, shares and distributions before quantities."""
+    """The furthest off first, shares and distributions before quantities."""
     points = (measure.beyond_error or 0.0) * (100 if measure.distance_unit == "KS" else 1)
     return measure.distance_unit == "%", -points
 

@@ -98,9 +98,9 @@ TAIL = "Published here means the last 28,000 rows of the real table, which are n
 
 def listings(trace: Trace) -> list[Listing]:
     """Those whose tables are there."""
-    found = [inventory(trace)] if MACHINES in trace.present else []
+    shown = [inventory(trace)] if MACHINES in trace.present else []
     if INSTANCES in trace.present:
-        found += [
+        shown += [
             statuses(trace),
             attempts(trace),
             run_times(trace),
@@ -108,11 +108,11 @@ def listings(trace: Trace) -> list[Listing]:
             by_type(trace),
             starts(trace),
         ]
-    return found
+    return shown
 
 
 def inventory(trace: Trace) -> Listing:
-    theirs = {
+    reference = {
         (entry["gpu_type"], entry["cap_cpu"], entry["cap_mem"], entry["cap_gpu"]): entry["count"]
         for entry in published()["machines"]
     }
@@ -120,9 +120,9 @@ def inventory(trace: Trace) -> Listing:
         (row["gpu_type"], row["cores"], row["memory_gb"], row["gpus_each"]): row["machines"]
         for row in trace.rows(INVENTORY)
     }
-    kinds = sorted({*ours, *theirs}, key=str)
+    kinds = sorted({*ours, *reference}, key=str)
     rows: list[tuple[Any, ...]] = [
-        (*kind, ours.get(kind, 0), int(ours.get(kind, 0) * (kind[3] or 0)), theirs.get(kind, 0)) for kind in kinds
+        (*kind, ours.get(kind, 0), int(ours.get(kind, 0) * (kind[3] or 0)), reference.get(kind, 0)) for kind in kinds
     ]
     totals = (sum(row[4] for row in rows), sum(row[5] for row in rows), sum(row[6] for row in rows))
     return Listing(
@@ -170,12 +170,12 @@ def statuses(trace: Trace) -> Listing:
 
 
 def attempts(trace: Trace) -> Listing:
-    theirs = {int(tries): count for tries, count in published()["tail"]["attempts"].items()}
+    reference = {int(tries): count for tries, count in published()["tail"]["attempts"].items()}
     ours = {row["attempts"]: row["instances"] for row in trace.rows(ATTEMPTS)}
-    total, known_total = sum(ours.values()), sum(theirs.values())
+    total, known_total = sum(ours.values()), sum(reference.values())
     rows: list[tuple[Any, ...]] = [
-        (str(tries), ours.get(tries, 0), _part(ours.get(tries, 0), total), _part(theirs.get(tries, 0), known_total))
-        for tries in sorted({*ours, *theirs})
+        (str(tries), ours.get(tries, 0), _part(ours.get(tries, 0), total), _part(reference.get(tries, 0), known_total))
+        for tries in sorted({*ours, *reference})
     ]
     workers, tail = trace.rows(WORKERS)[0], published()["tail"]
     repeated = workers["runs"] - workers["workers"]
@@ -234,20 +234,20 @@ def by_type(trace: Trace) -> Listing:
 
 
 def starts(trace: Trace) -> Listing:
-    theirs = published()["tail"]["starts_by_hour"]
+    reference = published()["tail"]["starts_by_hour"]
     ours = {row["hour"]: row["starts"] for row in trace.rows(STARTS)}
     total = sum(ours.values())
     rows = [
-        (f"{hour:02}", ours.get(hour, 0), _part(ours.get(hour, 0), total), _part(count, sum(theirs)))
-        for hour, count in enumerate(theirs)
+        (f"{hour:02}", ours.get(hour, 0), _part(ours.get(hour, 0), total), _part(count, sum(reference)))
+        for hour, count in enumerate(reference)
     ]
     return Listing("Starts by the hour of the day", TAIL, ("hour", "starts", "%", "published"), rows)
 
 
 def _quantiles(sample: Any, facts: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [
-        (f"P{percent}", float(np.quantile(sample, percent / 100)) if len(sample) else None, theirs)
-        for percent, theirs in zip(facts["percent"], facts["value"], strict=True)
+        (f"P{percent}", float(np.quantile(sample, percent / 100)) if len(sample) else None, reference)
+        for percent, reference in zip(facts["percent"], facts["value"], strict=True)
     ]
 
 

@@ -67,7 +67,7 @@ SELECT
     used.worker_memory / 2 ** 30 AS worker_mem, used.machine_memory / 2 ** 30 AS machine_mem
 FROM silver_tasks AS tasks INNER JOIN used USING (task_key)
 """
-# Of single workers, as the paper tells them.
+# Of single workers, as in the paper.
 WORKER_MEDIANS = """
 SELECT
     median(usage.used_cores) AS cores_used,
@@ -153,8 +153,8 @@ class Usage:
         measures = []
         for word, is_so in (("above", plan > used), ("below", plan < used)):
             ours = float(100 * (is_so & is_known).sum() / count) if count else None
-            theirs = published()["shares"][f"plan_{word}_usage"][resource]
-            measures.append(points_apart(f"{RESOURCES[resource]} plan {word} use", ours, theirs))
+            reference = published()["shares"][f"plan_{word}_usage"][resource]
+            measures.append(points_apart(f"{RESOURCES[resource]} plan {word} use", ours, reference))
         return measures
 
 

@@ -25,7 +25,7 @@ SELECT count(*) AS size FROM silver_instances
 WHERE cluster_id = getvariable('cluster') AND attempt = 1
 GROUP BY task_key
 """
-# A job without a tag is alone: its user's other jobs are no repetition of it.
+# A job without a tag does not recur: other jobs of its user are not repetitions.
 RECURRENCE = """
 SELECT count(*) AS size
 FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
@@ -36,26 +36,26 @@ RECURRING = 5
 PER_USER = About(
     "2a",
     "Tasks of a user",
-    "Share of the users who submit at most so many tasks. The scaled curve is ours stretched to the published mean of "
-    "a user, for a lake that holds a part of the trace.",
+    "Share of the users who submit at most this many tasks. The scaled curve is ours stretched to the published mean "
+    "of a user, for a lake that holds a part of the trace.",
     (JOBS, TASKS),
-    "Tasks are counted once, by the job's own user, though they may stand in several files.",
+    "Tasks are counted once, by the user of the job, even if they are in several files.",
     DIGITISED,
 )
 GANGS = About(
     "2b",
     "Instances that come in gangs",
-    "Share of the instances that live in tasks of at least so many instances.",
+    "Share of the instances in tasks of at least this many instances.",
     (TASKS,),
-    "The notebook counts planned instances as if all had come; what came is drawn beside it.",
+    "The notebook counts planned instances as if all had come; those that ran are drawn beside it.",
     "The published shares were read off the figure: about half a point off, more at the steps.",
 )
 RECUR = About(
     "paper: recurrence",
-    "Tasks that come back",
-    "Share of the tasks whose group (same script, arguments and data) has at least so many tasks.",
+    "Tasks that recur",
+    "Share of the tasks whose group (same script, arguments and data) has at least this many tasks.",
     (JOBS, TASKS, TAGS),
-    "The notebook takes the user for the group of a job without a tag; here such a job recurs with nobody.",
+    "The notebook takes the user for the group of a job without a tag; here such a job does not recur.",
     "The published share is one sentence of the paper, in whole percents.",
 )
 GANG_STEPS = np.unique(np.round(np.geomspace(1, 1000, 80)))
@@ -109,19 +109,19 @@ def gangs(trace: Trace) -> Content:
         name = f"furthest off: {at_least[worst]:,.0f} and more"
         measures.append(points_apart(name, float(ours[worst]), float(percent[worst]), 0.5))
     if INSTANCES in trace.present:
-        curves.append(_sizes("that came", trace.columns(RECORDED).numbers("size"), 1))
+        curves.append(_sizes("that ran", trace.columns(RECORDED).numbers("size"), 1))
     return Content(curves, measures, "instances of the task, at least", "instances, %", is_log=True)
 
 
 def recurrence(trace: Trace) -> Content:
     sizes = trace.columns(RECURRENCE).numbers("size")
-    theirs = published()["shares"]["jobs"]["recurring"]
+    reference = published()["shares"]["jobs"]["recurring"]
     ours = float(share_in_gangs(sizes, np.array([float(RECURRING)]))[0]) if len(sizes) else None
     curves = [
         _sizes("tasks", sizes, 0),
-        Curve("tasks", [RECURRING], [theirs], 0, is_published=True, style="points"),
+        Curve("tasks", [RECURRING], [reference], 0, is_published=True, style="points"),
     ]
-    measures = [points_apart(f"of groups of {RECURRING} and more", ours, theirs, 0.5)]
+    measures = [points_apart(f"of groups of {RECURRING} and more", ours, reference, 0.5)]
     return Content(curves, measures, "tasks of the group, at least", "tasks, %", is_log=True)
 
 

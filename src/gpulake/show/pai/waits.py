@@ -92,7 +92,7 @@ TYPE_RUNTIMES = About(
     "Run time by GPU type, of tasks that ended well",
     "Mean of the run times of a task's instances.",
     (TASKS, INSTANCES),
-    "A task has ended well by its own status, not by the last in the alphabet of its instances' statuses.",
+    "A task has succeeded by its own status, not by the alphabetically last status of its instances.",
     DIGITISED,
 )
 
@@ -186,8 +186,8 @@ def wait_shares(times: Times) -> Content:
         curves += drawn
         measures.append(measure)
     for name, chosen in (("short", is_short), ("long", is_long)):
-        theirs = 100 - facts[name]["percent"][facts[name]["value"].index(LONG_WAIT)]
-        measures.append(points_apart(f"{name}, waits more than half", long_waits(percent[chosen]), theirs, 0.5))
+        reference = 100 - facts[name]["percent"][facts[name]["value"].index(LONG_WAIT)]
+        measures.append(points_apart(f"{name}, waits more than half", long_waits(percent[chosen]), reference, 0.5))
     return Content(curves, measures, "wait, % of the time to completion", "tasks, %")
 
 
@@ -247,9 +247,11 @@ def proportions(times: Times) -> Content:
     names = [*(f"{name} %" for name in CLASSES), *(name for name, _, _ in types)]
     curves = [
         Curve("tasks", names if count else [], [ours for _, ours, _ in [*classes, *types]], 0, style="bars"),
-        Curve("tasks", names, [theirs for _, _, theirs in [*classes, *types]], 0, is_published=True, style="bars"),
+        Curve(
+            "tasks", names, [reference for _, _, reference in [*classes, *types]], 0, is_published=True, style="bars"
+        ),
     ]
-    measures = [points_apart(name, ours, theirs, 0.15) for name, ours, theirs in [*classes, *types]]
+    measures = [points_apart(name, ours, reference, 0.15) for name, ours, reference in [*classes, *types]]
     gpus = known(times.plan_gpu[has_gpu] / 100)
     return Content(
         curves, [*measures, against_points("GPUs of an instance", gpus, exact, "GPUs")[1]], "", "tasks with a GPU, %"

@@ -1,4 +1,4 @@
-"""What people do to incidents from the dashboard: who may, from where, and what is answered."""
+"""Actions on incidents from the dashboard: who may take them, and the API for them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from gpulake.core.incidents import VERBS, Incident
 from gpulake.core.words import label
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.api import ERRORS, PREFIX, ErrorModel, viewer_of
-from gpulake.show.web.questions import MOST_TEXT, catalogue
+from gpulake.show.web.questions import MOST_TEXT, questions
 from gpulake.show.web.viewers import Viewer
 
 MOST_NOTE = 2_000
 MOST_NAME = 100
 
 
-# Changes an incident: the verb, the incident's id, who does it, and the verb's values. Another room carries it out.
+# Carries out a verb on an incident: verb, incident's id, person, values of the verb. `flow` passes it in.
 Actions = Callable[[str, str, str, Mapping[str, Any]], Incident]
 SUMMARIES = {
-    "acknowledge": "Say that you look after an incident",
-    "mute": "Suppress the alerts of an incident for a while",
-    "unmute": "Send alerts of an incident again",
-    "resolve": "Say that an incident is over",
-    "reopen": "Open an incident again, and hold it open",
-    "assign": "Say who looks after an incident",
-    "comment": "Add a comment to an incident",
+    "acknowledge": "Acknowledge an incident: you look after it",
+    "mute": "Mute an incident: no notifications for a while",
+    "unmute": "Unmute an incident: send notifications again",
+    "resolve": "Resolve an incident",
+    "reopen": "Reopen an incident, and hold it open",
+    "assign": "Assign an incident to a person",
+    "comment": "Comment on an incident",
 }
-# From which states each may be taken.
+# The states in which each action is allowed.
 ALLOWED = {verb: VERBS[verb].comes_from for verb in SUMMARIES}
 
 
@@ -46,7 +46,7 @@ class AcknowledgeModel(NoteModel):
 
 
 class MuteModel(NoteModel):
-    until: AwareDatetime | None = Field(None, description="with its zone; without it, until somebody unmutes it")
+    until: AwareDatetime | None = Field(None, description="with its zone; without it, until it is unmuted")
 
 
 class AssignModel(NoteModel):
@@ -91,7 +91,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         code: {"model": ErrorModel, "description": words}
         for code, words in {
             404: "no such incident",
-            409: "the incident stands otherwise",
+            409: "the incident is in another state",
             415: "the body is not JSON",
         }.items()
     },
@@ -99,7 +99,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def router(answers: Answers, actions: Actions | None) -> APIRouter:
-    """Without actions, as of a lake that cannot be written, each is refused."""
+    """Without actions (a read-only lake) each is refused."""
     routes = APIRouter(prefix=f"{PREFIX}/incidents", tags=["actions"], dependencies=[Depends(permitted)])
     for verb in ALLOWED:
         _add(routes, answers, actions, verb)
@@ -107,7 +107,7 @@ def router(answers: Answers, actions: Actions | None) -> APIRouter:
 
 
 def permitted(request: Request) -> None:
-    """A form of another site cannot be JSON, and what its scripts send the guard refuses."""
+    """Forms of other sites cannot send JSON, and the guard refuses requests of their scripts."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise refused(415, f"an action is JSON, and not {label(kind, 80)!r}", "send Content-Type: application/json")
@@ -135,13 +135,13 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
         if _state(answers, viewer, incident_id) is None:
             raise refused(404, f"no incident {label(incident_id, 80)!r}", f"they are listed at {PREFIX}/incidents")
         values: dict[str, Any] = body.model_dump()
-        # What steers a terminal is replaced: texts are printed, too.
+        # Control characters are replaced: texts are printed to terminals.
         texts = {name: label(value) for name, value in values.items() if isinstance(value, str)}
         try:
             incident = actions(verb, incident_id, viewer.name, values | texts)
         except UsageError as error:
-            stands_otherwise = _state(answers, viewer, incident_id) not in ALLOWED[verb]
-            raise refused(409 if stands_otherwise else 400, error.message, error.hint) from error
+            is_other_state = _state(answers, viewer, incident_id) not in ALLOWED[verb]
+            raise refused(409 if is_other_state else 400, error.message, error.hint) from error
         return IncidentModel(**{name: getattr(incident, name) for name in IncidentModel.model_fields})
 
     act.__annotations__.update(
@@ -160,6 +160,6 @@ def _add(routes: APIRouter, answers: Answers, actions: Actions | None, verb: str
 
 
 def _state(answers: Answers, viewer: Viewer, incident_id: str) -> str | None:
-    """How it stands; nothing where there is none, or none that the viewer may see."""
-    answer = answers.ask(Asked(catalogue().get("incident"), {"incident": incident_id}, viewer, 1))
+    """None: there is no such incident, or the viewer may not see it."""
+    answer = answers.ask(Asked(questions()["incident"], {"incident": incident_id}, viewer, 1))
     return str(answer.rows[0]["state"]) if answer.rows else None

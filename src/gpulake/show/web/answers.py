@@ -1,4 +1,4 @@
-"""Answers: the rows of a question, a page of them at a time. What cannot have changed is not asked again."""
+"""Answers: the rows of a question, page by page, cached until the tables behind them change."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gpulake.show.web.viewers import Viewer
 
 MOST_ROWS = 1_000  # of one answer; a download has them all
 MOST_KEPT_CELLS = 500_000
-LEAST_WEIGHT = 50  # cells: of an answer without rows, what was asked is kept too
-AT_ONCE = 4  # questions: more would share the same cores, and hold memory meanwhile
+LEAST_WEIGHT = 50  # cells: the cached key of an answer without rows takes memory, too
+AT_ONCE = 4  # questions: more would share the same cores, and hold memory
 BATCH_ROWS = 20_000
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with its values, as one looks at it."""
+    """A question with its values, for one viewer."""
 
     question: Question
     given: Mapping[str, Value]
@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def key(self) -> tuple[object, ...]:
-        # Rows depend on the groups of a viewer and on nothing else of theirs.
+        # Of a viewer only the groups change the rows.
         values = tuple(sorted((name, value) for name, value in self.given.items() if value is not None))
         return self.question.name, values, self.viewer.groups, self.limit, self.offset, self.sort
 
@@ -71,7 +71,7 @@ class Answers:
         self.snapshots = Snapshots(self.lake)
 
     def ask(self, asked: Asked) -> Answer:
-        """Who asks what somebody else is asking already waits for their answer."""
+        """Concurrent requests for the same answer share one query."""
         version = self.snapshots.version(asked.question.tables)
         key = (version, *asked.key)
         while True:
@@ -94,7 +94,7 @@ class Answers:
             asking.set()
 
     def forget(self) -> None:
-        """Of a build that is no more nobody asks again."""
+        """Answers of a replaced build are not asked for again."""
         with self._lock:
             self._kept.clear()
             self._cells = 0
@@ -182,8 +182,8 @@ def _counted(asked: Asked, reader: LakeReader, rows: pa.Table) -> tuple[pa.Table
         return rows, counts[0]
     if 0 < rows.num_rows < asked.limit or (not rows.num_rows and not asked.offset):
         return rows, asked.offset + rows.num_rows
-    query = f"SELECT count(*) AS n FROM ({asked.question.found(asked.given)})"
-    (count,) = reader.query(query, **asked.given).to_pylist()
+    query = f"SELECT count(*) AS n FROM ({asked.question.rows_sql(asked.given)})"
+    (count,) = reader.rows(query, **asked.given)
     return rows, count["n"]
 
 

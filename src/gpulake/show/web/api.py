@@ -14,7 +14,7 @@ from gpulake.show.observed import Observed
 from gpulake.show.web.answers import MOST_ROWS, Answer, Answers, Asked
 from gpulake.show.web.downloads import download
 from gpulake.show.web.given import described, filters_of, taken
-from gpulake.show.web.questions import Question, Value, catalogue
+from gpulake.show.web.questions import Question, Value, questions
 from gpulake.show.web.viewers import NOBODY, Viewer
 
 PREFIX = "/api/v1"
@@ -36,7 +36,7 @@ class AnswerModel(BaseModel):
     total: int
     offset: int
     missing: list[str]  # tables that no build has made yet
-    version: str  # of what the rows rest on: the same version, the same rows
+    version: str  # the same version, the same rows
     generated: list[str]  # clusters whose data were generated, not measured
 
 
@@ -53,20 +53,20 @@ class ErrorModel(BaseModel):
     hint: str
 
 
-# By reference: a model that is named is looked at for each of the routes, of which there are hundreds.
+# By reference: FastAPI would inspect a model again for each of the hundreds of routes.
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorModel"}}},
         "description": words,
     }
     for code, words in {
-        400: "what was given makes no sense",
-        401: "nobody is logged in",
-        403: "this viewer may not",
+        400: "invalid parameters",
+        401: "not logged in",
+        403: "not allowed for this viewer",
         413: "the request is too large",
         422: "a value is not of its type",
-        429: "too often: Retry-After says when to come again",
-        503: "the lake cannot be read now",
+        429: "too many requests: see Retry-After",
+        503: "the lake cannot be read",
     }.items()
 }
 
@@ -79,11 +79,11 @@ def viewer_of(request: Request) -> Viewer:
 def router(answers: Answers) -> APIRouter:
     routes = APIRouter(prefix=PREFIX)
 
-    @routes.get("", summary="What can be asked", tags=["about"], responses=ERRORS)
-    def questions() -> list[QuestionModel]:
-        return [_described(question) for question in catalogue().questions.values()]
+    @routes.get("", summary="All questions", tags=["about"], operation_id="questions_api_v1_get", responses=ERRORS)
+    def about() -> list[QuestionModel]:
+        return [_described(question) for question in questions().values()]
 
-    for question in catalogue().questions.values():
+    for question in questions().values():
         _add(routes, answers, question)
     return routes
 
@@ -146,11 +146,11 @@ def _add(routes: APIRouter, answers: Answers, question: Question) -> None:
 
 
 def observed(answers: Answers, cluster: Value) -> list[Observed]:
-    """The clusters, or the one, and the time of each that is under observation."""
+    """The clusters (or the one) and the time under observation of each."""
     try:
-        answer = answers.ask(Asked(catalogue().get("observed"), {"cluster": cluster}, NOBODY, MOST_ROWS))
+        answer = answers.ask(Asked(questions()["observed"], {"cluster": cluster}, NOBODY, MOST_ROWS))
     except UsageError:
-        # A build of an earlier version does not know it. Its panels say so themselves.
+        # A build of an earlier version lacks it; its panels say so.
         return []
     return [Observed(**row) for row in answer.rows]
 

@@ -1,4 +1,4 @@
-"""The application: what answers requests."""
+"""The web application."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_ZIPPED_BYTES = 1_000
 
 
 def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None = None) -> FastAPI:
-    """The dashboard of a lake. Without a guard everybody who reaches it is let in, under any name of the host."""
+    """The dashboard of a lake. Without a guard every client is let in, under any host name."""
     answers, guard = Answers(lake), guard or Guard(lake.config.serve)
     warming, sandbox = Warming(answers), Sandbox(lake.config)
     live = events.Events(answers.snapshots, has_new_build=warming.begin, settings=guard.settings)
@@ -73,7 +73,7 @@ def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None =
 
 def _add_static(app: FastAPI) -> None:
     @app.get("/static/{digest}/{name}", include_in_schema=False)
-    def static(request: Request, digest: str, name: str) -> Response:  # noqa: ARG001 - part of the address alone
+    def static(request: Request, digest: str, name: str) -> Response:  # noqa: ARG001 - part of the URL only
         if name not in STATIC:
             raise HTTPException(404)
         headers = {"Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"}

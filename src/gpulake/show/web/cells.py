@@ -1,4 +1,4 @@
-"""Cells: values as people read them. A column's name says its unit and what it leads to."""
+"""Cells: values formatted for people. A column's name says its unit and which page it links to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpulake.core.ledger import bucket_name
 
 Row = Mapping[str, Any]
 BUCKET_COLUMNS = ("bucket", "saves")
-# Columns that name a thing with a page of its own: the page, and the option that takes the name.
+# Columns that link to a page: the page, and its option that takes the value.
 PAGES = {
     "job_id": ("job", "job"),
     "user_id": ("user", "user"),
@@ -27,7 +27,7 @@ UNITS = {
     "_watts": " W",
     "_kwh": " kWh",
 }
-# Words that are written in letters of their own.
+# Words with their own capitalisation.
 WORDS = {"gpu": "GPU", "gpus": "GPUs", "cpu": "CPU", "cpus": "CPUs", "id": "ID", "kwh": "kWh", "xid": "Xid"}
 LEAST_HOURS = 0.01
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -48,7 +48,7 @@ def heading(column: str) -> str:
 
 
 def cell(column: str, value: Any) -> str:
-    """As text, in the unit that its column's name promises."""
+    """As text, in the unit of its column's name."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -77,7 +77,7 @@ def number(column: str, value: float) -> str:
 
 
 def _small(column: str, value: float) -> str:
-    """Hundredths of an hour are as much as anybody reads."""
+    """Hours below 1 have two decimals."""
     if not column.endswith("_hours") or value == 0:
         return f"{value:,.3g}"
     return f"{value:.2f}" if abs(value) >= LEAST_HOURS else f"< {LEAST_HOURS}"
@@ -101,7 +101,7 @@ def size(count: float) -> str:
 
 
 def link(column: str, row: Row) -> str:
-    """The page of the thing that a cell names; nothing where it names none."""
+    """The page that a cell links to; empty: none."""
     if column not in PAGES or row.get(column) in (None, ""):
         return ""
     page, option = PAGES[column]

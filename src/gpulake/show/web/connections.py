@@ -1,6 +1,6 @@
-"""Connections within the limits of [serve]: how many there are, and how long each may take or do nothing.
+"""Connections within the limits of [serve]: their number, and how long each may take or be idle.
 
-uvicorn has no limit on the time in which a request arrives, and counts no connection that has sent none.
+uvicorn does not limit how long a request takes to arrive, nor count connections that have sent none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
-from gpulake.core.serving import Serve, address_group
+from gpulake.core.addresses import address_group
+from gpulake.core.serve_settings import Serve
 
 _FULL = b"too many connections\n"
 _LONG = b"the head of the request is too large\n"
@@ -23,7 +24,7 @@ _LATE = b"the request took too long to arrive\n"
 
 @dataclass
 class Connections:
-    """Those that are open, in all and by address."""
+    """Open connections, in all and by address."""
 
     settings: Serve
     total: int = 0
@@ -31,7 +32,7 @@ class Connections:
 
     def enter(self, address: str) -> bool:
         settings, group = self.settings, address_group(address)
-        # All who come through a proxy share its address.
+        # All clients of a proxy share its address.
         is_proxy = bool(settings.proxy_header) and settings.trusts(address)
         is_full = self.by_address[group] >= settings.most_connections_per_address and not is_proxy
         if is_full or self.total >= settings.most_connections:
@@ -49,12 +50,12 @@ class Connections:
 
 
 def limited(settings: Serve) -> type[H11Protocol]:
-    """The protocol of a server; its connections are counted together."""
+    """The protocol class of a server, which counts its connections."""
     return type("Limited", (_Limited,), {"settings": settings, "open": Connections(settings)})
 
 
 class _Timer:
-    """Calls once its seconds are over, unless it is ended before; begun again while it runs, it runs on."""
+    """Calls a function after some seconds, unless stopped before; starting it again has no effect."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, call: Callable[[], None]) -> None:
         self._loop, self._seconds, self._call = loop, seconds, call
@@ -99,7 +100,7 @@ class _Limited(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._taken += len(data)
         if self._taken > self.settings.most_header_bytes + 2 * self.settings.most_body_bytes:
-            self.transport.abort()  # it was answered, and goes on sending
+            self.transport.abort()  # it was answered, and keeps sending
             return
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
@@ -122,7 +123,7 @@ class _Limited(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-            self.transport.abort()  # in the middle of an answer there is no place for another one
+            self.transport.abort()  # a response has already begun
         elif len(self.conn.trailing_data[0]) > self.settings.most_header_bytes:
             self.transport.write(_answer("431 Request Header Fields Too Large", _LONG))
             self.transport.close()
@@ -136,7 +137,7 @@ class _Limited(H11Protocol):
         self._drop_unread()
 
     def _drop_unread(self) -> None:
-        """To close waits until all that was written has been taken, by a client that may never take it."""
+        """close() waits until the client has read everything, which it may never do."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
 

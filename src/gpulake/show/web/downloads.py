@@ -1,4 +1,4 @@
-"""Downloads: all rows of a question as CSV or Parquet, sent as they are read."""
+"""Downloads: all rows of a question as CSV or Parquet, streamed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def download(answers: Answers, asked: Asked, ending: str) -> Response:
         kept = stack.pop_all()
     parts = _as_csv(schema, first, batches) if ending == "csv" else _as_parquet(schema, first, batches)
 
-    def told() -> Iterator[bytes]:
+    def body() -> Iterator[bytes]:
         with kept:
             yield from parts
 
     kind = "text/csv; charset=utf-8" if ending == "csv" else "application/octet-stream"
     headers = {"Content-Disposition": f'attachment; filename="{asked.question.name}.{ending}"'}
-    return StreamingResponse(told(), media_type=kind, headers=headers)
+    return StreamingResponse(body(), media_type=kind, headers=headers)
 
 
 def _as_csv(schema: pa.Schema, first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
@@ -48,12 +48,12 @@ def _as_parquet(schema: pa.Schema, first: pa.RecordBatch | None, rest: Iterator[
     with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
         for batch in _all(first, rest):
             writer.write_batch(batch)
-            yield sink.taken()
-    yield sink.taken()
+            yield sink.drain()
+    yield sink.drain()
 
 
 class _Sink(io.RawIOBase):
-    """A file that is sent away as it grows; it goes on counting, so that the places that it names stay true."""
+    """A file whose bytes are sent as they are written; `tell` counts all of them, as Parquet's offsets need."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -71,7 +71,7 @@ class _Sink(io.RawIOBase):
     def tell(self) -> int:
         return self._written
 
-    def taken(self) -> bytes:
+    def drain(self) -> bytes:
         parts, self._parts = self._parts, []
         return b"".join(parts)
 

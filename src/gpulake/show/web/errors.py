@@ -1,4 +1,4 @@
-"""What the dashboard says when it cannot answer, and the headers that every answer has."""
+"""Error responses of the dashboard, and the headers that every response carries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpulake.core.errors import GpulakeError, UsageError
 from gpulake.show.web import html
 from gpulake.show.web.api import PREFIX
 
-# Scripts and data come from here alone. Plotly sets styles on what it draws.
+# Scripts and data come from this server only. Plotly sets inline styles on what it draws.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -35,12 +35,12 @@ _LOG = logging.getLogger(__name__)
 def add_errors(app: FastAPI) -> None:
     @app.exception_handler(GpulakeError)
     async def ours(request: Request, error: GpulakeError) -> Response:
-        return told(request, 400 if isinstance(error, UsageError) else 503, error.message, error.hint)
+        return error_response(request, 400 if isinstance(error, UsageError) else 503, error.message, error.hint)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         words = "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
-        return told(request, 422, words, f"see {PREFIX}/openapi.json")
+        return error_response(request, 422, words, f"see {PREFIX}/openapi.json")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -48,22 +48,24 @@ def add_errors(app: FastAPI) -> None:
         message: Any = error.detail
         if isinstance(message, dict):
             message, hint = message["error"], message["hint"]
-        return told(request, error.status_code, str(message), hint, error.headers)
+        return error_response(request, error.status_code, str(message), hint, error.headers)
 
     @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> Response:
-        # What went wrong inside is for the log alone: it may speak of others, or of this machine.
-        _LOG.error("unforeseen error path=%r", path_of(request), exc_info=error)
-        return told(request, 500, "the dashboard failed", "the server's log says how; please report it")
+    async def unexpected(request: Request, error: Exception) -> Response:
+        # Details go to the log only: they may concern other people, or this machine.
+        _LOG.error("unexpected error path=%r", path_of(request), exc_info=error)
+        return error_response(request, 500, "the dashboard failed", "the server's log says how; please report it")
 
 
 def path_of(request: Request) -> str:
-    """As it is routed: the path of its URL rests on the Host header too, which anybody may make up."""
+    """The routed path. The path of the URL also depends on the Host header, which a client can forge."""
     return str(request.scope["path"])
 
 
-def told(request: Request, status: int, message: str, hint: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as the asker reads: JSON for machines, a page or a piece of one for people."""
+def error_response(
+    request: Request, status: int, message: str, hint: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """JSON for the API, a page or a panel of one for people."""
     path, every = path_of(request), {**HEADERS, "Cache-Control": "no-store", **(headers or {})}
     if path.startswith("/api/"):
         return JSONResponse({"error": message, "hint": hint}, status, every)

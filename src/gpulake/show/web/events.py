@@ -1,4 +1,4 @@
-"""Live: one watcher looks at the lake for all who have a page open, and tells them when there is something new."""
+"""Live updates: one watcher polls the lake and notifies every open page of changes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gpulake.core.errors import GpulakeError
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.lake.snapshots import Snapshots
 from gpulake.show.web.api import ERRORS, PREFIX, viewer_of
 
 LOOK_SECONDS = 1.0
 HEARTBEAT_SECONDS = 15.0
-LONGEST_SECONDS = 3600.0  # then a browser comes again, and is asked again who it is
-# What stands between must neither keep nor pack what should arrive at once.
+LONGEST_SECONDS = 3600.0  # then the browser reconnects, and is authenticated again
+# Proxies must neither buffer nor compress the stream.
 HEADERS = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
 
 
 @dataclass
 class Events:
     snapshots: Snapshots
-    has_new_build: Callable[[], None] = lambda: None  # called beside the watcher, in a thread
+    has_new_build: Callable[[], None] = lambda: None  # called in a separate thread
     is_stopping: Callable[[], bool] = lambda: False
     settings: Serve = field(default_factory=Serve)
-    token: str = ""  # of everything that readers see; no two states of a lake share one
+    token: str = ""  # a hash of the state of the lake
     clients: Counter[str] = field(default_factory=Counter)  # by the name of the viewer
     _state: str = ""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -51,14 +51,14 @@ class Events:
                 await watcher
 
     async def stream(self) -> AsyncIterator[str]:
-        """What one client is told: the state that there is, and each that follows. A slow one misses those between."""
+        """The events for one client: the current state and each later one. A slow client may miss some."""
         end = asyncio.get_running_loop().time() + LONGEST_SECONDS
-        told = ""
+        sent = ""
         while not self._is_over and asyncio.get_running_loop().time() < end:
             news = self._news
-            if self.token != told:
-                told = self.token
-                yield f"event: state\ndata: {json.dumps({'token': told})}\n\n"
+            if self.token != sent:
+                sent = self.token
+                yield f"event: state\ndata: {json.dumps({'token': sent})}\n\n"
                 continue
             try:
                 await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
@@ -69,14 +69,14 @@ class Events:
         while not self.is_stopping():
             try:
                 state, everything = await asyncio.to_thread(self.snapshots.refresh)
-            except GpulakeError:  # it cannot be read now: whoever asks is told why
+            except GpulakeError:  # clients that ask get the error
                 pass
             else:
-                self._tell(state, everything)
+                self._publish(state, everything)
             await asyncio.sleep(LOOK_SECONDS)
         self._end()
 
-    def _tell(self, state: str, everything: str) -> None:
+    def _publish(self, state: str, everything: str) -> None:
         token = hashlib.sha256(everything.encode()).hexdigest()[:16]
         if token != self.token:
             self.token = token
@@ -95,7 +95,7 @@ class Events:
 
 
 class _Stream(StreamingResponse):
-    """Counted from before its first byte until after its last: those who come at once are counted, too."""
+    """Counted from before its first byte until after its last, so that simultaneous clients count, too."""
 
     def __init__(self, events: Events, viewer: str) -> None:
         super().__init__(events.stream(), media_type="text/event-stream", headers=HEADERS)
@@ -104,9 +104,9 @@ class _Stream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         clients, settings = self.events.clients, self.events.settings
         if clients[self.viewer] >= settings.most_streams_per_viewer:
-            await _refused(429, "you listen too often already")(scope, receive, send)
+            await _refused(429, "too many open streams of this viewer")(scope, receive, send)
         elif clients.total() >= settings.most_streams:
-            await _refused(503, "too many listen already")(scope, receive, send)
+            await _refused(503, "too many open streams")(scope, receive, send)
         else:
             clients[self.viewer] += 1
             try:
@@ -130,7 +130,7 @@ def router(events: Events) -> APIRouter:
 
     @routes.get(
         "/events",
-        summary="Tells when there is something new",
+        summary="A stream of changes",
         tags=["about"],
         response_class=Response,
         responses=described,

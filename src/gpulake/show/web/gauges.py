@@ -1,4 +1,4 @@
-"""What the lake knows, as metrics: each a query whose columns are its labels and, last, its value."""
+"""Metrics of the lake: each is a query whose columns are its labels and, last, its value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from gpulake.core.ledger import BUCKETS, HELD
 from gpulake.show.web.questions import Question
 
-# A day that has begun says little. The newest is over when it has all of its hours, the first when it has them too.
+# The first and the newest day count only once they have all of their hours.
 _DAYS = """
 WITH hours AS (
     SELECT cluster_id, dt, count(DISTINCT started_at) AS hours, min(started_at) AS began_at
@@ -49,7 +49,7 @@ def _capacity(of: str) -> str:
 
 
 def _seconds(hours: str) -> str:
-    """Without the dust that sums of fractions leave."""
+    """Rounded: sums of fractions are a little off."""
     return f"round(3600 * sum({hours}), 6)"
 
 

@@ -1,8 +1,8 @@
-"""What a URL gives: filters, the options of a question or a page, and which rows of it."""
+"""Parameters of a URL: filters, the options of a question or a page, and paging."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -18,7 +18,7 @@ from gpulake.show.web.answers import MOST_ROWS
 from gpulake.show.web.questions import MOST_TEXT, TYPES, Option, Question, Value
 
 FILTERS = (
-    Option("from", "the first day, in the cluster's own time zone", "date"),
+    Option("from", "the first day, in the cluster's time zone", "date"),
     Option("to", "the last day", "date"),
     Option("cluster", "rows of this cluster alone"),
     Option("gpu_type", "rows of this type of GPU alone"),
@@ -32,16 +32,15 @@ def filters_of(question: Question) -> tuple[Option, ...]:
     return tuple(option for option in FILTERS if option.name in names)
 
 
-def taken(options: Iterable[Option], **rows: int | str) -> Callable[[Request], dict[str, Any]]:
-    """What reads a request: `given`, a mapping of the options; and which rows, where their defaults are told.
+def taken(options: Sequence[Option], **rows: int | str) -> Callable[[Request], dict[str, Any]]:
+    """A function that reads a request: `given`, a mapping of the options; and paging, where defaults are given.
 
-    Checks are made once a kind of option and not once a route: there are hundreds of routes.
+    Checks are built once for each option, not for each of the hundreds of routes.
     """
-    own = tuple(options)
 
     def read(request: Request) -> dict[str, Any]:
         faults: list[Any] = []
-        given = {option.name: _plain(_checked(request, checks_of(option), faults)) for option in own}
+        given = {option.name: _plain(_checked(request, checks_of(option), faults)) for option in options}
         values = {name: _checked(request, ROWS[name], faults, default) for name, default in rows.items()}
         if faults:
             raise RequestValidationError(faults)
@@ -52,7 +51,7 @@ def taken(options: Iterable[Option], **rows: int | str) -> Callable[[Request], d
 
 
 def described(options: Iterable[Option], **rows: int | str) -> dict[str, Any]:
-    """The same as the API's document has it."""
+    """The same parameters for the OpenAPI document."""
     every = [*((checks_of(option), None) for option in options), *((ROWS[name], rows[name]) for name in rows)]
     return {"parameters": [checks.described(default) for checks, default in every]}
 
@@ -88,7 +87,7 @@ def checks_of(option: Option) -> Checks:
     if option.choices:
         checks["pattern"] = f"^({'|'.join(option.choices)})$"
     kind = Annotated[kind, Field(**checks)]
-    # An empty field of a form is no value, whatever its type.
+    # An empty form field means: not given.
     kind = kind if option.is_needed else Annotated[kind | None, BeforeValidator(_given)]
     return Checks(option.name, option.about, TypeAdapter(kind), option.is_needed)
 
@@ -112,7 +111,6 @@ def _given(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Value:
-    """A day as text."""
     plain: Value = value.isoformat() if isinstance(value, date) else value
     return plain
 
@@ -124,35 +122,33 @@ def check_days(given: Mapping[str, Value]) -> None:
 
 
 def as_query(given: Mapping[str, Value], **more: object) -> str:
-    """The same values as a URL has them."""
+    """As the query of a URL."""
     values = {**given, **more}
     return urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
 
 
 def carried(target: str, given: Mapping[str, Value]) -> str:
-    """Where a click leads, with what was given that the target does not say itself. Its own {name} of it is filled."""
-    path, _, own = target.partition("?")
-    named = {part.partition("=")[0] for part in own.split("&")}
+    """The target of a link with the given values added, unless it names them itself; {name} in it is filled in."""
+    path, _, query = target.partition("?")
+    named = {part.partition("=")[0] for part in query.split("&")}
     rest = as_query({name: value for name, value in given.items() if name not in named})
     for name, value in given.items():
-        own = own.replace(f"{{{name}}}", quote_plus("" if value is None else str(value)))
-    return f"{path}?{'&'.join(part for part in (own, rest) if part)}" if own or rest else path
+        query = query.replace(f"{{{name}}}", quote_plus("" if value is None else str(value)))
+    return f"{path}?{'&'.join(part for part in (query, rest) if part)}" if query or rest else path
 
 
 def under(link: str, given: Mapping[str, Value]) -> str:
-    """A link of ours, under the filters of a page where it does not name them itself."""
+    """A link with the filters of the page added, unless it names them itself."""
     return carried(link, {option.name: given.get(option.name) for option in FILTERS})
 
 
 # Which rows of an answer.
 ROWS = {
-    "limit": Checks("limit", "at most so many rows", TypeAdapter(Annotated[int, Field(ge=1, le=MOST_ROWS)])),
-    "offset": Checks(
-        "offset", "without so many of the first rows", TypeAdapter(Annotated[int, Field(ge=0, le=MOST_OFFSET)])
-    ),
+    "limit": Checks("limit", "at most this many rows", TypeAdapter(Annotated[int, Field(ge=1, le=MOST_ROWS)])),
+    "offset": Checks("offset", "skip this many rows", TypeAdapter(Annotated[int, Field(ge=0, le=MOST_OFFSET)])),
     "sort": Checks(
         "sort",
-        "a column to sort by; with a minus before it from the largest",
+        "a column to sort by; a minus before it sorts descending",
         TypeAdapter(Annotated[str, Field(max_length=MOST_TEXT)]),
     ),
 }

@@ -1,4 +1,4 @@
-"""Pages as HTML: a shell that paints at once, and panels that fill it."""
+"""Pages as HTML: a shell that is shown at once, and panels that fill it."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.api import FIRST_ROWS, PREFIX, observed, viewer_of
 from gpulake.show.web.given import FILTERS, as_query, carried, described, filters_of, taken, under
 from gpulake.show.web.pages import Page, Panel, pages
-from gpulake.show.web.questions import Option, Question, Value, catalogue
+from gpulake.show.web.questions import Option, Question, Value, questions
 from gpulake.show.web.viewers import NOBODY, SESSION
 
 CHOICES = """
 SELECT 'cluster' AS kind, cluster_id AS name FROM silver_clusters
 UNION SELECT 'gpu_type', gpu_type FROM silver_machines WHERE gpu_type IS NOT NULL ORDER BY ALL
 """
-MOST_CLUSTERS = 3  # whose time is told on every page; that of all is a page of its own
+MOST_CLUSTERS = 3  # whose time is shown on every page; all are at /rows/observed
 _CHOICES = Question("choices", "what filters offer", CHOICES.strip(), "ALL")
 KINDS = ("tiles", "table", "figure", "list")
 
 
 @cache
 def environment() -> Environment:
-    found = Environment(
+    jinja = Environment(
         loader=PackageLoader("gpulake.show.web"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_without_nulls,
     )
-    found.globals.update(
+    jinja.globals.update(
         cell=cells.cell,
         heading=cells.heading,
         link=cells.link,
@@ -52,13 +52,13 @@ def environment() -> Environment:
         version=__version__,
         asset=asset,
     )
-    found.filters["embedded"] = embedded
-    found.filters["under"] = under
-    return found
+    jinja.filters["embedded"] = embedded
+    jinja.filters["under"] = under
+    return jinja
 
 
 def _without_nulls(value: Any) -> Any:
-    """A page has no place for the null character, however it is written."""
+    """HTML cannot contain the null character."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
@@ -69,7 +69,7 @@ def static_file(name: str) -> bytes:
 
 @cache
 def asset(name: str) -> str:
-    """Its address, which changes with its content: browsers may keep it for ever."""
+    """Its URL changes with its content, so that browsers may cache it for ever."""
     return f"/static/{hashlib.sha256(static_file(name)).hexdigest()[:12]}/{name}"
 
 
@@ -87,7 +87,7 @@ def router(answers: Answers) -> APIRouter:
 
     for page in pages().values():
         _add_page(routes, answers, page)
-    for question in catalogue().questions.values():
+    for question in questions().values():
         _add_rows(routes, answers, question)
     return routes
 
@@ -95,8 +95,8 @@ def router(answers: Answers) -> APIRouter:
 def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
     options = (*FILTERS, *page.options)
     read = taken(options)
-    # A filter that no panel takes would be a button without a wire.
-    of_panels = {one.name for panel in page.panels for one in filters_of(catalogue().get(panel.question))}
+    # Filters that no panel takes are not offered.
+    of_panels = {one.name for panel in page.panels for one in filters_of(questions()[panel.question])}
 
     def shell(request: Request) -> Response:
         return _rendered(
@@ -109,7 +109,7 @@ def _add_page(routes: APIRouter, answers: Answers, page: Page) -> None:
 
 
 def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) -> None:
-    question = catalogue().get(panel.question)
+    question = questions()[panel.question]
     options = (*FILTERS, *page.options)
     chosen: dict[str, int | str] = {"limit": panel.limit, "sort": ""}
     read = taken(options, **chosen)
@@ -117,12 +117,19 @@ def _add_panel(routes: APIRouter, answers: Answers, page: Page, panel: Panel) ->
     def fragment(request: Request) -> Response:
         values = read(request)
         given, sort = values["given"], values["sort"]
-        own, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
-        asked = Asked(question, own, viewer, values["limit"], 0, sort)
+        taken_values, viewer = asked_of(question, {**given, **panel.given}), viewer_of(request)
+        asked = Asked(question, taken_values, viewer, values["limit"], 0, sort)
 
         def rendered() -> str:
             answer = answers.ask(asked)
-            content = {"page": page, "panel": panel, "answer": answer, "given": own, "filters": given, "sort": sort}
+            content = {
+                "page": page,
+                "panel": panel,
+                "answer": answer,
+                "given": taken_values,
+                "filters": given,
+                "sort": sort,
+            }
             if panel.draw and answer.rows:
                 content["figure"] = panel.draw(answer.rows)
             name = f"panels/{panel.show}.html" if panel.show in KINDS else f"panels/{panel.show}"
@@ -147,19 +154,21 @@ def _add_rows(routes: APIRouter, answers: Answers, question: Question) -> None:
     def rows(request: Request) -> Response:
         values = read(request)
         answer = answers.ask(Asked(question, viewer=viewer_of(request), **values))
-        return _rendered(request, answers, "rows.html", page=None, options=_own(options), answer=answer, **values)
+        return _rendered(
+            request, answers, "rows.html", page=None, options=_without_filters(options), answer=answer, **values
+        )
 
     extra = described(options, **FIRST_ROWS)
     routes.add_api_route(f"/rows/{question.name}", rows, response_class=HTMLResponse, openapi_extra=extra)
 
 
 def asked_of(question: Question, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Of what a page was given, what the question takes."""
+    """The values of a page that the question takes."""
     names = {option.name for option in (*filters_of(question), *question.options)}
     return {name: value for name, value in given.items() if name in names}
 
 
-def _own(options: tuple[Option, ...]) -> tuple[Option, ...]:
+def _without_filters(options: tuple[Option, ...]) -> tuple[Option, ...]:
     return tuple(option for option in options if option not in FILTERS)
 
 
@@ -188,7 +197,7 @@ def _rendered(request: Request, answers: Answers, template: str, **content: Any)
 def _choices(answers: Answers) -> dict[str, list[str]]:
     """What the filters offer."""
     answer: Answer = answers.ask(Asked(_CHOICES, {}, NOBODY, 1_000))
-    found: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
+    choices: dict[str, list[str]] = {"cluster": [], "gpu_type": []}
     for row in answer.rows:
-        found[row["kind"]].append(str(row["name"]))
-    return found
+        choices[row["kind"]].append(str(row["name"]))
+    return choices

@@ -1,4 +1,4 @@
-"""Logging in with a token, and out."""
+"""Log in with a token, and log out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpulake.show.web.html import environment
 from gpulake.show.web.viewers import SESSION
 
 MOST_FORM = 10_000  # bytes
-MOST_NEXT = 2_000  # characters: a form has room for them however they are written
+MOST_NEXT = 2_000  # characters: fits into the form however it is encoded
 
 
 def router(guard: Guard) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get(LOGIN)
-    def form(goes_on: Annotated[str, Query(alias="next")] = "/") -> Response:
+    def form(next_path: Annotated[str, Query(alias="next")] = "/") -> Response:
         _check(guard)
-        return _page(local(goes_on))
+        return _page(local(next_path))
 
     @routes.post(LOGIN)
     async def login(request: Request) -> Response:
@@ -31,11 +31,11 @@ def router(guard: Guard) -> APIRouter:
         values = await _form(request)
         if seconds := guard.wait_seconds(request):
             return too_many(request, seconds)
-        goes_on = local(values.get("next", "/"))
+        next_path = local(values.get("next", "/"))
         user = guard.user_of(request, values.get("token", "").strip())
         if user is None:
-            return _page(goes_on, "This token is not known.", 401)
-        response = RedirectResponse(goes_on, 303)
+            return _page(next_path, "This token is not known.", 401)
+        response = RedirectResponse(next_path, 303)
         session = guard.sessions.begin(user, guard.now())
         seconds = int(guard.sessions.seconds)
         response.set_cookie(
@@ -54,7 +54,7 @@ def router(guard: Guard) -> APIRouter:
 
 
 def local(path: str) -> str:
-    """A place on this site: where else a link wants to lead after the login is not gone to."""
+    """The path if it is on this site, else /: a login must not redirect to another site."""
     if len(path) > MOST_NEXT or not path.startswith("/") or "\\" in path or not path.isprintable():
         return "/"
     parts = urlsplit(path)
@@ -63,16 +63,16 @@ def local(path: str) -> str:
 
 def _check(guard: Guard) -> None:
     if not guard.has_logins:
-        raise HTTPException(404, "nobody needs to log in here")
+        raise HTTPException(404, "no login is needed here")
 
 
-def _page(goes_on: str, message: str = "", status: int = 200) -> Response:
-    text = environment().get_template("login.html").render(goes_on=goes_on, message=message)
+def _page(next_path: str, message: str = "", status: int = 200) -> Response:
+    text = environment().get_template("login.html").render(next_path=next_path, message=message)
     return HTMLResponse(text, status)
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields of a small form, without the package that reads large ones."""
+    """The fields of a small form, without the dependency python-multipart."""
     body = b""
     try:
         async for part in request.stream():

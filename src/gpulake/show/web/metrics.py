@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what the lake knows, and how the server does."""
+"""Metrics for Prometheus: of the lake, and of this server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpulake.show.web.gauges import GAUGES, Gauge
 from gpulake.show.web.viewers import LOCAL
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# A series for each of hundreds of questions would cost more than it tells.
+# One series for each family of routes: there are hundreds of routes.
 FAMILIES = ("/api/v1/", "/panels/", "/rows/", "/static/")
 LISTENING = "/api/v1/events"  # lasts as long as a page is open
 
@@ -35,7 +35,7 @@ Sample = tuple[str, Mapping[str, str], float]
 
 @dataclass
 class Requests:
-    """What was asked of the server, and how long it took."""
+    """Counts and durations of requests."""
 
     counts: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     buckets: dict[str, list[int]] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class Requests:
     def note(self, route: str, method: str, status: int, seconds: float) -> None:
         with self._lock:
             self.counts[route, method, status] += 1
-            own = self.buckets.setdefault(route, [0] * (len(BOUNDS) + 1))
-            own[bisect_left(BOUNDS, seconds)] += 1
+            counted = self.buckets.setdefault(route, [0] * (len(BOUNDS) + 1))
+            counted[bisect_left(BOUNDS, seconds)] += 1
             self.seconds[route] = self.seconds.get(route, 0.0) + seconds
 
     def families(self) -> Iterator[str]:
         with self._lock:
             counts, seconds = dict(self.counts), dict(self.seconds)
-            buckets = {route: list(own) for route, own in self.buckets.items()}
+            buckets = {route: list(counted) for route, counted in self.buckets.items()}
         name = "gpulake_serve_requests_total"
         samples: list[Sample] = [
             (name, {"route": route, "method": method, "status": str(status)}, count)
@@ -66,8 +66,8 @@ class Requests:
             "From a request to the end of its answer.",
             (
                 sample
-                for route, own in sorted(buckets.items())
-                for sample in _histogram(name, route, own, seconds[route])
+                for route, counted in sorted(buckets.items())
+                for sample in _histogram(name, route, counted, seconds[route])
             ),
         )
 
@@ -83,7 +83,7 @@ def _histogram(name: str, route: str, counts: list[int], seconds: float) -> Iter
 
 @dataclass
 class Measured:
-    """Around the whole application, so that what guards it is measured too."""
+    """Around the whole application, the guard included."""
 
     app: ASGIApp
     requests: Requests
@@ -108,7 +108,7 @@ class Measured:
 
 
 def route_of(scope: Mapping[str, Any], status: int) -> str:
-    """A word for it, of few: what people make up in a path must not become a series."""
+    """One of a few names: a path that a client makes up must not become a series."""
     path = str(scope["path"])
     for family in FAMILIES:
         if path.startswith(family) and status != 404:
@@ -127,7 +127,7 @@ def router(answers: Answers, events: Events, requests: Requests) -> APIRouter:
     @routes.get("/metrics")
     def page(request: Request) -> Response:
         if viewer_of(request).is_limited:
-            raise HTTPException(403, "metrics are of everybody's jobs")
+            raise HTTPException(403, "metrics include everyone's jobs")
         lines = [*_lake(answers), *requests.families(), *_server(events)]
         return Response("\n".join([*lines, ""]), headers={"Content-Type": TEXT})
 
@@ -140,14 +140,14 @@ def _lake(answers: Answers) -> Iterator[str]:
         samples = list(_samples(answers, gauge))
         yield from _family(gauge.name, gauge.kind, gauge.help, samples)
         if gauge.name.endswith(("build_timestamp_seconds", "data_timestamp_seconds")):
-            # For who looks at a number: an alert would rather subtract the time of day itself.
+            # For people who look at a number; an alert would subtract the timestamp from the time.
             name = gauge.name.replace("_timestamp_", "_age_")
             ages = [(name, labels, now - value) for _, labels, value in samples]
             yield from _family(name, "gauge", "Seconds since then. " + gauge.help, ages)
 
 
 def _samples(answers: Answers, gauge: Gauge) -> Iterator[Sample]:
-    """A table that is missing, or a value, gives no sample; zero gives one."""
+    """A missing table or value gives no sample; zero gives one."""
     for row in answers.ask(Asked(gauge.question, {}, LOCAL, MOST_ROWS)).rows:
         for name, labels, value in gauge.samples(row):
             if value is not None and isfinite(value):
@@ -170,7 +170,7 @@ def _server(events: Events) -> Iterator[str]:
 def _resident() -> float:
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):  # not a Linux: the most that it ever was
+    except (OSError, ValueError, IndexError):  # not Linux: its peak
         return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     return float(pages * resource.getpagesize())
 

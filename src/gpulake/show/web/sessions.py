@@ -1,4 +1,4 @@
-"""Logins: who is in, for how long, and how often somebody may try."""
+"""Sessions of people who logged in, and the limit on wrong tokens."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ MOST_ADDRESSES = 10_000
 
 
 def user_of(token: str, tokens: Mapping[str, str]) -> str | None:
-    """Whose token it is. All are compared, in a time that does not tell how much of one was right."""
-    given, found = token.encode(errors="replace"), None
+    """The user of a token. All tokens are compared in constant time."""
+    given, owner = token.encode(errors="replace"), None
     for known, user in tokens.items():
         if secrets.compare_digest(given, known.encode()):
-            found = user
-    return found
+            owner = user
+    return owner
 
 
 @dataclass
 class Sessions:
-    """In memory alone: a restart logs everybody out. An id is kept as its hash, as a token of its own would be."""
+    """In memory only: a restart logs everyone out. Session ids are stored as hashes."""
 
     seconds: float
     _users: OrderedDict[bytes, tuple[str, float]] = field(default_factory=OrderedDict)
@@ -53,7 +53,7 @@ class Sessions:
 
 @dataclass
 class Tries:
-    """Wrong tokens by address, of logins and of programs."""
+    """Wrong tokens by client address, of logins and of API clients."""
 
     most: int
     seconds: float
@@ -61,7 +61,7 @@ class Tries:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait_seconds(self, address: str, now: float) -> float:
-        """How long this address has to wait; 0 if it may try."""
+        """How long this address has to wait; 0: it may try."""
         with self._lock:
             failed = self._failed.get(address, deque())
             while failed and failed[0] <= now - self.seconds:

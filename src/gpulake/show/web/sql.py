@@ -1,4 +1,4 @@
-"""Queries of one's own: POST /api/v1/sql, where the settings allow it."""
+"""SQL queries of viewers: POST /api/v1/sql, where the settings allow it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, Field
 
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.lake.allowed import MOST_QUERY
 from gpulake.lake.sandbox import Sandbox
 from gpulake.show.web.api import ERRORS, PREFIX, ColumnModel, ErrorModel, viewer_of
@@ -32,11 +32,11 @@ class RowsModel(BaseModel):
 def router(settings: Serve, sandbox: Sandbox) -> APIRouter:
     routes = APIRouter(prefix=PREFIX)
     turns = threading.BoundedSemaphore(AT_ONCE)
-    busy = {"model": ErrorModel, "description": "others ask already"}
+    busy = {"model": ErrorModel, "description": "other queries are running"}
 
     @routes.post(
         "/sql",
-        summary="A query of one's own",
+        summary="Run a SQL query",
         tags=["about"],
         operation_id="sql",
         response_model=RowsModel,
@@ -46,9 +46,9 @@ def router(settings: Serve, sandbox: Sandbox) -> APIRouter:
         if not settings.sql:
             raise HTTPException(403, "queries are not allowed here; set sql = true in [serve] of gpulake.toml")
         if viewer_of(request).is_limited:
-            raise HTTPException(403, "queries would read rows of others; ask the questions of the API")
+            raise HTTPException(403, "queries could read rows of other groups; use the questions of the API")
         if not turns.acquire(timeout=PATIENCE_SECONDS):
-            raise HTTPException(429, "others ask already; try again in a moment", {"Retry-After": "5"})
+            raise HTTPException(429, "other queries are running; try again in a moment", {"Retry-After": "5"})
         try:
             return Response(sandbox.ask(asked.query), media_type="application/json")
         finally:

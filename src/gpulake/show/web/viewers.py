@@ -1,19 +1,19 @@
-"""Who looks, and what they may do."""
+"""Viewers: who is looking, and what they may do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpulake.core.serving import Role, Serve
+from gpulake.core.serve_settings import Role, Serve
 
-SESSION = "gpulake_session"  # the cookie of who logged in
+SESSION = "gpulake_session"  # the name of the cookie
 
 
 @dataclass(frozen=True)
 class Viewer:
     name: str
     role: Role = "viewer"
-    groups: frozenset[str] | None = None  # whose rows they may see; None: everybody's
+    groups: frozenset[str] | None = None  # whose rows they may see; None: all
 
     @property
     def is_operator(self) -> bool:
@@ -25,11 +25,11 @@ class Viewer:
 
 
 NOBODY = Viewer("nobody")
-# Who sits at the machine itself and set up no logins.
+# At the machine itself, without logins.
 LOCAL = Viewer("local", "operator")
 
 
-def viewer_named(name: str, settings: Serve, told: frozenset[str] | None = None) -> Viewer:
-    """Somebody by their name. Their table says whose rows they see; without one, what the proxy told does."""
-    groups = settings.groups_of(name) if name in settings.users else told
+def viewer_named(name: str, settings: Serve, proxied: frozenset[str] | None = None) -> Viewer:
+    """The groups come from the user's table in [serve.users]; without one, from the proxy."""
+    groups = settings.groups_of(name) if name in settings.users else proxied
     return Viewer(name, settings.role_of(name), groups)

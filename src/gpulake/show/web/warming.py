@@ -1,4 +1,4 @@
-"""Warming: what every page shows first is asked once for a new build, before somebody waits for it."""
+"""Warming: the first view of every page is computed once for each new build, before anyone waits for it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from gpulake.core.errors import GpulakeError
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.pages import pages
-from gpulake.show.web.questions import catalogue
+from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
 
-NICENESS = 5  # below readers, and not so far that who wants the same waits for long
+NICENESS = 5  # below requests, but not so far that a request for the same answer waits long
 
 
 @dataclass
@@ -24,31 +24,31 @@ class Warming:
     _is_over: bool = False
 
     def begin(self) -> None:
-        """Gives up when there is a newer build to warm."""
+        """Stops when a newer build is to be warmed."""
         self.answers.forget()
         self._latest += 1
         mine = self._latest
         with self._turn:
-            _give_way()
+            _lower_priority()
             for page in pages().values():
                 if any(option.is_needed for option in page.options):
                     continue
                 for panel in page.panels:
                     if self._is_over or mine != self._latest:
                         return
-                    # What cannot be read now is told to whoever asks.
+                    # An error is reported to the client that asks.
                     with suppress(GpulakeError):
-                        question = catalogue().get(panel.question)
+                        question = questions()[panel.question]
                         self.answers.ask(Asked(question, panel.given, LOCAL, panel.limit))
 
     def end(self) -> None:
-        """Nothing is asked any more when it returns: the engine must not be left in the middle of a question."""
+        """Waits until no query runs: the engine must not be closed during one."""
         self._is_over = True
         with self._turn:
             pass
 
 
-def _give_way() -> None:
-    """This thread works when readers do not, where the system can tell threads apart."""
+def _lower_priority() -> None:
+    """Lowers the priority of this thread, where the system has priorities of threads."""
     with suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -6,29 +6,41 @@ import html
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from gpulake.core.words import label
-from gpulake.show.plots import BLUE, BUCKET_COLOURS, ORANGE, RED, Figure, Row
-from gpulake.show.web.figures.axes import time_axis
-from gpulake.show.web.figures.frame import figure
+from gpulake.show.plots import (
+    BLUE,
+    BUCKET_COLOURS,
+    ORANGE,
+    RED,
+    Figure,
+    Row,
+    bars,
+    column,
+    figure,
+    from_zero,
+    marks,
+    time_axis,
+)
 from gpulake.show.web.figures.queue import colour_scale
 from gpulake.show.web.questions.machines import DOWN, UNKNOWN, UNOBSERVED
 
-# None is on the way from blue over grey to yellow, for colour-blind readers either.
+# None of these is on the scale from blue over grey to yellow, also as colour-blind readers see it.
 STATES = {
     DOWN: ("down for half of it and more", "#a3123f"),
     UNOBSERVED: ("held, and unobserved", BUCKET_COLOURS["unobserved"]),
     UNKNOWN: ("unknown if held", "#e08fb0"),
 }
-MOST_LABEL = 16  # letters of a name beside the map; the whole of it is told on hovering
+MOST_LABEL = 16  # letters of a name beside the map; the whole name is shown on hovering
 MOST_NAMES = 40  # of machines beside the map; beyond that their types alone
 ENOUGH, LEAST_BRIGHTEST = 0.99, 0.1
 TALLEST, ROW, LEAST = 830, 24, 150  # in pixels: of the map, of one of its rows, and of what is around them
 
 
 def heat(rows: Sequence[Row]) -> Figure:
-    """A row a machine, grouped by GPU type. What is no share has a colour of its own."""
+    """A row for each machine, grouped by GPU type. States that are not a share have their own colours."""
     begins = sorted({begin for row in rows for begin in row["begins"]})
     places = {begin: place for place, begin in enumerate(begins)}
     grid: list[list[Any]] = []
@@ -59,7 +71,7 @@ def heat(rows: Sequence[Row]) -> Figure:
 
 
 def _brightest(shares: list[list[Any]]) -> float:
-    """Where the colours end: nearly all shares are below, else a cluster that is little used would be a dark wall."""
+    """Where the scale ends: 99 % of the shares are below, else the map of a little used cluster would be all dark."""
     known = sorted(share for line in shares for share in line if share is not None)
     high = known[int(ENOUGH * (len(known) - 1))] if known else 1
     return min(max(math.ceil(high * 20) / 20, LEAST_BRIGHTEST), 1.0)
@@ -78,13 +90,11 @@ def _names(rows: Sequence[Row]) -> list[str]:
 
 def _groups(rows: Sequence[Row]) -> list[tuple[str, int, int]]:
     """GPU types with their first row and the one after their last."""
-    found: list[tuple[str, int, int]] = []
-    for at, row in enumerate(rows):
-        if found and found[-1][0] == str(row["gpu_type"]):
-            found[-1] = (found[-1][0], found[-1][1], at + 1)
-        else:
-            found.append((str(row["gpu_type"]), at, at + 1))
-    return found
+    groups = []
+    for kind, members in groupby(enumerate(rows), key=lambda one: str(one[1]["gpu_type"])):
+        places = [at for at, _ in members]
+        groups.append((kind, places[0], places[-1] + 1))
+    return groups
 
 
 def _ticks(rows: Sequence[Row], names: list[str]) -> Figure:
@@ -104,38 +114,32 @@ def _edges(rows: Sequence[Row]) -> list[Figure]:
 
 
 def lemons(rows: Sequence[Row]) -> Figure:
-    """Failed jobs against those expected: on the line a machine fails like its peers. One without any has no place."""
+    """Failed jobs against those expected: on the line a machine fails like its peers. Without peers it is left out."""
     rows = [row for row in rows if row["expected_failed_jobs"] is not None]
     most = max((max(row["failed_jobs"], row["expected_failed_jobs"]) for row in rows), default=1) or 1
     traces: list[Figure] = []
     for is_lemon, name, colour in ((False, "like their peers", BLUE), (True, "lemons", RED)):
-        own = [row for row in rows if bool(row["is_lemon"]) == is_lemon]
+        some = [row for row in rows if bool(row["is_lemon"]) == is_lemon]
         texts = [
             f"{html.escape(str(row['machine_id']))} ({html.escape(str(row['gpu_type']))})<br>{row['failed_jobs']:,} of "
             f"{row['jobs']:,} jobs failed, {row['expected_failed_jobs']:,.1f} expected"
-            for row in own
+            for row in some
         ]
         marker = {"color": colour, "size": 8 if is_lemon else 5, "opacity": 0.9 if is_lemon else 0.55}
-        points = {"type": "scatter", "mode": "markers", "name": name, "marker": marker}
-        place = {
-            "x": [round(row["expected_failed_jobs"], 2) for row in own],
-            "y": [row["failed_jobs"] for row in own],
-            "customdata": [[str(row["machine_id"]), str(row["cluster_id"])] for row in own],
-        }
-        traces.append({**points, **place, "hovertext": texts, "hoverinfo": "text"})
+        trace = marks(name, column(some, "expected_failed_jobs", 2), column(some, "failed_jobs"), marker)
+        custom = [[str(row["machine_id"]), str(row["cluster_id"])] for row in some]
+        traces.append({**trace, "customdata": custom, "hovertext": texts, "hoverinfo": "text"})
     dash = {"color": "rgba(128,128,128,.8)", "dash": "dot"}
     even = {"type": "line", "x0": 0, "y0": 0, "x1": most, "y1": most, "line": dash}
-    expected = {"title": {"text": "failed jobs expected"}, "rangemode": "tozero"}
-    return figure(traces, expected, {"title": {"text": "failed jobs"}, "rangemode": "tozero"}, shapes=[even])
+    return figure(traces, from_zero("failed jobs expected"), from_zero("failed jobs"), shapes=[even])
 
 
 def energy(rows: Sequence[Row]) -> Figure:
     days = [str(row["day"]) for row in rows]
     unused = [row["unused_energy_kwh"] or 0 for row in rows]
-    rest = [row["energy_kwh"] - part for row, part in zip(rows, unused, strict=True)]
-    parts = (("in use, or free", rest, BLUE), ("held and not in use", unused, ORANGE))
+    rest = [round(row["energy_kwh"] - part, 2) for row, part in zip(rows, unused, strict=True)]
     traces = [
-        {"type": "bar", "name": name, "x": days, "y": [round(one, 2) for one in values], "marker": {"color": colour}}
-        for name, values, colour in parts
+        bars("in use, or free", days, rest, BLUE),
+        bars("held and not in use", days, [round(part, 2) for part in unused], ORANGE),
     ]
     return figure(traces, time_axis(days), {"title": {"text": "kWh"}}, barmode="stack", bargap=0.15)

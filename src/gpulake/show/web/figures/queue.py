@@ -6,15 +6,26 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from gpulake.show.plots import BLUE, GREEN, GREY, ORANGE, RED, Figure, Row
+from gpulake.show.plots import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PALETTE,
+    RED,
+    SKY,
+    Figure,
+    Row,
+    bars,
+    column,
+    figure,
+    from_zero,
+    line,
+    time_axis,
+)
 from gpulake.show.web.cells import duration
-from gpulake.show.web.figures.axes import time_axis
-from gpulake.show.web.figures.frame import figure
 
-# Told apart by colour-blind readers, and by their order.
-COLOURS = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9", "#B8A200", GREY)
 SIZE_LABELS = ("< 0.25", "0.25 – 0.5", "0.5 – 1", "1", "1 – 8", "8 – 63", "≥ 64")
-PERCENTILE_COLOURS = {"p50": "#9ecae1", "p90": "#56B4E9", "p95": BLUE, "p99": RED}
+PERCENTILE_COLOURS = {"p50": "#9ecae1", "p90": SKY, "p95": BLUE, "p99": RED}
 CIVIDIS = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
 )  # fmt: skip
@@ -54,8 +65,7 @@ def _percentiles(rows: Sequence[Row], names: list[str], custom: list[Any]) -> Fi
             for label, value, row in zip(labels, values, rows, strict=True)
         ]
         shown = [None if value is None else max(value, LEAST_SECONDS) for value in values]
-        bar = {"type": "bar", "name": name, "x": labels, "y": shown, "marker": {"color": colour}}
-        traces.append({**bar, "customdata": custom, "hovertext": texts, "hoverinfo": "text"})
+        traces.append(bars(name, labels, shown, colour, customdata=custom, hovertext=texts, hoverinfo="text"))
     return figure(
         traces, {"type": "category", "automargin": True}, log_seconds(), barmode="group", bargap=0.25, bargroupgap=0.05
     )
@@ -66,58 +76,42 @@ def distribution(rows: Sequence[Row]) -> Figure:
     kinds = sorted({str(row["gpu_type"]) for row in rows})
     traces = []
     for at, kind in enumerate(kinds):
-        own = [row for row in rows if str(row["gpu_type"]) == kind]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": html.escape(kind),
-                "x": [round(row["at_most_seconds"], 3) for row in own],
-                "y": [round(row["tasks_so_far_ratio"], 5) for row in own],
-                "customdata": [[kind, row["at_most_seconds"]] for row in own],
-                "text": [duration(row["at_most_seconds"]) for row in own],
-                "line": {"color": COLOURS[at % len(COLOURS)], "width": 1.8},
-                "hovertemplate": "%{y:.1%} take at most %{text}<extra>%{fullData.name}</extra>",
-            }
+        some = [row for row in rows if str(row["gpu_type"]) == kind]
+        trace = line(
+            kind,
+            column(some, "at_most_seconds", 3),
+            column(some, "tasks_so_far_ratio", 5),
+            PALETTE[at % len(PALETTE)],
+            1.8,
+            customdata=[[kind, row["at_most_seconds"]] for row in some],
+            text=[duration(row["at_most_seconds"]) for row in some],
+            hovertemplate="%{y:.1%} take at most %{text}<extra>%{fullData.name}</extra>",
         )
+        traces.append(trace)
     share = {"tickformat": ".0%", "range": [0, 1.02], "title": {"text": "share of tasks"}}
     return figure(traces, log_seconds(), share, hovermode="closest")
 
 
 def demand(rows: Sequence[Row]) -> Figure:
-    """What is held, and on top of it what waits, against what there is."""
-    begins = [row["begin"] for row in rows]
-    parts = (("held", "held_gpu_hours", BLUE), ("waiting", "waiting_gpu_hours", ORANGE))
-    traces: list[Figure] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "stackgroup": "demand",
-            "name": name,
-            "x": begins,
-            "y": _rounded(rows, column),
-            "line": {"color": colour, "width": 0},
-            "fillcolor": colour,
-        }
-        for name, column, colour in parts
+    """What is held, and on top of it what waits, against what is available."""
+    begins = column(rows, "begin")
+    traces = [
+        line(name, begins, column(rows, f"{name}_gpu_hours", 2), colour, 0, stackgroup="demand", fillcolor=colour)
+        for name, colour in (("held", BLUE), ("waiting", ORANGE))
     ]
-    line = {"color": RED, "width": 2, "dash": "dot"}
-    available = {"type": "scatter", "mode": "lines", "name": "available", "x": begins, "line": line}
-    traces.append({**available, "y": _rounded(rows, "available_gpu_hours")})
-    line = {"color": GREY, "width": 1}
-    requested = {"type": "scatter", "mode": "lines", "name": "GPUs newly asked for", "x": begins, "line": line}
-    traces.append({**requested, "y": _rounded(rows, "requested_gpus"), "visible": "legendonly"})
-    return figure(
-        traces, time_axis(begins), {"title": {"text": "GPU-hours"}, "rangemode": "tozero"}, hovermode="x unified"
-    )
+    available = line("available", begins, column(rows, "available_gpu_hours", 2), RED, 2)
+    available["line"]["dash"] = "dot"
+    requested = column(rows, "requested_gpus", 2)
+    traces += [available, line("GPUs newly requested", begins, requested, GREY, 1, visible="legendonly")]
+    return figure(traces, time_axis(begins), from_zero("GPU-hours"), hovermode="x unified")
 
 
 def week(rows: Sequence[Row]) -> Figure:
     """Demand by weekday and hour, Monday on top."""
-    found = {(row["weekday"], row["hour"]): row for row in rows}
+    by_hour = {(row["weekday"], row["hour"]): row for row in rows}
     days, hours = range(1, 8), range(24)
-    values = [[_share(found.get((day, hour))) for hour in hours] for day in days]
-    texts = [[_hour_text(found.get((day, hour))) for hour in hours] for day in days]
+    values = [[_share(by_hour.get((day, hour))) for hour in hours] for day in days]
+    texts = [[_hour_text(by_hour.get((day, hour))) for hour in hours] for day in days]
     heat = {
         "type": "heatmap",
         "x": [f"{hour:02d}:00" for hour in hours],
@@ -142,14 +136,10 @@ def _share(row: Row | None) -> float | None:
 
 def _hour_text(row: Row | None) -> str:
     if row is None:
-        return "no such hour here"
+        return "no data for this hour"
     demanded = "–" if row["demanded_ratio"] is None else f"{row['demanded_ratio']:.1%}"
     return (
         f"demanded {demanded} of what is available<br>{row['held_gpu_hours']:,.1f} GPU-h held, "
         f"{row['waiting_gpu_hours']:,.1f} waiting<br>{row['submitted_tasks']:,.1f} tasks launched<br>"
         f"mean of {row['hours']} hours"
     )
-
-
-def _rounded(rows: Sequence[Row], column: str) -> list[float]:
-    return [round(float(row[column]), 2) for row in rows]

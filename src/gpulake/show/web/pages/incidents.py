@@ -1,9 +1,9 @@
-"""Incidents: what stands, what stood out, who was told; and one incident with all that is known of it."""
+"""Incidents, unusual days and notifications; and the page of one incident."""
 
 from __future__ import annotations
 
 from gpulake.show.web.figures import incidents as figures
-from gpulake.show.web.pages import Page, Panel
+from gpulake.show.web.pages import Page, Panel, plot
 from gpulake.show.web.questions.incident import INCIDENT
 from gpulake.show.web.questions.incidents import KIND, SEVERITY, STATE
 
@@ -13,47 +13,45 @@ PAGES = (
     Page(
         name="incidents",
         title="Incidents",
-        lead="What is abnormal or broke, and who looks after it. Times and days are in UTC.",
+        lead="What is abnormal or broken, and who looks after it. Times and days are in UTC.",
         place=60,
         options=(STATE, SEVERITY, KIND),
         panels=(
-            Panel("counts", "How they stand", "incident_counts", show="tiles", is_wide=True),
+            Panel("counts", "By state", "incident_counts", "tiles", is_wide=True),
             Panel(
                 "incidents",
-                "What needs somebody",
+                "What needs attention",
                 "incidents",
-                show="incidents.html",
+                "incidents.html",
                 is_wide=True,
                 limit=25,
                 empty=_FROM_FINDINGS,
             ),
-            Panel(
+            plot(
                 "by_day",
                 "By day",
                 "incidents_by_day",
-                show="figure",
-                draw=figures.incidents_by_day,
-                limit=1000,
-                leads_to="/incidents?from={x}&to={x}",
+                figures.incidents_by_day,
+                "/incidents?from={x}&to={x}",
                 empty=_FROM_FINDINGS,
             ),
             Panel("by_reason", "By kind and reason", "incidents_by_reason", limit=10, empty=_FROM_FINDINGS),
-            Panel(
+            plot(
                 "days",
                 "Days that stand out",
                 "anomalous_days",
-                show="figure",
-                draw=figures.anomalous_days,
-                limit=1000,
+                figures.anomalous_days,
+                "/jobs?from={x}&to={x}",
                 is_wide=True,
-                leads_to="/jobs?from={x}&to={x}",
-                about="GPU utilisation by day within the band that earlier days make one expect. A click leads to the "
-                "jobs of the day.",
+                about=(
+                    "GPU utilisation by day within the band that earlier days let one expect. A click leads to the "
+                    "jobs of the day."
+                ),
                 empty="No day was scored. Land a trace with utilisation, then: gpulake build",
             ),
             Panel(
                 "anomalous_days",
-                "The strangest days",
+                "The most unusual days",
                 "anomalous_days",
                 is_wide=True,
                 limit=10,
@@ -65,19 +63,19 @@ PAGES = (
                 "alerts",
                 limit=10,
                 is_wide=True,
-                empty="Nobody was told of anything in these days. Name a sink in [alerts] of gpulake.toml.",
+                empty="No notification was sent in these days. Add a sink to [alerts] in gpulake.toml.",
             ),
             Panel(
                 "sinks",
-                "Who is told",
+                "Notifications by sink",
                 "alerts_by_sink",
-                empty="No alert was ever queued: no sink is named in [alerts].",
+                empty="No alert was ever queued: [alerts] has no sink.",
             ),
             Panel(
                 "windows",
                 "Maintenance windows",
                 "maintenance_windows",
-                empty="None. Nobody is disturbed during one: gpulake incidents windows add --help",
+                empty="None. They suppress notifications; see gpulake incidents windows add --help",
             ),
         ),
     ),
@@ -93,15 +91,15 @@ PAGES = (
                 "facts",
                 "What it is",
                 "incident",
-                show="incident.html",
+                "incident.html",
                 is_wide=True,
-                empty="There is no incident of this id, or none that you may see. They are listed under Incidents.",
+                empty="There is no incident with this id, or you may not see it. See the list on the page Incidents.",
             ),
             Panel(
                 "diagnosis",
                 "Diagnosis",
                 "incident_diagnoses",
-                show="diagnoses.html",
+                "diagnoses.html",
                 is_wide=True,
                 limit=3,
                 empty="No log of it was diagnosed: gpulake diagnose LOG --job JOB",
@@ -111,20 +109,17 @@ PAGES = (
                 "What was seen",
                 "incident_sightings",
                 is_wide=True,
-                limit=20,
-                empty="It was made of no findings: a diagnosis opened it.",
+                empty="No findings: a diagnosis opened it.",
             ),
-            Panel("history", "What became of it", "incident_history", show="list", limit=200),
+            Panel("history", "History", "incident_history", "list", limit=200),
             Panel(
                 "recoveries",
-                "Recoveries tried",
+                "Recoveries",
                 "incident_recoveries",
                 empty="None. To see what would be done: gpulake recover --help",
             ),
-            Panel(
-                "similar", "Similar cases", "incident_similar", is_wide=True, limit=10, empty="None like it is known."
-            ),
-            Panel("alerts", "Who was told", "incident_alerts", is_wide=True, empty="Nobody was."),
+            Panel("similar", "Similar cases", "incident_similar", is_wide=True, limit=10, empty="None."),
+            Panel("alerts", "Notifications", "incident_alerts", is_wide=True, empty="None were sent."),
         ),
     ),
 )

@@ -1,9 +1,12 @@
-"""Machines: every one over time, those that fail more than their peers, and what their GPUs say."""
+"""Machines over time, those that fail more than their peers, and their GPUs; and the page of one machine."""
 
 from __future__ import annotations
 
-from gpulake.show.web.figures import machine, machines
-from gpulake.show.web.pages import Page, Panel
+from functools import partial
+
+from gpulake.show.plots import buckets
+from gpulake.show.web.figures import machine, machines, series
+from gpulake.show.web.pages import Page, Panel, plot
 from gpulake.show.web.questions.machine import MACHINE
 from gpulake.show.web.questions.machines import METRIC
 
@@ -18,47 +21,44 @@ MACHINES = Page(
     options=(METRIC,),
     panels=(
         Panel("facts", "The machines in numbers", "fleet_facts", "tiles", is_wide=True),
-        Panel(
-            name="heat",
-            title="Every machine over time",
+        plot(
+            "heat",
+            "Every machine over time",
+            "machine_heat",
+            machines.heat,
+            "/machine?machine={custom0}&cluster={custom1}&from={day}&to={day}",
             about=(
                 "Share of a machine's capacity in the time under observation, by the hour up to three days, else by "
-                "the day; a click leads to it. Used: at least, as far as sensors saw; lost: at most. Nearly all lie "
+                "the day; a click leads to it. Used is a lower bound, lost an upper bound. Nearly all shares are "
                 "below the brightest colour."
             ),
-            question="machine_heat",
-            show="figure",
-            draw=machines.heat,
             limit=MOST_MACHINES,
             is_wide=True,
-            leads_to="/machine?machine={custom0}&cluster={custom1}&from={day}&to={day}",
             empty="No machine has a ledger in these days. Land an inventory of machines, then: gpulake build",
         ),
-        Panel(
-            name="lemons",
-            title="Failures against those of their peers",
+        plot(
+            "lemons",
+            "Failures compared with peers",
+            "lemon_machines",
+            machines.lemons,
+            "/machine?machine={custom0}&cluster={custom1}",
             about="Over all time: jobs that failed on a machine, against what its peers had in as many jobs.",
-            question="lemon_machines",
-            show="figure",
-            draw=machines.lemons,
             limit=MOST_MACHINES,
-            leads_to="/machine?machine={custom0}&cluster={custom1}",
             empty="No job that is known to have run on a machine has ended.",
         ),
-        Panel(
-            name="energy",
-            title="Energy by day",
-            question="energy_by_day",
-            show="figure",
-            draw=machines.energy,
+        plot(
+            "energy",
+            "Energy by day",
+            "energy_by_day",
+            machines.energy,
+            "/rows/energy_by_day?from={x}&to={x}",
             limit=5_000,
-            leads_to="/rows/energy_by_day?from={x}&to={x}",
             empty="The watts of these GPUs are not known: name them under [gpu_types] in gpulake.toml.",
         ),
         Panel("ranking", "Lemons first", "lemon_machines", limit=10, is_wide=True),
         Panel("least_used", "Least used machines", "machine_ledgers", limit=10, is_wide=True),
         Panel("hot", "Hot GPUs", "hot_gpus", limit=10, empty=f"No GPU was above its threshold. {_NO_TELEMETRY}"),
-        Panel("throttled", "GPUs held back", "throttled_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
+        Panel("throttled", "Throttled GPUs", "throttled_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
         Panel("idle", "GPUs held and idle", "idle_gpus", limit=10, empty=f"None was. {_NO_TELEMETRY}"),
         Panel("errors", "Errors of GPUs", "gpu_errors", limit=10, empty=f"There were none. {_NO_TELEMETRY}"),
     ),
@@ -69,72 +69,66 @@ MACHINE_PAGE = Page(
     options=(MACHINE,),
     is_listed=False,
     parent="machines",
-    lead="What it was used for, what ran on it, and what is wrong with it.",
+    lead="What it was used for, what ran on it, and its problems.",
     panels=(
         Panel(
-            name="facts",
-            title="The machine in numbers",
-            question="machine_facts",
-            show="tiles",
+            "facts",
+            "The machine in numbers",
+            "machine_facts",
+            "tiles",
             is_wide=True,
-            empty="No inventory and no telemetry knows this machine. Look for it among the machines.",
+            empty="This machine is in no inventory and no telemetry. See the page Machines.",
         ),
         Panel(
             "findings", "Findings about it", "machine_findings", "list", empty="The last build found nothing about it."
         ),
-        Panel("incidents", "Its incidents", "machine_incidents", "list", empty="It has none."),
-        Panel(
-            name="ledger",
-            title="What became of its GPU-hours",
-            question="machine_ledger",
-            show="figure",
-            draw=machine.ledger,
+        Panel("incidents", "Its incidents", "machine_incidents", "list", empty="None."),
+        plot(
+            "ledger",
+            "What became of its GPU-hours",
+            "machine_ledger",
+            partial(buckets, at="begin"),
+            "/rows/machine_attempts?machine={machine}&from={day}&to={day}",
             limit=5_000,
             is_wide=True,
-            leads_to="/rows/machine_attempts?machine={machine}&from={day}&to={day}",
-            empty="It has no capacity of its own in the ledger in these days.",
+            empty="It has no capacity in the ledger in these days.",
         ),
-        Panel(
-            name="timeline",
-            title="What ran on it",
-            about="The last 1,000 attempts, each in the first lane that is free, in UTC. A click leads to the job.",
-            question="machine_attempts",
-            show="figure",
-            draw=machine.timeline,
-            limit=1_000,
+        plot(
+            "timeline",
+            "What ran on it",
+            "machine_attempts",
+            machine.timeline,
+            "/job?job={custom0}&cluster={custom1}",
+            about="The last 1,000 attempts, each in the first free lane, in UTC. A click leads to the job.",
             is_wide=True,
-            leads_to="/job?job={custom0}&cluster={custom1}",
             empty="No job is known to have held GPUs here in these days.",
         ),
-        Panel(
-            name="use",
-            title="GPUs and CPU in use",
-            question="machine_use",
-            show="figure",
-            draw=machine.use,
-            limit=1_000,
+        plot(
+            "use",
+            "GPUs and CPU in use",
+            "machine_use",
+            machine.use,
             is_wide=True,
             empty="The trace has no metrics of it in these days.",
         ),
-        Panel(
-            name="gpus",
-            title="Its GPUs",
-            question="machine_gpus",
-            show="figure",
-            draw=machine.gpus,
+        plot(
+            "gpus",
+            "Its GPUs",
+            "machine_gpus",
+            series.machine_gpus,
             limit=MOST_MACHINES,
             is_wide=True,
             empty=f"There is no telemetry of it in these days. {_NO_TELEMETRY}",
         ),
         Panel("jobs", "Its jobs", "machine_jobs", limit=15, is_wide=True, empty="None is known to have run here."),
-        Panel("outages", "When it was down", "machine_outages", empty="It was not, as far as anyone knows."),
+        Panel("outages", "When it was down", "machine_outages", empty="No outage is known."),
         Panel("gpu_errors", "Errors of its GPUs", "machine_gpu_errors", empty="None were seen."),
         Panel(
             "events",
-            "What its kernel and its drivers said",
+            "Messages of its kernel and drivers",
             "machine_events",
             is_wide=True,
-            empty="Nothing that landed.",
+            empty="None landed.",
         ),
     ),
 )

@@ -1,42 +1,38 @@
-"""Data quality: how fresh, how complete and how right the lake is."""
+"""Data quality: how fresh, complete and correct the lake is."""
 
 from __future__ import annotations
 
 from gpulake.show.web.figures import quality as figures
-from gpulake.show.web.pages import Page, Panel
+from gpulake.show.web.pages import Page, Panel, plot
 
-PAGE = Page(
+QUALITY = Page(
     name="quality",
     title="Data quality",
-    lead="How fresh, how complete and how right the lake is, and how our own steps fare.",
+    lead="How fresh, complete and correct the data are, and the steps of gpulake itself.",
     place=80,
     panels=(
-        Panel("counts", "Can it be trusted?", "quality_counts", show="tiles", is_wide=True),
+        Panel("counts", "Can it be trusted?", "quality_counts", "tiles", is_wide=True),
         Panel(
             "clusters",
             "Freshness by cluster",
             "cluster_freshness",
             is_wide=True,
-            empty="The build knows no cluster yet. Land a trace, then: gpulake build",
+            empty="The build has no cluster yet. Land a trace, then: gpulake build",
         ),
-        Panel(
+        plot(
             "coverage",
             "Coverage by day",
             "coverage_by_day",
-            show="figure",
-            draw=figures.coverage,
-            limit=1000,
-            leads_to="/rows/coverage_by_day?from={x}&to={x}",
+            figures.coverage,
+            "/rows/coverage_by_day?from={x}&to={x}",
             empty="No day was observed within these filters.",
         ),
-        Panel(
+        plot(
             "steps_by_command",
             "How long commands took",
             "steps_by_command",
-            show="figure",
-            draw=figures.steps,
-            limit=1000,
-            leads_to="/rows/steps",
+            figures.steps,
+            "/rows/steps",
             empty="Nothing was run yet: gpulake refresh PATH...",
         ),
         Panel(
@@ -55,7 +51,11 @@ PAGE = Page(
             empty="No build was tested yet: gpulake build",
         ),
         Panel(
-            "steps", "Steps of gpulake itself", "steps", limit=12, empty="Nothing was run yet: gpulake refresh PATH..."
+            "steps",
+            "Steps of gpulake itself",
+            "steps",
+            limit=12,
+            empty="Nothing was run yet: gpulake refresh PATH...",
         ),
         Panel(
             "quarantine",
@@ -78,3 +78,4 @@ PAGE = Page(
         ),
     ),
 )
+PAGES = (QUALITY,)

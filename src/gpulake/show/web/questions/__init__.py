@@ -1,4 +1,4 @@
-"""What can be asked of the lake: one file a theme, each with a tuple QUESTIONS. Pages, API and downloads share them."""
+"""Questions to the lake: one file for each theme, with a tuple QUESTIONS. Pages, API and downloads share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal
 
 from gpulake.core.config import Config
-from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.lake import LakeReader
 
@@ -24,7 +23,7 @@ Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
-# The filters that were given, as the query of a link to another page has them.
+# The given filters, as the query of a link to another page.
 KEPT = """concat_ws(
     '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'),
     'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
@@ -45,90 +44,92 @@ class Option:
     kind: Kind = "text"
     is_needed: bool = False
     choices: tuple[str, ...] = ()
-    usual: str = ""  # the choice that holds where none is given
+    usual: str = ""  # the default choice
 
 
 @dataclass(frozen=True)
 class Computed:
-    """What SQL alone cannot say: a table that a function makes, and that the question's SQL reads as `computed`."""
+    """A table that a Python function computes, and that the question's SQL reads as `computed`."""
 
     make: Callable[[LakeReader, Config, Mapping[str, Value]], pa.Table]
     tables: frozenset[str]  # that it reads
-    filters: frozenset[str] = frozenset()  # that it heeds
+    filters: frozenset[str] = frozenset()  # that it applies
 
 
 @dataclass(frozen=True)
 class Question:
     """One SELECT. A filter narrows it where it says {days}, {cluster} or {gpu_type}; or {days:column}.
 
-    {days:began,ended}: what lasted from one time to another and was there on at least one of the days.
+    {days:began,ended}: rows that lasted from one time to another, on at least one of the days.
 
-    What stands in [[name ...]] is there only where that value was given: what is not asked for costs nothing.
+    [[name ...]] is part of the query only if that value was given: unused filters cost nothing.
 
-    With `details` it finds rows and no more: `details` is a SELECT from `page` that completes them, one row each, known
-    by `key`. Where there are a million rows, what a page does not show is then neither joined nor summed.
+    With `details`, `sql` only finds rows; `details` is a SELECT from `page` that completes them, one for each `key`.
+    Of a million rows only those of the page are then joined and summed.
     """
 
-    name: str  # its place in the API, and in URLs
+    name: str  # in the API, and in URLs
     title: str  # what its rows are
     sql: str
-    order: str  # the terms of its ORDER BY: the same question has the same answer
+    order: str  # the terms of its ORDER BY: rows always come in the same order
     options: tuple[Option, ...] = ()
     about: str = ""  # definitions and units, for people
     computed: Computed | None = None
-    is_dear: bool = False  # its rows are few and take long to find: they are counted as they are found
+    is_expensive: bool = False  # few rows that take long to find: counted in the same query
     details: str = ""
-    key: str = ""  # by which `details` knows a row; it is not told
-    sorts: Mapping[str, str] = field(default_factory=dict)  # columns of `details` alone: a SELECT of the key and of it
+    key: str = ""  # of `details`; not part of the answer
+    sorts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # columns that only `details` has: a SELECT of the key and the column
 
     @cached_property
     def filters(self) -> frozenset[str]:
-        own = self.computed.filters if self.computed else frozenset()
-        return own | frozenset(found[1] for found in _FILTER.finditer(self.sql))
+        computed = self.computed.filters if self.computed else frozenset()
+        return computed | frozenset(match[1] for match in _FILTER.finditer(self.sql))
 
     @cached_property
     def tables(self) -> frozenset[str]:
         """Those of the lake that it reads."""
         named = set(_TABLE.findall(" ".join((self.sql, self.details, *self.sorts.values()))))
         ours = set(written_tables()) | set(bronze_tables())
-        own = self.computed.tables if self.computed else frozenset()
-        return own | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
+        computed = self.computed.tables if self.computed else frozenset()
+        return computed | frozenset(name for name in named if name in ours or name.startswith(("silver_", "gold_")))
 
     def query(self, given: Mapping[str, Value]) -> str:
-        """Its SQL under the filters that were given. Their values are bound, never written."""
-        found = self.found(given)
-        return f"WITH page AS ({found}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else found
+        """Its SQL under the given filters. Their values are bound, never interpolated."""
+        rows = self.rows_sql(given)
+        return f"WITH page AS ({rows}) SELECT * EXCLUDE ({self.key}) FROM ({self.details})" if self.details else rows
 
     def page(self, given: Mapping[str, Value], order: str, rows: str, sort: str = "") -> str:
-        """Some rows alone, which are chosen before they are completed; and where it is cheap, `answered_rows`: of all.
+        """A page of rows, chosen before they are completed; and, where that is cheap, their total as `answered_rows`.
 
-        A column that only `details` tells is looked up by itself, without all the others, to sort by.
+        To sort by a column that only `details` has, that column alone is looked up.
         """
         is_counted = self.counts(given)
-        found = f"WITH found AS {'MATERIALIZED' if is_counted else ''} ({self.found(given)})"
+        found = f"WITH found AS {'MATERIALIZED' if is_counted else ''} ({self.rows_sql(given)})"
         count = ", (SELECT count(*) FROM found) AS answered_rows" if is_counted else ""
         if not self.details:
             return f"{found} SELECT *{count} FROM found ORDER BY {order} {rows}"
-        source, told = "found", "*"
+        source, columns = "found", "*"
         if sort in self.sorts:
-            source, told = f"found LEFT JOIN ({self.sorts[sort]}) USING ({self.key})", f"* EXCLUDE ({sort})"
-        page = f"page AS MATERIALIZED (SELECT {told} FROM {source} ORDER BY {order} {rows})"
+            source, columns = f"found LEFT JOIN ({self.sorts[sort]}) USING ({self.key})", f"* EXCLUDE ({sort})"
+        page = f"page AS MATERIALIZED (SELECT {columns} FROM {source} ORDER BY {order} {rows})"
         return f"{found}, {page} SELECT * EXCLUDE ({self.key}){count} FROM ({self.details}) ORDER BY {order}"
 
     def counts(self, given: Mapping[str, Value]) -> bool:
-        """Whether rows are kept as they are found, to be counted: of a million it would take longer than to ask."""
-        return self.is_dear or (bool(self.details) and any(value is not None for value in given.values()))
+        """Whether rows are counted in the same query: of a million rows a second query is faster."""
+        return self.is_expensive or (bool(self.details) and any(value is not None for value in given.values()))
 
-    def found(self, given: Mapping[str, Value]) -> str:
-        """What tells which rows there are, and how many."""
+    def rows_sql(self, given: Mapping[str, Value]) -> str:
+        """The SQL that finds the rows, under the given filters."""
 
-        def condition(found: re.Match[str]) -> str:
-            kind, column = found[1], found[2] or _COLUMN[found[1]]
+        def condition(match: re.Match[str]) -> str:
+            kind, column = match[1], match[2] or _COLUMN[match[1]]
             if kind != "days":
                 return f"{column} = getvariable('{kind}')" if given.get(kind) is not None else "true"
             begin = f"{column} >= getvariable('from')::DATE" if given.get("from") is not None else "true"
-            if found[3] and begin != "true":
-                begin = f"({begin} OR {found[3]} > getvariable('from')::DATE)"
+            if match[3] and begin != "true":
+                begin = f"({begin} OR {match[3]} > getvariable('from')::DATE)"
             end = f"{column} < getvariable('to')::DATE + 1" if given.get("to") is not None else "true"
             return f"({begin} AND {end})"
 
@@ -136,24 +137,13 @@ class Question:
         return _FILTER.sub(condition, chosen)
 
 
-@dataclass(frozen=True)
-class Catalogue:
-    """Every question by its name."""
-
-    questions: Mapping[str, Question] = field(default_factory=dict)
-
-    def get(self, name: str) -> Question:
-        if name not in self.questions:
-            raise UsageError(f"no question named {name!r}", choice_hint(name, self.questions))
-        return self.questions[name]
-
-
 @cache
-def catalogue() -> Catalogue:
-    found: dict[str, Question] = {}
+def questions() -> Mapping[str, Question]:
+    """Every question by its name."""
+    known: dict[str, Question] = {}
     for module in pkgutil.iter_modules(__path__):
         for question in importlib.import_module(f"{__name__}.{module.name}").QUESTIONS:
-            if question.name in found:
+            if question.name in known:
                 raise AssertionError(f"two questions are named {question.name}")
-            found[question.name] = question
-    return Catalogue(dict(sorted(found.items())))
+            known[question.name] = question
+    return dict(sorted(known.items()))

@@ -11,16 +11,16 @@ from gpulake.show.web.questions.ledger import LOST_AT_MOST, SENSED
 BINS = 20
 MOST_JOBS = 1_000
 MEANING = (
-    "In GPU-hours. Efficiency: used, of what sensors saw; sensed: what they saw of held. Wasted: idle or lost; "
-    f"under-used stands beside it. {LOST_AT_MOST}"
+    "In GPU-hours. Efficiency: used, of what sensors measured; sensed: measured, of held. Wasted: idle or lost; "
+    f"under-used is not part of it. {LOST_AT_MOST}"
 )
-USER = Option("user", "jobs of this user alone")
-GROUP = Option("group", "jobs of this group alone")
-WORKLOAD = Option("workload", "jobs of this workload alone")
-BIN = Option("bin", f"jobs in this one of {BINS} steps of efficiency alone, 0 is the lowest", "integer")
+USER = Option("user", "only jobs of this user")
+GROUP = Option("group", "only jobs of this group")
+WORKLOAD = Option("workload", "only jobs of this workload")
+BIN = Option("bin", f"only jobs in this one of {BINS} steps of efficiency, 0 is the lowest", "integer")
 BY = Option(
     "by",
-    "the jobs with most of these GPU-hours; if not given, wasted ones",
+    "the jobs with most of these GPU-hours; the default is wasted",
     choices=("wasted", "held", "lost", *HELD),
     usual="wasted",
 )
@@ -35,7 +35,7 @@ RATIOS = f"""used_gpu_hours / nullif({SENSED}, 0) AS efficiency_ratio,
 
 
 def _shares(column: str, link: str) -> str:
-    """Of the ledger, which counts no GPU-hour twice: the row of no user is what nobody held."""
+    """From the ledger, which counts no GPU-hour twice. Rows without a user were not held."""
     return f"""
 WITH held AS (
     SELECT {column}, {SUMS}
@@ -54,13 +54,13 @@ WHERE held_gpu_hours > 0
 _ROWS = f"""gold_job_efficiency_daily
     WHERE {WHOSE} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
         AND {{days}} AND {{cluster}} AND {{gpu_type}}"""
-# The least of nothing and a number is that number: what no sensor saw has no bin, nor has what was lost.
+# least() ignores NULL: jobs without a sensor, and lost ones, need the CASE to get no bin.
 _BIN = f"""CASE WHEN sum({SENSED}) > 0 THEN
         least(floor({BINS} * sum(used_gpu_hours) / sum({SENSED}) + 1e-9), {BINS - 1})
     END::INTEGER"""
-# Which jobs they are is told by numbers alone; there are too many to look at the words of all.
+# The top jobs are chosen by numbers only: reading the text columns of all jobs would be slow.
 JOBS = f"""
-WITH foremost AS (
+WITH top_jobs AS (
     SELECT job_key FROM {_ROWS}
     GROUP BY job_key
     HAVING sum({{by}}) > 0 AND (getvariable('bin') IS NULL OR {_BIN} = getvariable('bin'))
@@ -73,7 +73,7 @@ held AS (
         any_value(group_id) AS group_id, any_value(workload) AS workload,
         CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
         any_value(status) AS status, min(dt) AS first_day, {SUMS}
-    FROM {_ROWS} AND job_key IN (FROM foremost)
+    FROM {_ROWS} AND job_key IN (FROM top_jobs)
     GROUP BY job_key
 )
 SELECT
@@ -137,7 +137,7 @@ def _by(thing: str, column: str, title: str, link: str = "") -> Question:
     options = tuple(option for option in (USER, GROUP) if option.name != thing)
     sql = _shares(column, link)
     order = f"held_gpu_hours DESC, {column}"
-    return Question(f"efficiency_by_{thing}", title, sql, order, options, MEANING, is_dear=True)
+    return Question(f"efficiency_by_{thing}", title, sql, order, options, MEANING, is_expensive=True)
 
 
 QUESTIONS = (
@@ -151,9 +151,9 @@ QUESTIONS = (
         sql=JOBS,
         order="wasted_gpu_hours DESC, cluster_id, job_id",
         options=(USER, GROUP, WORKLOAD, BIN, BY),
-        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what is asked. {MEANING} As jobs claim "
-        "them: where several claim one GPU at once, they sum to more than the ledger has, which counts no GPU twice.",
-        is_dear=True,
+        about=f"The {MOST_JOBS:,} jobs that wasted most, or have most of what `by` names. {MEANING} As jobs claim "
+        "them: where several claim one GPU at once, they sum to more than the ledger, which counts no GPU twice.",
+        is_expensive=True,
     ),
     Question(
         name="job_efficiencies",
@@ -161,8 +161,8 @@ QUESTIONS = (
         sql=SPREAD,
         order="bin NULLS LAST",
         options=(USER, GROUP),
-        about="Jobs and what they held, in steps of efficiency: used over what sensors saw. A bin of none: no sensor "
-        "saw any of it, or all of it was lost.",
+        about="Jobs and what they held, in steps of efficiency: used over what sensors measured. Without a bin: "
+        "no sensor measured it, or all of it was lost.",
     ),
     Question(
         name="cost_by_user",
@@ -170,6 +170,6 @@ QUESTIONS = (
         sql=COSTS,
         order="wasted_cost DESC, user_id",
         about="GPU-hours at the price of their type; unpriced are those of a type without a price. Wasted: idle or "
-        "lost, at most; what is under-used stands beside it.",
+        "lost, at most; under-used is not part of it.",
     ),
 )

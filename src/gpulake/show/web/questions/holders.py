@@ -82,7 +82,7 @@ def card_tiles(reader: LakeReader, config: Config, given: Mapping[str, Value]) -
     try:
         card = efficiency_card(reader, config, scope_of(given), is_brief=True)
     except LakeError:
-        # Nothing was held or offered on these days.
+        # Nothing was held or available on these days.
         return TILE.empty_table()
     rows = [{"place": place, **tile} for place, tile in enumerate(_tiles(card, as_query(given)), start=1)]
     return pa.Table.from_pylist(rows, TILE)
@@ -90,11 +90,11 @@ def card_tiles(reader: LakeReader, config: Config, given: Mapping[str, Value]) -
 
 def advice_rows(reader: LakeReader, config: Config, given: Mapping[str, Value]) -> pa.Table:
     scope = scope_of(given)
-    # Of everyone it takes many seconds, and more memory than a server should take: gpulake report has it.
+    # For all users it takes many seconds and much memory: gpulake report computes it.
     if not scope.is_holder or unknown(reader, scope):
         return ADVICE.empty_table()
-    found = advise(reader, config, scope)
-    rows = [_advice(place, one, config.currency) for place, one in enumerate(found, start=1)]
+    every = enumerate(advise(reader, config, scope), start=1)
+    rows = [_advice(place, one, config.currency) for place, one in every]
     return pa.Table.from_pylist(rows, ADVICE)
 
 
@@ -130,12 +130,12 @@ def _tiles(card: Card, query: str) -> Iterator[Tile]:
         note = f"the median; 95 % start within {span(card.waits.p95_seconds)}"
         yield _tile("wait", card.waits.median_seconds, "wait_seconds", note)
     if card.inferred > 0:
-        note = "of what was held rests on inferred times"
+        note = "of what was held is based on inferred times"
         yield _tile("inferred", _ratio(card.inferred, card.held), "share_ratio", note, "soft")
 
 
 def _part(card: Card, bucket: str, query: str, note: str = "") -> Tile:
-    """A bucket, as a share of what was held."""
+    """A bucket, as a share of held."""
     hours = card.buckets[bucket]
     said = f"{MEANINGS[bucket]}: {_hours(hours)}{note}"
     level = "soft" if bucket == "unobserved" else ""
@@ -145,7 +145,7 @@ def _part(card: Card, bucket: str, query: str, note: str = "") -> Tile:
 
 
 def _bounded(label: str, least: float, most: float, held: float, note: str, link: str) -> Tile:
-    """A share of what was held that is known within bounds: its value is the upper one."""
+    """A share of held within bounds; its value is the upper one."""
     low, high = share(least, held), share(most, held)
     words = f"{low} to {high}" if low != high else ""
     return _tile(label, _ratio(most, held), "share_ratio", note, "bad" if most > 0 else "", link, words)
@@ -241,8 +241,8 @@ QUESTIONS = (
         sql="SELECT * FROM computed",
         order="place",
         options=(USER, GROUP),
-        about="As in gpulake report efficiency, on all types of GPU. Used is a share of what sensors saw, all others "
-        "of what was held.",
+        about="As in gpulake report efficiency, on all types of GPU. Used is a share of what sensors measured, all "
+        "others of what was held.",
         computed=_CARD,
     ),
     Question(
@@ -253,7 +253,7 @@ QUESTIONS = (
         options=(USER, GROUP),
         about=(
             "Of a user or a group: everyone's is in gpulake report efficiency. Each computed from jobs that prove it, "
-            "the foremost of them named. No GPU-hour is saved by two of them."
+            "the largest of them named. No GPU-hour is counted by two of them."
         ),
         computed=_ADVICE,
     ),

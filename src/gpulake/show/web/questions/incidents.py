@@ -1,4 +1,4 @@
-"""Incidents: how they stand, when they were seen, who was told; and the days that stand out."""
+"""Incidents: their states, when they were seen, who was notified; and the days that stand out."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from gpulake.core.incidents import STATES
 from gpulake.core.kinds import SEVERITIES, kinds_about
 from gpulake.show.web.questions import Option, Question
 
-STATE = Option("state", "how it stands", choices=STATES)
-SEVERITY = Option("severity", "how bad it is", choices=SEVERITIES)
+STATE = Option("state", "its state", choices=STATES)
+SEVERITY = Option("severity", "its severity", choices=SEVERITIES)
 KIND = Option("kind", "a kind of finding, `failure`, or the reason of a failure")
 
-# By the data, in UTC. A diagnosis may know no time of its own: then it was seen when it was opened.
-TOLD = """
+# In UTC. A diagnosis may have no time of its own: then the incident was seen when it was opened.
+DATED = """
 SELECT *, coalesce(began_at, opened_at, changed_at) AS began, greatest(last_seen_at, began) AS ended,
     began::DATE AS first_day, greatest((ended - INTERVAL 1 MICROSECOND)::DATE, first_day) AS last_day
 FROM incidents
 """
 CHOSEN = f"""
-SELECT * FROM ({TOLD}) WHERE {{days:began,ended}} AND {{cluster}}
+SELECT * FROM ({DATED}) WHERE {{days:began,ended}} AND {{cluster}}
     AND (getvariable('state') IS NULL OR state = getvariable('state'))
     AND (getvariable('severity') IS NULL OR severity = getvariable('severity'))
     AND (getvariable('kind') IS NULL OR getvariable('kind') IN (kind, reason))
 """
-# The page of what it is about. The subject of a finding without a machine or a job is a day, or else a user.
+# The page of its subject. The subject of a finding without a machine or a job is a day or a user.
 _IN_CLUSTER = "coalesce('&cluster=' || url_encode(cluster_id), '')"
 SUBJECT_LINK = f"""CASE
     WHEN job_id <> '' THEN '/job?job=' || url_encode(job_id) || {_IN_CLUSTER}
@@ -34,22 +34,22 @@ _FILTERED = """
     || coalesce('&from=' || getvariable('from'), '') || coalesce('&to=' || getvariable('to'), '')
     || coalesce('&cluster=' || url_encode(getvariable('cluster')::VARCHAR), '')
 """
-_SEEN = "An incident counts on every day on which it was seen, by the data and in UTC."
+_SEEN = "An incident counts on every day on which it was seen, in UTC."
 
 QUESTIONS = (
     Question(
         name="incident_counts",
-        title="Incidents by how they stand",
+        title="Incidents by state",
         sql=f"""
-WITH chosen AS (SELECT * FROM ({TOLD}) WHERE {{days:began,ended}} AND {{cluster}}),
+WITH chosen AS (SELECT * FROM ({DATED}) WHERE {{days:began,ended}} AND {{cluster}}),
 tiles AS (
-    SELECT 1 AS place, 'open' AS label, count(*) FILTER (state = 'open') AS value, 'nobody looks after them' AS note,
+    SELECT 1 AS place, 'open' AS label, count(*) FILTER (state = 'open') AS value, 'not acknowledged yet' AS note,
         'state=open' AS filter, 'bad' AS wrong FROM chosen
     UNION ALL SELECT 2, 'critical', count(*) FILTER (state = 'open' AND severity = 'critical'), 'of the open ones',
         'state=open&severity=critical', 'bad' FROM chosen
-    UNION ALL SELECT 3, 'acknowledged', count(*) FILTER (state = 'acknowledged'), 'somebody looks after them',
+    UNION ALL SELECT 3, 'acknowledged', count(*) FILTER (state = 'acknowledged'), 'someone looks after them',
         'state=acknowledged', '' FROM chosen
-    UNION ALL SELECT 4, 'muted', count(*) FILTER (state = 'muted'), 'nobody is told', 'state=muted', '' FROM chosen
+    UNION ALL SELECT 4, 'muted', count(*) FILTER (state = 'muted'), 'no notifications', 'state=muted', '' FROM chosen
     UNION ALL SELECT 5, 'resolved', count(*) FILTER (state = 'resolved'), 'over', 'state=resolved', '' FROM chosen
 )
 SELECT place, label, value, note, CASE WHEN value > 0 THEN wrong ELSE '' END AS level,
@@ -57,7 +57,7 @@ SELECT place, label, value, note, CASE WHEN value > 0 THEN wrong ELSE '' END AS 
 FROM tiles
 """,
         order="place",
-        about=f"{_SEEN} As they stand now.",
+        about=f"{_SEEN} Their current state.",
     ),
     Question(
         name="incidents",
@@ -70,7 +70,7 @@ FROM ({CHOSEN})
         order=f"list_position({[*STATES]}, state), list_position({[*SEVERITIES]}, severity), "
         "last_seen_at DESC NULLS LAST, opened_at DESC, incident_id",
         options=(STATE, SEVERITY, KIND),
-        about=f"As they stand now, those that need somebody first. {_SEEN}",
+        about=f"Their current state, those that need attention first. {_SEEN}",
     ),
     Question(
         name="incidents_by_day",
@@ -102,14 +102,14 @@ FROM ({CHOSEN}) GROUP BY reason, kind
 """,
         order="incidents DESC, reason, kind",
         options=(STATE, SEVERITY, KIND),
-        about="Standing: not resolved. GPU-hours lost are those that diagnoses could tell.",
+        about="Standing: not resolved. GPU-hours lost as far as diagnoses know them.",
     ),
     Question(
         name="anomalous_days",
         title="Days that stand out, the strangest first",
         sql="""
 WITH scored AS (
-    -- A build of an earlier version has no score of our own.
+    -- A build of an earlier version has no own_score.
     SELECT * FROM gold_cluster_util_daily_scored UNION ALL BY NAME
     SELECT NULL::DOUBLE AS own_score, false AS own_flag, NULL::DOUBLE AS own_expected_ratio,
         NULL::DOUBLE AS own_low_ratio, NULL::DOUBLE AS own_high_ratio, '' AS why_they_differ WHERE false
@@ -132,21 +132,21 @@ FROM scored LEFT JOIN used USING (dt) LEFT JOIN ended USING (dt) WHERE {days:sco
     [[cluster AND scored.dt IN (SELECT dt FROM gold_cluster_util_daily WHERE {cluster})]]
 """,
         order="own_flag DESC, reference_flag DESC, own_score DESC NULLS LAST, reference_score NULLS LAST, day",
-        about="Our own score: how far the day's GPU utilisation is from what earlier days of that weekday make one "
+        about="Own score: how far the day's GPU utilisation is from what earlier days of that weekday let one "
         "expect, 0 to 1. The reference's forest flags a twentieth of all days, whatever they are; its lower scores are "
         "stranger. Scores, bands and coverage are of all clusters together; utilisation and jobs are of the cluster "
         "that was asked for. A day leads to its jobs.",
     ),
     Question(
         name="alerts",
-        title="Alerts, those that wait first",
+        title="Alerts, the waiting ones first",
         sql="""
 SELECT alert_id, state, sink, event, severity, title, incident_id, cluster_id, node, happened_at, changed_at, tries,
     next_try_at, reason
 FROM alerts WHERE {days:happened_at} AND {cluster}
 """,
         order="state IN ('sent', 'dropped'), changed_at DESC, alert_id",
-        about="Queued, sending and failed ones wait; dropped ones are not tried again. By the clock, in UTC.",
+        about="Queued, sending and failed alerts are waiting; dropped ones are not tried again. Times are UTC.",
     ),
     Question(
         name="alerts_by_sink",
@@ -159,7 +159,7 @@ SELECT sink, count(*) FILTER (state IN ('queued', 'sending', 'failed')) AS waiti
 FROM alerts GROUP BY sink
 """,
         order="waiting DESC, sink",
-        about="Of all days. Waiting: queued, being sent, or to be tried again.",
+        about="On all days. Waiting: queued, being sent, or to be tried again.",
     ),
     Question(
         name="maintenance_windows",
@@ -170,6 +170,6 @@ SELECT window_id, cluster, node AS nodes, kind, starts_at, ends_at, weekdays, ho
 FROM maintenance_windows WHERE NOT coalesce(is_removed, false)
 """,
         order="ends_at NULLS FIRST, starts_at NULLS FIRST, window_id",
-        about="Incidents within one are recorded, and nobody is told. Names may be patterns with * and ?.",
+        about="Incidents within one are recorded, and nobody is notified. Names may be patterns with * and ?.",
     ),
 )

@@ -1,4 +1,4 @@
-"""One job: its attempts, what it asked for and used, what its GPUs saw, and who else was there."""
+"""One job: its attempts, what it requested and used, the telemetry of its GPUs, and its neighbours."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from gpulake.show.web.questions import Option, Question
 from gpulake.show.web.questions.ledger import LOST_WORDS, SENSED, only_range
 
 JOB = Option("job", "the job's id", is_needed=True)
-MOST_POINTS = 500  # of a figure of telemetry, all its GPUs together
-OWN = "SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}"
+MOST_POINTS = 500  # of a figure of telemetry, over all its GPUs
+JOB_ROWS = "SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}"
 TIMES = f"""
-WITH own AS MATERIALIZED ({OWN}),
-tried AS MATERIALIZED (
+WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+attempts AS MATERIALIZED (
     SELECT i.job_key, i.machine_key, min(coalesce(i.started_at, o.started_at)) AS begins_at,
         max(coalesce(i.ended_at, o.ended_at, c.observed_until)) AS ends_at
-    FROM silver_instances i JOIN own o USING (job_key) JOIN silver_clusters c ON c.cluster_id = o.cluster_id
+    FROM silver_instances i JOIN this_job o USING (job_key) JOIN silver_clusters c ON c.cluster_id = o.cluster_id
     WHERE i.machine_key IS NOT NULL GROUP BY i.job_key, i.machine_key
 )
 """
@@ -23,18 +23,18 @@ QUESTIONS = (
         name="job_summary",
         title="A job in numbers",
         sql=f"""
-WITH own AS MATERIALIZED ({OWN}),
-asked AS (
+WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+requested AS (
     SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, min(gpu_type) AS gpu_type
-    FROM silver_tasks WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
+    FROM silver_tasks WHERE job_key IN (SELECT job_key FROM this_job) GROUP BY job_key
 ),
 spent AS (
     SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(used_gpu_hours) AS used,
         sum({SENSED}) AS sensed, sum(inferred_gpu_hours) AS inferred, sum(lost_at_least_gpu_hours) AS lost_at_least,
         sum(inferred_lost_gpu_hours) AS inferred_lost
-    FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM own) GROUP BY job_key
+    FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM this_job) GROUP BY job_key
 ),
-job AS (SELECT * FROM own LEFT JOIN asked USING (job_key) LEFT JOIN spent USING (job_key))
+job AS (SELECT * FROM this_job LEFT JOIN requested USING (job_key) LEFT JOIN spent USING (job_key))
 SELECT 1 AS rank, cluster_id, 'status' AS label, NULL::DOUBLE AS value, '' AS unit, status AS words,
     'submitted ' || strftime(submitted_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') || ' UTC' AS note,
     CASE WHEN status = 'succeeded' THEN 'good' WHEN status IN ('running', 'waiting', 'cancelled') THEN '' ELSE 'bad' END
@@ -49,7 +49,7 @@ FROM job
 UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferred > 0
     THEN format('{{:.1f}} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
 UNION ALL SELECT 8, cluster_id, 'efficiency', used / nullif(sensed, 0), 'efficiency_ratio', '',
-    coalesce(format('used, of the {{:.0f}}% of held that sensors saw', 100 * sensed / nullif(held, 0)), ''), '', ''
+    coalesce(format('used, of the {{:.0f}}% of held that sensors measured', 100 * sensed / nullif(held, 0)), ''), '', ''
 FROM job
 UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {only_range("lost_at_least", "lost", "{:,.1f}")}, {LOST_WORDS},
     CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
@@ -61,41 +61,41 @@ UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {only_range("lost_at_least
         name="job_attempts",
         title="Attempts of a job",
         sql=f"""
-WITH own AS MATERIALIZED ({OWN}),
-tried AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM own)),
-held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM own)),
-used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM tried))
+WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+attempts AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job)),
+held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM this_job)),
+used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM attempts))
 SELECT t.cluster_id, t.task_name, t.attempt, t.status, m.machine_id, t.started_at, t.ended_at,
     t.run_seconds AS ran_seconds, h.held_from, h.held_until, h.is_inferred, t.gpus, t.gpu_type, u.used_gpus,
     h.gpus * h.held_seconds / 3600 AS held_gpu_hours, h.bucket, h.lost_from, h.has_checkpoint, u.peak_memory_bytes,
     t.instance_key::VARCHAR AS instance_id
-FROM tried t
+FROM attempts t
 LEFT JOIN held h ON t.instance_key = h.instance_key AND t.attempt = h.attempt
 LEFT JOIN used u ON u.worker_key = t.worker_key
 LEFT JOIN silver_machines m ON m.machine_key = t.machine_key
 """,
         order="coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id",
         options=(JOB,),
-        about="One run of one instance on one machine. Where the source lacks a begin or an end, held is inferred. "
-        "Lost, at most, is what it held since lost_from: since the last checkpoint, if one is known.",
+        about="One run of one instance on one machine. Where the source lacks a start or an end, held is inferred. "
+        "Lost is at most what it held since lost_from: since the last checkpoint, if one is known.",
     ),
     Question(
         name="job_resources",
         title="Requested and used by a job",
         sql=f"""
-WITH own AS MATERIALIZED ({OWN}),
-tried AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM own)),
+WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+attempts AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job)),
 used AS (
     SELECT i.task_key, count(*) AS measured_instances, avg(u.used_gpus) AS used_gpus, avg(u.used_cores) AS used_cores,
         avg(u.mean_memory_bytes) AS mean_memory_bytes, max(u.peak_memory_bytes) AS peak_memory_bytes,
         max(u.peak_gpu_memory_bytes) AS peak_gpu_memory_bytes
-    FROM tried i JOIN silver_instance_usage u USING (worker_key)
-    WHERE u.worker_key IN (SELECT worker_key FROM tried) GROUP BY i.task_key
+    FROM attempts i JOIN silver_instance_usage u USING (worker_key)
+    WHERE u.worker_key IN (SELECT worker_key FROM attempts) GROUP BY i.task_key
 )
 SELECT t.task_name, t.status, t.gpu_type, t.planned_instances, used.measured_instances, t.requested_gpus,
     used.used_gpus, t.requested_cores, used.used_cores, t.requested_memory_bytes, used.mean_memory_bytes,
     used.peak_memory_bytes, used.peak_gpu_memory_bytes, t.launch_wait_seconds, t.start_wait_seconds, t.cluster_id
-FROM silver_tasks t LEFT JOIN used USING (task_key) WHERE t.job_key IN (SELECT job_key FROM own)
+FROM silver_tasks t LEFT JOIN used USING (task_key) WHERE t.job_key IN (SELECT job_key FROM this_job)
 """,
         order="requested_gpus DESC NULLS LAST, task_name, cluster_id",
         options=(JOB,),
@@ -113,7 +113,7 @@ FROM diagnoses WHERE job_id = getvariable('job') AND {cluster}
 """,
         order="diagnosed_at DESC, diagnosis_id",
         options=(JOB,),
-        about="What the rules, or a model where one is configured, found in its logs; the newest first.",
+        about="What the rules, or the configured model, found in its logs; the newest first.",
     ),
     Question(
         name="job_incidents",
@@ -133,7 +133,7 @@ FROM incidents WHERE job_id = getvariable('job') AND {cluster}
 seen AS (
     SELECT g.node_id, g.gpu_index, g.gpu_id, g.sampled_at, g.busy_ratio, g.temperature_celsius, g.power_watts,
         g.memory_used_bytes, g.covers_seconds
-    FROM silver_gpu_samples g JOIN tried t USING (machine_key)
+    FROM silver_gpu_samples g JOIN attempts t USING (machine_key)
     WHERE g.sampled_at >= t.begins_at AND g.sampled_at <= t.ends_at
 ),
 shape AS (
@@ -149,18 +149,18 @@ FROM seen CROSS JOIN shape GROUP BY ALL
 """,
         order="node, gpu_index, gpu_id, sampled_from",
         options=(JOB,),
-        about="Mean busy share and power, highest temperature and memory, of each stretch of time.",
+        about="Mean busy share and power, highest temperature and memory, of each interval.",
     ),
     Question(
         name="job_neighbours",
-        title="Other jobs on the same machines then",
+        title="Other jobs on the same machines at that time",
         sql=f"""
 {TIMES},
 others AS (
     SELECT i.job_key, i.machine_key, min(i.started_at) AS started_at, max(i.ended_at) AS ended_at,
         sum(i.gpus) AS gpus, max(i.status) AS status
-    FROM silver_instances i JOIN tried t ON i.machine_key = t.machine_key
-    WHERE i.job_key NOT IN (SELECT job_key FROM own) AND i.started_at < t.ends_at
+    FROM silver_instances i JOIN attempts t ON i.machine_key = t.machine_key
+    WHERE i.job_key NOT IN (SELECT job_key FROM this_job) AND i.started_at < t.ends_at
     AND coalesce(i.ended_at, t.ends_at) > t.begins_at
     GROUP BY i.job_key, i.machine_key
 )
@@ -170,5 +170,30 @@ FROM others o JOIN silver_jobs j USING (job_key) LEFT JOIN silver_machines m ON 
         order="started_at, job_id, machine_id",
         options=(JOB,),
         about="Attempts that ran on one of its machines while it did.",
+    ),
+    Question(
+        name="failure_reasons",
+        title="Why jobs died",
+        sql="""
+SELECT reason, any_value(category) AS category, count(*) AS diagnoses, count(DISTINCT (cluster_id, job_id)) AS jobs,
+    sum(gpu_hours_lost) AS lost_gpu_hours, max(diagnosed_at) AS last_diagnosed_at
+FROM diagnoses WHERE verdict = 'failed' AND {cluster} AND {days:diagnosed_at} GROUP BY reason
+""",
+        order="diagnoses DESC, reason",
+        about="Logs that were diagnosed as failed, by the day of the diagnosis (UTC). GPU-hours where known.",
+    ),
+    Question(
+        name="diagnosed",
+        title="Diagnosed logs",
+        sql="""
+SELECT diagnosed_at, cluster_id, job_id, incident_id, reason, category, cause, confidence AS confidence_ratio, method,
+    rule, action, node, rank, log, gpu_hours_lost AS lost_gpu_hours, began_at, ended_at, diagnosis_id
+FROM diagnoses
+WHERE verdict = 'failed' AND {cluster} AND {days:diagnosed_at}
+AND (getvariable('reason') IS NULL OR reason = getvariable('reason'))
+AND (getvariable('job') IS NULL OR job_id = getvariable('job'))
+""",
+        order="diagnosed_at DESC, diagnosis_id",
+        options=(Option("reason", "only this reason"), Option("job", "only this job")),
     ),
 )

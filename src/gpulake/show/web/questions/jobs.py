@@ -16,20 +16,20 @@ STATUS = f"""[[status AND (
     j.status = getvariable('status') OR (getvariable('status') = 'failed' AND j.status IN {FAILED})
 )]]"""
 OPTIONS = (
-    Option("search", "what the job's id, its user, group, account or workload begins with"),
-    Option("status", "jobs that ended like this; failed: by themselves or by their node", choices=STATUSES),
+    Option("search", "the start of the job's id, user, group, account or workload"),
+    Option("status", "jobs with this status; failed includes node failures", choices=STATUSES),
     Option("user", "jobs of this user"),
     Option("group", "jobs of this group"),
-    Option("least_gpus", "jobs that asked for at least so many GPUs", "number"),
+    Option("least_gpus", "jobs that requested at least this many GPUs", "number"),
 )
-# The days of the cluster's own calendar, by the time of a job that is asked for.
+# Days of the cluster's time zone, by the submission of a job.
 ON_DAYS = """
 [[from JOIN (SELECT cluster_id, min(started_at) AS begins_at FROM silver_days WHERE {days} GROUP BY cluster_id) b
     ON b.cluster_id = j.cluster_id AND j.submitted_at >= b.begins_at]]
 [[to JOIN (SELECT cluster_id, max(ended_at) AS ends_at FROM silver_days WHERE {days} GROUP BY cluster_id) e
     ON e.cluster_id = j.cluster_id AND j.submitted_at < e.ends_at]]
 """
-# What is searched for is no pattern.
+# The search text is not a pattern.
 KEPT = f"""
 SELECT j.* FROM silver_jobs j
 {ON_DAYS}
@@ -87,13 +87,13 @@ LEFT JOIN (
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM page) GROUP BY job_key
 ) h USING (job_key)
 """
-# Of all jobs nothing need be looked up.
+# Without filters no job needs to be looked up.
 NAMES = ("from", "to", "cluster", "gpu_type", *(option.name for option in OPTIONS))
 THEIRS = " ".join(f"[[{name} AND job_key IN (SELECT job_key FROM kept)]]" for name in NAMES)
 ABOUT = (
     "Days are those of the submission. Waited: from submission to launch; ran: from launch to end. GPU-hours are those "
-    "held; efficiency is the share used of those that sensors saw of attempts that were not lost. Lost: at most; at "
-    "least, what came after a known checkpoint; inferred: what of it rests on inferred times."
+    "held; efficiency is the share used of what sensors measured of attempts that were not lost. Lost is an upper "
+    "bound; at least: what came after a known checkpoint; inferred: based on inferred times."
 )
 
 QUESTIONS = (
@@ -149,8 +149,8 @@ SELECT 4, 'lost', lost, 'lost', coalesce({LOST_SHARE} || ' of those held', '') |
         order="rank",
         options=OPTIONS,
         about=(
-            "Failed: of the jobs that ended, those that failed by themselves or by their node; what ran out of time or "
-            "was interrupted is not among them. GPU-hours of jobs, whenever held."
+            "Failed: of the jobs that ended, those that failed, also by their node; without those that timed out or "
+            "were interrupted. GPU-hours of these jobs, on any day."
         ),
     ),
     Question(
@@ -158,7 +158,7 @@ SELECT 4, 'lost', lost, 'lost', coalesce({LOST_SHARE} || ' of those held', '') |
         title="Jobs by day of submission and status",
         sql=f"""
 WITH kept AS ({KEPT}),
--- Few sums of quarters of an hour are put into days, and not a million jobs: no zone is off by less.
+-- Jobs are first counted by quarter of an hour, the smallest offset of a time zone, and then assigned to days.
 quarters AS (
     SELECT cluster_id, status, make_timestamptz((epoch_ms(submitted_at) // 900000) * 900000000) AS begins_at,
         count(*) AS jobs
@@ -171,6 +171,6 @@ GROUP BY d.dt, q.status
 """,
         order="day, status",
         options=OPTIONS,
-        about="Days are those of each cluster's own clocks.",
+        about="Days are those of each cluster's time zone.",
     ),
 )

@@ -7,24 +7,24 @@ from gpulake.show.observed import OBSERVED
 from gpulake.show.web.questions import Question
 
 MOST_HOURLY_DAYS = 7
-NOTES = ("lost", "lost_at_least", "inferred_lost")  # beside the buckets: what was lost, within which bounds
+NOTES = ("lost", "lost_at_least", "inferred_lost")  # besides the buckets: what was lost, and its bounds
 SUMS = ", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*BUCKETS, *NOTES))
 SENSED = "used_gpu_hours + under_used_gpu_hours + idle_gpu_hours"
 HELD = f"{SENSED} + lost_gpu_hours + unobserved_gpu_hours"
 LOST_AT_MOST = (
-    "Lost (failed, timed out, interrupted): at most; at least, what came after a known checkpoint. Inferred: what "
-    "rests on inferred times."
+    "Lost (failed, timed out, interrupted) is an upper bound; the lower bound is what came after a known checkpoint. "
+    "Inferred: based on inferred times."
 )
 
 
 def range_words(least: str, most: str, form: str) -> str:
-    """A range in words, unless both ends are told alike."""
+    """A range in words; one number if both ends read the same."""
     low, high = f"format('{form}', {least})", f"format('{form}', {most})"
     return f"CASE WHEN {low} = {high} THEN {high} ELSE {low} || ' to ' || {high} END"
 
 
 def only_range(least: str, most: str, form: str) -> str:
-    """A range in place of a tile's value; nothing where the value says it all."""
+    """A range in place of a tile's value; NULL if both ends read the same."""
     return f"nullif({range_words(least, most, form)}, format('{form}', {most}))"
 
 
@@ -32,17 +32,17 @@ def inferred_words(part: str, whole: str) -> str:
     return f"CASE WHEN {part} > 0 THEN format(', {{:.0f}}% inferred', 100 * {part} / {whole}) ELSE '' END"
 
 
-# As a share of what sensors saw, from columns named used, sensed, held, unobserved, lost and lost_at_least.
+# As a share of what sensors measured, from columns named used, sensed, held, unobserved, lost and lost_at_least.
 _USED_AT_MOST = "100 * (used + unobserved + lost - lost_at_least) / held"
 USED_WORDS = f"""CASE WHEN sensed > 0 THEN
-        format('of the {{:.0f}}% of held that sensors saw; ', 100 * sensed / held)
+        format('of the {{:.0f}}% of held that sensors measured; ', 100 * sensed / held)
         || {range_words("100 * used / held", _USED_AT_MOST, "{:.0f}%")} || ' of held'
-    ELSE 'no sensor saw what was held' END"""
-# From columns named held, capacity and unknown_demand: nothing held is no number where nobody knows the demand.
+    ELSE 'no sensor measured what was held' END"""
+# From columns named held, capacity and unknown_demand: 0 held means nothing where the demand is not known.
 _IS_HELD_KNOWN = "(held > 0 OR unknown_demand = 0)"
 HELD_RATIO = f"CASE WHEN {_IS_HELD_KNOWN} THEN held / nullif(capacity, 0) END"
 HELD_WORDS = f"""CASE WHEN {_IS_HELD_KNOWN} THEN format('{{:,.0f}} GPU-hours, of capacity', held)
-    ELSE 'nobody knows how much of capacity' END"""
+    ELSE 'not known how much of capacity' END"""
 LOST_WORDS = f"""{range_words("lost_at_least", "lost", "{:,.0f}")} || ' GPU-hours'
     || {inferred_words("inferred_lost", "lost")}"""
 
@@ -53,7 +53,7 @@ QUESTIONS = (
         sql=f"{OBSERVED} WHERE {{cluster}}",
         order="cluster_id",
         about="Shares of capacity are shares of this time. Basis: settings, events (all of them), or trimmed (without "
-        "a few stragglers). Unknown demand: the share of attempts of which nobody knows what they asked for.",
+        "a few stragglers). Unknown demand: the share of attempts whose request is not known.",
     ),
     Question(
         name="ledger_buckets",
@@ -66,8 +66,8 @@ FROM gold_ledger_buckets WHERE {cluster}
 """,
         order="cluster_id, rank",
         about="Over all of the time under observation. At least and at most: a bucket of use may have any part of what "
-        "is unobserved; a lost one may have lost only what came after a known checkpoint. Sensed: of what sensors saw. "
-        "Inferred: the share that rests on inferred times.",
+        "is unobserved; a lost one may have lost only what came after a known checkpoint. Sensed: of what sensors "
+        "measured. Inferred: the share that is based on inferred times.",
     ),
     Question(
         name="ledger_by_day",
@@ -102,9 +102,9 @@ GROUP BY ALL
 """,
         order="began_at",
         about=(
-            "In GPU-hours, by day; by hour where at most 7 days are shown. Times are those of the cluster's own zone. "
+            "In GPU-hours, by day; by hour where at most 7 days are shown. Times are those of the cluster's time zone. "
             "Each GPU-hour of capacity is in one bucket: together they are the capacity of the time under observation. "
-            "What failed, timed out or was interrupted is lost at most."
+            "Failed, timed out and interrupted are upper bounds of what was lost."
         ),
     ),
 )

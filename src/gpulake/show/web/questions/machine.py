@@ -9,7 +9,7 @@ from gpulake.show.web.questions.machines import MOST_HOURLY_DAYS, POOL
 
 MACHINE = Option("machine", "name of the machine in the inventory, or of the node", is_needed=True)
 MOST_POINTS = 300  # of a line over time
-# One name may mean a machine here and a node there; a node may be a machine under the first part of its name.
+# A name may be that of a machine or of a node; a node may be a machine under the first part of its name.
 NAMED = f"""
 named AS (
     SELECT cluster_id, machine_key FROM silver_machines WHERE machine_id = getvariable('machine') AND {{cluster}}
@@ -67,7 +67,7 @@ tiles AS (
     UNION ALL SELECT cluster_id, 7, 'Down', format('{{:,.1f}} GPU-h', down),
         format('of {{:,.0f}}', capacity), CASE WHEN down > 0 THEN 'bad' END FROM facts
     UNION ALL SELECT cluster_id, 8, 'Unknown', format('{{:,.1f}} GPU-h', unknown),
-        'nobody knows if they were held', NULL FROM facts WHERE unknown > 0
+        'not known whether they were held', NULL FROM facts WHERE unknown > 0
     UNION ALL SELECT cluster_id, 9, 'Lemon rank', format('{{}}', rank),
         coalesce(
             format(
@@ -80,7 +80,7 @@ tiles AS (
 SELECT * EXCLUDE (cluster_id), cluster_id FROM tiles WHERE value IS NOT NULL
 """,
         "cluster_id, place",
-        "Of the GPU-hours that it had in these days, within the time under observation.",
+        "Of its GPU-hours in these days, within the time under observation.",
     ),
     about_machine(
         "machine_ledger",
@@ -100,7 +100,7 @@ FROM hours CROSS JOIN span
 GROUP BY begin
 """,
         "begin",
-        "In GPU-hours, by the cluster's own clock, by the hour up to three days, else by the day.",
+        "In GPU-hours, in the cluster's time zone, by the hour up to three days, else by the day.",
     ),
     about_machine(
         "machine_use",

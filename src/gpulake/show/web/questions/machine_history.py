@@ -1,4 +1,4 @@
-"""What happened on one machine: its jobs, its errors, when it was down, and what was found about it."""
+"""The history of one machine: its jobs, errors, outages, incidents and findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ bounds AS (
     SELECT cluster_id, min(started_at) AS begins_at, max(ended_at) AS ends_at FROM silver_days WHERE {days}
     GROUP BY cluster_id
 )"""
-# What somebody wrote about it: by its name, or by that of its node.
+# Rows about the machine: by its name, or by that of its node.
 _MEANT = """
 (node IN (SELECT name FROM names) OR subject IN (SELECT name FROM names)) AND ({cluster} OR cluster_id IS NULL)"""
 _NAMES = f"WITH {NODES}, names AS (SELECT getvariable('machine') AS name UNION SELECT node_id FROM nodes)"
@@ -20,7 +20,7 @@ QUESTIONS = (
         "Attempts on it",
         f"""
 WITH {NAMED}, {BOUNDS},
--- Its own attempts first: else every job would be joined.
+-- Its attempts first: otherwise every job would be joined.
 held AS MATERIALIZED (
     SELECT silver_holdings.* FROM silver_holdings
     INNER JOIN bounds
@@ -33,7 +33,7 @@ SELECT
 FROM held LEFT JOIN silver_jobs ON held.job_key = silver_jobs.job_key
 """,
         "held_from DESC, job_id, held_until",
-        "Attempts that held GPUs here in these days, the last first. Inferred: its begin or its end was not told. UTC.",
+        "Attempts that held GPUs here in these days, the last first. Inferred: start or end was not recorded. UTC.",
     ),
     about_machine(
         "machine_jobs",
@@ -65,7 +65,7 @@ FROM held LEFT JOIN silver_jobs ON held.job_key = silver_jobs.job_key
     ),
     about_machine(
         "machine_events",
-        "What its kernel and its drivers said",
+        "Messages of its kernel and drivers",
         f"""
 WITH {NODES},
 events AS (
@@ -92,7 +92,7 @@ FROM gold_gpu_errors_daily WHERE node_id IN (SELECT node_id FROM nodes) AND erro
     ),
     about_machine(
         "machine_outages",
-        "When it was down, or nobody knows",
+        "When it was down, or in an unknown state",
         f"""
 WITH {NAMED}, {BOUNDS}
 SELECT
@@ -105,8 +105,8 @@ INNER JOIN bounds ON silver_outages.cluster_id = bounds.cluster_id AND coalesce(
 WHERE machine_key IN (SELECT machine_key FROM named)
 """,
         "started_at DESC",
-        "Recorded: somebody said so. Died: it lost all it ran and stayed silent. Silent: nobody knows if it was down. "
-        "Times are UTC.",
+        "Recorded: in the list of outages. Died: all its jobs failed at once, then silence. Silent: its state is not "
+        "known. Times are UTC.",
     ),
     about_machine(
         "machine_incidents",
@@ -131,6 +131,6 @@ SELECT headline, concat_ws(' · ', nullif(detail, ''), nullif(remedy, '')) AS de
 FROM findings WHERE {_MEANT}
 """,
         "rank",
-        "What the last build found about it.",
+        "Findings of the last build.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The machines: what became of each one's hours, which fail more than their peers, and what their GPUs say."""
+"""The machines: the ledger of each, which fail more than their peers, and energy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpulake.show.web.questions.ledger import (
     only_range,
 )
 
-MOST_HOURLY_DAYS = 3  # told by the hour; more are told by the day
+MOST_HOURLY_DAYS = 3  # shown by the hour; more are shown by the day
 METRICS = {
     "used": "used_gpu_hours",
     "held": HELD,
@@ -25,8 +25,8 @@ METRICS = {
     "unknown": "unknown_gpu_hours",
     "down": "down_gpu_hours",
 }
-DOWN, UNOBSERVED, UNKNOWN = -1, -2, -3  # instead of a share
-POOL = "(all machines)"  # stands for those of a cluster, where a job's own machine is not known
+DOWN, UNOBSERVED, UNKNOWN = -1, -2, -3  # in place of a share
+POOL = "(all machines)"  # stands for all machines of a cluster, where the machine of a job is not known
 _SUMS = ", ".join(f"sum({name}_gpu_hours) AS {name}_gpu_hours" for name in (*BUCKETS, *NOTES))
 _METRIC = (
     "CASE coalesce(getvariable('metric')::VARCHAR, 'used') "
@@ -52,10 +52,12 @@ steps AS (
 """
 METRIC = Option(
     "metric",
-    "what share of capacity is shown; without it: used, as far as sensors saw",
+    "what share of capacity is shown; the default is used, as far as sensors measured it",
     choices=tuple(METRICS),
     usual="used",
 )
+_OF = "cluster_id, dt AS day, node_id AS node, gpu_index, gpu_name"
+_WHERE = "{days} AND {cluster}"
 
 QUESTIONS = (
     Question(
@@ -89,7 +91,7 @@ SELECT place, label, value, unit, words, note, level, link FROM (
     UNION ALL SELECT 6, 'Down', down, 'count', NULL, 'GPU-hours' || CASE
             WHEN down > recorded THEN format(', {{:.0f}}% inferred', 100 * (1 - recorded / down)) ELSE '' END,
         NULL, '/rows/machine_ledgers' FROM ledger
-    UNION ALL SELECT 7, 'Unknown', unknown, 'count', NULL, 'GPU-hours: nobody knows if they were held', NULL,
+    UNION ALL SELECT 7, 'Unknown', unknown, 'count', NULL, 'GPU-hours: not known whether they were held', NULL,
         '/rows/machine_ledgers' FROM ledger WHERE unknown > 0
     UNION ALL SELECT 8, 'Lemons', lemons, 'count', NULL, 'fail far more than their peers, over all time',
         CASE WHEN lemons > 0 THEN 'bad' ELSE 'good' END, '/rows/lemon_machines' FROM lemons
@@ -140,10 +142,10 @@ LEFT JOIN silver_machines ON listed.machine_key = silver_machines.machine_key
         order="gpu_type, machine_id, cluster_id",
         options=(METRIC,),
         about=(
-            "The metric as a share of the machine's capacity, from each begin to the next, by the cluster's own clock: "
-            f"by the hour up to {MOST_HOURLY_DAYS} days, else by the day. {DOWN}: down for half of the time and more. "
-            f"{UNOBSERVED}: held, and no sensor saw it, for half of it and more (used and idle alone). {UNKNOWN}: "
-            "nobody knows if it was held, for half of it and more. Used is at least, lost at most."
+            "The metric as a share of the machine's capacity, from each begin to the next, in the cluster's time zone: "
+            f"by the hour up to {MOST_HOURLY_DAYS} days, else by the day. {DOWN}: down for half of the time or more. "
+            f"{UNOBSERVED}: held without a sensor for half of the time or more (for used and idle only). {UNKNOWN}: "
+            "not known whether it was held, for half of the time or more. Used is a lower bound, lost an upper bound."
         ),
     ),
     Question(
@@ -162,7 +164,7 @@ FROM sums LEFT JOIN silver_machines ON sums.machine_key = silver_machines.machin
 """,
         order="used_ratio NULLS LAST, machine_id, cluster_id",
         about="In GPU-hours of the days asked for: the buckets of a machine sum to its capacity in the time under "
-        "observation. Used is a share of what sensors saw, sensed of what was held, held of capacity. "
+        "observation. Used is a share of what sensors measured, sensed of what was held, held of capacity. "
         f"{LOST_AT_MOST} The least used first.",
     ),
     Question(
@@ -205,5 +207,52 @@ GROUP BY dt HAVING sum(energy_kilowatt_hours) IS NOT NULL
             "kWh of the GPUs, worked out from the watts of their type when idle and when busy. Unused: drawn by GPUs "
             "that were held and not in use."
         ),
+    ),
+    Question(
+        name="hot_gpus",
+        title="GPUs that were hot",
+        sql=f"""
+SELECT {_OF}, hot_hours, max_celsius, p95_celsius, threshold_celsius, node_median_celsius, fleet_median_celsius,
+    observed_hours
+FROM gold_hot_gpus_daily WHERE {_WHERE} AND hot_hours > 0
+""",
+        order="hot_hours DESC, max_celsius DESC, day, cluster_id, node, gpu_index",
+        about="By day, the longest above their threshold first. The medians are those of the other GPUs on that day.",
+    ),
+    Question(
+        name="throttled_gpus",
+        title="Throttled GPUs",
+        sql=f"""
+SELECT {_OF}, throttled_ratio, throttled_hours, power_hours, thermal_hours, hardware_hours, settings_hours,
+    observed_hours
+FROM gold_throttled_gpus_daily WHERE {_WHERE} AND throttled_hours > 0
+""",
+        order="throttled_hours DESC, day, cluster_id, node, gpu_index",
+        about="Hours of a day in which a GPU was throttled, by reason. Several reasons may apply at once.",
+    ),
+    Question(
+        name="idle_gpus",
+        title="GPUs that were held and idle",
+        sql=f"""
+SELECT {_OF}, held_idle_hours, held_hours, idle_ratio, held_empty_hours, idle_owner_kind, idle_owner_id,
+    held_by_unknown_hours, unknown_hours, free_hours, observed_hours
+FROM gold_idle_gpus_daily WHERE {_WHERE} AND held_idle_hours > 0
+""",
+        order="held_idle_hours DESC, day, cluster_id, node, gpu_index",
+        about=(
+            "Hours of a day in which a GPU was held and idle, and who held it for most of them. Held by unknown: "
+            "it was in use without a known owner. Unknown: not known whether it was held."
+        ),
+    ),
+    Question(
+        name="gpu_errors",
+        title="Errors of GPUs",
+        sql=f"""
+SELECT {_OF}, serious_errors, errors, xid_counts, ecc_uncorrected, ecc_corrected, pcie_replays, nvlink_errors,
+    newly_remapped_uncorrectable, has_remap_pending, has_remap_failure, is_spike
+FROM gold_gpu_errors_daily WHERE {_WHERE} AND errors > 0
+""",
+        order="serious_errors DESC, errors DESC, day, cluster_id, node, gpu_index",
+        about="Counts of a day. Serious: those that cost work, such as Xid errors and memory errors not corrected.",
     ),
 )

@@ -1,10 +1,10 @@
-"""The first look: key numbers, what was found, and utilisation against what was expected."""
+"""The overview: key numbers, findings, and utilisation against what was expected."""
 
 from __future__ import annotations
 
 from gpulake.core.kinds import FACTS, KINDS, SEVERITIES, kinds_about
 from gpulake.show.web.questions import KEPT, Question
-from gpulake.show.web.questions.incidents import TOLD
+from gpulake.show.web.questions.incidents import DATED
 from gpulake.show.web.questions.ledger import (
     HELD,
     HELD_RATIO,
@@ -15,7 +15,7 @@ from gpulake.show.web.questions.ledger import (
     only_range,
 )
 
-# A number a row, in the order in which they are read.
+# One row for each number, in the order of the page.
 KEY_NUMBERS = f"""
 WITH ledger AS (
     SELECT
@@ -27,7 +27,7 @@ WITH ledger AS (
         sum({SENSED}) AS sensed, sum({HELD}) AS held, count(DISTINCT dt) AS days
     FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
 ),
--- The time of several clusters need not be the same: each of a few is named, with its own.
+-- Clusters may be observed at different times: up to three are named with theirs.
 observed AS (
     SELECT
         CASE WHEN count(*) <= 3 THEN ', observed ' || string_agg(
@@ -49,7 +49,7 @@ ended AS (
 ),
 opened AS (
     SELECT count(*) AS incidents, count(*) FILTER (severity = 'critical') AS critical
-    FROM ({TOLD}) WHERE state != 'resolved' AND {{days:began,ended}} AND {{cluster}}
+    FROM ({DATED}) WHERE state != 'resolved' AND {{days:began,ended}} AND {{cluster}}
 ),
 tiles AS (
     SELECT
@@ -91,9 +91,9 @@ tiles AS (
     FROM ledger
     UNION ALL
     SELECT 8, 'unknown', unknown / nullif(capacity, 0), 'unknown_ratio', '',
-        format('{{:,.0f}} GPU-hours, of capacity: nobody knows if they were held', unknown) || CASE
+        format('{{:,.0f}} GPU-hours, of capacity: not known whether they were held', unknown) || CASE
             WHEN unknown_demand > 0
-                THEN format('; what {{:.0f}}% of the attempts asked for is not known', 100 * unknown_demand)
+                THEN format('; the requests of {{:.0f}}% of the attempts are not known', 100 * unknown_demand)
             ELSE ''
         END, 'bad', '/rows/ledger_buckets', ''
     FROM ledger CROSS JOIN observed WHERE unknown > 0 OR unknown_demand > 0
@@ -116,12 +116,12 @@ SELECT
 FROM tiles
 """
 
-# Where a finding leads: to what was made of it, or to the thing that it is about.
+# A finding links to its incident, or else to its subject.
 _INFO = tuple(name for name, kind in KINDS.items() if kind.severity == "info")
 _CLUSTER_FACTS = tuple(name for name in kinds_about("cluster") if name in FACTS)
 FINDINGS = f"""
 WITH dated AS (
-    -- That of a ledger has the cluster for its subject.
+    -- The subject of a ledger finding is the cluster.
     SELECT * REPLACE (coalesce(cluster_id, CASE WHEN kind = 'ledger' THEN subject END) AS cluster_id),
         try_cast(nullif(day, '') AS DATE) AS found_on FROM findings
 ),
@@ -152,7 +152,7 @@ LEFT JOIN opened USING (kind, subject)
 WHERE (found_on IS NULL OR {{days:found_on}}) AND (cluster_id IS NULL OR {{cluster}})
 """
 
-# The score of a day is of no one cluster: where several have the day, its band would be that of another line.
+# The score of a day is of all clusters together: it is shown only where one cluster has the day.
 UTILISATION = """
 WITH alone AS (
     SELECT dt FROM gold_cluster_util_daily GROUP BY dt HAVING count(*) = 1
@@ -172,7 +172,7 @@ SELECT
     CASE WHEN alone.dt IS NOT NULL THEN scored.own_high_ratio END AS own_high_ratio,
     coalesce(scored.own_flag, false) AS own_flag, scored.own_score,
     coalesce(scored.anomaly_flag, 0) = 1 AS anomaly_flag, scored.anomaly_score,
-    coalesce(scored.why_they_differ, 'no score is known of this day') AS why_they_differ, days.coverage_ratio,
+    coalesce(scored.why_they_differ, 'this day has no score') AS why_they_differ, days.coverage_ratio,
     days.is_poorly_covered, days.cpu_util_ratio
 FROM days
 LEFT JOIN alone ON days.dt = alone.dt
@@ -185,18 +185,17 @@ QUESTIONS = (
         title="Key numbers",
         sql=KEY_NUMBERS,
         order="place",
-        about="Used is a share of what sensors saw, all others of what was held, where they do not say otherwise. Red: "
-        "the largest part of the waste, which is idle or lost. What is lost is a range where checkpoints are not "
-        "known. Jobs "
-        "count on the day they ended, on any type of GPU; incidents that are not resolved, on each day they were seen.",
+        about="Used is a share of what sensors measured, the others of what was held, unless they say otherwise. Red: "
+        "the larger part of the waste, idle or lost. Lost is a range where checkpoints are not known. Jobs count on "
+        "the day they ended, on any type of GPU; unresolved incidents on each day they were seen.",
     ),
     Question(
         name="found",
-        title="What was found",
+        title="Findings",
         sql=FINDINGS,
         order=f'list_position({[*SEVERITIES]}, level) NULLS LAST, "at" DESC NULLS LAST, rank',
-        about="Findings of the last build: the most severe first, of those the newest. One that is of no one day or of "
-        "no one cluster is shown under any.",
+        about="Findings of the last build: the most severe first, then the newest. Findings without a day or a "
+        "cluster are always shown.",
     ),
     Question(
         name="utilisation_by_day",
@@ -205,7 +204,7 @@ QUESTIONS = (
         order="dt",
         about=(
             "GPU utilisation is busy over observed GPU-hours. The band is expected from earlier days of that weekday; "
-            "coverage is the share of capacity that sensors saw. Poorly covered days are not judged."
+            "coverage is the share of capacity that sensors measured. Poorly covered days are not judged."
         ),
     ),
 )

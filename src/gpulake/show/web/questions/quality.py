@@ -1,4 +1,4 @@
-"""How far the lake can be trusted: what landed, what did not parse, what was tested, how fresh it is, what we did."""
+"""Data quality: what landed, what did not parse, data tests, freshness, and the steps of gpulake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpulake.show.web.questions import Option, Question
 
 STATUS = Option("status", "of a test", choices=("pass", "warn", "fail"))
 STEP_STATUS = Option("status", "of a step", choices=("succeeded", "failed", "skipped"))
-# A reason quotes what did not parse: without it many rows have the same one.
+# A reason quotes what did not parse; without the quotation many rows share a reason.
 SHAPE = """regexp_replace(
     regexp_replace(reason, '(?s)string ".*" to', 'string … to'), '(?s) is .*, which is not', ' is …, which is not')"""
 TABLE = Option("table", "a bronze table")
@@ -32,7 +32,7 @@ tiles AS (
     SELECT 1 AS place, 'tests failed' AS label, failed AS value,
         format('of {:,} of the last build', every) AS note, '/rows/test_results?status=fail' AS link,
         CASE WHEN failed > 0 THEN 'bad' WHEN every > 0 THEN 'good' ELSE '' END AS level FROM tests
-    UNION ALL SELECT 2, 'tests warned', warned, 'they stop no build', '/rows/test_results?status=warn',
+    UNION ALL SELECT 2, 'tests warned', warned, 'warnings do not stop a build', '/rows/test_results?status=warn',
         CASE WHEN warned > 0 THEN 'bad' ELSE '' END FROM tests
     UNION ALL SELECT 3, 'rows that did not parse', quarantined, format('{:,} rows landed', landed),
         '/rows/quarantine_by_reason', CASE WHEN quarantined > 0 THEN 'bad' ELSE 'good' END FROM live
@@ -89,7 +89,7 @@ FROM landings WHERE (getvariable('table') IS NULL OR "table" = getvariable('tabl
 """,
         order="landed_at DESC, source, version",
         options=(TABLE,),
-        about="Each version of each source. Those that are live are what the tables hold.",
+        about="Each version of each source. The tables hold those that are live.",
     ),
     Question(
         name="table_freshness",
@@ -111,7 +111,7 @@ SELECT build_id, built_at, gpulake_version, is_increment, touched_jobs, touched_
 FROM build_info
 """,
         order="build_id",
-        about="An increment was made from the build before it and the files that are new; what it touched is counted.",
+        about="An increment extends the build before it by the new files; it counts what it rebuilt.",
     ),
     Question(
         name="coverage_by_day",
@@ -122,8 +122,8 @@ SELECT dt AS day, cluster_id, coverage_ratio, is_poorly_covered, observed_machin
 FROM gold_cluster_coverage_daily WHERE {days} AND {cluster}
 """,
         order="cluster_id, day",
-        about="Share of the capacity's GPU-hours that a sensor saw. A day that has far less than the median day is "
-        "poorly covered: do not trust what it seems to say.",
+        about="Share of the capacity's GPU-hours that a sensor measured. A day that has far less than the median day "
+        "is poorly covered: do not trust what it seems to say.",
     ),
     Question(
         name="quarantine_by_reason",
@@ -136,7 +136,7 @@ FROM (SELECT table_name AS "table", {SHAPE} AS reason, reason AS example, source
 GROUP BY "table", reason
 """,
         order='rows DESC, "table", reason',
-        about="They are kept as they were, with file and line. Land a corrected file to replace them.",
+        about="Kept as they were, with file and line. Land a corrected file to replace them.",
     ),
     Question(
         name="quarantined_rows",
@@ -183,6 +183,6 @@ SELECT command_at, run_id, step, sum(seconds) AS seconds, bool_or(status = 'fail
 FROM runs JOIN commands USING (run_id) GROUP BY command_at, run_id, step
 """,
         order="command_at, run_id, step",
-        about="Seconds of each step of the last 50 commands, by when they began.",
+        about="Seconds of each step of the last 50 commands, by their start.",
     ),
 )

@@ -19,8 +19,8 @@ END"""
 def _tasks(only: str = "true") -> str:
     """Tasks that ask for GPUs, with what is asked about them.
 
-    Days are those of the cluster's own clock: their ends as instants are compared, rather than a zone asked a million
-    times. What still waits has no launch in some sources: it belongs to every range.
+    Days are those of the cluster's time zone: their ends are compared as instants, which is faster than a million
+    conversions. Waiting tasks have no launch in some sources, and belong to every range.
     """
     return f"""
 WITH bounds AS (
@@ -31,7 +31,7 @@ asked AS (
     SELECT
         silver_tasks.* EXCLUDE (gpu_type), coalesce(gpu_type, 'unknown') AS gpu_type,
         round(requested_gpus * coalesce(planned_instances, 1), 3) AS gpus,
-        -- A clock that ran backwards tells no wait.
+        -- A negative wait is a clock error.
         CASE WHEN start_wait_seconds >= 0 THEN start_wait_seconds END AS wait_seconds,
         (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS run_seconds,
         CASE
@@ -45,7 +45,7 @@ asked AS (
         status = 'waiting' OR (launched_at >= bounds.begins_at AND launched_at < bounds.ends_at)
     )
     WHERE requested_gpus > 0 AND {only}
-    -- In any zone: most tasks of other days are passed over before they are compared with the ends of days.
+    -- Skips most tasks of other days, in any time zone, before the exact comparison.
     [[from AND (status = 'waiting' OR launched_at >= getvariable('from')::DATE - 1)]]
     [[to AND (status = 'waiting' OR launched_at < getvariable('to')::DATE + 2)]]
 ),
@@ -62,15 +62,15 @@ count(*) FILTER (state != 'waiting') AS tasks, count(wait_seconds) AS waits,
 count(*) FILTER (state = 'never_started') AS never_started, count(*) FILTER (state = 'waiting') AS waiting"""
 SIZE_NAMES = f"[{', '.join(repr(size) for size in SIZES)}]"
 _WAIT = (
-    "A wait is from a task's launch (where the source knows none: its submission) to the begin of its first instance. "
+    "A wait is from a task's launch (where the source knows none: its submission) to the start of its first instance. "
     "Tasks that ask for GPUs, by the day of their launch."
 )
 _COLUMNS = f"""
 cluster_id, job_id, task_name, gpu_type, gpus, {SIZE_NAMES}[size] AS request_size, launched_at, wait_seconds,
 run_seconds, state, status"""
 _STATES = (
-    "never started: ended without having begun; waiting: still in the queue at the end of the data, whatever the days; "
-    "unknown: it ran, and nobody noted when it began."
+    "never started: ended without starting; waiting: still in the queue at the end of the data, on any day; "
+    "unknown: it ran, but its start was not recorded."
 )
 
 
@@ -81,10 +81,10 @@ def _distribution(name: str, title: str, seconds: str, about: str) -> Question:
         title=title,
         sql=f"""
 {TASKS},
--- Many take equally long: logarithms are taken of those that differ.
+-- Many tasks take equally long: logarithms are computed once for each value.
 measured AS (SELECT gpu_type, {seconds} AS seconds, count(*) AS tasks FROM tasks GROUP BY ALL),
 binned AS (
-    -- The rounding lets a power of ten fall into the bin that it ends.
+    -- Rounded, so that a power of ten falls into the bin that it ends.
     SELECT gpu_type, tasks,
         CASE WHEN seconds <= 1 THEN 0 ELSE ceil(round({BINS_PER_DECADE} * log10(seconds), 9)) END AS bin
     FROM measured WHERE seconds >= 0
@@ -100,6 +100,24 @@ WINDOW so_far AS (PARTITION BY gpu_type ORDER BY bin)
         about=about,
     )
 
+
+MOST_HOURS = 1_500  # a longer range is shown by the day
+_DEMAND = """
+sum(submitted_tasks)::BIGINT AS submitted_tasks, sum(requested_gpus) AS requested_gpus,
+sum(waiting_gpu_hours) AS waiting_gpu_hours, sum(held_gpu_hours) AS held_gpu_hours,
+sum(available_gpu_hours) AS available_gpu_hours"""
+# Hours of the cluster's time zone.
+_LOCAL_DEMAND = """
+WITH demand AS (
+    SELECT gold_demand_hourly.*, (gold_demand_hourly.started_at AT TIME ZONE silver_clusters.time_zone) AS local_at
+    FROM gold_demand_hourly INNER JOIN silver_clusters ON gold_demand_hourly.cluster_id = silver_clusters.cluster_id
+    WHERE {days} AND {cluster:gold_demand_hourly.cluster_id} AND {gpu_type}
+)
+"""
+_DEMANDED = (
+    "In GPU-hours. Held: by jobs, used or not. Waiting: requested by tasks between launch and start. Available: "
+    "capacity that was not down. Hours of the cluster's time zone."
+)
 
 QUESTIONS = (
     Question(
@@ -121,7 +139,7 @@ tiles AS (
     UNION ALL SELECT 6, 'Never started', never_started, 'count',
         format('{{:.1f}} % of those launched', 100 * never_started / nullif(tasks, 0)),
         CASE WHEN never_started > 0 THEN 'bad' END, '/rows/waits?state=never_started' FROM facts
-    UNION ALL SELECT 7, 'Waiting now', waiting, 'count', 'at the end of the data, whatever the days', NULL,
+    UNION ALL SELECT 7, 'Waiting now', waiting, 'count', 'at the end of the data, on any day', NULL,
         '/rows/waits?state=waiting' FROM facts
 )
 SELECT * FROM tiles WHERE (SELECT tasks + waiting FROM facts) > 0
@@ -154,7 +172,7 @@ SELECT size, {SIZE_NAMES}[size] AS requested_gpus, tasks, waits, {_NAMED}, never
         "run_time_distribution",
         "Distribution of run times",
         "run_seconds",
-        "From the begin of a task's first instance to the task's end, where both are known. By the day of the launch.",
+        "From the start of a task's first instance to the task's end, where both are known. By the day of the launch.",
     ),
     Question(
         name="waits",
@@ -170,17 +188,65 @@ WHERE coalesce(state = getvariable('state')::VARCHAR, true) AND coalesce(size = 
         options=(
             Option("state", _STATES, choices=STATES),
             Option("size", "class of request size, 1 (below 0.25 GPUs) to 7 (64 and more)", "integer"),
-            Option("longer", "waits longer than so many seconds", "number"),
-            Option("ran_longer", "runs longer than so many seconds", "number"),
+            Option("longer", "waits longer than this, in seconds", "number"),
+            Option("ran_longer", "runs longer than this, in seconds", "number"),
         ),
         about=f"{_WAIT} The longest first. {_STATES[0].upper()}{_STATES[1:]}",
     ),
     Question(
         name="longest_waits",
         title="Longest waits",
-        # Few wait for long: those are looked for before anything else is read.
+        # Few tasks wait long: they are filtered first.
         sql=f"{_tasks(f'start_wait_seconds > {LONG_WAIT_SECONDS}')} SELECT {_COLUMNS} FROM tasks",
         order="wait_seconds DESC, launched_at, job_id, task_name",
         about=f"{_WAIT} Waits of more than {LONG_WAIT_SECONDS // 60} minutes, the longest first.",
+    ),
+    Question(
+        name="demand_over_time",
+        title="Demand against capacity",
+        sql=f"""
+{_LOCAL_DEMAND},
+span AS (SELECT count(DISTINCT local_at) <= {MOST_HOURS} AS is_hourly FROM demand)
+SELECT
+    strftime(date_trunc(CASE WHEN is_hourly THEN 'hour' ELSE 'day' END, local_at), '%Y-%m-%d %H:%M') AS begin,
+    {_DEMAND}
+FROM demand CROSS JOIN span GROUP BY begin
+""",
+        order="begin",
+        about=f"{_DEMANDED} By the hour up to {MOST_HOURS:,} hours, else by the day.",
+    ),
+    Question(
+        name="demand_by_hour_of_week",
+        title="Busiest hours of the week",
+        sql=f"""
+{_LOCAL_DEMAND},
+hours AS (SELECT isodow(local_at) AS weekday, hour(local_at) AS hour, local_at, {_DEMAND} FROM demand GROUP BY ALL)
+SELECT
+    weekday, hour, count(*) AS hours, avg(submitted_tasks) AS submitted_tasks, avg(held_gpu_hours) AS held_gpu_hours,
+    avg(waiting_gpu_hours) AS waiting_gpu_hours, avg(available_gpu_hours) AS available_gpu_hours,
+    sum(held_gpu_hours + waiting_gpu_hours) / nullif(sum(available_gpu_hours), 0) AS demanded_ratio
+FROM hours GROUP BY weekday, hour
+""",
+        order="weekday, hour",
+        about=f"{_DEMANDED} Means over the weeks; demanded: held and waiting, of available. Weekday 1 is Monday.",
+    ),
+    Question(
+        name="demand_hours",
+        title="Demand by hour and GPU type",
+        sql=f"""
+{_LOCAL_DEMAND}
+SELECT
+    cluster_id, dt AS day, strftime(local_at, '%Y-%m-%d %H:%M') AS begin, gpu_type, submitted_tasks, requested_gpus,
+    waiting_gpu_hours, held_gpu_hours, available_gpu_hours
+FROM demand
+WHERE coalesce(isodow(local_at) = getvariable('weekday')::BIGINT, true)
+    AND coalesce(hour(local_at) = getvariable('hour')::BIGINT, true)
+""",
+        order="begin, cluster_id, gpu_type",
+        options=(
+            Option("weekday", "1 (Monday) to 7", "integer"),
+            Option("hour", "hour of the day, 0 to 23", "integer"),
+        ),
+        about=_DEMANDED,
     ),
 )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from gpulake.show.web.questions import Option, Question
 
 RUN = Option("run", "the run's name", is_needed=True)
-TRACE = Option("trace", "a trace of it; else the one that took longest")
-SPAN = Option("span", "this span alone")
+TRACE = Option("trace", "a trace of the run; the default is the longest")
+SPAN = Option("span", "only this span")
 MOST_POINTS = 500  # of a figure, all its lines together
 MOST_DEPTH = 100  # of spans below each other
-# Samples do not say which run they are of; they say their node.
+# Samples name their node, not their run.
 NODES = "SELECT DISTINCT node_id FROM bronze_nodes WHERE coalesce(nullif(run_id, ''), node_id) = getvariable('run')"
 FAILED = "CASE WHEN method = 'CLI' THEN status_code <> 0 ELSE status_code >= 400 END"
 
 
 def thinned(table: str, subject: str, values: str, extra: str = "") -> str:
-    """Samples of a run's nodes, in stretches of time: few enough points for a figure, whatever the rate."""
+    """Samples of a run's nodes, averaged over intervals: few enough points for a figure at any sampling rate."""
     return f"""
 WITH seen AS MATERIALIZED (
     SELECT * FROM {table} WHERE node_id IN ({NODES}) AND {{days:sampled_at}}
@@ -45,17 +45,17 @@ parents AS (
     SELECT span_id, min(invocation_key) AS parent_key FROM spans SEMI JOIN chosen USING (trace)
     WHERE span_id IS NOT NULL GROUP BY span_id
 ),
-own AS MATERIALIZED (
+spans_of_trace AS MATERIALIZED (
     SELECT s.*, p.parent_key, printf('%020d', epoch_us(s.begins_at)) || s.invocation_key AS step
     FROM spans s SEMI JOIN chosen USING (trace)
     LEFT JOIN parents p ON s.parent_span_id = p.span_id
 ),
--- Of one parent each: what is reached from the roots is a tree. Who is his own ancestor is reached by nobody.
+-- Each span has one parent: what the roots reach is a tree. A cycle is reached from no root.
 tree AS (
-    SELECT invocation_key, 0 AS depth, [step] AS steps FROM own WHERE parent_key IS NULL
+    SELECT invocation_key, 0 AS depth, [step] AS steps FROM spans_of_trace WHERE parent_key IS NULL
     UNION ALL
     SELECT o.invocation_key, t.depth + 1, list_append(t.steps, o.step)
-    FROM tree t JOIN own o ON o.parent_key = t.invocation_key WHERE t.depth < {MOST_DEPTH}
+    FROM tree t JOIN spans_of_trace o ON o.parent_key = t.invocation_key WHERE t.depth < {MOST_DEPTH}
 )
 SELECT row_number() OVER (ORDER BY t.steps IS NULL, t.steps, o.step) AS place, coalesce(t.depth, 0) AS depth,
     o.module_id, o.method, o.path, o.node_id AS node, o.status_code, {FAILED} AS is_failed,
@@ -63,7 +63,7 @@ SELECT row_number() OVER (ORDER BY t.steps IS NULL, t.steps, o.step) AS place, c
     o.received_bytes, o.sent_bytes, o.pid, o.state, o.trace AS trace_id, o.span_id, o.parent_span_id,
     epoch(o.begins_at - c.begins_at) / c.seconds AS begin_ratio,
     greatest(epoch(o.ended_at - o.begins_at), 0) / c.seconds AS width_ratio
-FROM own o CROSS JOIN chosen c LEFT JOIN tree t USING (invocation_key)
+FROM spans_of_trace o CROSS JOIN chosen c LEFT JOIN tree t USING (invocation_key)
 """
 
 QUESTIONS = (
@@ -89,8 +89,8 @@ FROM named LEFT JOIN silver_nodes n USING (node_id) LEFT JOIN hosts USING (node_
 LEFT JOIN events USING (node_id) GROUP BY run_name
 """,
         order="last_sampled_at DESC NULLS LAST, run_name",
-        about="What gpulake collect recorded. Samples are counted by node: of one in several runs, narrow the days. "
-        "Days narrow what is counted: a run is listed under any.",
+        about="What gpulake collect recorded. Samples are counted by node: where a node is in several runs, filter "
+        "by days. The days filter what is counted: every run is listed.",
     ),
     Question(
         name="run_nodes",
@@ -109,7 +109,7 @@ FROM silver_nodes n LEFT JOIN seen USING (node_id) WHERE n.node_id IN ({NODES})
 """,
         order="node",
         options=(RUN,),
-        about="Busy is the mean of the time that samples stand for. Days narrow the samples, not the nodes.",
+        about="Busy is weighted by the time that each sample covers. The days filter samples, not nodes.",
     ),
     Question(
         name="run_hosts",
@@ -122,7 +122,7 @@ FROM silver_nodes n LEFT JOIN seen USING (node_id) WHERE n.node_id IN ({NODES})
         ),
         order="node, sampled_from",
         options=(RUN,),
-        about="Mean share of all cores that is busy, and the most memory in use, of each stretch of time.",
+        about="Mean share of all cores that is busy, and the most memory in use, of each interval.",
     ),
     Question(
         name="run_links",
@@ -136,7 +136,7 @@ FROM silver_nodes n LEFT JOIN seen USING (node_id) WHERE n.node_id IN ({NODES})
         ),
         order="node, interface, sampled_from",
         options=(RUN,),
-        about="Bytes a second by interface, the mean of each stretch of time.",
+        about="Bytes a second by interface, the mean of each interval.",
     ),
     Question(
         name="run_gpus",
@@ -150,7 +150,7 @@ FROM silver_nodes n LEFT JOIN seen USING (node_id) WHERE n.node_id IN ({NODES})
         ),
         order="node, gpu_index, gpu_id, sampled_from",
         options=(RUN,),
-        about="Mean busy share and power, highest temperature and memory, of each stretch of time.",
+        about="Mean busy share and power, highest temperature and memory, of each interval.",
     ),
     Question(
         name="run_processes",
@@ -164,7 +164,7 @@ FROM silver_process_samples WHERE node_id IN ({NODES}) AND {{days:sampled_at}} G
 """,
         order="cpu_seconds DESC NULLS LAST, peak_rss_bytes DESC NULLS LAST, node, process_id",
         options=(RUN,),
-        about="Those that used most CPU first; cores are those in use while it was looked at.",
+        about="Those that used most CPU first; cores are those in use while it was sampled.",
     ),
     Question(
         name="run_events",
@@ -187,7 +187,7 @@ WITH spans AS (
         {FAILED} AS is_failed
     FROM silver_invocations WHERE node_id IN ({NODES}) AND {{days:ended_at}}
 )
-SELECT trace AS trace_id, min(begins_at) AS at, coalesce(nullif(trace, ''), 'without a name') AS headline,
+SELECT trace AS trace_id, min(begins_at) AS at, coalesce(nullif(trace, ''), 'unnamed') AS headline,
     format('{{:.3g}} s, spans: {{}}, nodes: {{}}', epoch(max(ended_at) - min(begins_at)), count(*),
         count(DISTINCT node_id)) || CASE WHEN count(*) FILTER (is_failed) > 0
         THEN format(', failed: {{}}', count(*) FILTER (is_failed)) ELSE '' END AS detail,
@@ -198,7 +198,7 @@ FROM spans GROUP BY trace
 """,
         order="response_seconds DESC NULLS LAST, trace_id",
         options=(RUN,),
-        about="The longest first: from the first begin to the last end of its spans.",
+        about="The longest first: from the first start to the last end of its spans.",
     ),
     Question(
         name="run_spans",
@@ -206,6 +206,6 @@ FROM spans GROUP BY trace
         sql=f"SELECT * FROM ({SPANS}) WHERE getvariable('span') IS NULL OR span_id = getvariable('span')",
         order="place",
         options=(RUN, TRACE, SPAN),
-        about="Parts of a trace, each below the part that caused it. One whose cause is not known stands by itself.",
+        about="Each span below its parent. A span whose parent is not known has none.",
     ),
 )

@@ -1,0 +1,82 @@
+"""How far gpulake may go to bring a dead job back: `[recoveries]` in gpulake.toml."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpulake.core.errors import require
+from gpulake.core.placeholders import check_command, placeholders
+
+# What a step may tell its program; a node or a checkpoint only where the step is about one.
+OF_EVERY_STEP = ("job_id", "cluster_id", "incident_id", "reason", "cause", "attempt")
+OF_RESTARTS = (*OF_EVERY_STEP, "checkpoint", "checkpoint_step")
+OF_ROLLBACKS = (*OF_RESTARTS, "skip_from_step", "skip_to_step")
+OF_CORDONS = (*OF_EVERY_STEP, "node")
+OF_MESSAGES = (*OF_EVERY_STEP, "message")
+OF_QUESTIONS = ("job_id", "cluster_id")
+OF_TESTS = ("nodes", "count")
+# Names as a label of Kubernetes has them.
+_SELECTOR = re.compile(r"[\w.-]+(/[\w.-]+)?=\{job_id\}", re.ASCII)
+_MOST_HOURS = 100 * 365 * 24  # dates go no further back than that
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Recoveries:
+    """Budgets and brakes of the recovery of jobs, and the programs that carry it out."""
+
+    executor: str = "dry-run"  # who carries it out, unless --executor names another
+    most_restarts: int = 3  # of a job that makes no progress: no new checkpoint since
+    most_repeats: int = 1  # of these, restarts for the same failure over again
+    progress_minutes: float = 60.0  # a run that lasted as long made progress, where no checkpoints are known
+    stale_after_hours: float = 72.0  # an incident that was opened longer ago is left alone
+    restart_unknown: bool = True  # a failure that nobody understands; false: the user is told
+    most_rollbacks: int = 2  # of a job whose loss went astray; 0: the user is told
+    rollback_margin_steps: int = 100  # before the loss went astray, where both steps are known
+    rollback_margin_minutes: float = 30.0  # the same, where they are not
+    most_cordoned_ratio: float = 0.05  # share of a cluster's nodes; one may always be cordoned
+    cordoned_for_hours: float = 168.0  # a node that was cordoned longer ago is taken to be back
+    most_cordons_per_hour: int = 2
+    cluster_nodes: int = 0  # of the cluster, where no inventory of machines lands; 0: unknown
+    spare_nodes: tuple[str, ...] = ()  # partners for the test where no node of the job is known to be good
+    checkpoints: str = ""  # folder of a job's checkpoints, such as /ckpt/{job_id}; empty: unknown
+    test_command: tuple[str, ...] = ()  # fails on a set of nodes if one is faulty; is passed {nodes}, joined by commas
+    test_seconds: float = 600.0  # a test that takes longer has failed
+    test_tries: int = 1  # a set of nodes has failed that fails as often as this
+    tests_at_once: int = 8
+    restart_command: tuple[str, ...] = ()
+    rollback_command: tuple[str, ...] = ()
+    cordon_command: tuple[str, ...] = ()
+    tell_command: tuple[str, ...] = ()
+    nodes_command: tuple[str, ...] = ()  # prints the nodes of {job_id}, such as n1,n[03-05]; empty: sacct or kubectl
+    command_seconds: float = 60.0  # of one that takes longer nobody can tell what it did
+    namespace: str = "default"  # of the pods, in Kubernetes
+    pod_selector: str = "batch.kubernetes.io/job-name={job_id}"  # which pods are the job's, in Kubernetes
+
+    def __post_init__(self) -> None:
+        for name in ("most_restarts", "most_repeats", "most_rollbacks", "most_cordons_per_hour", "cluster_nodes"):
+            self._check(name, getattr(self, name) >= 0, "use 0 for none, or more")
+        for name in ("rollback_margin_steps", "rollback_margin_minutes", "progress_minutes"):
+            self._check(name, 0 <= getattr(self, name) < float("inf"), "use 0 or more")
+        for name in ("cordoned_for_hours", "stale_after_hours"):
+            self._check(name, 0 <= getattr(self, name) <= _MOST_HOURS, f"use 0 to {_MOST_HOURS:,} hours")
+        for name in ("test_tries", "tests_at_once"):
+            self._check(name, getattr(self, name) >= 1, "use 1 or more")
+        for name in ("test_seconds", "command_seconds"):
+            self._check(name, 0 < getattr(self, name) < float("inf"), "use a number above 0")
+        self._check("most_cordoned_ratio", 0 <= self.most_cordoned_ratio <= 1, "use a share from 0 to 1")
+        self._check("namespace", _NAMESPACE.fullmatch(self.namespace) is not None, "name a namespace of Kubernetes")
+        is_one = _SELECTOR.fullmatch(self.pod_selector) is not None
+        self._check("pod_selector", is_one, "give one label, such as batch.kubernetes.io/job-name={job_id}")
+        only = set(placeholders([self.checkpoints])) <= {"job_id"}
+        self._check("checkpoints", only, "name a folder; its only placeholder is {job_id}")
+        check_command("restart_command", self.restart_command, OF_RESTARTS, "job_id", "job")
+        check_command("rollback_command", self.rollback_command, OF_ROLLBACKS, "checkpoint", "checkpoint")
+        check_command("cordon_command", self.cordon_command, OF_CORDONS, "node", "node")
+        check_command("tell_command", self.tell_command, OF_MESSAGES, "message", "message")
+        check_command("nodes_command", self.nodes_command, OF_QUESTIONS, "job_id", "job")
+        check_command("test_command", self.test_command, OF_TESTS, "nodes", "nodes")
+
+    def _check(self, name: str, is_right: bool, hint: str) -> None:
+        require(is_right, f"{name} is {getattr(self, name)!r}", hint)

@@ -1,0 +1,235 @@
+"""A diagnosis with the lake: its telemetry and jobs, past incidents, learned rules, a model if one is configured."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpulake.core.clock import Clock
+from gpulake.core.config import Config
+from gpulake.core.diagnosis import Diagnosis, Quote
+from gpulake.core.errors import LakeBusyError
+from gpulake.core.progress import Report
+from gpulake.core.redaction import redacted, redacted_diagnosis
+from gpulake.core.words import label, listed
+from gpulake.diagnose.api import Answer, check_zone, diagnose
+from gpulake.diagnose.cost import gpu_hours_lost
+from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
+from gpulake.diagnose.logs.owner import sole_writer
+from gpulake.diagnose.past.recall import error_lines, with_recall
+from gpulake.diagnose.past.recording import incident_id, record, subject_of
+from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
+from gpulake.diagnose.story.events import Story
+from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
+
+if TYPE_CHECKING:
+    from gpulake.diagnose.follow import Notice
+    from gpulake.lake import Lake, LakeReader
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True)
+class DiagnosisRequest:
+    log: Path  # or -, for what is piped in
+    telemetry: Path | None = None
+    flight_recorder: Path | None = None
+    job_id: str | None = None
+    cluster_id: str | None = None
+    run: int | None = None
+    time_zone: str = "UTC"
+    is_recorded: bool = True
+
+
+class Diagnoser:
+    """One log. Without a lake there is no past, and nothing is recorded."""
+
+    def __init__(self, config: Config, lake: Lake | None, clock: Clock, report: Report) -> None:
+        self._config = config
+        self._lake = lake
+        self._clock = clock
+        self._report = report
+        self._notes: list[str] = []
+
+    def diagnose(self, request: DiagnosisRequest) -> Answer:
+        with ExitStack() as stack:
+            answer = self._answered(request, stack)
+        return self._completed(answer, request)
+
+    def prompt(self, request: DiagnosisRequest) -> str:
+        """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
+        from gpulake.diagnose.judge.judging import is_wanted
+        from gpulake.diagnose.judge.prompt import prompt_for, prompt_text
+
+        with ExitStack() as stack:
+            answer = self._answered(request, stack)
+        answer = self._recalled(answer, request, self._telling(answer))
+        if not is_wanted(answer.diagnosis):
+            return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
+        return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
+
+    def follow(
+        self, request: DiagnosisRequest, stall_seconds: float | None, wait: Callable[[float], None], is_until_end: bool
+    ) -> Iterator[Notice]:
+        """A diagnosis of the growing log is recalled and recorded like one of a whole log."""
+        from gpulake.diagnose.follow import LogFollower, follow
+
+        check_zone(request.time_zone)
+        follower = LogFollower(
+            request.log, self._rulebook, self._clock, request.time_zone, stall_seconds, self._filters
+        )
+        for notice in follow(follower, wait, is_until_end):
+            if notice.answer is None:
+                yield notice
+            else:
+                self._notes = []
+                named = replace(notice.answer.diagnosis, job_id=request.job_id, cluster_id=request.cluster_id)
+                yield replace(notice, answer=self._completed(replace(notice.answer, diagnosis=named), request))
+
+    def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
+        """With what the past and a model say, and recorded."""
+        told = tuple(replace(quote, text=redacted(quote.text)) for quote in self._telling(answer))
+        answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, request)))
+        answer = self._recalled(answer, request, told)
+        diagnosis = redacted_diagnosis(self._judged(answer))
+        if self._lake and request.is_recorded:
+            try:
+                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), told)
+                diagnosis = replace(diagnosis, incident_id=own)
+            except LakeBusyError as error:
+                # Who may only read the lake, or finds its disk full, is answered all the same.
+                self._note(f"The diagnosis was not recorded: {error.message}.")
+        return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
+
+    def _owned(self, diagnosis: Diagnosis, request: DiagnosisRequest) -> Diagnosis:
+        """The job that the log names, where the file is that of the job's user and nobody else may write to it: then he
+        speaks of his own."""
+        claimed = diagnosis.claimed_job_id
+        if self._lake is None or diagnosis.job_id or claimed is None or self._lake.builds.current() is None:
+            return diagnosis
+        owner = sole_writer(request.log)
+        if owner is None:
+            return diagnosis
+        from gpulake.lake.machines import user_of_job
+
+        with self._lake.reading() as reader:
+            is_own = user_of_job(reader, claimed, diagnosis.cluster_id) == owner
+        return replace(diagnosis, job_id=claimed) if is_own else diagnosis
+
+    def _checked(self, diagnosis: Diagnosis) -> Diagnosis:
+        """Whether the scheduler's record bears out what the log says of its job and its node."""
+        job, node = label(diagnosis.job_id), diagnosis.node
+        if diagnosis.is_job_disputed:
+            claimed = label(diagnosis.claimed_job_id)
+            self._note(f"The log says that it is of job {claimed}, and not of {job}: nothing is done for it unasked.")
+        if self._lake is None or diagnosis.job_id is None or node is None or self._lake.builds.current() is None:
+            return diagnosis
+        from gpulake.lake.machines import machines_of_job, named
+
+        with self._lake.reading() as reader:
+            own = machines_of_job(reader, diagnosis.job_id, diagnosis.cluster_id)
+        if not own:
+            return diagnosis
+        is_own = named(node, own) is not None
+        if not is_own:
+            gives = f"the record of the scheduler gives job {job} {label(listed(own))}"
+            self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
+        return replace(diagnosis, is_node_claimed=not is_own)
+
+    def _recalled(self, answer: Answer, request: DiagnosisRequest, told: tuple[Quote, ...]) -> Answer:
+        self._notes += answer.notes
+        if self._lake is None:
+            return answer
+        standing = self._lake.incidents.standing()
+        own = incident_id(answer.diagnosis, _subject(request, answer), standing)
+        recalled = with_recall(replace(answer.diagnosis, incident_id=own), standing.values(), told)
+        self._note(recalled.note)
+        return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
+
+    def _answered(self, request: DiagnosisRequest, stack: ExitStack) -> Answer:
+        """The engine is started only where it may have something to say: about a job or a node that is named."""
+
+        @cache
+        def opened() -> LakeReader | None:
+            if self._lake is None or self._lake.builds.current() is None:
+                return None
+            return stack.enter_context(self._lake.reading())
+
+        def reader(diagnosis: Diagnosis, story: Story) -> LakeReader | None:
+            return opened() if diagnosis.job_id or diagnosis.node or story.hosts else None
+
+        def witness(diagnosis: Diagnosis, story: Story) -> Samples:
+            found = reader(diagnosis, story)
+            return samples_from_lake(found, diagnosis, story, window_of(story)) if found is not None else Samples()
+
+        def cost(diagnosis: Diagnosis, story: Story) -> float | None:
+            return gpu_hours_lost(diagnosis, story, reader(diagnosis, story))
+
+        return diagnose(
+            request.log,
+            telemetry=request.telemetry,
+            flight_recorder=request.flight_recorder,
+            run=request.run,
+            time_zone=request.time_zone,
+            rulebook=self._rulebook,
+            filters=self._filters,
+            job_id=request.job_id,
+            cluster_id=request.cluster_id,
+            witness=witness if self._lake else None,
+            cost=cost,
+            now=self._clock.now(),
+            report=self._report,
+        )
+
+    def _judged(self, answer: Answer) -> Diagnosis:
+        if not self._config.judge.is_on:
+            return answer.diagnosis
+        from gpulake.diagnose.judge.judging import ask_model
+
+        verdict = ask_model(answer.diagnosis, answer.digests, self._config.judge)
+        self._note(verdict.note)
+        return verdict.diagnosis
+
+    def _telling(self, answer: Answer) -> tuple[Quote, ...]:
+        """What recall and the record know the case by: nobody asks without a lake."""
+        if self._lake is None:
+            return ()
+        return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
+
+    @cached_property
+    def _rulebook(self) -> Rulebook:
+        if self._lake is None:
+            return shipped()
+        from gpulake.diagnose.learn.learning import learned
+
+        return with_learned(learned(self._lake, self._note))
+
+    @cached_property
+    def _filters(self) -> Filters:
+        if self._lake is None:
+            return shipped_filters()
+        from gpulake.diagnose.learn.learning import learned_filters
+
+        own = learned_filters(self._lake, self._note)
+        found = [Filter(rule.name, rule.pattern, rule.source, rule.matches, rule.ignores) for rule in own]
+        return Filters((*shipped_filters().filters, *found)) if found else shipped_filters()
+
+    def _note(self, text: str) -> None:
+        if text and text not in self._notes:
+            self._notes.append(text)
+
+
+def _subject(request: DiagnosisRequest, answer: Answer) -> str:
+    """A log by its path. What is piped in has none: it is known by its words, so that others' words change nothing."""
+    if str(request.log) != STANDARD_INPUT:
+        return subject_of(request.log)
+    words = hashlib.sha256()
+    for digest in answer.digests:
+        for line in digest.lines:
+            words.update(f"{line.text}\n".encode(errors="replace"))
+    return f"{STANDARD_INPUT} {words.hexdigest()[:16]}"

@@ -1,0 +1,232 @@
+with  __dbt__cte__window_days as (
+-- Days of a cluster's own time zone, from the first window of a machine to the last.
+
+with windows as (
+
+    select
+        cluster_id,
+        min(window_started_at) as first_at,
+        max(window_ended_at) as last_at
+    from "lake"."main"."silver_gpu_timeseries"
+    group by cluster_id
+
+),
+
+known as (
+
+    select * from "landed"."main"."known_clusters"
+
+),
+
+days as (
+
+    select
+        windows.cluster_id,
+        known.time_zone,
+        cast(unnest(generate_series(cast(timezone(known.time_zone, windows.first_at) as date), cast(timezone(known.time_zone, windows.last_at) as date), interval 1 day)) as date) as dt
+    from windows
+    inner join known on windows.cluster_id = known.cluster_id
+
+)
+
+select
+    cluster_id,
+    dt,
+    timezone(time_zone, cast(dt as timestamp)) as started_at,
+    timezone(time_zone, cast(cast(dt + 1 as date) as timestamp)) as ended_at
+from days
+),  __dbt__cte__machine_windows as (
+-- The windows of machines, cut at the midnights of the cluster's own time zone.
+
+with windows as (
+
+    select * from "lake"."main"."silver_gpu_timeseries"
+
+),
+
+days as (
+
+    select * from __dbt__cte__window_days
+
+)
+
+select
+    windows.cluster_id,
+    windows.machine_key,
+    days.dt,
+    epoch(greatest(windows.window_started_at, days.started_at)) as begin_seconds,
+    epoch(least(windows.window_ended_at, days.ended_at)) as end_seconds,
+    windows.busy_gpus,
+    windows.cpu_util_ratio
+from windows
+inner join days
+    on
+        windows.cluster_id = days.cluster_id
+        and windows.window_started_at < days.ended_at
+        and windows.window_ended_at > days.started_at
+), windows as (
+
+    select * from __dbt__cte__machine_windows
+
+),
+
+days as (
+
+    select * from __dbt__cte__window_days
+
+),
+
+machines as (
+
+    select * from "lake"."main"."silver_machines"
+
+),
+
+parameters as (
+
+    select * from "landed"."main"."parameters"
+
+),
+
+-- What a window adds to those that began before it: the part behind the latest end so far.
+added as (
+
+    select
+        cluster_id,
+        machine_key,
+        dt,
+        end_seconds - greatest(
+            begin_seconds,
+            coalesce(
+                max(end_seconds) over (
+                    partition by machine_key, dt order by begin_seconds
+                    rows between unbounded preceding and 1 preceding
+                ),
+                0
+            )
+        ) as seconds
+    from windows
+    where busy_gpus is not null
+
+),
+
+machine_days as (
+
+    select
+        cluster_id,
+        machine_key,
+        dt,
+        sum(greatest(seconds, 0)) as seconds
+    from added
+    group by cluster_id, machine_key, dt
+
+),
+
+observed as (
+
+    select
+        machine_days.cluster_id,
+        machine_days.dt,
+        cast(count(*) as bigint) as observed_machines,
+        sum(machine_days.seconds * machines.gpus) / 3600 as observed_gpu_hours
+    from machine_days
+    inner join machines on machine_days.machine_key = machines.machine_key
+    where machines.gpus > 0
+    group by machine_days.cluster_id, machine_days.dt
+
+),
+
+capacity as (
+
+    select
+        cluster_id,
+        sum(gpus) as gpus
+    from machines
+    group by cluster_id
+
+),
+
+covered as (
+
+    select
+        days.cluster_id,
+        days.dt,
+        coalesce(observed.observed_machines, 0) as observed_machines,
+        coalesce(observed.observed_gpu_hours, 0) as observed_gpu_hours,
+        capacity.gpus * (epoch(days.ended_at) - epoch(days.started_at)) / 3600
+            as capacity_gpu_hours
+    from days
+    inner join capacity on days.cluster_id = capacity.cluster_id
+    left join observed on days.cluster_id = observed.cluster_id and days.dt = observed.dt
+
+),
+
+ratios as (
+
+    select
+        *,
+        observed_gpu_hours / nullif(capacity_gpu_hours, 0) as coverage_ratio
+    from covered
+
+),
+
+-- Most workers leave no window, so coverage is low even on a good day; a poor day is one far below the usual.
+usual as (
+
+    select
+        cluster_id,
+        quantile_cont(coverage_ratio, 0.5) as coverage_ratio
+    from ratios
+    group by cluster_id
+
+),
+
+final as (
+
+    select
+        ratios.*,
+        coalesce(ratios.coverage_ratio < parameters.poor_coverage_ratio * usual.coverage_ratio, false)
+            as is_poorly_covered
+    from ratios
+    inner join usual on ratios.cluster_id = usual.cluster_id
+    cross join parameters
+
+)
+
+select * from final
+order by cluster_id, dt
+
+-- test: a_cluster_is_covered_once_a_day() error
+select cluster_id, dt
+from "lake"."main"."gold_cluster_coverage_daily"
+group by cluster_id, dt
+having count(*) > 1
+
+-- test: in_range_gold_cluster_coverage_daily_0__1_000001__coverage_ratio(coverage_ratio) error
+where false
+    or coverage_ratio < 0
+    or coverage_ratio > 1.000001
+
+-- test: in_range_gold_cluster_coverage_daily_0__capacity_gpu_hours(capacity_gpu_hours) error
+where false
+    or capacity_gpu_hours < 0
+
+-- test: in_range_gold_cluster_coverage_daily_0__observed_gpu_hours(observed_gpu_hours) error
+where false
+    or observed_gpu_hours < 0
+
+-- test: in_range_gold_cluster_coverage_daily_0__observed_machines(observed_machines) error
+where false
+    or observed_machines < 0
+
+-- test: not_null_gold_cluster_coverage_daily_cluster_id(cluster_id) error
+where cluster_id is null
+
+-- test: not_null_gold_cluster_coverage_daily_dt(dt) error
+where dt is null
+
+-- test: not_null_gold_cluster_coverage_daily_is_poorly_covered(is_poorly_covered) error
+where is_poorly_covered is null
+
+-- test: observed_hours_are_within_capacity() error
+where not (observed_gpu_hours <= capacity_gpu_hours * 1.000001)

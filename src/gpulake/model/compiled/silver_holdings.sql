@@ -1,0 +1,398 @@
+-- A third of the attempts lack a begin or an end: nearly every failed one, every interrupted one. What bounds them is
+-- drawn from the worker's own window, the next or the last try of the instance, the gang, the task and the job.
+
+
+
+with instances as (
+
+    select * from "lake"."main"."silver_instances"
+    where gpus > 0 and status not in ('waiting', 'unknown')
+
+),
+
+checkpoints as (
+
+    select
+        case when coalesce(lower(cluster), 'slurm') in ('pai', 'synth') then cast(hash(job) >> 1 as bigint) else cast(hash(coalesce(lower(cluster), 'slurm'), job) >> 1 as bigint) end as job_key,
+        saved_at
+    from "landed"."main"."bronze_checkpoints"
+
+),
+
+tasks as (
+
+    select * from "lake"."main"."silver_tasks"
+
+),
+
+jobs as (
+
+    select * from "lake"."main"."silver_jobs"
+
+),
+
+clusters as (
+
+    select * from "lake"."main"."silver_clusters"
+
+),
+
+known as (
+
+    select * from "landed"."main"."known_clusters"
+
+),
+
+usage as (
+
+    select * from "lake"."main"."silver_instance_usage"
+
+),
+
+parameters as (
+
+    select * from "landed"."main"."parameters"
+
+),
+
+gaps as (
+
+    select * from instances
+    where started_at is null or ended_at is null or ended_at < started_at
+
+),
+
+-- Of an end before its begin neither can be told right; the begin is kept.
+tries as (
+
+    select
+        instance_key,
+        attempt,
+        lag(coalesce(ended_at, started_at)) over by_attempt as last_try_until,
+        lead(coalesce(started_at, ended_at)) over by_attempt as next_try_from
+    from instances
+    where instance_key in (select gaps.instance_key from gaps)
+    window by_attempt as (partition by instance_key order by attempt)
+
+),
+
+-- One failure interrupts its gang.
+gangs as (
+
+    select
+        task_key,
+        min(started_at) as first_started_at,
+        min(case when status in ('failed', 'node_fail', 'timeout', 'interrupted') then ended_at end) as first_stopped_at
+    from instances
+    where task_key in (select gaps.task_key from gaps)
+    group by task_key
+
+),
+
+own_windows as (
+
+    select
+        worker_key,
+        min(window_started_at) as window_started_at,
+        max(window_ended_at) as window_ended_at
+    from "lake"."main"."silver_gpu_timeseries"
+    where worker_key in (select gaps.worker_key from gaps)
+    group by worker_key
+
+),
+
+evidence as (
+
+    select
+        gaps.* replace (
+            case when gaps.ended_at < gaps.started_at then null else gaps.ended_at end as ended_at
+        ),
+        own_windows.window_started_at,
+        own_windows.window_ended_at,
+        tries.last_try_until,
+        tries.next_try_from,
+        gangs.first_started_at,
+        gangs.first_stopped_at,
+        tasks.launched_at as task_launched_at,
+        tasks.ended_at as task_ended_at,
+        jobs.submitted_at as job_submitted_at,
+        jobs.ended_at as job_ended_at,
+        -- The PAI trace calls attempts running that began weeks before its end, more than the cluster could hold:
+        -- only those of its last day are believed.
+        case
+            when
+                gaps.status = 'running'
+                and (
+                    not coalesce(known.has_stale_running, false)
+                    or coalesce(gaps.started_at, tasks.launched_at, jobs.submitted_at) + to_seconds(86400)
+                    > clusters.observed_until
+                )
+                then clusters.observed_until
+        end as censored_at
+    from gaps
+    left join own_windows on gaps.worker_key = own_windows.worker_key
+    left join tries on gaps.instance_key = tries.instance_key and gaps.attempt = tries.attempt
+    left join gangs on gaps.task_key = gangs.task_key
+    left join tasks on gaps.task_key = tasks.task_key
+    left join jobs on gaps.job_key = jobs.job_key
+    left join clusters on gaps.cluster_id = clusters.cluster_id
+    left join known on gaps.cluster_id = known.cluster_id
+
+),
+
+begun as (
+
+    select
+        *,
+        coalesce(
+            started_at,
+            window_started_at,
+            greatest(case when ended_at is null or last_try_until <= ended_at then last_try_until end, case when ended_at is null or first_started_at <= ended_at then first_started_at end, case when ended_at is null or task_launched_at <= ended_at then task_launched_at end, case when ended_at is null or job_submitted_at <= ended_at then job_submitted_at end),
+            ended_at
+        ) as held_from
+    from evidence
+
+),
+
+ended as (
+
+    select
+        *,
+        coalesce(
+            ended_at,
+            window_ended_at,
+            least(case when next_try_from >= held_from then next_try_from end, case when first_stopped_at >= held_from then first_stopped_at end, case when task_ended_at >= held_from then task_ended_at end, case when job_ended_at >= held_from then job_ended_at end),
+            censored_at,
+            held_from
+        ) as held_until
+    from begun
+
+),
+
+inferred as (
+
+    select
+        *,
+        case
+            when started_at is not null then 'recorded'
+            when held_from = window_started_at then 'metric'
+            when held_from = last_try_until then 'retry'
+            when held_from = first_started_at then 'gang'
+            when held_from = task_launched_at then 'task'
+            when held_from = job_submitted_at then 'job'
+            else 'none'
+        end as start_basis,
+        case
+            when ended_at is not null then 'recorded'
+            when held_until = window_ended_at then 'metric'
+            when held_until = next_try_from then 'retry'
+            when held_until = first_stopped_at then 'gang'
+            when held_until = task_ended_at then 'task'
+            when held_until = job_ended_at then 'job'
+            when held_until = censored_at then 'censored'
+            else 'none'
+        end as end_basis
+    from ended
+    where held_from is not null
+
+),
+
+holdings as (
+
+    select
+        cluster_id,
+        job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        gpu_type,
+        attempt,
+        status,
+        gpus,
+        started_at as held_from,
+        ended_at as held_until,
+        'recorded' as start_basis,
+        'recorded' as end_basis
+    from instances
+    where ended_at >= started_at
+
+    union all
+
+    select
+        cluster_id,
+        job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        gpu_type,
+        attempt,
+        status,
+        gpus,
+        held_from,
+        greatest(held_from, held_until) as held_until,
+        start_basis,
+        end_basis
+    from inferred
+
+),
+
+-- Of a lost attempt, what came after the last checkpoint of its job.
+saved as (
+
+    select
+        holdings.instance_key,
+        holdings.attempt,
+        max(checkpoints.saved_at) as saved_at
+    from holdings
+    inner join checkpoints on holdings.job_key = checkpoints.job_key and holdings.held_until >= checkpoints.saved_at
+    where holdings.status in ('failed', 'node_fail', 'timeout', 'interrupted')
+    group by holdings.instance_key, holdings.attempt
+
+),
+
+sensed as (
+
+    select
+        holdings.*,
+        usage.used_gpus,
+        case
+            when usage.used_gpus is null then 'unobserved'
+            when usage.used_gpus < parameters.idle_gpu_ratio * holdings.gpus then 'idle'
+            else 'used'
+        end as use_bucket
+    from holdings
+    left join usage on holdings.worker_key = usage.worker_key
+    cross join parameters
+
+),
+
+final as (
+
+    select
+        sensed.cluster_id,
+        sensed.job_key,
+        sensed.task_key,
+        sensed.instance_key,
+        sensed.attempt,
+        sensed.machine_key,
+        sensed.gpu_type,
+        sensed.status,
+        sensed.gpus,
+        sensed.used_gpus,
+        coalesce(case
+        when sensed.status in ('failed', 'node_fail') then 'failed'
+        when sensed.status = 'timeout' then 'timed_out'
+        when sensed.status = 'interrupted' then 'interrupted'
+    end, sensed.use_bucket) as bucket,
+        sensed.use_bucket,
+        sensed.held_from,
+        sensed.held_until,
+        case
+            when sensed.status in ('failed', 'node_fail', 'timeout', 'interrupted') then greatest(sensed.held_from, saved.saved_at)
+        end as lost_from,
+        saved.saved_at is not null as has_checkpoint,
+        epoch(sensed.held_until) - epoch(sensed.held_from) as held_seconds,
+        sensed.start_basis,
+        sensed.end_basis,
+        sensed.start_basis != 'recorded' or sensed.end_basis != 'recorded' as is_inferred
+    from sensed
+    left join saved on sensed.instance_key = saved.instance_key and sensed.attempt = saved.attempt
+
+)
+
+select * from final
+
+-- test: accepted_values_silver_holdings_bucket__failed__timed_out__interrupted__unobserved__idle__used(bucket) error
+where bucket not in ('failed', 'timed_out', 'interrupted', 'unobserved', 'idle', 'used')
+
+-- test: accepted_values_silver_holdings_end_basis__recorded__metric__retry__gang__task__job__censored__none(end_basis) error
+where end_basis not in ('recorded', 'metric', 'retry', 'gang', 'task', 'job', 'censored', 'none')
+
+-- test: accepted_values_silver_holdings_start_basis__recorded__metric__retry__gang__task__job__none(start_basis) error
+where start_basis not in ('recorded', 'metric', 'retry', 'gang', 'task', 'job', 'none')
+
+-- test: accepted_values_silver_holdings_status__succeeded__failed__node_fail__timeout__interrupted__cancelled__running__waiting__unknown(status) error
+where status not in ('succeeded', 'failed', 'node_fail', 'timeout', 'interrupted', 'cancelled', 'running', 'waiting', 'unknown')
+
+-- test: accepted_values_silver_holdings_use_bucket__unobserved__idle__used(use_bucket) error
+where use_bucket not in ('unobserved', 'idle', 'used')
+
+-- test: an_attempt_holds_once() error
+select instance_key, attempt
+from "lake"."main"."silver_holdings"
+group by instance_key, attempt
+having count(*) > 1
+
+-- test: every_attempt_with_gpus_and_a_time_holds() warn
+select *
+from (
+    select
+        (select count(*) from "lake"."main"."silver_holdings") as rows_here,
+        (select count(*) from "lake"."main"."silver_instances" where gpus > 0 and status not in ('waiting', 'unknown')) as rows_there
+) as counted
+where rows_here != rows_there
+
+-- test: in_range_silver_holdings_0__gpus(gpus) error
+where false
+    or gpus < 0
+
+-- test: in_range_silver_holdings_0__held_seconds(held_seconds) error
+where false
+    or held_seconds < 0
+
+-- test: in_range_silver_holdings_0__used_gpus(used_gpus) error
+where false
+    or used_gpus < 0
+
+-- test: not_null_silver_holdings_attempt(attempt) error
+where attempt is null
+
+-- test: not_null_silver_holdings_bucket(bucket) error
+where bucket is null
+
+-- test: not_null_silver_holdings_cluster_id(cluster_id) error
+where cluster_id is null
+
+-- test: not_null_silver_holdings_end_basis(end_basis) error
+where end_basis is null
+
+-- test: not_null_silver_holdings_gpus(gpus) error
+where gpus is null
+
+-- test: not_null_silver_holdings_has_checkpoint(has_checkpoint) error
+where has_checkpoint is null
+
+-- test: not_null_silver_holdings_held_from(held_from) error
+where held_from is null
+
+-- test: not_null_silver_holdings_held_seconds(held_seconds) error
+where held_seconds is null
+
+-- test: not_null_silver_holdings_held_until(held_until) error
+where held_until is null
+
+-- test: not_null_silver_holdings_instance_key(instance_key) error
+where instance_key is null
+
+-- test: not_null_silver_holdings_is_inferred(is_inferred) error
+where is_inferred is null
+
+-- test: not_null_silver_holdings_job_key(job_key) error
+where job_key is null
+
+-- test: not_null_silver_holdings_start_basis(start_basis) error
+where start_basis is null
+
+-- test: not_null_silver_holdings_status(status) error
+where status is null
+
+-- test: not_null_silver_holdings_task_key(task_key) error
+where task_key is null
+
+-- test: not_null_silver_holdings_use_bucket(use_bucket) error
+where use_bucket is null
+
+-- test: nothing_is_held_backwards() error
+where not (held_until >= held_from)

@@ -1,0 +1,386 @@
+with  __dbt__cte__prometheus_samples as (
+-- Samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname or, where
+-- nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the file's.
+
+with samples as (
+
+    select * from "landed"."main"."bronze_prometheus_samples"
+    where metric like 'DCGM\_%' escape '\' or metric like 'node\_%' escape '\'
+
+),
+
+pages as (
+
+    select
+        file,
+        folder,
+        file_at,
+        max(case when metric = 'node_uname_info' then json_extract_string(labels, '$."nodename"') end) as node_name,
+        max(case when metric = 'node_time_seconds' and value between 0 and 4102444800 then value end) as page_seconds
+    from samples
+    where metric in ('node_uname_info', 'node_time_seconds')
+    group by file, folder, file_at
+
+)
+
+select
+    samples.metric,
+    samples.labels,
+    case when isfinite(samples.value) then samples.value end as value,
+    coalesce(
+        nullif(json_extract_string(samples.labels, '$."Hostname"'), ''),
+        nullif(json_extract_string(samples.labels, '$."hostname"'), ''),
+        nullif(regexp_extract(json_extract_string(samples.labels, '$."instance"'), '^(.+?)(:[0-9]+)?$', 1), ''),
+        nullif(pages.node_name, ''),
+        nullif(regexp_extract(samples.file, '^(.+?)(\.[A-Za-z]+)?$', 1), '')
+    ) as node_id,
+    coalesce(
+        to_timestamp(samples.ts_ms / 1000), to_timestamp(pages.page_seconds), samples.file_at
+    ) as sampled_at
+from samples
+left join pages
+    on
+        samples.file = pages.file
+        and samples.folder is not distinct from pages.folder
+        and samples.file_at = pages.file_at
+),  __dbt__cte__node_exporter_hosts as (
+-- What node_exporter says of a host, a row for each page; CPU seconds become shares of the time since the page before.
+
+-- A page that landed again, or in pieces that overlap, is one page.
+with told_once as (
+
+    select
+        node_id,
+        sampled_at,
+        metric,
+        labels,
+        max(value) as value
+    from __dbt__cte__prometheus_samples
+    where metric like 'node\_%' escape '\'
+    group by all
+
+),
+
+samples as (
+
+    select
+        *,
+        json_extract_string(labels, '$."mode"') as mode,
+        json_extract_string(labels, '$."device"') as device
+    from told_once
+
+),
+
+-- Partitions, and devices that others are made of, would count twice.
+disks as (
+
+    select
+        node_id,
+        sampled_at,
+        sum(case when metric = 'node_disk_read_bytes_total' then value end) as disk_read_bytes_total,
+        sum(case when metric = 'node_disk_written_bytes_total' then value end) as disk_written_bytes_total,
+        sum(case when metric = 'node_disk_io_time_seconds_total' then value end) as disk_busy_seconds_total
+    from samples
+    where
+        metric in ('node_disk_read_bytes_total', 'node_disk_written_bytes_total', 'node_disk_io_time_seconds_total')
+        and nullif(regexp_extract(device, '^(dm-|md|loop|ram|zram|sr|[shv]d[a-z]+[0-9]|.*[0-9]p[0-9])', 1), '') is null
+    group by node_id, sampled_at
+
+),
+
+pages as (
+
+    select
+        node_id,
+        sampled_at,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'idle' then value else 0 end end
+            ) as idle_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'iowait' then value else 0 end end
+            ) as iowait_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'steal' then value else 0 end end
+            ) as steal_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'user' then value else 0 end end
+            ) as user_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'nice' then value else 0 end end
+            ) as nice_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'system' then value else 0 end end
+            ) as system_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'irq' then value else 0 end end
+            ) as irq_seconds,
+        sum(
+                case when metric = 'node_cpu_seconds_total' then case when mode = 'softirq' then value else 0 end end
+            ) as softirq_seconds,
+        max(case when metric = 'node_load1' then value end) as load_1m,
+        max(case when metric = 'node_load5' then value end) as load_5m,
+        max(case when metric = 'node_load15' then value end) as load_15m,
+        max(case when metric = 'node_procs_running' then value end) as processes_running,
+        max(case when metric = 'node_procs_blocked' then value end) as processes_blocked,
+        max(case when metric = 'node_memory_MemTotal_bytes' then value end) as memory_total_bytes,
+        max(case when metric = 'node_memory_MemFree_bytes' then value end) as memory_free_bytes,
+        max(case when metric = 'node_memory_MemAvailable_bytes' then value end) as memory_available_bytes,
+        max(case when metric = 'node_memory_SwapTotal_bytes' then value end) as swap_total_bytes,
+        max(case when metric = 'node_memory_SwapFree_bytes' then value end) as swap_free_bytes,
+        max(case when metric = 'node_vmstat_oom_kill' then value end) as oom_kills_total,
+        sum(case when metric = 'node_cpu_seconds_total' then value end) as cpu_seconds
+    from samples
+    group by node_id, sampled_at
+
+),
+
+followed as (
+
+    select
+        *,
+        idle_seconds - lag(idle_seconds) over by_time as idle_grown,
+        iowait_seconds - lag(iowait_seconds) over by_time as iowait_grown,
+        steal_seconds - lag(steal_seconds) over by_time as steal_grown,
+        user_seconds - lag(user_seconds) over by_time as user_grown,
+        nice_seconds - lag(nice_seconds) over by_time as nice_grown,
+        system_seconds - lag(system_seconds) over by_time as system_grown,
+        irq_seconds - lag(irq_seconds) over by_time as irq_grown,
+        softirq_seconds - lag(softirq_seconds) over by_time as softirq_grown,
+        cpu_seconds - lag(cpu_seconds) over by_time as cpu_grown
+    from pages
+    window by_time as (partition by node_id order by sampled_at)
+
+),
+
+whole as (
+
+    select
+        followed.*,
+        disks.disk_read_bytes_total,
+        disks.disk_written_bytes_total,
+        disks.disk_busy_seconds_total
+    from followed
+    left join disks on followed.node_id = disks.node_id and followed.sampled_at = disks.sampled_at
+
+)
+
+select
+    node_id,
+    cast(null as varchar) as host_id,
+    sampled_at,
+    'node_exporter' as source,
+    case when cpu_grown > 0 then 1 - idle_grown / cpu_grown end as cpu_busy_ratio,
+    case when cpu_grown > 0 then (user_grown + nice_grown) / cpu_grown end as cpu_user_ratio,
+    case when cpu_grown > 0 then (system_grown + irq_grown + softirq_grown) / cpu_grown end as cpu_system_ratio,
+    case when cpu_grown > 0 then iowait_grown / cpu_grown end as cpu_iowait_ratio,
+    case when cpu_grown > 0 then steal_grown / cpu_grown end as cpu_steal_ratio,
+    load_1m,
+    load_5m,
+    load_15m,
+    processes_running,
+    processes_blocked,
+    memory_total_bytes,
+    memory_free_bytes,
+    memory_available_bytes,
+    swap_total_bytes - swap_free_bytes as swap_used_bytes,
+    disk_read_bytes_total,
+    disk_written_bytes_total,
+    disk_busy_seconds_total,
+    oom_kills_total
+from whole
+where cpu_seconds is not null or load_1m is not null or memory_total_bytes is not null
+), collected as (
+
+    select
+        node as node_id,
+        host_id,
+        to_timestamp(ts_ms / 1000) as sampled_at,
+        'collector' as source,
+        cpu_util / 100 as cpu_busy_ratio,
+        cast(cpu_user_ratio as double) as cpu_user_ratio,
+        cast(cpu_system_ratio as double) as cpu_system_ratio,
+        cast(cpu_iowait_ratio as double) as cpu_iowait_ratio,
+        cast(cpu_steal_ratio as double) as cpu_steal_ratio,
+        cast(load_1m as double) as load_1m,
+        cast(load_5m as double) as load_5m,
+        cast(load_15m as double) as load_15m,
+        cast(processes_running as double) as processes_running,
+        cast(processes_blocked as double) as processes_blocked,
+        cast(memory_total_bytes as double) as memory_total_bytes,
+        cast(memory_available_bytes as double) as memory_available_bytes,
+        cast(swap_used_bytes as double) as swap_used_bytes,
+        cast(disk_read_bytes_total as double) as disk_read_bytes_total,
+        cast(disk_written_bytes_total as double) as disk_written_bytes_total,
+        cast(disk_busy_seconds_total as double) as disk_busy_seconds_total,
+        cast(oom_kills_total as double) as oom_kills_total,
+        mem_free_mb * 1000000 as memory_free_bytes
+    from "landed"."main"."bronze_host_metrics"
+
+),
+
+told as (
+
+    select * from collected
+    union all by name
+    select * from __dbt__cte__node_exporter_hosts
+
+),
+
+nodes as (
+
+    select * from "lake"."main"."silver_nodes"
+
+),
+
+cleaned as (
+
+    select
+        * replace (
+            case when cpu_busy_ratio between 0 and 1 then cast(cpu_busy_ratio as double) end as cpu_busy_ratio,
+            case when cpu_user_ratio between 0 and 1 then cast(cpu_user_ratio as double) end as cpu_user_ratio,
+            case when cpu_system_ratio between 0 and 1 then cast(cpu_system_ratio as double) end as cpu_system_ratio,
+            case when cpu_iowait_ratio between 0 and 1 then cast(cpu_iowait_ratio as double) end as cpu_iowait_ratio,
+            case when cpu_steal_ratio between 0 and 1 then cast(cpu_steal_ratio as double) end as cpu_steal_ratio,
+            case when load_1m between 0 and 2147483631 then cast(load_1m as double) end as load_1m,
+            case when load_5m between 0 and 2147483631 then cast(load_5m as double) end as load_5m,
+            case when load_15m between 0 and 2147483631 then cast(load_15m as double) end as load_15m,
+            case when processes_running between 0 and 2147483631 then cast(processes_running as bigint) end as processes_running,
+            case when processes_blocked between 0 and 2147483631 then cast(processes_blocked as bigint) end as processes_blocked,
+            case when memory_total_bytes between 0 and 1e17 then cast(memory_total_bytes as bigint) end as memory_total_bytes,
+            case when memory_free_bytes between 0 and 1e17 then cast(memory_free_bytes as bigint) end as memory_free_bytes,
+            case when memory_available_bytes between 0 and 1e17 then cast(memory_available_bytes as bigint) end as memory_available_bytes,
+            case when swap_used_bytes between 0 and 1e17 then cast(swap_used_bytes as bigint) end as swap_used_bytes,
+            case when disk_read_bytes_total between 0 and 9e18 then cast(disk_read_bytes_total as bigint) end as disk_read_bytes_total,
+            case when disk_written_bytes_total between 0 and 9e18 then cast(disk_written_bytes_total as bigint) end as disk_written_bytes_total,
+            case when disk_busy_seconds_total between 0 and 1e12 then cast(disk_busy_seconds_total as double) end as disk_busy_seconds_total,
+            case when oom_kills_total between 0 and 9e18 then cast(oom_kills_total as bigint) end as oom_kills_total
+            
+        ),
+        case when cpu_busy_ratio is not null and not (cpu_busy_ratio between 0 and 1) then 1 else 0 end + case when cpu_user_ratio is not null and not (cpu_user_ratio between 0 and 1) then 1 else 0 end + case when cpu_system_ratio is not null and not (cpu_system_ratio between 0 and 1) then 1 else 0 end + case when cpu_iowait_ratio is not null and not (cpu_iowait_ratio between 0 and 1) then 1 else 0 end + case when cpu_steal_ratio is not null and not (cpu_steal_ratio between 0 and 1) then 1 else 0 end + case when load_1m is not null and not (load_1m between 0 and 2147483631) then 1 else 0 end + case when load_5m is not null and not (load_5m between 0 and 2147483631) then 1 else 0 end + case when load_15m is not null and not (load_15m between 0 and 2147483631) then 1 else 0 end + case when processes_running is not null and not (processes_running between 0 and 2147483631) then 1 else 0 end + case when processes_blocked is not null and not (processes_blocked between 0 and 2147483631) then 1 else 0 end + case when memory_total_bytes is not null and not (memory_total_bytes between 0 and 1e17) then 1 else 0 end + case when memory_free_bytes is not null and not (memory_free_bytes between 0 and 1e17) then 1 else 0 end + case when memory_available_bytes is not null and not (memory_available_bytes between 0 and 1e17) then 1 else 0 end + case when swap_used_bytes is not null and not (swap_used_bytes between 0 and 1e17) then 1 else 0 end + case when disk_read_bytes_total is not null and not (disk_read_bytes_total between 0 and 9e18) then 1 else 0 end + case when disk_written_bytes_total is not null and not (disk_written_bytes_total between 0 and 9e18) then 1 else 0 end + case when disk_busy_seconds_total is not null and not (disk_busy_seconds_total between 0 and 1e12) then 1 else 0 end + case when oom_kills_total is not null and not (oom_kills_total between 0 and 9e18) then 1 else 0 end as implausible_values
+    from told
+
+),
+
+-- The same run may have landed by node and merged, and older runs say CPU and memory in rows of their own.
+once as (
+
+    select
+        node_id,
+        host_id,
+        sampled_at,
+        min(source) as source,
+        max(cpu_busy_ratio) as cpu_busy_ratio,
+        max(cpu_user_ratio) as cpu_user_ratio,
+        max(cpu_system_ratio) as cpu_system_ratio,
+        max(cpu_iowait_ratio) as cpu_iowait_ratio,
+        max(cpu_steal_ratio) as cpu_steal_ratio,
+        max(load_1m) as load_1m,
+        max(load_5m) as load_5m,
+        max(load_15m) as load_15m,
+        max(processes_running) as processes_running,
+        max(processes_blocked) as processes_blocked,
+        max(memory_total_bytes) as memory_total_bytes,
+        max(memory_free_bytes) as memory_free_bytes,
+        max(memory_available_bytes) as memory_available_bytes,
+        max(swap_used_bytes) as swap_used_bytes,
+        max(disk_read_bytes_total) as disk_read_bytes_total,
+        max(disk_written_bytes_total) as disk_written_bytes_total,
+        max(disk_busy_seconds_total) as disk_busy_seconds_total,
+        max(oom_kills_total) as oom_kills_total,
+        max(implausible_values) as implausible_values
+    from cleaned
+    group by node_id, host_id, sampled_at
+
+),
+
+timed as (
+
+    
+    select
+        * exclude (usual_seconds),
+        case
+            when gap_seconds is null then 0
+            else least(gap_seconds, 3 * usual_seconds, 7200)
+        end as covers_seconds
+    from (
+        select
+            *,
+            median(gap_seconds) over (
+                partition by node_id, host_id order by sampled_at rows between 5 preceding and 5 following
+            ) as usual_seconds
+        from (
+            select
+                *,
+                epoch(lead(sampled_at) over (partition by node_id, host_id order by sampled_at))
+                - epoch(sampled_at) as gap_seconds
+            from once
+        ) as followed
+    ) as usual
+
+
+),
+
+final as (
+
+    select
+        nodes.cluster_id,
+        timed.node_id,
+        timed.host_id,
+        timed.sampled_at,
+        timed.covers_seconds,
+        timed.source,
+        timed.cpu_busy_ratio,
+        timed.cpu_user_ratio,
+        timed.cpu_system_ratio,
+        timed.cpu_iowait_ratio,
+        timed.cpu_steal_ratio,
+        timed.load_1m,
+        timed.load_5m,
+        timed.load_15m,
+        timed.processes_running,
+        timed.processes_blocked,
+        timed.memory_total_bytes,
+        timed.memory_free_bytes,
+        timed.memory_available_bytes,
+        timed.swap_used_bytes,
+        timed.disk_read_bytes_total,
+        timed.disk_written_bytes_total,
+        timed.disk_busy_seconds_total,
+        timed.oom_kills_total,
+        cast(timed.implausible_values as bigint) as implausible_values
+    from timed
+    left join nodes on timed.node_id = nodes.node_id
+
+)
+
+select * from final
+
+-- test: a_host_is_sampled_once_at_a_time() error
+select node_id, host_id, sampled_at
+from "lake"."main"."silver_host_samples"
+group by node_id, host_id, sampled_at
+having count(*) > 1
+
+-- test: accepted_values_silver_host_samples_source__collector__node_exporter(source) error
+where source not in ('collector', 'node_exporter')
+
+-- test: not_null_silver_host_samples_cluster_id(cluster_id) error
+where cluster_id is null
+
+-- test: not_null_silver_host_samples_covers_seconds(covers_seconds) error
+where covers_seconds is null
+
+-- test: not_null_silver_host_samples_implausible_values(implausible_values) error
+where implausible_values is null
+
+-- test: not_null_silver_host_samples_node_id(node_id) error
+where node_id is null
+
+-- test: not_null_silver_host_samples_sampled_at(sampled_at) error
+where sampled_at is null
+
+-- test: not_null_silver_host_samples_source(source) error
+where source is null
+
+-- test: values_of_host_samples_can_be() error
+where not (coalesce(covers_seconds, 0) >= 0 and coalesce(cpu_busy_ratio, 0) between 0 and 1 and coalesce(cpu_user_ratio, 0) between 0 and 1 and coalesce(cpu_system_ratio, 0) between 0 and 1 and coalesce(cpu_iowait_ratio, 0) between 0 and 1 and coalesce(cpu_steal_ratio, 0) between 0 and 1 and coalesce(load_1m, 0) >= 0 and coalesce(load_5m, 0) >= 0 and coalesce(load_15m, 0) >= 0 and coalesce(processes_running, 0) >= 0 and coalesce(processes_blocked, 0) >= 0 and coalesce(memory_total_bytes, 0) >= 0 and coalesce(memory_free_bytes, 0) >= 0 and coalesce(memory_available_bytes, 0) >= 0 and coalesce(swap_used_bytes, 0) >= 0 and coalesce(disk_read_bytes_total, 0) >= 0 and coalesce(disk_written_bytes_total, 0) >= 0 and coalesce(disk_busy_seconds_total, 0) >= 0 and coalesce(oom_kills_total, 0) >= 0 and coalesce(implausible_values, 0) >= 0)

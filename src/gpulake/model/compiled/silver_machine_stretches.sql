@@ -1,0 +1,177 @@
+-- An interval sweep over each machine's day: +1 where a window begins, -1 where it ends, running sums in between.
+
+with  __dbt__cte__window_days as (
+-- Days of a cluster's own time zone, from the first window of a machine to the last.
+
+with windows as (
+
+    select
+        cluster_id,
+        min(window_started_at) as first_at,
+        max(window_ended_at) as last_at
+    from "lake"."main"."silver_gpu_timeseries"
+    group by cluster_id
+
+),
+
+known as (
+
+    select * from "landed"."main"."known_clusters"
+
+),
+
+days as (
+
+    select
+        windows.cluster_id,
+        known.time_zone,
+        cast(unnest(generate_series(cast(timezone(known.time_zone, windows.first_at) as date), cast(timezone(known.time_zone, windows.last_at) as date), interval 1 day)) as date) as dt
+    from windows
+    inner join known on windows.cluster_id = known.cluster_id
+
+)
+
+select
+    cluster_id,
+    dt,
+    timezone(time_zone, cast(dt as timestamp)) as started_at,
+    timezone(time_zone, cast(cast(dt + 1 as date) as timestamp)) as ended_at
+from days
+),  __dbt__cte__machine_windows as (
+-- The windows of machines, cut at the midnights of the cluster's own time zone.
+
+with windows as (
+
+    select * from "lake"."main"."silver_gpu_timeseries"
+
+),
+
+days as (
+
+    select * from __dbt__cte__window_days
+
+)
+
+select
+    windows.cluster_id,
+    windows.machine_key,
+    days.dt,
+    epoch(greatest(windows.window_started_at, days.started_at)) as begin_seconds,
+    epoch(least(windows.window_ended_at, days.ended_at)) as end_seconds,
+    windows.busy_gpus,
+    windows.cpu_util_ratio
+from windows
+inner join days
+    on
+        windows.cluster_id = days.cluster_id
+        and windows.window_started_at < days.ended_at
+        and windows.window_ended_at > days.started_at
+), windows as (
+
+    select * from __dbt__cte__machine_windows
+
+),
+
+edges as (
+
+    select
+        cluster_id,
+        machine_key,
+        dt,
+        begin_seconds as at_seconds,
+        case when busy_gpus is null then 0e0 else 1e0 end as gpu_windows,
+        coalesce(busy_gpus, 0) as busy_gpus,
+        case when cpu_util_ratio is null then 0e0 else 1e0 end as cpu_windows,
+        coalesce(cpu_util_ratio, 0) as cpu_util_ratio
+    from windows
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        dt,
+        end_seconds as at_seconds,
+        case when busy_gpus is null then 0e0 else -1e0 end as gpu_windows,
+        -coalesce(busy_gpus, 0) as busy_gpus,
+        case when cpu_util_ratio is null then 0e0 else -1e0 end as cpu_windows,
+        -coalesce(cpu_util_ratio, 0) as cpu_util_ratio
+    from windows
+
+),
+
+-- Edges at the same second leave stretches of no length, which fall away.
+running as (
+
+    select
+        cluster_id,
+        machine_key,
+        dt,
+        at_seconds as begin_seconds,
+        lead(at_seconds) over by_time as end_seconds,
+        sum(gpu_windows) over by_time as gpu_windows,
+        sum(busy_gpus) over by_time as busy_gpus,
+        sum(cpu_windows) over by_time as cpu_windows,
+        sum(cpu_util_ratio) over by_time as cpu_util_ratio
+    from edges
+    window by_time as (
+        partition by machine_key, dt order by at_seconds rows between unbounded preceding and current row
+    )
+
+),
+
+-- Each window estimates the same machine, so several at once are averaged, not added.
+final as (
+
+    select
+        cluster_id,
+        machine_key,
+        dt,
+        to_timestamp(begin_seconds) as started_at,
+        to_timestamp(end_seconds) as ended_at,
+        end_seconds - begin_seconds as seconds,
+        case when gpu_windows > 0.5 then greatest(busy_gpus / gpu_windows, 0) end as busy_gpus,
+        case when cpu_windows > 0.5 then greatest(cpu_util_ratio / cpu_windows, 0) end as cpu_util_ratio
+    from running
+    where end_seconds > begin_seconds and (gpu_windows > 0.5 or cpu_windows > 0.5)
+
+)
+
+select * from final
+
+-- test: a_stretch_begins_once() error
+select machine_key, started_at
+from "lake"."main"."silver_machine_stretches"
+group by machine_key, started_at
+having count(*) > 1
+
+-- test: in_range_silver_machine_stretches_0__90000__seconds(seconds) error
+where false
+    or seconds < 0
+    or seconds > 90000
+
+-- test: in_range_silver_machine_stretches_0__busy_gpus(busy_gpus) error
+where false
+    or busy_gpus < 0
+
+-- test: in_range_silver_machine_stretches_0__cpu_util_ratio(cpu_util_ratio) error
+where false
+    or cpu_util_ratio < 0
+
+-- test: not_null_silver_machine_stretches_cluster_id(cluster_id) error
+where cluster_id is null
+
+-- test: not_null_silver_machine_stretches_dt(dt) error
+where dt is null
+
+-- test: not_null_silver_machine_stretches_ended_at(ended_at) error
+where ended_at is null
+
+-- test: not_null_silver_machine_stretches_machine_key(machine_key) error
+where machine_key is null
+
+-- test: not_null_silver_machine_stretches_seconds(seconds) error
+where seconds is null
+
+-- test: not_null_silver_machine_stretches_started_at(started_at) error
+where started_at is null

@@ -1,0 +1,190 @@
+-- Of two inventories that have the same machine, the one that is kept by hand counts.
+
+with specifications as (
+
+    select * from "landed"."main"."bronze_machine_spec"
+
+),
+
+by_hand as (
+
+    select
+        *,
+        coalesce(lower(cluster), 'slurm') as cluster_id
+    from "landed"."main"."bronze_machines"
+
+),
+
+philly as (
+
+    select * from "landed"."main"."bronze_philly_machines"
+
+),
+
+-- One id means different nodes in two lists.
+openb as (
+
+    select * from (
+        select *
+        from "landed"."main"."bronze_openb_nodes"
+        where
+            list = (
+                select coalesce(max(case when list = 'openb_node_list_all_node' then list end), min(list))
+                from "landed"."main"."bronze_openb_nodes"
+            )
+    )
+
+),
+
+helios as (
+
+    select * from "landed"."main"."bronze_helios_gpu_numbers"
+
+),
+
+-- Helios says how many GPUs there are, and not in which machines.
+pools as (
+
+    select
+        lower(cluster) as cluster_id,
+        max(case when isfinite(gpus) then gpus end) as gpus
+    from helios
+    where vc = 'total' and lower(cluster) not in (select by_hand.cluster_id from by_hand)
+    group by 1
+
+),
+
+listed as (
+
+    select
+        case
+        when cluster_id in ('pai', 'synth') then cast(hash(machine) >> 1 as bigint)
+        else cast(hash(cluster_id, machine) >> 1 as bigint)
+    end as machine_key,
+        1 as preference,
+        cluster_id,
+        machine as machine_id,
+        gpu_type,
+        cast(case when isfinite(gpus) then gpus end as bigint) as gpus,
+        case when isfinite(cores) then cores end as cores,
+        cast(case when isfinite(memory_gib) then memory_gib end * 1073741824 as bigint) as memory_bytes
+    from by_hand
+
+    union all
+
+    select
+        cast(hash(machine) >> 1 as bigint) as machine_key,
+        2 as preference,
+        case when machine like 'synth-%' then 'synth' else 'pai' end as cluster_id,
+        machine as machine_id,
+        nullif(gpu_type, 'CPU') as gpu_type,
+        cast(case when isfinite(cap_gpu) then cap_gpu end as bigint) as gpus,
+        case when isfinite(cap_cpu) then cap_cpu end as cores,
+        cast(case when isfinite(cap_mem) then cap_mem end * 1073741824 as bigint) as memory_bytes
+    from specifications
+
+    union all
+
+    select
+        case
+        when 'philly' in ('pai', 'synth') then cast(hash("machineId") >> 1 as bigint)
+        else cast(hash('philly', "machineId") >> 1 as bigint)
+    end as machine_key,
+        2 as preference,
+        'philly' as cluster_id,
+        "machineId" as machine_id,
+        cast(null as varchar) as gpu_type,
+        cast(case when isfinite("number_of_GPUs") then "number_of_GPUs" end as bigint) as gpus,
+        cast(null as double) as cores,
+        cast(null as bigint) as memory_bytes
+    from philly
+
+    union all
+
+    select
+        case
+        when 'openb' in ('pai', 'synth') then cast(hash(sn) >> 1 as bigint)
+        else cast(hash('openb', sn) >> 1 as bigint)
+    end as machine_key,
+        2 as preference,
+        'openb' as cluster_id,
+        sn as machine_id,
+        model as gpu_type,
+        cast(case when isfinite(gpu) then gpu end as bigint) as gpus,
+        case when isfinite(cpu_milli) then cpu_milli end / 1000 as cores,
+        cast(case when isfinite(memory_mib) then memory_mib end * 1048576 as bigint) as memory_bytes
+    from openb
+
+    union all
+
+    select
+        cast(hash(cluster_id, '(all machines)') >> 1 as bigint) as machine_key,
+        2 as preference,
+        cluster_id,
+        '(all machines)' as machine_id,
+        cast(null as varchar) as gpu_type,
+        cast(gpus as bigint) as gpus,
+        cast(null as double) as cores,
+        cast(null as bigint) as memory_bytes
+    from pools
+
+),
+
+final as (
+
+    select
+        machine_key,
+        cluster_id,
+        machine_id,
+        gpu_type,
+        gpus,
+        cores,
+        memory_bytes
+    from listed
+    qualify
+        row_number() over (
+            partition by machine_key
+            order by
+                preference asc, gpus desc nulls last, cores desc nulls last, memory_bytes desc nulls last, gpu_type asc
+        ) = 1
+
+)
+
+select * from final
+
+-- test: a_machine_of_a_cluster_has_one_row() error
+select cluster_id, machine_id
+from "lake"."main"."silver_machines"
+group by cluster_id, machine_id
+having count(*) > 1
+
+-- test: in_range_silver_machines_0__cores(cores) error
+where false
+    or cores < 0
+
+-- test: in_range_silver_machines_0__gpus(gpus) error
+where false
+    or gpus < 0
+
+-- test: in_range_silver_machines_0__memory_bytes(memory_bytes) error
+where false
+    or memory_bytes < 0
+
+-- test: not_null_silver_machines_cluster_id(cluster_id) error
+where cluster_id is null
+
+-- test: not_null_silver_machines_machine_id(machine_id) error
+where machine_id is null
+
+-- test: not_null_silver_machines_machine_key(machine_key) error
+where machine_key is null
+
+-- test: unique_silver_machines_machine_key(machine_key) error
+select
+    machine_key as unique_field,
+    count(*) as n_records
+
+from "lake"."main"."silver_machines"
+where machine_key is not null
+group by machine_key
+having count(*) > 1
