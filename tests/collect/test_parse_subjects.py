@@ -110,7 +110,7 @@ def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:
 
 def test_rows_of_a_process_that_is_moved_to_a_job_are_counted_before_and_after(tmp_path: Path) -> None:
     moved = process_of(5, 10, owner_kind="slurm", owner_id="77")
-    first = [host_of(1, 1), process_of(5, 10, owner_id=None), sample_of(5, 300)]
+    first: list[Row] = [host_of(1, 1), process_of(5, 10, owner_id=None), sample_of(5, 300)]
     blocks = [block_of(1000, first), block_of(2000, []), block_of(3000, [moved]), block_of(4000, [])]
     write_session(tmp_path, blocks)
     metrics = parse_audited(tmp_path)["files"]["proc_metrics"]
