@@ -23,9 +23,9 @@ from gpulake.act.recovery import Asked
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.lake import Lake
 
 JOB, OTHER = "4711", "777"
@@ -245,7 +245,7 @@ def _tried(lake: Lake, variant: Variant, executor: str) -> str:
     settings = HOOKED if executor == "command" else SETTINGS
     flow = Flow(replace(lake.config, recoveries=settings), FrozenClock(NOW))
     try:
-        found = flow.diagnose(Question(log, job_id=variant.job)).diagnosis
+        found = flow.diagnose(DiagnosisRequest(log, job_id=variant.job)).diagnosis
         if not found.incident_id:
             return "no incident"
         rescue = flow.recover(Asked(found.incident_id, executor, is_executed=True))
@@ -292,7 +292,7 @@ def _lake(folder: Path) -> tuple[Lake, list[dict[str, object]]]:
     flow.build()
     log = folder / "bobs.log"
     log.write_text(SAID[0].format(node="gpu09", line=FATAL[0]) + "\n")
-    found = flow.diagnose(Question(log, job_id=OTHER)).diagnosis
+    found = flow.diagnose(DiagnosisRequest(log, job_id=OTHER)).diagnosis
     return flow.lake, [row for row in flow.lake.journal("incident_events") if row["incident_id"] == found.incident_id]
 
 

@@ -23,13 +23,13 @@ from gpulake.act.alerts.alert import Alert, Outbox
 from gpulake.act.alerts.sending import Sending
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.incidents import Incident
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
 from gpulake.flow.alerting import queue_alerts
-from gpulake.flow.diagnosing import Question
 from gpulake.flow.incidents import change, read_incidents
 from gpulake.lake import Lake, delta
 
@@ -182,7 +182,7 @@ class Incidents:
             if one.state == "open":
                 change(lake, CLOCK, "acknowledge", one.incident_id, "ann")
             tell(one.incident_id)
-        tell(Flow(lake.config, CLOCK).diagnose(Question(root / "job.log")).diagnosis.incident_id)
+        tell(Flow(lake.config, CLOCK).diagnose(DiagnosisRequest(root / "job.log")).diagnosis.incident_id)
 
     def lost(self, root: Path, words: list[str]) -> list[str]:
         standing = {one.incident_id: one for one in read_incidents(Lake(_config(root)).open())}

@@ -16,7 +16,7 @@ from attack.score import Score, peak_mib
 from attack.serving import all_of, serving
 from attack.web_requests import KINDS, Asked, Tools, safe_headers
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.show.web.guard import Guard
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))  # the lake and the hostile texts that tests use, too

@@ -43,6 +43,12 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a power cut would take is the subject of tests that watch the calls; the others need not wait for a disk."""
+    monkeypatch.setattr(os, "fsync", os.fstat)
+
+
 @pytest.fixture
 def clock() -> FrozenClock:
     return FrozenClock(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))

@@ -15,7 +15,7 @@ from gpulake.act.execution import Rescue
 from gpulake.act.recovery import Asked
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 
-from conftest import rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
-from gpulake.lake import Lake
+from gpulake.lake import Lake, Staging
 from gpulake.model import build as room
 from gpulake.model.plan import shipped_plan
 
@@ -114,29 +115,42 @@ def landed(folder: Path, calls: Iterable[Sequence[Piece]], **settings: Any) -> F
 
 
 def modelled(flow: Flow) -> Contents:
-    """What every model says, without the data tests and what rooms find in it: a fraction of the time."""
+    """What every model says, each row as it is written: to the last bit of its fractions, sorted."""
+    with modelling(flow) as staging:
+        names = [name for name in staging.tables() if name not in HISTORY]
+        return {
+            name: sorted(repr(tuple(row.values())) for row in staging.read(f'FROM lake.main."{name}"').to_pylist())
+            for name in names
+        }
+
+
+@contextmanager
+def modelling(flow: Flow, *tables: str) -> Iterator[Staging]:
+    """The tables and all that they need, or every table, built but not published: a fraction of the time of a build."""
     with flow.lake.writing(), flow.lake.stage("unpublished") as staging:
         room.write_settings(staging.connection, flow.config)
-        room.build(staging, shipped_plan(), lambda *_: None)
-        names = [name for name in staging.tables() if name not in HISTORY]
-        return {name: _texts(staging.read(f'FROM lake.main."{name}"').to_pylist()) for name in names}
-
-
-def contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
-    """The rows of every table of the last build."""
-    names = {str(row["name"]) for row in rows_of(lake, "SHOW TABLES FROM lake")} - HISTORY
-    return {name: rows_of(lake, f"FROM lake.main.{name}") for name in sorted(names)}
+        room.build(staging, shipped_plan().select(tables), lambda *_: None)
+        yield staging
 
 
 def assert_alike(lake: Lake, other: Lake, digits: int) -> None:
     """The same rows in every table, though sums of fractions taken in another order differ in their last digits."""
-    expected = contents(other)
-    for name, rows in contents(lake).items():
-        for (words, numbers), (other_words, other_numbers) in zip(
-            _settled(rows), _settled(expected[name]), strict=True
-        ):
-            assert words == other_words, name
-            assert numbers == pytest.approx(other_numbers, rel=10.0**-digits, abs=10.0**-digits), name
+    with duckdb.connect() as connection:
+        tables = []
+        for name, path in (("one", lake.builds.current()), ("two", other.builds.current())):
+            connection.execute(f"ATTACH '{path}' AS {name} (READ_ONLY)")
+            names = connection.execute(f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{name}'")
+            tables.append({str(table) for (table,) in names.fetchall()} - HISTORY)
+        assert tables[0] == tables[1]
+        for table in sorted(tables[0]):
+            # Only of rows that differ in a bit are the fractions compared.
+            rows, expected = (
+                connection.execute(f"FROM {this}.{table} EXCEPT ALL FROM {that}.{table}").to_arrow_table().to_pylist()
+                for this, that in (("one", "two"), ("two", "one"))
+            )
+            for (words, numbers), (other_words, other_numbers) in zip(_settled(rows), _settled(expected), strict=True):
+                assert words == other_words, table
+                assert numbers == pytest.approx(other_numbers, rel=10.0**-digits, abs=10.0**-digits), table
 
 
 def _settled(rows: list[dict[str, Any]]) -> list[tuple[tuple[str, ...], list[float | None]]]:
@@ -151,8 +165,3 @@ def _settled(rows: list[dict[str, Any]]) -> list[tuple[tuple[str, ...], list[flo
         ),
         key=lambda pair: (pair[0], [round(value, 4) for value in pair[1] if value is not None]),
     )
-
-
-def _texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each row as it is written, to the last bit of its fractions; in an order of their own."""
-    return sorted(repr(tuple(row.values())) for row in rows)

@@ -11,7 +11,7 @@ from dead_jobs import NOW
 from gpulake.act.audit import AuditRow
 from gpulake.act.budget import Breaker, Budget, breaker, budget, made_progress
 from gpulake.act.checkpoints import Checkpoint
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 
 ECC = ("ECCError", "n1")
 RULES = Recoveries()

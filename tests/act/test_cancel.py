@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from gpulake.act.cancel import cancel
 from gpulake.act.commands import Outcome
+from gpulake.act.nudges import cancel
 from hand_made import holder
 
 PRINT = "import json, sys; json.dump(sys.argv[1:], open(sys.argv[1], 'w'))"

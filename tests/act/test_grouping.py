@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpulake.act.incidents.findings import as_of, sightings
 from gpulake.act.incidents.grouping import MOST_MEMBERS, gather
-from gpulake.core.alerting import Incidents
+from gpulake.core.alert_settings import Incidents
 from gpulake.core.incidents import Incident, acknowledged, histories, muted, resolved
 from gpulake.core.sightings import Sighting
 

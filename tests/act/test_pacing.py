@@ -13,7 +13,7 @@ from gpulake.act.alerts.alert import Alert
 from gpulake.act.alerts.pacing import Bucket, wait_after
 from gpulake.act.alerts.sending import Sending
 from gpulake.act.sinks import Setup
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import SinkError
 from gpulake.lake import Lake

@@ -18,7 +18,7 @@ from gpulake.act.execution import message
 from gpulake.act.failures import Failure
 from gpulake.act.policy import RecoveryPlan, Situation, Step, decide, step_of
 from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Method, Quote, Recovery, Verdict
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 
 LAST = Checkpoint(Path("/ckpt/iter_0001000"), "megatron", NOW - timedelta(hours=1), 5, 1000)
 NEWEST = replace(LAST, path=Path("/ckpt/iter_0001500"), step=1500, saved_at=NOW)

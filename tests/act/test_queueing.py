@@ -13,7 +13,7 @@ from gpulake.act.alerts.alert import Alert, Outbox
 from gpulake.act.alerts.queueing import Queueing
 from gpulake.act.alerts.wording import MOST_BODY, MOST_TITLE, summary
 from gpulake.act.incidents.windows import Window, added
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.incidents import Incident, acknowledged, changed, muted, resolved, unmuted
 
 AT = datetime(2026, 1, 2, 12, tzinfo=UTC)

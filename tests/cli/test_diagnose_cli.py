@@ -76,7 +76,7 @@ def test_a_log_may_be_piped_in() -> None:
         (["train.log", "--telemetry", "none"], "cannot read none", 3),
         (["train.log", "--flight-recorder", "none"], "cannot read none", 3),
         (["train.log", "--lake", "none"], "no lake at", 4),
-        (["-", "--follow"], "what is piped in cannot be watched", 2),
+        (["-", "--follow"], "standard input cannot be followed", 2),
         (["train.log", "--follow", "--time-zone", "Mars/X"], "no time zone named 'Mars/X'", 2),
     ],
 )

@@ -165,7 +165,7 @@ def test_what_recurs_in_healthy_logs_becomes_filters(lake: Lake) -> None:
     assert [one["line"] for one in made["refused"]] == ["an odd error"]
     assert rules(lake, "review", "--approve", made["candidates"][0]["rule_id"]).exit_code == 0
     assert len(learned_filters(lake)) == 1
-    assert "not: loaded shard" in rules(lake, "propose", "--filters").stderr
+    assert "refused: loaded shard" in rules(lake, "propose", "--filters").stderr
 
 
 def test_a_line_becomes_a_filter(lake: Lake) -> None:
@@ -287,6 +287,7 @@ def test_hostile_words_are_shown_and_not_obeyed(lake: Lake) -> None:
     assert "[bold red]of[/]" in rules(lake, "show", name).output
 
 
+@pytest.mark.slow
 def test_on_a_terminal_candidates_are_reviewed_one_by_one(lake: Lake) -> None:
     record(lake, "abc", reason="OSError", evidence=(QUOTA,))
     first = proposed(lake)

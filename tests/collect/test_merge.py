@@ -280,6 +280,7 @@ TABLE_ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(40))
 @given(inputs=st.lists(TABLE_ROWS, min_size=1, max_size=3), order=st.randoms(use_true_random=False))
 def test_a_merge_depends_on_no_order_and_merging_it_again_changes_nothing(

@@ -138,6 +138,7 @@ class World:
         self.before = (self.elapsed_ms, self.busy, self.idle, self.rx)
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(60))
 @given(steps=STEPS, hertz=st.sampled_from([100, 250, 300, 1024]))
 def test_rates_are_those_of_a_naive_walk_and_cpu_adds_up(

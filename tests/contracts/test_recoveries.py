@@ -13,7 +13,7 @@ from examples import each
 from gpulake.act.recoveries import RECOVERIES, Order
 from gpulake.cli import root
 from gpulake.core.errors import ActError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.lake import Lake
 
 ALL = sorted(RECOVERIES)

@@ -24,7 +24,7 @@ import pytest
 from gpulake.act.alerts.alert import Alert
 from gpulake.act.alerts.sending import Sending
 from gpulake.act.sinks import SINKS, Setup, Sink, masked
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import ConfigError, SinkError
 from gpulake.lake import Lake

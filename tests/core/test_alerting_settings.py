@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpulake.core.alerting import Alerts, Incidents, SinkSettings
+from gpulake.core.alert_settings import Alerts, Incidents, SinkSettings
 from gpulake.core.config import load
 from gpulake.core.errors import ConfigError
 

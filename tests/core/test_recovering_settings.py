@@ -9,7 +9,7 @@ import pytest
 
 from gpulake.core.config import load
 from gpulake.core.errors import ConfigError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 
 
 def test_a_table_of_the_file_changes_what_it_names(tmp_path: Path) -> None:

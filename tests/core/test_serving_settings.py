@@ -9,7 +9,7 @@ import pytest
 
 from gpulake.core.config import load
 from gpulake.core.errors import ConfigError
-from gpulake.core.serving import Serve, ServeUser, tokens
+from gpulake.core.serve_settings import Serve, ServeUser, tokens
 
 TOKEN = "0123456789abcdef"
 

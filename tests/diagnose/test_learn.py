@@ -30,12 +30,12 @@ from gpulake.diagnose.learn.candidates import Proof, agreed_recovery
 from gpulake.diagnose.learn.definitions import as_toml, definition_of, rule_of
 from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
 from gpulake.diagnose.learn.ground import Recurring, past, recurring
-from gpulake.diagnose.learn.learning import decide, every, ground_of, learned, learned_filters, propose
+from gpulake.diagnose.learn.learning import Learned, all_learned, decide, ground_of, learned, learned_filters, propose
 from gpulake.diagnose.learn.proposals import generalised, whole_line
+from gpulake.diagnose.learn.proposing import Wish, propose_filters, propose_for_incident, shareable
 from gpulake.diagnose.rulebook.book import read_rules, shipped_rules, with_learned
 from gpulake.diagnose.rulebook.rule import Rule
-from gpulake.flow.incidents import change
-from gpulake.flow.learning import Wish, propose_filters, propose_for_incident, shareable
+from gpulake.flow.incidents import change, read_incident
 from gpulake.lake import Lake
 
 DRAFT = candidate(generalised(QUOTA), QUOTA, name="learned_quota")
@@ -54,7 +54,7 @@ def test_a_candidate_counts_only_once_it_is_approved_and_no_more_once_it_is_reti
     assert [hit.rule.name for hit in with_learned(learned(lake)).hits(QUOTA)] == ["learned_quota"]
     retired = decide(lake, clock, approved, "retired", "cyd")
     assert learned(lake) == ()
-    assert every(lake) == [replace(retired, rule=replace(DRAFT.rule, family="learned"))]
+    assert all_learned(lake) == [replace(retired, rule=replace(DRAFT.rule, family="learned"))]
     history = rows_of(lake, "SELECT state, changed_by, name, kind FROM rule_events ORDER BY changed_at")
     assert history == [
         {"state": "candidate", "changed_by": "ada", "name": "learned_quota", "kind": "rule"},
@@ -67,7 +67,7 @@ def test_a_candidate_counts_only_once_it_is_approved_and_no_more_once_it_is_reti
 def test_a_clock_that_was_set_back_does_not_undo_a_decision(lake: Lake, clock: FrozenClock) -> None:
     one = propose(lake, clock, DRAFT, "ada")
     decide(lake, FrozenClock(clock.now() - timedelta(days=1)), one, "approved", "bob")
-    assert [known.state for known in every(lake)] == ["approved"]
+    assert [known.state for known in all_learned(lake)] == ["approved"]
 
 
 def test_states_follow_one_another(lake: Lake, clock: FrozenClock) -> None:
@@ -107,7 +107,7 @@ def test_at_approval_the_checks_run_against_the_rules_and_the_past_of_then(lake:
     record(lake, "fine", "healthy", "NotAFailure", templates=(QUOTA,))
     with pytest.raises(UsageError, match="matches a line of a healthy log"):
         decide(lake, clock, one, "approved", "bob")
-    assert [known.state for known in every(lake)] == ["candidate"]
+    assert [known.state for known in all_learned(lake)] == ["candidate"]
 
 
 def test_two_of_a_kind_are_not_both_approved(lake: Lake, clock: FrozenClock) -> None:
@@ -175,15 +175,20 @@ def test_the_past_is_what_people_say_it_is(lake: Lake, clock: FrozenClock) -> No
     assert proofs == (Proof("first", "DiskFull", "bad", True), Proof("second", "DiskFull", "bad", False))
 
 
+def proposed_for(lake: Lake, clock: FrozenClock, incident_id: str, evidence: int) -> Learned:
+    case = read_incident(lake, incident_id)
+    return propose_for_incident(lake, clock, case.incident, case.diagnosis, evidence, Wish("ada"))
+
+
 def test_a_confirmed_incident_becomes_a_candidate(lake: Lake, clock: FrozenClock) -> None:
     record(lake, "abc", evidence=(f"[rank1]: {QUOTA}", "other"))
-    with pytest.raises(UsageError, match="nobody has confirmed incident abc"):
-        propose_for_incident(lake, clock, "abc", 1, Wish("ada"))
+    with pytest.raises(UsageError, match="incident abc is not confirmed"):
+        proposed_for(lake, clock, "abc", 1)
     said = {"reason": "DiskFull", "cause": "volume {scratch} was full", "remedy": "Delete what is old."}
     change(lake, clock, "correct", "abc", "bob", **said)
     with pytest.raises(UsageError, match="has 2 lines of evidence"):
-        propose_for_incident(lake, clock, "abc", 3, Wish("ada"))
-    one = propose_for_incident(lake, clock, "abc", 1, Wish("ada"))
+        proposed_for(lake, clock, "abc", 3)
+    one = proposed_for(lake, clock, "abc", 1)
     assert (one.proposed_by, one.diagnosis_id) == ("ada", "d-abc")
     assert one.definition | {"recovery": ""} == {
         "name": "learned_quota_of_volume_scratch_is_used",
@@ -201,7 +206,7 @@ def test_a_confirmed_incident_becomes_a_candidate(lake: Lake, clock: FrozenClock
 
 def test_a_models_diagnosis_becomes_a_models_candidate(lake: Lake, clock: FrozenClock) -> None:
     record(lake, "abc", reason="DiskFull", evidence=(QUOTA,), method="model")
-    one = propose_for_incident(lake, clock, "abc", 1, Wish("ada"))
+    one = proposed_for(lake, clock, "abc", 1)
     assert (one.proposed_by, one.note, one.candidate.is_by_model) == ("model:diagnosis", "asked for by ada.", True)
 
 

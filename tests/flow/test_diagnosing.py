@@ -10,11 +10,11 @@ from conftest import rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.diagnose.api import Answer
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.diagnose.learn.learning import decide
+from gpulake.diagnose.learn.proposing import Wish, propose_line
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.flow.incidents import change
-from gpulake.flow.learning import Wish, propose_line
 from gpulake.lake import Lake
 
 LOG = """step 1 of {rank}
@@ -35,7 +35,7 @@ def flow(lake: Lake, clock: FrozenClock) -> Flow:
 def ask(flow: Flow, folder: Path, name: str, text: str, **more: object) -> Answer:
     path = folder / name
     path.write_text(text)
-    return flow.diagnose(Question(path, **more))  # type: ignore[arg-type]
+    return flow.diagnose(DiagnosisRequest(path, **more))  # type: ignore[arg-type]
 
 
 def test_what_was_found_is_seen_through_sql(flow: Flow, tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_what_is_followed_is_recorded_too(lake: Lake, tmp_path: Path, clock: Fro
     path = tmp_path / "a.log"
     path.write_text(LOG.format(rank=3, user="ann"))
     flow = Flow(lake.config, clock, wait=wait)
-    [notice] = flow.follow(path, is_until_end=True)
+    [notice] = flow.follow(DiagnosisRequest(path), is_until_end=True)
     assert notice.diagnosis is not None
     assert rows_of(lake, "SELECT incident_id FROM incidents") == [{"incident_id": notice.diagnosis.incident_id}]
-    whole = flow.diagnose(Question(path)).diagnosis
+    whole = flow.diagnose(DiagnosisRequest(path)).diagnosis
     assert (whole.incident_id, whole.reason) == (notice.diagnosis.incident_id, notice.diagnosis.reason)
 
 

@@ -19,9 +19,9 @@ from gpulake.act.execution import Rescue
 from gpulake.act.recovery import Asked
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.lake import Lake
 
 FIELDS = "JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList"
@@ -54,7 +54,7 @@ def known(tmp_path: Path) -> Lake:
 def ask(lake: Lake, text: str, name: str = "a.log", **more: Any) -> Any:
     path = lake.root.parent / name
     path.write_text(text)
-    return Flow(lake.config, FrozenClock(NOW)).diagnose(Question(path, **more))
+    return Flow(lake.config, FrozenClock(NOW)).diagnose(DiagnosisRequest(path, **more))
 
 
 def recovered(lake: Lake, incident: str, **more: Any) -> Rescue:
@@ -250,7 +250,7 @@ def test_a_file_that_others_may_write_to_speaks_for_nobody(known: Lake, mode: in
     path.unlink()
     (known.root.parent / "real.log").write_text("SLURM_JOB_ID=4711\nKeyError: 'x'\n")
     path.symlink_to(known.root.parent / "real.log")
-    assert Flow(known.config).diagnose(Question(path)).diagnosis.job_id is None
+    assert Flow(known.config).diagnose(DiagnosisRequest(path)).diagnosis.job_id is None
 
 
 def test_a_row_from_before_claims_were_told_apart_is_a_claim(lake: Lake, cluster: Programs) -> None:

@@ -13,15 +13,15 @@ import dead_jobs
 from dead_jobs import Programs
 from gpulake.act.recovery import Asked
 from gpulake.cli import root
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
+from gpulake.diagnose.diagnoser import DiagnosisRequest
+from gpulake.diagnose.learn.proposing import Wish, propose_line
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.flow.incidents import add_window, change
-from gpulake.flow.learning import Wish, propose_line
 from gpulake.lake import Lake
 from planted import SECRETS
 
@@ -53,6 +53,7 @@ def test_there_are_as_many_kinds_as_were_once_found() -> None:
     assert len(SECRETS) >= 29
 
 
+@pytest.mark.slow
 def test_nothing_planted_is_found_in_the_lake(
     lake: Lake, clock: FrozenClock, cluster: Programs, tmp_path: Path
 ) -> None:
@@ -60,7 +61,7 @@ def test_nothing_planted_is_found_in_the_lake(
     own = Recoveries(tell_command=("hook", "tell", "{message}"))
     config: Config = replace(lake.config, alerts=Alerts(sinks={"hook": sink}), recoveries=own)
     flow = Flow(config, clock)
-    found = flow.diagnose(Question(log_of(tmp_path), job_id="77")).diagnosis
+    found = flow.diagnose(DiagnosisRequest(log_of(tmp_path), job_id="77")).diagnosis
     said = (*found.evidence, *found.symptoms)
     assert said
     assert not [kind for kind, (secret, _) in SECRETS.items() if any(secret in quote.text for quote in said)]

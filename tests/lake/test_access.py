@@ -14,8 +14,8 @@ import pytest
 from gpulake.act.commands import run
 from gpulake.core.config import Config
 from gpulake.core.errors import ConfigError
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.lake import Lake
 from gpulake.lake.access import as_private_as
 from gpulake.show.health import check_all
@@ -45,9 +45,10 @@ def used(config: Config, trace: Path, tmp_path: Path) -> None:
     log.write_text("step 1\nKeyError: 'x'\n")
     flow = Flow(config)
     flow.refresh([trace], tmp_path / "report.html")
-    flow.diagnose(Question(log))
+    flow.diagnose(DiagnosisRequest(log))
 
 
+@pytest.mark.slow
 def test_a_lake_is_its_owners(config: Config, trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
     used(config, trace[0], tmp_path)
     assert modes(config.lake) == ({0o700}, {0o600})
@@ -62,7 +63,7 @@ def test_a_lake_may_be_shared(config: Config, tmp_path: Path, access: str, folde
     log = tmp_path / "a.log"
     log.write_text("KeyError: 'x'\n")
     Lake(config).create()
-    Flow(config).diagnose(Question(log))
+    Flow(config).diagnose(DiagnosisRequest(log))
     assert mode(config.lake) == folders
     assert {mode(path) for path in config.lake.iterdir() if path.is_file()} == {files}
 
@@ -72,7 +73,7 @@ def test_a_lake_that_was_made_before_stays_as_open_as_it_is(config: Config, tmp_
     lake.root.chmod(0o755)
     log = tmp_path / "a.log"
     log.write_text("KeyError: 'x'\n")
-    Flow(config).diagnose(Question(log))
+    Flow(config).diagnose(DiagnosisRequest(log))
     assert mode(lake.root / "diagnoses.jsonl") == 0o644
     [check] = [check for check in check_all(config) if check.name == "access"]
     assert (check.status, check.detail) == ("warn", f"{lake.root} is open to more than its owner: 0755")
@@ -110,7 +111,7 @@ def test_who_may_only_read_is_answered_and_told_that_nothing_was_recorded(lake: 
     log.write_text("step 1\nKeyError: 'x'\n")
     # A lock that cannot be opened stands for a folder that cannot be written to: nothing stops root from that.
     (lake.root / ".incidents.lock").mkdir()
-    answer = Flow(lake.config).diagnose(Question(log))
+    answer = Flow(lake.config).diagnose(DiagnosisRequest(log))
     assert (answer.diagnosis.reason, answer.diagnosis.incident_id) == ("KeyError", "")
     where = lake.root / ".incidents.lock"
     assert answer.notes == (f"The diagnosis was not recorded: locking {where}: [Errno 21] Is a directory: '{where}'.",)

@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from gpulake.lake import Lake
+from gpulake.flow import Flow
+from gpulake.model.build import refuse_failures, test
+from gpulake.model.plan import shipped_plan
 from oracle.facts import Facts
 from oracle.outages import POOL, place_of
+from repeating import modelling
 
 Row = dict[str, object]
 Rows = Mapping[tuple[object, ...], Row]
@@ -72,9 +75,13 @@ class Product:
         return numbered(found)
 
 
-def rows_by_table(lake: Lake, names: Iterable[str]) -> dict[str, list[Row]]:
-    with lake.open().reading() as reader:
-        return {name: reader.query(f"SELECT * FROM {name}").to_pylist() for name in {*names, *NAMES}}
+def rows_by_table(flow: Flow, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Built with all that they need; every data test of these holds."""
+    tables = {*names, *NAMES}
+    plan = shipped_plan().select(tuple(tables))
+    with modelling(flow, *tables) as staging:
+        refuse_failures(staging, plan, test(staging, plan, lambda *_: None, None), None)
+        return {name: staging.read(f"SELECT * FROM {name}").to_pylist() for name in tables}
 
 
 def numbered(groups: Mapping[tuple[object, ...], list[Row]]) -> dict[tuple[object, ...], Row]:

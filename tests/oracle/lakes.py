@@ -1,4 +1,4 @@
-"""A lake of several made-up clusters, built by the product."""
+"""A lake into which several made-up clusters landed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from random import Random
 
 from gpulake.core.config import Cluster, Config, GpuType
 from gpulake.flow import Flow
-from gpulake.lake import Lake
 from oracle.facts import Facts
 from oracle.making import with_offset, write_side_tables
 from oracle.marts import PRICES, WATTS
@@ -18,7 +17,7 @@ from oracle.slurm_traces import slurm_facts, write_slurm
 CLUSTERS = ("pai", "tiger", "della", "stellar")
 
 
-def built_lake(seed: int, folder: Path, names: Collection[str] = CLUSTERS) -> tuple[Lake, list[Facts]]:
+def landed_lake(seed: int, folder: Path, names: Collection[str] = CLUSTERS) -> tuple[Flow, list[Facts]]:
     """One trace of PAI and three of Slurm, independent of each other."""
     every = []
     for name in names:
@@ -42,8 +41,7 @@ def built_lake(seed: int, folder: Path, names: Collection[str] = CLUSTERS) -> tu
         )
     )
     flow.land([folder / "raw"])
-    flow.build()
-    return flow.lake, every
+    return flow, every
 
 
 def _settings(facts: Facts) -> Cluster:

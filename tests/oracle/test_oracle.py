@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracle.comparing import Product, rows_by_table
-from oracle.lakes import built_lake
+from oracle.lakes import landed_lake
 from oracle.ledger import make_book
 from oracle.tables import TABLES, all_differences
 
@@ -22,7 +22,7 @@ MOST_SHOWN = 12
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(LAKES))
 def test_every_row_and_column_of_the_ledger_is_what_its_document_says(seed: int, tmp_path: Path) -> None:
-    lake, every = built_lake(seed, tmp_path)
-    rows = rows_by_table(lake, TABLES)
+    flow, every = landed_lake(seed, tmp_path)
+    rows = rows_by_table(flow, TABLES)
     found = [one for facts in every for one in all_differences(Product(rows, facts), make_book(facts))]
     assert not found, f"{len(found)} differences:\n" + "\n".join(found[:MOST_SHOWN])

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from gpulake.act.audit import MAY_BE_DONE, AuditRow, last_of_each
 from gpulake.act.checkpoints import Checkpoint
 from gpulake.act.failures import is_same
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.words import count
 
 

@@ -20,7 +20,7 @@ from gpulake.act.policy import RecoveryPlan, Step
 from gpulake.act.recoveries import Command, Commands, Executor, Order, safe_node
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.words import label
 
 FRESH = timedelta(hours=1)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from gpulake.act.commands import SAFE, Outcome
+from gpulake.act.commands import MOST_SECONDS, SAFE, Outcome, run
 from gpulake.act.holders import Holder
 from gpulake.core.config import Nudges
+from gpulake.core.placeholders import filled
 from gpulake.core.types import NudgeRecord
 from gpulake.core.words import span
 
@@ -108,6 +109,10 @@ def _held_back(holder: Holder, rules: Nudges, now: datetime) -> str:
 def words_of(holder: Holder) -> Mapping[str, str]:
     """What the placeholders of a cancel command stand for."""
     return {"job_id": holder.job_id, "user_id": holder.user_id or "", "cluster_id": holder.cluster_id}
+
+
+def cancel(command: Sequence[str], holder: Holder, most_seconds: float = MOST_SECONDS) -> Outcome:
+    return run(filled(command, words_of(holder)), most_seconds)
 
 
 def carry_out(

@@ -17,7 +17,7 @@ from gpulake.act.budget import Breaker, Budget
 from gpulake.act.checkpoints import Checkpoint, Choice
 from gpulake.act.failures import Failure
 from gpulake.core.diagnosis import Action, Quote
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.words import listed
 from gpulake.lake.machines import named
 

@@ -1,4 +1,4 @@
-"""Options that many verbs share."""
+"""Options that many verbs share. Nothing here imports the lake: the collector uses them, too."""
 
 from __future__ import annotations
 
@@ -11,24 +11,34 @@ import click
 from gpulake.core.config import Config, load
 
 Function = Callable[..., Any]
+ANY_PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def lake_option(function: Function) -> Function:
-    return click.option(
-        "--lake",
-        "lake",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="The lake's folder. [default: from gpulake.toml or GPULAKE_LAKE, else ./lake]",
-    )(function)
+    words = "The lake's folder. [default: from gpulake.toml or GPULAKE_LAKE, else ./lake]"
+    return click.option("--lake", "lake", type=FOLDER, help=words)(function)
 
 
 def json_option(function: Function) -> Function:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")(function)
 
 
-def without_option(function: Function) -> Function:
-    words = "Build without what landed so, and say so on every page until the next whole build; may be repeated."
-    return click.option("--without", multiple=True, metavar="ID|PATH", help=words)(function)
+def build_options(function: Function) -> Function:
+    """What `build` and `refresh` build, which the command gets as `select`, `is_forced` and `without`."""
+    words = "Build without this landing, and say so on every page until the next whole build; may be repeated."
+    for option in (
+        click.option("--without", multiple=True, metavar="ID|PATH", help=words),
+        click.option(
+            "--force", "is_forced", is_flag=True, help="Build even if nothing has changed since the last build."
+        ),
+        click.option(
+            "--select", multiple=True, metavar="TABLE", help="Build this table and what it needs; may be repeated."
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 def settings(**flags: object) -> Config:

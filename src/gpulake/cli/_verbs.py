@@ -1,4 +1,4 @@
-"""A group of commands: one file a verb in a package, imported when it is asked for, and those added to the group."""
+"""A group of commands: one file a verb in a package, imported when it is called, and those added to the group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         path = importlib.import_module(self._package).__path__
-        # A verb that Python keeps for itself has an underscore behind it in its file's name.
+        # The file of a verb that is a keyword of Python has a trailing underscore.
         names = (module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
         return sorted({*self.commands, *(name.removesuffix("_") for name in names)})
 
@@ -29,8 +29,12 @@ class Verbs(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = importlib.import_module(f"{self._package}.{module}").command
-        return command
+        found = importlib.import_module(f"{self._package}.{module}")
+        if hasattr(found, "command"):
+            command: click.Command = found.command
+            return command
+        # A package is a group; its docstring is the help.
+        return Verbs(cmd_name, package=found.__name__, help=found.__doc__)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, settings
+from gpulake.cli._options import ANY_PATH, json_option, settings
+from gpulake.cli._output import print_findings, print_json
+from gpulake.cli._progress import progress_bar
+from gpulake.flow import Flow
 
 
 @click.command()
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Where it all goes."
-)
+@click.option("--out", type=ANY_PATH, default=Path("demo"), show_default=True, help="The folder for all of it.")
 @click.option("--jobs", type=int, default=20_000, show_default=True, help="Jobs of the generated trace.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same trace.")
 @json_option
@@ -25,10 +26,6 @@ def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
     \b
     Example:  gpulake demo --out demo
     """
-    from gpulake.cli._output import print_findings, print_json
-    from gpulake.cli._progress import progress_bar
-    from gpulake.flow import Flow
-
     config = settings(lake=out / "lake")
     page = out / "report.html"
     with progress_bar(is_quiet=as_json) as report:
@@ -36,13 +33,13 @@ def command(out: Path, jobs: int, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(result), "lake": str(config.lake)})
         return
-    click.secho("A generated cluster (synth): no real one is meant.", dim=True)
+    click.secho("A generated cluster (synth), not a real one.", dim=True)
     print_findings(result.build.findings)
     rows = sum(landing.rows_landed for landing in result.landings)
     click.echo(f"\nLake    {config.lake}  ({rows:,} rows landed, {len(result.build.tests)} data tests)")
     click.echo(f"Report  {page}")
     click.secho("\nWhat next", bold=True)
-    # What was typed, so that it can be typed again: in a fresh checkout the command is not on the path.
+    # As it was typed: in a fresh checkout the command is not on the path.
     program = "gpulake" if shutil.which("gpulake") else sys.argv[0]
     click.echo(f"  {program} serve --lake {config.lake}   the dashboard, in your browser")
     click.echo(f"  {program} detect list --lake {config.lake}")

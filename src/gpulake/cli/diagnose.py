@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._card import print_card
+from gpulake.cli._options import ANY_PATH, json_option, lake_option, settings
+from gpulake.cli._progress import progress_bar
+from gpulake.cli._screen import screen
 from gpulake.core.errors import UsageError
+from gpulake.core.redaction import redacted
 from gpulake.core.words import label
+from gpulake.flow import Flow
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.api import Answer
     from gpulake.diagnose.follow import Notice
 
 
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--telemetry", type=click.Path(path_type=Path), help="Samples of the node, or a run's folder.")
-@click.option("--flight-recorder", type=click.Path(path_type=Path), help="NCCL flight-recorder dumps, as JSON.")
+@click.option("--telemetry", type=ANY_PATH, help="Samples of the node, or a run's folder.")
+@click.option("--flight-recorder", type=ANY_PATH, help="NCCL flight-recorder dumps, as JSON.")
 @click.option("--job", "job_id", help="The job's id in the lake. What the log says of its job is a claim.")
 @click.option("--cluster", "cluster_id", help="The job's cluster in the lake.")
 @click.option("--run", type=click.IntRange(1), help="Which run of the log, from 1. [default: the last one]")
@@ -53,48 +57,37 @@ def command(
     """Say why a job died: the root cause, the lines that prove it, where it began, and what to do.
 
     LOG is a file (plain, gzip or zstd), a folder of the ranks' files, or - for stdin. Nothing leaves this machine
-    unless a model is configured. If there is a lake, its telemetry and job tables are asked, and the diagnosis is
-    recorded in it.
+    unless a model is configured. If there is a lake, its telemetry and job tables are consulted, and the
+    diagnosis is recorded in it.
 
     \b
     Example:  gpulake diagnose slurm-4711.out --telemetry runs/night1/node7
     """
-    from gpulake.flow import Flow
-    from gpulake.flow.diagnosing import Question
+    from gpulake.diagnose.diagnoser import DiagnosisRequest
 
     flow = Flow(settings(lake=lake))
     if lake is not None:
         flow.lake.open()
+    request = DiagnosisRequest(
+        log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record
+    )
     if follow:
-        notices = flow.follow(log, time_zone, stall_after, until_end, not no_record, job_id, cluster_id)
-        _follow(log, notices, as_json)
-        return
-    question = Question(log, telemetry, flight_recorder, job_id, cluster_id, run, time_zone, is_recorded=not no_record)
-    if show_prompt:
-        click.echo(flow.prompt(question))
-        return
-    from gpulake.cli._progress import progress_bar
-
-    with progress_bar(as_json) as report:
-        flow.report = report
-        answer = flow.diagnose(question)
-    _print(answer, as_json)
-
-
-def _print(answer: Answer, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
-        return
-    from gpulake.cli._card import print_card
-    from gpulake.cli._screen import screen
-
-    print_card(answer.diagnosis, answer.context, answer.notes, screen())
+        _follow(log, flow.follow(request, stall_after, until_end), as_json)
+    elif show_prompt:
+        click.echo(flow.prompt(request))
+    else:
+        with progress_bar(as_json) as flow.report:
+            answer = flow.diagnose(request)
+        if as_json:
+            click.echo(json.dumps({**answer.diagnosis.as_document(), "notes": answer.notes}, indent=2))
+        else:
+            print_card(answer.diagnosis, answer.context, answer.notes, screen())
 
 
 def _follow(log: Path, notices: Iterator[Notice], as_json: bool) -> None:
     if str(log) == "-":
-        raise UsageError("what is piped in cannot be watched", "name the log, or diagnose it without --follow")
-    # Each file of a folder stays open: of one that is moved away the end is still to be read.
+        raise UsageError("standard input cannot be followed", "name the log, or diagnose it without --follow")
+    # Each file of a folder stays open, so that the end of a file that is moved away is still read.
     _, most = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (most, most))
     if not log.exists():
@@ -103,12 +96,10 @@ def _follow(log: Path, notices: Iterator[Notice], as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(_document(notice)))
         else:
-            _tell(notice)
+            _print(notice)
 
 
 def _document(notice: Notice) -> dict[str, object]:
-    from gpulake.core.redaction import redacted
-
     return {
         "kind": notice.kind,
         "noticed_at": notice.noticed_at.isoformat(),
@@ -118,16 +109,11 @@ def _document(notice: Notice) -> dict[str, object]:
     }
 
 
-def _tell(notice: Notice) -> None:
-    from gpulake.cli._card import print_card
-    from gpulake.cli._screen import screen
-
+def _print(notice: Notice) -> None:
     at = f"{notice.noticed_at:%Y-%m-%d %H:%M:%S} UTC  {notice.kind}"
     if notice.answer:
         click.secho(at, bold=True)
         print_card(notice.answer.diagnosis, notice.answer.context, notice.answer.notes, screen())
         return
-    from gpulake.core.redaction import redacted
-
     where = f" (line {notice.quote.line:,})" if notice.quote else ""
     click.secho(f"{at}: {label(redacted(notice.text))}{where}", bold=True)

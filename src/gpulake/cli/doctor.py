@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
+from gpulake.flow import Flow
 
 MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red")}
 
 
 @click.command()
 @click.option("--deep", "is_deep", is_flag=True, help="Read everything: files, logs, journals and the build.")
-@lake_option
-@json_option
-def command(is_deep: bool, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(is_deep: bool, flow: Flow, as_json: bool) -> None:
     """Check the installation and the lake. Exits 1 if something is broken.
 
-    --deep holds every data file to the size and the hash of its commit, looks for commits that are missing, for files
-    that no commit names and for lines of journals that cannot be read, and scans the build.
+    --deep compares every data file with the size and the hash of its commit, looks for missing commits, for files
+    without a commit and for unreadable lines of journals, and scans the build.
 
     \b
     Example:  gpulake doctor --deep
     """
-    from gpulake.cli._output import print_json
     from gpulake.show.health import check_all
 
-    checks = check_all(settings(lake=lake), is_deep)
+    checks = check_all(flow.config, is_deep)
     if as_json:
         print_json([asdict(check) for check in checks])
     else:

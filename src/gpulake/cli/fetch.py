@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpulake.cli._options import json_option
+from gpulake.cli._options import FOLDER, json_option
+from gpulake.cli._output import print_json
 from gpulake.cli._progress import progress_bar
 from gpulake.core.errors import FetchError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="[DATA_SET]", required=False)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder. [default: ./DATA_SET]")
-@click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be given again.")
+@click.option("--out", type=FOLDER, help="The folder. [default: ./DATA_SET]")
+@click.option("--table", "tables", metavar="NAME", multiple=True, help="Only this table; may be repeated.")
 @click.option("--url", metavar="BASE", help="A mirror: the URL of the folder that has the files, whole or in pieces.")
 @click.option("--parallel", type=click.IntRange(1, 32), default=4, show_default=True, help="Files at a time.")
 @click.option("--verify-only", is_flag=True, help="Download nothing; check what is there, extracted .csv files too.")
@@ -43,9 +43,9 @@ def command(
 ) -> None:
     """Download a published data set and verify it; without DATA_SET, list what there is.
 
-    A download that was cut goes on where it stopped, and a file that is there and right is not downloaded again. A
-    mirror may hold a file in pieces named NAME.partaa, NAME.partab, ...: they are joined. Files land under their names
-    only once their SHA-256 is the published one.
+    An interrupted download is resumed, and a file that is already there and correct is not downloaded again. A mirror
+    may hold a file in pieces named NAME.partaa, NAME.partab, ...: they are joined. A file gets its name only once its
+    SHA-256 is the published one.
 
     With --verify-only the command fails if a file is wrong, or if a table is there neither packed nor extracted.
 
@@ -77,19 +77,9 @@ def command(
 
 
 def _print_catalogue(known: dict[str, DataSet], as_json: bool) -> None:
-    rows = [
-        {
-            "name": data_set.name,
-            "title": data_set.title,
-            "licence": data_set.licence,
-            "source": data_set.source,
-            "download_bytes": data_set.download_bytes,
-            "tables": data_set.tables,
-        }
-        for data_set in known.values()
-    ]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        names = ("name", "title", "licence", "source", "download_bytes", "tables")
+        print_json([{name: getattr(data_set, name) for name in names} for data_set in known.values()])
         return
     for data_set in known.values():
         size = f"{data_set.download_bytes / 1e6:,.1f} MB"
@@ -105,8 +95,7 @@ def _print_states(data_set: DataSet, folder: Path, states: list[FileState], as_j
             | ({} if state.got is None else {"got_sha256": state.got})
             for state in states
         ]
-        document = {"data_set": data_set.name, "folder": str(folder), "files": files, "next": _next_command(folder)}
-        click.echo(json.dumps(document, indent=2))
+        print_json({"data_set": data_set.name, "folder": str(folder), "files": files, "next": _next_command(folder)})
         return
     for state in states:
         click.echo(f"{state.status:<8} {folder / state.name}")

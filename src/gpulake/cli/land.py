@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._options import ANY_PATH
+from gpulake.cli._output import print_json, print_table
+from gpulake.cli._progress import progress_bar
 from gpulake.core.errors import UsageError
+from gpulake.flow import Flow
 
 if TYPE_CHECKING:
     from gpulake.core.types import Landing
@@ -18,75 +22,54 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--undo", multiple=True, metavar="ID|PATH", help="Take back what landed so; may be repeated.")
+@click.argument("paths", nargs=-1, type=ANY_PATH)
+@click.option("--undo", multiple=True, metavar="ID|PATH", help="Take this landing back; may be repeated.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="With --undo: only say what would be taken back.")
-@click.option("--list", "is_list", is_flag=True, help="List what landed and holds now, with its ids.")
-@lake_option
-@json_option
+@click.option("--list", "is_list", is_flag=True, help="List the landings in force, with their ids.")
+@flow_options
 def command(
-    paths: tuple[Path, ...], undo: tuple[str, ...], is_dry_run: bool, is_list: bool, lake: Path | None, as_json: bool
+    paths: tuple[Path, ...], undo: tuple[str, ...], is_dry_run: bool, is_list: bool, flow: Flow, as_json: bool
 ) -> None:
-    """Land trace files in the lake's bronze tables, or take back what landed.
+    """Land trace files in the lake's bronze tables, or take landings back.
 
     PATHS are files or folders: CSV with or without a header row, gzip, zstd, tar archives and split parts. The same
-    content lands once; a file that changed is a new version; rows that do not parse, and values that cannot be, go to
-    the table quarantine. What to print with Slurm's sacct is in docs/slurm.md.
+    content lands once; a file that changed is a new version; rows that do not parse, and impossible values, go to the
+    table quarantine. What to print with Slurm's sacct is in docs/slurm.md.
 
-    --undo takes a landing back, with the rows that it quarantined: the version before it holds again, if there was one.
-    The history stays, and the same file can land again.
+    --undo takes a landing back, with its quarantined rows: the version before it, if any, is in force again. The
+    history stays, and the same file can land again.
 
     \b
     Example:  gpulake land data_raw/
               gpulake land --undo data_raw/pai_machine_spec.csv
     """
     if bool(paths) + bool(undo) + is_list != 1 or (is_dry_run and not undo):
-        raise UsageError("PATHS, --undo and --list are three things to do", "give one of them; --dry-run is for --undo")
+        raise UsageError("PATHS, --undo and --list exclude each other", "give one of them; --dry-run is for --undo")
     if is_list:
-        _print_live(lake, as_json)
+        _list(flow, as_json)
     elif undo:
-        _undo(undo, is_dry_run, lake, as_json)
+        _undo(flow, undo, is_dry_run, as_json)
     else:
-        _land(paths, lake, as_json)
+        _land(flow, paths, as_json)
 
 
-def _land(paths: tuple[Path, ...], lake: Path | None, as_json: bool) -> None:
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.cli._progress import progress_bar
-    from gpulake.flow import Flow
-
-    with progress_bar(is_quiet=as_json) as report:
-        landings, unknown = Flow(settings(lake=lake), report=report).land(paths)
+def _land(flow: Flow, paths: tuple[Path, ...], as_json: bool) -> None:
+    with progress_bar(is_quiet=as_json) as flow.report:
+        landings, unknown = flow.land(paths)
     if as_json:
         print_json({"landings": [_record(landing) for landing in landings], "unknown": list(unknown)})
         return
-    columns = ("table", "rows landed", "quarantined", "version", "", "source")
-    print_table(
-        columns,
-        [
-            (
-                landing.table,
-                landing.rows_landed,
-                landing.rows_quarantined,
-                landing.version,
-                "new" if landing.is_new else "had landed",
-                landing.source,
-            )
-            for landing in landings
-        ],
-    )
+    rows = [(*_counts(landing), "new" if landing.is_new else "had landed", landing.source) for landing in landings]
+    print_table(("table", "rows landed", "quarantined", "version", "", "source"), rows)
     for source in unknown:
-        click.echo(f"not recognised, left alone: {source}", err=True)
+        click.echo(f"not recognised, skipped: {source}", err=True)
     if any(landing.rows_quarantined for landing in landings):
-        click.echo("See the rows set aside: gpulake sql 'from quarantine'", err=True)
+        click.echo("See the quarantined rows: gpulake sql 'from quarantine'", err=True)
     click.echo("Next: gpulake build", err=True)
 
 
-def _undo(words: Sequence[str], is_dry_run: bool, lake: Path | None, as_json: bool) -> None:
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.flow import Flow
-
-    undone = Flow(settings(lake=lake)).undo(words, is_dry_run)
+def _undo(flow: Flow, words: Sequence[str], is_dry_run: bool, as_json: bool) -> None:
+    undone = flow.undo(words, is_dry_run)
     if as_json:
         print_json({"is_dry_run": is_dry_run, "undone": [_undone_record(one) for one in undone]})
         return
@@ -100,37 +83,27 @@ def _undo(words: Sequence[str], is_dry_run: bool, lake: Path | None, as_json: bo
         )
         for one in undone
     ]
-    print_table(("id", "table", "rows", "holds now", "source"), rows)
+    print_table(("id", "table", "rows", "in force now", "source"), rows)
     word = "nothing was done; take them back without --dry-run" if is_dry_run else "Next: gpulake build"
     click.echo(word, err=True)
 
 
-def _print_live(lake: Path | None, as_json: bool) -> None:
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.lake import Lake
-
-    live = Lake(settings(lake=lake)).open().live()
+def _list(flow: Flow, as_json: bool) -> None:
+    live = flow.lake.open().live()
     held = [landing for sources in live.values() for landing in sources.values() if landing.file]
     held.sort(key=lambda landing: (landing.landed_at, landing.table, landing.source))
     if as_json:
         print_json([_record(landing) for landing in held])
         return
-    columns = ("id", "landed (UTC)", "table", "rows landed", "quarantined", "version", "source")
-    print_table(
-        columns,
-        [
-            (
-                landing.landing_id,
-                f"{landing.landed_at:%Y-%m-%d %H:%M:%S}",
-                landing.table,
-                landing.rows_landed,
-                landing.rows_quarantined,
-                landing.version,
-                landing.source,
-            )
-            for landing in held
-        ],
-    )
+    rows = [
+        (landing.landing_id, f"{landing.landed_at:%Y-%m-%d %H:%M:%S}", *_counts(landing), landing.source)
+        for landing in held
+    ]
+    print_table(("id", "landed (UTC)", "table", "rows landed", "quarantined", "version", "source"), rows)
+
+
+def _counts(landing: Landing) -> tuple[str, int, int, int]:
+    return landing.table, landing.rows_landed, landing.rows_quarantined, landing.version
 
 
 def _record(landing: Landing) -> dict[str, object]:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import lake_option, settings
+from gpulake.cli._flow import flow_option
+from gpulake.cli._options import ANY_PATH
+from gpulake.cli._output import print_findings
 from gpulake.core.errors import UsageError
+from gpulake.flow import Flow
 
 
 @click.group()
@@ -17,18 +20,16 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--path", "paths", multiple=True, required=True, type=click.Path(path_type=Path), help="What to land; repeatable."
-)
+@click.option("--path", "paths", multiple=True, required=True, type=ANY_PATH, help="What to land; repeatable.")
 @click.option("--cron", metavar="EXPRESSION", help='When to run, in UTC, such as "0 6 * * *".')
 @click.option("--every", "every_seconds", type=click.IntRange(min=1), metavar="SECONDS", help="Run this often.")
 @click.option("--name", default="gpulake", show_default=True, help="The deployment's name.")
-@lake_option
-def serve(paths: tuple[Path, ...], cron: str | None, every_seconds: int | None, name: str, lake: Path | None) -> None:
+@flow_option
+def serve(paths: tuple[Path, ...], cron: str | None, every_seconds: int | None, name: str, flow: Flow) -> None:
     """Create the deployment and run it when it is due, until Ctrl-C.
 
-    Without a schedule it runs when somebody asks for it. A path may be a folder that is filled from elsewhere: what
-    has landed does not land again.
+    Without a schedule it runs on request. A path may be a folder that other programs fill: a file that has landed does
+    not land again.
 
     \b
     Example:  gpulake prefect serve --path data_raw/ --cron "0 6 * * *"
@@ -40,41 +41,30 @@ def serve(paths: tuple[Path, ...], cron: str | None, every_seconds: int | None, 
     _need_prefect()
     from gpulake.schedule import refresh
 
-    config = settings(lake=lake)
-    refresh.serve(
-        name,
-        [_whole(path) for path in paths],
-        _whole(config.lake),
-        _whole(refresh.default_report(config)),
-        cron,
-        every_seconds,
-    )
+    places = [_absolute(path) for path in paths]
+    refresh.serve(name, places, _absolute(flow.config.lake), _absolute(flow.default_report), cron, every_seconds)
 
 
 @command.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option(
-    "--report", "report_path", type=click.Path(path_type=Path), help="The report. [default: LAKE/report.html]"
-)
-@lake_option
-def run(paths: tuple[Path, ...], report_path: Path | None, lake: Path | None) -> None:
+@click.argument("paths", nargs=-1, type=ANY_PATH)
+@click.option("--report", "report_path", type=ANY_PATH, help="The report. [default: LAKE/report.html]")
+@flow_option
+def run(paths: tuple[Path, ...], report_path: Path | None, flow: Flow) -> None:
     """Run the flow once, here and now, and record it on the server.
 
     \b
     Example:  gpulake prefect run data_raw/
     """
     _need_prefect()
-    from gpulake.cli._output import print_findings
     from gpulake.schedule import refresh
 
-    config = settings(lake=lake)
-    target = _whole(report_path or refresh.default_report(config))
-    result = refresh.run_once([_whole(path) for path in paths], _whole(config.lake), target)
+    target = _absolute(report_path or flow.default_report)
+    result = refresh.run_once([_absolute(path) for path in paths], _absolute(flow.config.lake), target)
     print_findings(result.findings)
     click.echo(f"Report: {target}", err=True)
 
 
-def _whole(path: Path) -> Path:
+def _absolute(path: Path) -> Path:
     """A run may start in another folder than this command, and its parameters travel as JSON."""
     try:
         str(path).encode()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import lake_option, settings
+from gpulake.cli._flow import flow_option
+from gpulake.flow import Flow
 
 
 @click.command()
-@lake_option
+@flow_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -20,15 +19,14 @@ from gpulake.cli._options import lake_option, settings
     help="Port to listen on; 0 takes one that is free.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
-def command(lake: Path | None, host: str, port: int, is_opened: bool) -> None:
+def command(flow: Flow, host: str, port: int, is_opened: bool) -> None:
     """Open the dashboard of a lake for browsers.
 
-    On an address that others can reach it starts with logins alone: tokens in GPULAKE_SERVE_TOKENS, or a reverse proxy.
+    On an address that others can reach it requires logins: tokens in GPULAKE_SERVE_TOKENS, or a reverse proxy.
 
     \b
     Example:  gpulake serve --lake demo/lake
     """
-    from gpulake.flow import Flow
     from gpulake.flow.serving import serve
 
     def started(url: str) -> None:
@@ -39,4 +37,4 @@ def command(lake: Path | None, host: str, port: int, is_opened: bool) -> None:
 
             webbrowser.open(url)
 
-    serve(Flow(settings(lake=lake)).lake, host, port, started)
+    serve(flow.lake, host, port, started)

@@ -12,8 +12,11 @@ from typing import Any
 
 import click
 
-from gpulake.cli._options import lake_option, settings
+from gpulake.cli._flow import flow_option
+from gpulake.cli._options import FILE
+from gpulake.cli._output import print_table
 from gpulake.core.errors import UsageError
+from gpulake.flow import Flow
 
 MOST_TERMINAL_ROWS = 1000
 BATCH_ROWS = 10_000
@@ -27,25 +30,23 @@ BATCH_ROWS = 10_000
     type=click.Choice(["table", "csv", "json", "parquet"]),
     help="[default: table on a terminal, csv elsewhere]",
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file instead of stdout.")
-@click.option("--untrusted", is_flag=True, help="Somebody else wrote the query: only the functions of docs/serve.md.")
-@lake_option
-def command(query: str, form: str | None, out: Path | None, untrusted: bool, lake: Path | None) -> None:
+@click.option("--out", type=FILE, help="Write to this file instead of stdout.")
+@click.option("--untrusted", is_flag=True, help="The query is not yours: allow only the functions of docs/serve.md.")
+@flow_option
+def command(query: str, form: str | None, out: Path | None, untrusted: bool, flow: Flow) -> None:
     """Run a read-only query on bronze, silver and gold, by the names of the tables.
 
     In CSV, text that a spreadsheet would run as a formula has an apostrophe before it; JSON and Parquet are exact.
-    On a lake of another user, queries are taken for untrusted.
+    On a lake of another user every query is untrusted.
 
     \b
     Example:  gpulake sql 'from gold_cluster_util_daily limit 5'
     """
-    from gpulake.lake import Lake
     from gpulake.lake.allowed import check, tables_of
 
     form = form or ("table" if sys.stdout.isatty() and not out else "csv")
-    place = Lake(settings(lake=lake)).open()
-    with place.reading() as reader:
-        if untrusted or place.root.stat().st_uid != os.geteuid():
+    with flow.lake.open().reading() as reader:
+        if untrusted or flow.lake.root.stat().st_uid != os.geteuid():
             check(reader.connection, query, tables_of(reader.connection))
         rows = reader.query(query)
     if form == "table":
@@ -65,15 +66,13 @@ def command(query: str, form: str | None, out: Path | None, untrusted: bool, lak
 
 
 def _print(rows: Any) -> None:
-    from gpulake.cli._output import print_table
-
     print_table(rows.column_names, _rows(rows.slice(0, MOST_TERMINAL_ROWS)))
     if rows.num_rows > MOST_TERMINAL_ROWS:
         click.echo(f"the first {MOST_TERMINAL_ROWS:,} of {rows.num_rows:,} rows; see all with --format csv", err=True)
 
 
 def _rows(rows: Any) -> Iterator[tuple[Any, ...]]:
-    """Of a table or a part of one. By position: a join may give two columns one name."""
+    """Rows of a table or a part of one, by position: a join may give two columns the same name."""
     for begin in range(0, rows.num_rows, BATCH_ROWS):
         part = rows.slice(begin, BATCH_ROWS)
         yield from zip(*(column.to_pylist() for column in part.columns), strict=True)
@@ -112,7 +111,7 @@ def _write(rows: Any, form: str, stream: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON knows; it knows no NaN and no bytes."""
+    """JSON has neither NaN nor bytes."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value.hex() if isinstance(value, bytes) else value

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option
+from gpulake.cli._options import ANY_PATH, json_option
+from gpulake.cli._output import print_json
+from gpulake.cli._progress import progress_bar
 from gpulake.core.errors import UsageError
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), help="The folder to write the trace to.")
+@click.option("--out", type=ANY_PATH, help="The folder to write the trace to.")
 @click.option("--jobs", type=int, default=20_000, show_default=True, help="Jobs, from 1,000 to 1,055,501 (all).")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same jobs and seed give the same bytes.")
 @click.option("--tar", "is_tar", is_flag=True, help="Write <table>.tar.gz archives, as published, instead of CSV.")
@@ -25,7 +27,7 @@ from gpulake.core.errors import UsageError
     help="How much incidents add to what is usual, of all that they add at 1.",
 )
 @click.option("--telemetry", "has_telemetry", is_flag=True, help="Also half a day of telemetry of a few nodes.")
-@click.option("--check", type=click.Path(path_type=Path), help="Compare the trace in this folder with the figures.")
+@click.option("--check", type=ANY_PATH, help="Compare the trace in this folder with the figures.")
 @json_option
 def command(
     out: Path | None,
@@ -40,8 +42,9 @@ def command(
 ) -> None:
     """Write a synthetic trace in the format of the Alibaba PAI trace v2020.
 
-    Seven tables without header rows and their .header files, a table of GPU models, and truth.json, which says what
-    was made to go wrong, when and where. Every id begins with synth-: wherever such rows land, their cluster is synth.
+    Seven tables without header rows and their .header files, a table of GPU models, and truth.json, which lists the
+    injected incidents with their times and places. Every id begins with synth-: wherever such rows land, their cluster
+    is synth.
 
     \b
     Example:  gpulake synth --out data_raw
@@ -59,22 +62,22 @@ def command(
 
 
 def _write(out: Path, jobs: int, seed: int, options: dict[str, bool], incident_strength: float, as_json: bool) -> None:
-    from gpulake.cli._progress import progress_bar
     from gpulake.synth import write_trace
 
     with progress_bar(is_quiet=as_json) as report:
         made = write_trace(out, jobs=jobs, seed=seed, incident_strength=incident_strength, report=report, **options)
     if as_json:
-        record = {
-            "out": str(out),
-            "is_generated": True,
-            "jobs": made.jobs,
-            "seed": made.seed,
-            "rows": made.rows,
-            "files": [path.name for path in made.files],
-            "incidents": [incident.as_record() for incident in made.incidents],
-        }
-        click.echo(json.dumps(record, indent=2))
+        print_json(
+            {
+                "out": str(out),
+                "is_generated": True,
+                "jobs": made.jobs,
+                "seed": made.seed,
+                "rows": made.rows,
+                "files": [path.name for path in made.files],
+                "incidents": [incident.as_record() for incident in made.incidents],
+            }
+        )
         return
     click.echo("generated: every id begins with synth-, and the cluster is synth, not pai")
     for table, rows in made.rows.items():
@@ -85,15 +88,13 @@ def _write(out: Path, jobs: int, seed: int, options: dict[str, bool], incident_s
 
 
 def _compare(directory: Path, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from gpulake.synth.calibration import measure
 
     checks = measure(directory)
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in checks], indent=2))
+        print_json([asdict(check) for check in checks])
         return
-    # Nobody should take a generator that follows the figures for evidence of them.
+    # Agreement is no evidence of the figures, since the generator is made from them.
     click.echo("The generator draws from these figures: agreement tests the plumbing, not the world.", err=True)
     click.echo(f"{'figure':<44}{'published':>12}{'ours':>12}{'distance':>10}{'bound':>8}")
     for check in checks:

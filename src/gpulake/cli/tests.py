@@ -1,28 +1,24 @@
-"""gpulake tests: what the data tests of the last build found."""
+"""gpulake tests: results of the data tests of the last build."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json, print_table
+from gpulake.flow import Flow
 
 
 @click.command()
 @click.option("--all", "is_all", is_flag=True, help="List the tests that pass, too.")
-@lake_option
-@json_option
-def command(is_all: bool, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(is_all: bool, flow: Flow, as_json: bool) -> None:
     """Show the data tests of the last build, published or not. Exits 1 if one failed.
 
     \b
     Example:  gpulake tests --all
     """
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.flow import Flow
-
-    results = Flow(settings(lake=lake)).test_results()
+    results = flow.test_results()
     counts = {status: sum(row["status"] == status for row in results) for status in ("pass", "warn", "fail")}
     if as_json:
         print_json({"counts": counts, "results": results})

@@ -14,13 +14,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.alerting import Alerts, Incidents
+from gpulake.core.alert_settings import Alerts, Incidents
 from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import ConfigError, choice_hint
-from gpulake.core.judging import KEY_VARIABLE, Judge
+from gpulake.core.judge_settings import KEY_VARIABLE, Judge
 from gpulake.core.placeholders import check_command
-from gpulake.core.recovering import Recoveries
-from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
+from gpulake.core.recovery_settings import Recoveries
+from gpulake.core.serve_settings import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 
 MOST_THREADS = 1024
 MEMORY = re.compile(r"[1-9]\d*(\.\d+)? ?[KMGT]i?B")

@@ -73,6 +73,12 @@ class SinkError(ActError):
         self.retry_after_seconds = retry_after_seconds  # as the other side wishes
 
 
+def require(is_right: bool, message: str, hint: str) -> None:
+    """Of settings: what is not right is a ConfigError."""
+    if not is_right:
+        raise ConfigError(message, hint)
+
+
 def choice_hint(given: str, known: Iterable[str]) -> str:
     """The nearest known word, or all of them."""
     names = sorted(known)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.core.sightings import Sighting, sighting
+from gpulake.core.rows import as_row, from_row
+from gpulake.core.sightings import Sighting
 
 State = Literal["open", "acknowledged", "muted", "resolved"]
 Event = Literal[
@@ -48,7 +49,6 @@ TRANSITIONS: Mapping[Event, Transition] = {
 }
 # What a diagnosis says, and a person may correct.
 JUDGED = ("category", "reason", "cause", "remedy")
-TIMES = ("changed_at", "opened_at", "began_at", "last_seen_at", "muted_until")
 LOCK = "incidents"  # held while incidents are changed
 GPULAKE = "gpulake"  # changed_by, where it is no person
 FAILURE = "failure"  # the kind of incident that a diagnosis opens
@@ -93,8 +93,7 @@ class Incident:
     revision: int = 1
 
     def row(self) -> dict[str, Any]:
-        values = {column: getattr(self, column) for column in _COLUMNS}
-        return {**values, "members": [member.row() for member in self.members]}
+        return {**as_row(self), "members": [member.row() for member in self.members]}
 
     @property
     def order(self) -> tuple[datetime, int]:
@@ -103,7 +102,6 @@ class Incident:
         return self.changed_at, self.revision
 
 
-_COLUMNS = tuple(column.name for column in fields(Incident))
 Histories: TypeAlias = Mapping[str, Sequence[Incident]]  # the events of each incident, oldest first
 
 
@@ -237,15 +235,11 @@ def resolution(history: Sequence[Incident]) -> Incident:
 
 
 def _read(row: Mapping[str, Any]) -> Incident | None:
-    values = {name: value for name, value in row.items() if name in _COLUMNS and value is not None}
-    try:
-        for name in TIMES:
-            if name in values:
-                values[name] = datetime.fromisoformat(values[name])
-        if "members" in values:
-            values["members"] = tuple(member for row in values["members"] if (member := sighting(row)) is not None)
-        incident = Incident(**{**values, "incident_id": str(values["incident_id"])})
-        is_ours = incident.state in STATES and incident.event in TRANSITIONS and incident.changed_at.tzinfo is not None
-    except (TypeError, ValueError, KeyError, AttributeError):
+    members = row.get("members")
+    if isinstance(members, list):
+        read = [from_row(Sighting, member) for member in members if isinstance(member, dict)]
+        row = {**row, "members": tuple(member for member in read if member is not None)}
+    incident = from_row(Incident, row)
+    if incident is None or not isinstance(incident.incident_id, str) or not isinstance(incident.revision, int):
         return None
-    return incident if is_ours and isinstance(incident.revision, int) else None
+    return incident if incident.state in STATES and incident.event in TRANSITIONS else None

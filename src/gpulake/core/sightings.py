@@ -1,16 +1,17 @@
-"""What an incident is made of: findings and diagnoses about one subject, each with the time that it speaks of."""
+"""What an incident is made of: findings and diagnoses about one subject, each with its time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from gpulake.core.rows import as_row
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """Something that was seen, and from when to when. All of its words come from data: none of them is trusted."""
+    """What was seen, and from when to when. Its texts come from data and are not trusted."""
 
     kind: str
     subject: str
@@ -25,26 +26,10 @@ class Sighting:
     job_id: str | None = None
 
     def is_same_as(self, other: Sighting) -> bool:
-        """The same thing told again, though its begin may have been found a little earlier or later."""
+        """The same thing seen again, though its begin may differ a little."""
         is_same = (self.kind, self.subject) == (other.kind, other.subject)
         return is_same and self.began_at <= other.ended_at and other.began_at <= self.ended_at
 
     def row(self) -> dict[str, Any]:
-        named = {column: getattr(self, column) for column in _COLUMNS}
-        told = {name: value for name, value in sorted(named.items()) if value not in (None, "")}
-        return {**told, "began_at": self.began_at.isoformat(), "ended_at": self.ended_at.isoformat()}
-
-
-_COLUMNS = frozenset(column.name for column in fields(Sighting))
-
-
-def sighting(row: Mapping[str, Any]) -> Sighting | None:
-    """As a journal has it; nothing where it is none of ours."""
-    try:
-        values = {name: value for name, value in row.items() if name in _COLUMNS}
-        for name in ("began_at", "ended_at"):
-            values[name] = datetime.fromisoformat(values[name])
-        found = Sighting(**values)
-    except (TypeError, ValueError, KeyError):
-        return None
-    return found if found.began_at.tzinfo is not None and found.ended_at.tzinfo is not None else None
+        values = {name: value for name, value in sorted(as_row(self).items()) if value not in (None, "")}
+        return {**values, "began_at": self.began_at.isoformat(), "ended_at": self.ended_at.isoformat()}

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from gpulake.act.recovery import Asked
     from gpulake.core.incidents import Incident
     from gpulake.diagnose.api import Answer
+    from gpulake.diagnose.diagnoser import Diagnoser, DiagnosisRequest
     from gpulake.diagnose.follow import Notice
+    from gpulake.diagnose.learn.learning import Learned, State
     from gpulake.flow.building import BuildResult
-    from gpulake.flow.diagnosing import Diagnosing, Question
-    from gpulake.flow.order import Work
-    from gpulake.flow.repairing import Repair
+    from gpulake.flow.order import RefreshResult, Work
     from gpulake.lake import Lake
     from gpulake.lake.undo import Undone
+    from gpulake.land.repairing import Repair
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
@@ -49,19 +50,11 @@ RETRY_WAITS_SECONDS = (1.0, 5.0)
 
 
 def known_tables() -> list[Table]:
-    """Every table that a lake may hold, whoever makes it."""
+    """Every table that a lake may hold."""
     from gpulake.model.plan import shipped_plan
 
     built = (model.as_table() for model in shipped_plan().models)
     return [*bronze_tables().values(), *built, *written_tables().values()]
-
-
-@dataclass(frozen=True)
-class RefreshResult:
-    landings: tuple[Landing, ...]
-    unknown: tuple[str, ...]  # files of a folder that nobody recognises
-    build: BuildResult
-    report: Path | None
 
 
 @dataclass
@@ -80,12 +73,16 @@ class Flow:
 
         return Lake(self.config)
 
+    @property
+    def default_report(self) -> Path:
+        return self.config.lake / "report.html"
+
     def land(self, paths: Sequence[Path]) -> tuple[tuple[Landing, ...], tuple[str, ...]]:
-        """What landed (or had landed before), and the files of a folder that nobody recognises."""
+        """The landings, new or from before, and the files of a folder that no reader recognises."""
         from gpulake.land.landing import land
 
         self.lake.create()
-        with self._step("land") as detail, self.lake.writing():
+        with self.step("land") as detail, self.lake.writing():
             result = land(self.lake, paths, self.clock, self.report)
             detail["files"] = len(result.landings)
             detail["new_files"] = sum(landing.is_new for landing in result.landings)
@@ -94,13 +91,13 @@ class Flow:
         return result.landings, result.unknown
 
     def undo(self, words: Sequence[str], is_dry_run: bool = False) -> list[Undone]:
-        """Takes back what landed under these ids or paths; the next build does without."""
+        """Takes landings back, by their ids or paths; the next build leaves them out."""
         from gpulake.lake.undo import Undone, named_landings, take_back
 
         self.lake.open()
         if is_dry_run:
             return [Undone(landing, None) for landing in named_landings(self.lake, words)]
-        with self._step("undo") as detail, self.lake.writing():
+        with self.step("undo") as detail, self.lake.writing():
             undone = take_back(self.lake, named_landings(self.lake, words), self.clock)
             detail["landing_ids"] = [one.landing.landing_id for one in undone]
             detail["sources"] = [one.landing.source for one in undone]
@@ -108,14 +105,14 @@ class Flow:
         return undone
 
     def repair(self, is_dry_run: bool = False, may_drop: bool = False) -> tuple[list[Repair], str]:
-        """What is damaged, and what is or would be done about it; the build that was made of what there is then."""
-        from gpulake.flow.repairing import Repairing
+        """What is damaged, and what is or would be done about it; the id of the build made afterwards, if any."""
+        from gpulake.land.repairing import Repairing
 
         self.lake.open()
         repairing = Repairing(self.lake, self.clock)
         if is_dry_run:
             return repairing.repair(is_dry_run, may_drop)[0], ""
-        with self._step("repair") as detail, self.lake.writing():
+        with self.step("repair") as detail, self.lake.writing():
             repairs, needs_build = repairing.repair(is_dry_run, may_drop)
             detail["repairs"] = [f"{one.path}: {one.damage}: {one.action}: {one.status}" for one in repairs]
         return repairs, self.build(is_forced=True).build_id if needs_build else ""
@@ -128,35 +125,35 @@ class Flow:
         model: Path | None = None,
         without: Sequence[str] = (),
     ) -> BuildResult:
-        """Silver and gold from what landed, tested, scored, and swapped in whole; without the sources named so."""
+        """Silver and gold from what landed, tested, scored and published at once; `without` leaves sources out."""
         from gpulake.flow.building import Building, build_order
         from gpulake.lake.undo import named_landings
 
         self.lake.open()
         with self.lake.writing():
             order = build_order(select, is_forced, is_dbt, model, named_landings(self.lake, without))
-            result = Building(self.lake, self.config, self.clock, self.report, self._step).build(order)
+            result = Building(self.lake, self.config, self.clock, self.report, self.step).build(order)
         # The build is published either way; another process that updates incidents now does it for this one, too.
         with suppress(LakeBusyError):
             self.update_incidents()
         return result
 
     def update_incidents(self) -> list[Incident]:
-        """Findings of the current build become incidents, and what is over is resolved; what changed."""
+        """Findings of the current build become incidents, and incidents that are over are resolved. The changes."""
         from gpulake.flow.incidents import update
 
         self.lake.open()
-        with self._step("incidents") as detail:
+        with self.step("incidents") as detail:
             changes = update(self.lake, self.config, self.clock)
             detail.update(Counter(change.event for change in changes))
         return changes
 
     def send_alerts(self) -> Drained:
-        """Sends what waits in the outbox, and what was to be queued and is not yet. What fails stays there."""
+        """Queues what is due and sends what is queued. What fails stays in the outbox."""
         from gpulake.flow.alerting import queue_alerts, send_alerts
 
         self.lake.open()
-        with self._step("alerts") as detail:
+        with self.step("alerts") as detail:
             queue_alerts(self.lake, self.clock)
             drained = send_alerts(self.lake, self.clock)
             detail.update({name: value for name, value in asdict(drained).items() if name != "next_at"})
@@ -181,7 +178,7 @@ class Flow:
         from gpulake.show.report import write_report
 
         self.lake.open()
-        with self._step("report", is_reader=True) as detail, self.lake.reading() as reader:
+        with self.step("report", is_reader=True) as detail, self.lake.reading() as reader:
             self.report("writing the report", 0.9)
             write_report(reader, path)
             detail["path"] = str(path)
@@ -189,12 +186,12 @@ class Flow:
     def efficiency_card(
         self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
     ) -> Card:
-        """What a user or a cluster held, used and could save; as a page, too, where a path is given."""
+        """What a user or a cluster held, used and could save; also as a page, where a path is given."""
         from gpulake.show.efficiency import Scope, efficiency_card
         from gpulake.show.report import write_card
 
         self.lake.open()
-        with self._step("report", is_reader=True) as detail:
+        with self.step("report", is_reader=True) as detail:
             with self.lake.reading() as reader:
                 card = efficiency_card(reader, self.config, Scope(user, cluster=cluster, days=days))
             if path:
@@ -205,16 +202,15 @@ class Flow:
     def nudges(
         self, cluster: str | None = None, at: datetime | None = None, is_executed: bool = False
     ) -> tuple[Nudge, ...]:
-        """What is due for those who hold GPUs and leave them empty; with is_executed it is done, and kept in mind."""
-        from gpulake.act.cancel import cancel
+        """Warnings and cancellations due for jobs that hold GPUs without using them; is_executed carries them out."""
         from gpulake.act.holders import read_holders, read_journal
-        from gpulake.act.nudges import carry_out, plan, summary
+        from gpulake.act.nudges import cancel, carry_out, plan, summary
 
         rules = self.config.nudges
         self.lake.open()
-        # Whoever acts writes: two at a time would act twice.
+        # Two processes at a time would act twice.
         alone = self.lake.writing() if is_executed else nullcontext()
-        with self._step("nudge", is_reader=not is_executed) as detail, alone:
+        with self.step("nudge", is_reader=not is_executed) as detail, alone:
             with self.lake.reading() as reader:
                 holders = read_holders(reader, self.config, cluster, at)
                 journal = read_journal(reader)
@@ -227,12 +223,12 @@ class Flow:
         return due
 
     def recover(self, asked: Asked) -> Rescue:
-        """What brings a dead job back; with is_executed it is done, and kept in mind."""
+        """The plan that restarts a failed job; is_executed carries it out."""
         from gpulake.act.recovery import Recovering
 
         self.lake.open()
         alone = self.lake.writing() if asked.is_executed else nullcontext()
-        with self._step("recover", is_reader=not asked.is_executed) as detail, alone:
+        with self.step("recover", is_reader=not asked.is_executed) as detail, alone:
             rescue = Recovering(self.lake, self.config, self.clock, self.run_id).recover(asked)
             statuses = {taken.step.step: taken.status for taken in rescue.steps}
             detail.update(incident_id=rescue.failure.incident_id, is_executed=asked.is_executed, steps=statuses)
@@ -245,49 +241,57 @@ class Flow:
         rows = read_rows(self.lake.open().journal("recoveries", is_strict=True))
         return [row for row in rows if row.incident_id.startswith(incident or "")]
 
-    def diagnose(self, question: Question) -> Answer:
-        """Why a job died. Where there is a lake, it is asked, and keeps what was found."""
+    def diagnose(self, request: DiagnosisRequest) -> Answer:
+        """Why a job died. Where there is a lake, it is consulted, and the diagnosis recorded in it."""
+        diagnoser = self._diagnoser()
         if not self.config.has_lake:
-            return self._diagnosing(None).diagnose(question)
-        self.lake.open()
-        with self._step("diagnose", is_reader=True) as detail:
-            answer = self._diagnosing(self.lake).diagnose(question)
-            detail.update(verdict=answer.diagnosis.verdict, reason=answer.diagnosis.reason)
-            if answer.diagnosis.incident_id:
-                self._queue_alerts()
+            return diagnoser.diagnose(request)
+        with self.step("diagnose", is_reader=True) as detail:
+            answer = diagnoser.diagnose(request)
+            self._note_diagnosis(answer, detail)
         return answer
 
-    def _queue_alerts(self) -> None:
+    def _note_diagnosis(self, answer: Answer, detail: dict[str, object]) -> None:
         from gpulake.flow.alerting import queue_alerts
 
-        # Who may only read the lake can leave nothing in its outbox.
-        with suppress(LakeBusyError):
-            queue_alerts(self.lake, self.clock)
+        detail.update(verdict=answer.diagnosis.verdict, reason=answer.diagnosis.reason)
+        if answer.diagnosis.incident_id:
+            # A user who may only read the lake cannot queue an alert in it.
+            with suppress(LakeBusyError):
+                queue_alerts(self.lake, self.clock)
 
-    def prompt(self, question: Question) -> str:
+    def prompt(self, request: DiagnosisRequest) -> str:
         """What a configured model would be sent about a log."""
-        return self._diagnosing(self.lake.open() if self.config.has_lake else None).prompt(question)
+        return self._diagnoser().prompt(request)
 
     def follow(
-        self,
-        path: Path,
-        time_zone: str = "UTC",
-        stall_seconds: float | None = None,
-        is_until_end: bool = False,
-        is_recorded: bool = True,
-        job_id: str | None = None,
-        cluster_id: str | None = None,
+        self, request: DiagnosisRequest, stall_seconds: float | None = None, is_until_end: bool = False
     ) -> Iterator[Notice]:
-        """What happens in a log that grows, as it happens. What it finds is kept where there is a lake."""
-        diagnosing = self._diagnosing(self.lake.open() if self.config.has_lake else None)
-        return diagnosing.follow(
-            path, time_zone, stall_seconds, self.wait, is_until_end, is_recorded, job_id, cluster_id
-        )
+        """What happens in a growing log, as it happens. A diagnosis is recorded where there is a lake."""
+        for notice in self._diagnoser().follow(request, stall_seconds, self.wait, is_until_end):
+            if notice.answer and self.config.has_lake:
+                with self.step("diagnose", is_reader=True) as detail:
+                    self._note_diagnosis(notice.answer, detail)
+            yield notice
 
-    def _diagnosing(self, lake: Lake | None) -> Diagnosing:
-        from gpulake.flow.diagnosing import Diagnosing
+    def _diagnoser(self) -> Diagnoser:
+        from gpulake.diagnose.diagnoser import Diagnoser
 
-        return Diagnosing(self.config, lake, self.clock, self.report)
+        return Diagnoser(self.config, self.lake.open() if self.config.has_lake else None, self.clock, self.report)
+
+    @contextmanager
+    def changing_rules(self) -> Iterator[None]:
+        """A change of the learned rules: creates the lake where there is none, and leaves a row in `runs`."""
+        self.lake.create()
+        with self.step("rules"):
+            yield
+
+    def decide_rule(self, one: Learned, state: State, by: str, note: str = "", may_silence: bool = False) -> Learned:
+        """Approves, rejects or retires a learned rule."""
+        from gpulake.diagnose.learn.learning import decide
+
+        with self.changing_rules():
+            return decide(self.lake, self.clock, one, state, by, note, may_silence)
 
     def write_study(self, path: Path) -> Study:
         """The published study of the PAI trace, from this lake."""
@@ -295,9 +299,9 @@ class Flow:
         from gpulake.show.pai.study import opened, study, write_study
 
         self.lake.open()
-        with self._step("study", is_reader=True) as detail, self.lake.reading() as reader:
+        with self.step("study", is_reader=True) as detail, self.lake.reading() as reader:
             trace = opened(reader)
-            self.report("foretelling run times", 0.1)
+            self.report("predicting run times", 0.1)
             durations = score_durations(reader, trace.cluster)
             self.report("measuring figures", 0.4)
             found = study(trace, durations)
@@ -307,11 +311,11 @@ class Flow:
         return found
 
     def import_opendc(self, folders: Sequence[Path], name: str | None = None) -> Mapping[str, tuple[Landing, ...]]:
-        """What landed of each workload, or had landed before."""
+        """The landings of each workload, new or from before."""
         from gpulake.land.workloads import import_opendc
 
         self.lake.create()
-        with self._step("import") as detail, self.lake.writing():
+        with self.step("import") as detail, self.lake.writing():
             landed = import_opendc(self.lake, folders, name, self.clock, self.report)
             detail["workloads"] = list(landed)
         return landed
@@ -336,7 +340,7 @@ class Flow:
         from gpulake.replay.exporting import export_lake
 
         self.lake.open()
-        with self._step("export", is_reader=True) as detail, self.lake.reading() as reader:
+        with self.step("export", is_reader=True) as detail, self.lake.reading() as reader:
             self.report("writing the workload", 0.1)
             exported = export_lake(reader, cluster, user, days, export, clock, self.config.gpu_types, folder)
             detail.update(path=str(folder), tasks=exported.summary["tasks"])
@@ -344,16 +348,9 @@ class Flow:
 
     def run(self, work: Work, call: Callable[[str, Callable[[], Any]], Any] = lambda _, act: act()) -> RefreshResult:
         """The steps that have work, in their order. `call` runs each by its name: plainly, retried, or as a task."""
-        from gpulake.flow.order import STEPS
+        from gpulake.flow.order import run_steps
 
-        steps = [step for step in STEPS if step.has_work(self, work)]
-        done: dict[str, Any] = {}
-        drawn = self.report
-        for place, step in enumerate(steps):
-            self.report = partial(_part, drawn, place, len(steps))
-            done[step.name] = call(step.name, partial(step.run, self, work))
-        landings, unknown = done.get("land", ((), ()))
-        return RefreshResult(landings, unknown, done["build"], work.report_path)
+        return run_steps(self, work, call)
 
     def refresh(
         self,
@@ -375,7 +372,8 @@ class Flow:
         write_trace(trace, jobs=jobs, seed=seed, has_telemetry=True, report=self.report)
         return self.refresh([trace], report_path)
 
-    def _step(self, name: str, is_reader: bool = False) -> AbstractContextManager[dict[str, object]]:
+    def step(self, name: str, is_reader: bool = False) -> AbstractContextManager[dict[str, object]]:
+        """Leaves a row in `runs`; yields its detail."""
         from gpulake.flow.runs import recorded
 
         return recorded(self.lake, self.clock, name, self.run_id, is_reader)
@@ -392,8 +390,3 @@ class Flow:
             except GpulakeError as error:
                 raise StepError(f"step {name} failed: {error.message}", error.hint) from error
         raise AssertionError("unreachable")
-
-
-def _part(report: Report, place: int, steps: int, what: str, share: float) -> None:
-    """The share of one step, as a share of all of them."""
-    report(what, (place + share) / steps)

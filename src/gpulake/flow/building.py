@@ -132,7 +132,8 @@ class Building:
         at = self.clock.now()
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
         without = files_without(self.lake, order.left_out)
-        tests = self._build_with_dbt(build_id, without) if order.is_dbt else []
+        if order.is_dbt:
+            self._build_with_dbt(build_id, without)
         with self.lake.stage(build_id, extension.base if extension else None, without) as staging:
             increment = room.Increment(staging, order.plan, extension.base, extension.new_files) if extension else None
             touched = None
@@ -151,7 +152,7 @@ class Building:
                 staging.path.unlink()
                 return None
             with self.step("test") as detail:
-                tests = tests or room.test(staging, order.plan, self.report, increment)
+                tests = room.test(staging, order.plan, self.report, increment)
                 detail["tests"] = len(tests)
                 self.lake.record_tests(build_id, tests)
                 room.refuse_failures(staging, order.plan, tests, increment)
@@ -232,12 +233,12 @@ class Building:
         every = {(landing.table, landing.file): landing.rows_landed for landing in self.lake.live_landings()}
         return {key: rows for key, rows in sorted(every.items()) if key not in without}
 
-    def _build_with_dbt(self, build_id: str, without: Collection[tuple[str, str]]) -> list[TestResult]:
+    def _build_with_dbt(self, build_id: str, without: Collection[tuple[str, str]]) -> None:
         from gpulake.model.dbt import build_with_dbt
 
         with self.step("build") as detail:
             detail["engine"] = "dbt"
-            return build_with_dbt(self.lake, self.lake.staged_path(build_id), without)
+            build_with_dbt(self.lake, self.lake.staged_path(build_id), without)
 
     def _fingerprint(self, order: BuildOrder) -> str:
         landed = sorted(f"{landing.table} {landing.sha256}" for landing in self.lake.live_landings())

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpulake.core.progress import Report
+from gpulake.core.types import Landing
+
 if TYPE_CHECKING:
     from gpulake.flow import Flow
+    from gpulake.flow.building import BuildResult
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,14 @@ class Work:
     is_dbt: bool = False
     model: Path | None = None
     without: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    landings: tuple[Landing, ...]
+    unknown: tuple[str, ...]  # files of a folder that no reader recognises
+    build: BuildResult
+    report: Path | None
 
 
 @dataclass(frozen=True)
@@ -46,3 +59,19 @@ STEPS = (
     # Last: a sink that is down delays neither the build nor the report.
     Step("alerts", lambda flow, _: flow.send_alerts_if_free(), lambda flow, _: flow.sends_alerts_at_once),
 )
+
+
+def run_steps(flow: Flow, work: Work, call: Callable[[str, Callable[[], Any]], Any]) -> RefreshResult:
+    steps = [step for step in STEPS if step.has_work(flow, work)]
+    done: dict[str, Any] = {}
+    whole = flow.report
+    for place, step in enumerate(steps):
+        flow.report = partial(_part, whole, place, len(steps))
+        done[step.name] = call(step.name, partial(step.run, flow, work))
+    landings, unknown = done.get("land", ((), ()))
+    return RefreshResult(landings, unknown, done["build"], work.report_path)
+
+
+def _part(report: Report, place: int, steps: int, what: str, share: float) -> None:
+    """The share of one step, as a share of all of them."""
+    report(what, (place + share) / steps)

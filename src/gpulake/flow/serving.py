@@ -9,10 +9,10 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gpulake.core.alerting import is_loopback
+from gpulake.core.addresses import is_loopback
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
-from gpulake.core.serving import PROXY_VARIABLE, TOKENS_VARIABLE, Serve, tokens
+from gpulake.core.serve_settings import PROXY_VARIABLE, TOKENS_VARIABLE, Serve, tokens
 from gpulake.flow.incidents import change
 from gpulake.lake import Lake
 

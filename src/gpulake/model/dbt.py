@@ -17,7 +17,6 @@ from typing import Any
 
 from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, UsageError
-from gpulake.core.types import TestResult
 from gpulake.lake import Lake
 from gpulake.model.build import write_settings
 from gpulake.model.plan import Plan, from_manifest
@@ -34,25 +33,11 @@ def compile_plan(folder: Path, config: Config) -> Plan:
     return from_manifest(_document(folder, "manifest"))
 
 
-def build_with_dbt(lake: Lake, build: Path, without: Collection[tuple[str, str]] = ()) -> list[TestResult]:
-    """Runs `dbt build`, unit tests and all, on what landed; leaves the tables in the build's file."""
+def build_with_dbt(lake: Lake, build: Path, without: Collection[tuple[str, str]] = ()) -> None:
+    """Runs `dbt build` with the unit tests on what landed; the data tests are asked of the tables as in any build."""
     _write_landed(lake, lake.staging / LANDED, without)
     _run("build", lake.staging)
     (lake.staging / DATABASE).replace(build)
-    nodes = _document(lake.staging, "manifest")["nodes"]
-    results = [(nodes.get(result["unique_id"]), result) for result in _document(lake.staging, "run_results")["results"]]
-    return [
-        TestResult(
-            name=node["name"],
-            table=node["attached_node"].rsplit(".", 1)[-1],
-            column=node["column_name"] or "",
-            severity=node["config"]["severity"].lower(),
-            failures=result["failures"] or 0,
-            seconds=result["execution_time"],
-        )
-        for node, result in results
-        if node and node["resource_type"] == "test"
-    ]
 
 
 def _write_landed(lake: Lake, path: Path, without: Collection[tuple[str, str]] = ()) -> None:
@@ -69,12 +54,12 @@ def _run(verb: str, folder: Path) -> None:
     with as_file(files("gpulake.model").joinpath("project")) as project:
         command = [sys.executable, "-m", "dbt.cli.main", "--quiet", "--no-use-colors", verb, "--no-partial-parse"]
         command += ["--project-dir", str(project), "--profiles-dir", str(project)]
+        command += ["--exclude-resource-type", "test"] if verb == "build" else []
         command += ["--target-path", str(folder / "target"), "--log-path", str(folder / "logs")]
         environment = {**os.environ, **places, "DO_NOT_TRACK": "1"}
         answer = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
-    # dbt answers 1 for data tests that fail as well; those are the build's to judge.
-    broken = [] if verb == "compile" else _broken(folder)
-    if answer.returncode > 1 or broken or (verb == "compile" and answer.returncode):
+    if answer.returncode:
+        broken = [] if verb == "compile" else _broken(folder)
         said = (answer.stdout + answer.stderr).strip()[-2000:]
         raise BuildError(f"dbt could not {verb} {', '.join(broken[:5])}: {said}", "mend the model that it names")
 
@@ -85,11 +70,7 @@ def _broken(folder: Path) -> list[str]:
         return ["the project"]
     results = _document(folder, "run_results")["results"]
     bad = ("error", "skipped", "fail")
-    return [
-        result["unique_id"]
-        for result in results
-        if result["status"] in bad and not result["unique_id"].startswith("test.")
-    ]
+    return [result["unique_id"] for result in results if result["status"] in bad]
 
 
 def _document(folder: Path, name: str) -> dict[str, Any]:

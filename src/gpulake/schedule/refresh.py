@@ -18,7 +18,7 @@ from prefect.settings import get_current_settings
 from prefect.types.entrypoint import EntrypointType
 
 from gpulake import __version__
-from gpulake.core.config import Config, load
+from gpulake.core.config import load
 from gpulake.core.errors import BuildError, GpulakeError, LakeBusyError, StepError, UsageError
 from gpulake.core.types import Landing
 from gpulake.flow import RETRY_WAITS_SECONDS, Flow
@@ -58,7 +58,7 @@ def gpu_telemetry_full_refresh(
     """
     # The run's id in `runs` is its id in Prefect, so that a row leads to its page.
     steps = Flow(load({"lake": lake}), run_id=str(runtime.flow_run.id))
-    work = Work(paths, (report_path or default_report(steps.config)).absolute())
+    work = Work(paths, (report_path or steps.default_report).absolute())
     return steps.run(work, partial(run_as_task, steps, work)).build
 
 
@@ -146,10 +146,6 @@ SHOWN: dict[str, Callable[[Flow, Work, Any], None]] = {
     "build": _show_built,
     "report": _show_report,
 }
-
-
-def default_report(config: Config) -> Path:
-    return config.lake / "report.html"
 
 
 def run_once(paths: Sequence[Path], lake: Path, report_path: Path) -> BuildResult:

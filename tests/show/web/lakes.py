@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Cluster, Config
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.flow.incidents import change, read_incidents
 from gpulake.synth import write_trace
 from show.web.night_run import write_run
@@ -138,8 +138,8 @@ def _add_incidents(flow: Flow, folder: Path) -> None:
     for minutes, (name, text, job) in enumerate(asked):
         (logs / name).write_text(text)
         clock = FrozenClock(NOW + timedelta(minutes=minutes))
-        question = Question(logs / name, job_id=job, cluster_id=CLUSTER)
-        result.append(Flow(flow.config, clock).diagnose(question).diagnosis.incident_id)
+        request = DiagnosisRequest(logs / name, job_id=job, cluster_id=CLUSTER)
+        result.append(Flow(flow.config, clock).diagnose(request).diagnosis.incident_id)
     later = FrozenClock(NOW + timedelta(hours=1))
     change(flow.lake, later, "acknowledge", result[1], "bob", "<b>looking</b>")
     change(flow.lake, later, "mute", result[2], "bob", until=NOW + timedelta(days=1))

@@ -16,9 +16,9 @@ from playwright.sync_api import Browser, expect
 
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
+from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.flow import Flow
-from gpulake.flow.diagnosing import Question
 from gpulake.show.web import events
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.pages import pages
@@ -144,8 +144,8 @@ def test_a_failure_shows_on_an_open_page_when_it_is_diagnosed(
         expect(page.locator("#live")).to_have_text("live")
         page.evaluate("window.isTheSamePage = true")
         expect(page.locator("#incidents")).not_to_contain_text("new.log")
-        question = Question(tmp_path / "new.log", job_id="81", cluster_id=CLUSTER)
-        Flow(rich_copy, FrozenClock(NOW)).diagnose(question)
+        request = DiagnosisRequest(tmp_path / "new.log", job_id="81", cluster_id=CLUSTER)
+        Flow(rich_copy, FrozenClock(NOW)).diagnose(request)
         expect(page.locator("#incidents")).to_contain_text("new.log", timeout=5_000)
         assert page.evaluate("window.isTheSamePage")
         assert seen.faults == []

@@ -18,7 +18,7 @@ from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Config
 from gpulake.core.incidents import Incident, State
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.flow.incidents import read_incident
 from gpulake.flow.serving import application
 from gpulake.lake import Lake

@@ -15,7 +15,7 @@ from attack.serving import serving
 from fastapi.testclient import TestClient
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow import Flow
 from gpulake.flow.serving import application
 from gpulake.lake import Lake

@@ -114,6 +114,7 @@ def test_a_path_and_headers_take_hostile_text(board: Dashboard, name: str) -> No
             check("/overview", {}, board.client.get("/overview", headers={header.encode(): raw}))
 
 
+@pytest.mark.slow
 def test_every_question_shows_hostile_names_of_the_lake_as_text(board: Dashboard) -> None:
     """In pages of rows and in downloads. That somebody of such a name is in the lake is made sure of."""
     options = {"user": HOSTILE_USER, "job": HOSTILE_JOB, "machine": HOSTILE_MACHINE, "cluster": "tiger"}

@@ -87,6 +87,7 @@ def test_the_lake_has_all_of_the_names(client: TestClient) -> None:
     assert {row["group_id"] for row in rows(client, "efficiency_by_group")} >= set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_no_name_becomes_an_element_an_attribute_or_an_address(client: TestClient, name: str) -> None:
     for page in ("user", "group"):

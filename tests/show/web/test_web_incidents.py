@@ -55,6 +55,7 @@ def scattered(scattered_lake: Lake) -> tuple[TestClient, list[Incident]]:
     return TestClient(application(scattered_lake)), incidents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", FILTERS, ids=str)
 def test_tiles_count_incidents_as_they_stand(
     scattered: tuple[TestClient, list[Incident]], given: dict[str, str]
@@ -169,6 +170,7 @@ def test_cases_are_similar_that_share_a_reason_a_subject_a_machine_or_a_job(
         } == expected
 
 
+@pytest.mark.slow
 def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
     incidents = scatter(lake, seed=5, count=12)
     selected, recalled = incidents[0].incident_id, incidents[7].incident_id
@@ -183,6 +185,7 @@ def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
     assert first["alike_by"].startswith("its text")
 
 
+@pytest.mark.slow
 def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) -> None:
     claims: dict[str, Any] = {"claimed_job_id": "777", "claimed_node": "gpu09"}
     lake.append("incident_events", [Incident("f-1", FIRST, "opened", "gpulake", opened_at=FIRST, **claims).row()])
@@ -191,6 +194,7 @@ def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) 
     assert "<dt>Claimed node</dt><dd>gpu09, as only the log says</dd>" in page
 
 
+@pytest.mark.slow
 def test_nothing_from_the_data_is_markup_or_a_formula(scattered: tuple[TestClient, list[Incident]]) -> None:
     client, incidents = scattered
     paths = [f"/panels/incidents/{panel.name}" for panel in pages()["incidents"].panels]
@@ -225,6 +229,7 @@ def test_the_subject_of_an_incident_leads_to_its_page(scattered: tuple[TestClien
             assert row["link"] is None
 
 
+@pytest.mark.slow
 def test_the_strangest_days_come_first_and_lead_to_their_jobs(shared_lake: Config) -> None:
     lake = Lake(shared_lake)
     rows = ask(TestClient(application(lake)), "anomalous_days")
@@ -246,6 +251,7 @@ def test_the_strangest_days_come_first_and_lead_to_their_jobs(shared_lake: Confi
         assert row["own_flag"] == scored[row["day"]]["own_flag"]
 
 
+@pytest.mark.slow
 def test_alerts_wait_until_they_are_sent(rich: Config) -> None:
     lake = Lake(rich)
     client = TestClient(application(lake))
@@ -259,6 +265,7 @@ def test_alerts_wait_until_they_are_sent(rich: Config) -> None:
     assert {row["alert_id"] for row in shown} == {n for n, row in alerts.items() if row["incident_id"] == incident}
 
 
+@pytest.mark.slow
 def test_windows_that_were_removed_are_not_shown(lake: Lake) -> None:
     clock = FrozenClock(NOW)
     kept = add_window(lake, clock, "eve", ends_at=NOW + timedelta(hours=2), note="<b>fans</b>")
@@ -270,6 +277,7 @@ def test_windows_that_were_removed_are_not_shown(lake: Lake) -> None:
     assert "<b>fans" not in client.get("/panels/incidents/windows").text
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_shown_with_the_lines_that_prove_it(rich: Config) -> None:
     lake = Lake(rich)
     client = TestClient(application(lake))
@@ -284,6 +292,7 @@ def test_a_diagnosis_is_shown_with_the_lines_that_prove_it(rich: Config) -> None
                 assert html.escape(quote["text"]).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in panel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["incidents", "incident", "quality"])
 def test_an_empty_lake_says_what_to_do(page: str, tmp_path: Path) -> None:
     client = TestClient(application(Lake(Config(lake=tmp_path / "lake")).create()))

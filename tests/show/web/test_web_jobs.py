@@ -64,6 +64,7 @@ BEGINNINGS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(60))
 @given(search=BEGINNINGS)
 def test_a_search_finds_what_begins_like_it_and_nothing_is_a_pattern(
@@ -120,6 +121,7 @@ def test_filters_are_those_of_python(answers: Answers, rich: Config, jobs: list[
     assert counted == Counter((day_of(job), job["status"]) for job in expected)
 
 
+@pytest.mark.slow
 def test_a_page_of_jobs_is_a_part_of_all_of_them_in_order(answers: Answers) -> None:
     """Rows that are completed after they were chosen are those that are completed before."""
     for sort in ("", "-status", "held_gpu_hours", "-gpus", "ran_seconds"):
@@ -147,6 +149,7 @@ def test_hours_and_gpus_of_a_job_are_the_sums_of_its_rows(answers: Answers, rich
             assert row["efficiency_ratio"] == pytest.approx(used / sensed)
 
 
+@pytest.mark.slow
 def test_attempts_of_a_job_are_those_of_silver_and_hold_what_it_held(answers: Answers, rich: Config) -> None:
     lake = Lake(rich)
     busiest = "SELECT cluster_id, job_key FROM silver_instances GROUP BY ALL ORDER BY count(*) DESC, job_key LIMIT 3"
@@ -234,6 +237,7 @@ def text_of(client: TestClient, page: str, panel: str, **values: str) -> str:
     return response.text
 
 
+@pytest.mark.slow
 def test_the_panel_of_a_diagnosis_shows_exactly_its_lines(client: TestClient, rich: Config) -> None:
     text = text_of(client, "job", "diagnoses", job=DEAD_JOB, cluster=CLUSTER)
     blocks = re.findall(r'<pre class="evidence">(.*?)</pre>', text, re.DOTALL)
@@ -260,6 +264,7 @@ def test_a_figure_of_attempts_has_a_bar_for_each(client: TestClient) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["jobs", "job", "runs", "run"])
 def test_pages_fill_on_a_rich_lake_and_say_what_to_do_on_an_empty_one(
     client: TestClient, page: str, tmp_path: Path
@@ -279,6 +284,7 @@ def test_pages_fill_on_a_rich_lake_and_say_what_to_do_on_an_empty_one(
                 assert 'role="alert"' not in panel.text, source
 
 
+@pytest.mark.slow
 def test_a_lake_without_telemetry_says_so(shared_lake: Config) -> None:
     (job,) = rows_of(Lake(shared_lake), "SELECT job_id FROM silver_jobs ORDER BY job_id LIMIT 1")
     panels = {"job": ("telemetry", "diagnoses", "incidents"), "run": ("nodes", "waterfall", "gpus"), "runs": ("runs",)}

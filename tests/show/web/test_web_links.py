@@ -50,6 +50,7 @@ def crawled(client: TestClient, begins: list[str]) -> tuple[dict[str, int], dict
     return answered, found_on
 
 
+@pytest.mark.slow
 def test_every_link_leads_somewhere(client: TestClient) -> None:
     begins = [f"/{page.name}" for page in pages().values() if page.is_listed]
     answered, found_on = crawled(client, begins)
@@ -74,6 +75,7 @@ def test_each_filter_that_is_set_can_be_taken_away(client: TestClient) -> None:
     assert '<p class="chosen"' not in client.get("/overview").text
 
 
+@pytest.mark.slow
 def test_no_link_of_a_panel_drops_the_filters_that_its_page_was_given(client: TestClient) -> None:
     """Rows and downloads behind a panel are those that it shows."""
     given = {"cluster": "tiger"}

@@ -204,6 +204,7 @@ def test_its_errors_are_shown(client: TestClient) -> None:
     assert ask(client, "machine_events", machine="gpu01", to="2026-02-28") == []
 
 
+@pytest.mark.slow
 def test_incidents_and_findings_about_it_are_shown(rich_copy: Config) -> None:
     journal = rich_copy.lake / "incidents.jsonl"
     known = json.loads(journal.read_text().splitlines()[0])

@@ -177,6 +177,7 @@ def test_the_types_stand_beside_a_map_of_many_machines() -> None:
     assert [(shape["y0"], shape["y1"]) for shape in layout["shapes"]] == [(29.5, 29.5)]
 
 
+@pytest.mark.slow
 def test_the_map_has_every_machine_however_many_an_answer_may_have(tmp_path: Path) -> None:
     names = [f"node{at:04}" for at in range(1_100)]
     inventory = "cluster,machine,gpu_type,gpus,cores,memory_gib\n" + "".join(f"c,{name},T4,1,1,1\n" for name in names)
@@ -226,12 +227,14 @@ def test_gpus_that_telemetry_speaks_of_lead_to_their_machine(
     assert f'href="/machine?machine={shown[0]["node"]}&amp;cluster=tiger"' in client.get(f"/rows/{question}").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["queue", "machines", "machine"])
 def test_every_panel_says_what_to_do_on_an_empty_lake(lake: Lake, page: str) -> None:
     client = client_of(lake.config)
     check_panels(client, page, "No build has made", {"machine_incidents"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["queue", "machines", "machine"])
 def test_every_panel_says_so_where_its_tables_are_empty(tmp_path: Path, page: str) -> None:
     lake = built_from(tmp_path, {"machines.csv": "cluster,machine,gpu_type,gpus,cores,memory_gib\nc,m,,0,8,64\n"})

@@ -49,6 +49,7 @@ def hours(rich: Config, **given: str) -> dict[str, float]:
     return sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", FILTERS)
 def test_each_moment_of_the_ledger_sums_to_its_capacity_and_all_to_the_machines_hours(
     client: TestClient, rich: Config, given: dict[str, str]
@@ -75,6 +76,7 @@ def test_the_ledger_is_by_hour_for_a_week_and_by_day_for_more(client: TestClient
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", FILTERS)
 def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incidents(
     client: TestClient, rich: Config, given: dict[str, str]
@@ -126,6 +128,7 @@ def test_key_numbers_say_of_what_time_they_are_and_how_sure_they_are(traced: Tes
     )
 
 
+@pytest.mark.slow
 def test_a_page_says_that_data_are_generated_and_of_what_time_they_are(config: Config, tmp_path: Path) -> None:
     Flow(config).refresh([write_accounting(tmp_path, "synth")], None)
     with TestClient(application(Lake(config))) as client:
@@ -145,6 +148,7 @@ def test_a_page_of_measured_data_says_nothing_of_generated_ones(client: TestClie
     assert client.get("/api/v1/key_numbers?cluster=tiger").json()["generated"] == []
 
 
+@pytest.mark.slow
 def test_unknown_hours_are_shown_on_the_overview(config: Config, tmp_path: Path) -> None:
     raw = write_trace(tmp_path / "raw", [Attempt("j", "ann", 0, 10, gpus=2, used=1), Attempt("k", "ann", 2, 4)])
     tasks = raw / "pai_task_table.csv"
@@ -240,6 +244,7 @@ def test_figures_of_nothing_can_be_drawn() -> None:
     assert ledger.spread([])["data"][0]["x"] == []
 
 
+@pytest.mark.slow
 def test_every_panel_says_what_to_do_where_there_is_nothing(config: Config) -> None:
     with TestClient(application(Lake(config).create())) as client:
         for page in (*PAGES, "user", "group"):

@@ -186,6 +186,7 @@ def test_the_longest_waits_lead_to_their_jobs(client: TestClient) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"from": "1970-02-03", "to": "1970-02-05"}, {"gpu_type": "T4"}], ids=str)
 def test_demand_is_all_that_the_mart_has(client: TestClient, rich: Config, given: dict[str, str]) -> None:
     rows = [

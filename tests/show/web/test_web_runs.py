@@ -103,6 +103,7 @@ def test_series_are_thinned_and_lose_no_sample_and_no_peak(
     assert max(row[value] for row in points) == shown["peak"]
 
 
+@pytest.mark.slow
 def test_the_mean_of_a_node_is_that_of_its_samples(answers: Answers, rich: Config) -> None:
     for row in ask(answers, "run_nodes", run=RUN):
         samples = rows_of(

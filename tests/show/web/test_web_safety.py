@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from starlette.requests import Request
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.lake.values import plain, values
@@ -74,6 +74,7 @@ def test_a_long_address_does_not_prevent_a_login(guarded: FastAPI) -> None:
 # Values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "told"),
     [

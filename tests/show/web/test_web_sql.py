@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from gpulake.core.config import Config
-from gpulake.core.serving import Serve, ServeUser
+from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.guard import Guard
@@ -75,6 +75,7 @@ def test_it_is_off_unless_it_is_allowed(shared_lake: Config) -> None:
     assert (status, "set sql = true in [serve]" in shown["error"]) == (403, True)
 
 
+@pytest.mark.slow
 def test_who_sees_some_groups_alone_may_not(shared_lake: Config) -> None:
     users = {"bob": ServeUser(groups=("math",))}
     client = client_of(shared_lake, replace(ALLOWED, users=users), TOKENS)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
+
+from gpulake.core.rows import as_row, from_row
 
 State = Literal["queued", "sending", "sent", "failed", "dropped"]
 STATES: tuple[str, ...] = get_args(State)
@@ -38,7 +40,7 @@ class Alert:
     link: str = ""
     happened_at: datetime | None = None
     began_at: datetime | None = None
-    is_over: bool = False  # when people are told of it for the first time
+    is_over: bool = False  # already when it is sent for the first time
     tries: int = 0
     next_try_at: datetime | None = None
     summary_id: str = ""
@@ -49,19 +51,15 @@ class Alert:
         return self.state in ("queued", "sending", "failed")
 
     def row(self) -> dict[str, Any]:
-        return {column.name: getattr(self, column.name) for column in fields(self)}
+        return as_row(self)
 
     def at(self, now: datetime, state: State, **values: Any) -> Alert:
         """The next row of it: later than the last, though the clock may have been set back."""
         return replace(self, state=state, changed_at=max(now, self.changed_at + _TICK), **values)
 
 
-_COLUMNS = frozenset(column.name for column in fields(Alert))
-
-
 def alert_id(incident: str, event: str, key: str, sink: str) -> str:
-    told = json.dumps([incident, event, key, sink])
-    return "a-" + hashlib.sha256(told.encode()).hexdigest()[:20]
+    return "a-" + hashlib.sha256(json.dumps([incident, event, key, sink]).encode()).hexdigest()[:20]
 
 
 def summary_id(alerts: Iterable[Alert]) -> str:
@@ -74,8 +72,8 @@ class Outbox:
     def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         self._alerts: dict[str, Alert] = {}
         for row in rows:
-            alert = _read(row)
-            if alert is not None:
+            alert = from_row(Alert, row)
+            if alert is not None and alert.state in STATES:
                 self.take(alert)
 
     def take(self, alert: Alert) -> None:
@@ -104,22 +102,5 @@ class Outbox:
 
     def sent_at(self, sink: str) -> list[datetime]:
         """When the sink was last sent something; a summary counts once."""
-        found: dict[str, datetime] = {}
-        for alert in self._alerts.values():
-            if alert.sink == sink and alert.state == "sent":
-                found[alert.summary_id or alert.alert_id] = alert.changed_at
-        return sorted(found.values())
-
-
-def _read(row: Mapping[str, Any]) -> Alert | None:
-    """Rows that are none of ours are left out."""
-    values = {name: value for name, value in row.items() if name in _COLUMNS and value is not None}
-    try:
-        for name in ("changed_at", "happened_at", "began_at", "next_try_at"):
-            if name in values:
-                values[name] = datetime.fromisoformat(values[name])
-        alert = Alert(**values)
-        is_ours = alert.state in STATES and alert.changed_at.tzinfo is not None
-    except (TypeError, ValueError):
-        return None
-    return alert if is_ours else None
+        sent = [alert for alert in self._alerts.values() if alert.sink == sink and alert.state == "sent"]
+        return sorted({alert.summary_id or alert.alert_id: alert.changed_at for alert in sent}.values())

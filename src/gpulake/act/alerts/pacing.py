@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 
 # People read these; programs can take what comes.
 LIMITS = {"apprise": 20}

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from gpulake.act.alerts.alert import Alert, Outbox, State, alert_id
 from gpulake.act.alerts.wording import title_and_body, words
 from gpulake.act.incidents.windows import Window, covering
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.incidents import FAILURE, Incident
 from gpulake.core.kinds import rank
 from gpulake.core.placeholders import filled

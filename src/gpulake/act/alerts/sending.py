@@ -12,7 +12,7 @@ from gpulake.act.alerts.alert import TABLE, TEST, Alert, Outbox, State, alert_id
 from gpulake.act.alerts.pacing import Bucket, wait_after
 from gpulake.act.alerts.wording import REPEAT, summary
 from gpulake.act.sinks import SINKS, Setup, Sink
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.clock import Clock
 from gpulake.core.errors import GpulakeError, SinkError, UsageError, choice_hint
 

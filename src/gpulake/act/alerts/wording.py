@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gpulake.act.alerts.alert import SUMMARY, Alert, summary_id
-from gpulake.core.alerting import Alerts, SinkSettings
+from gpulake.core.alert_settings import Alerts, SinkSettings
 from gpulake.core.incidents import FAILURE, Incident
 from gpulake.core.kinds import SEVERITIES, rank
 from gpulake.core.placeholders import filled, placeholders

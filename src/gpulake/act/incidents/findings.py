@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from gpulake.core.alerting import Incidents
+from gpulake.core.alert_settings import Incidents
 from gpulake.core.kinds import SEVERITIES, kind_of
 from gpulake.core.sightings import Sighting
 from gpulake.lake import LakeReader

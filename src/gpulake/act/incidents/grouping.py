@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gpulake.act.incidents.findings import AsOf
-from gpulake.core.alerting import Incidents
+from gpulake.core.alert_settings import Incidents
 from gpulake.core.incidents import FAILURE, GPULAKE, Histories, Incident, changed, resolution
 from gpulake.core.kinds import rank, worse
 from gpulake.core.sightings import Sighting

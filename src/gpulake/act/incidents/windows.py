@@ -1,4 +1,4 @@
-"""Maintenance windows: incidents within one are recorded, and nobody is told."""
+"""Maintenance windows: incidents within one are recorded, and no alert is sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fnmatch
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.incidents import FAILURE, Incident
+from gpulake.core.rows import as_row, from_row
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
@@ -39,26 +40,28 @@ class Window:
     note: str = ""
 
     def row(self) -> dict[str, Any]:
-        return asdict(self)
+        return as_row(self)
 
     @property
     def is_weekly(self) -> bool:
         return bool(self.weekdays or self.hours)
 
     def is_for(self, incident: Incident) -> bool:
-        """A pattern other than * is not for what has no such name."""
+        """A pattern other than * matches nothing that has no such name."""
         named = ((self.cluster, incident.cluster_id), (self.node, incident.node), (self.kind, incident.kind))
-        return all(pattern == _ANY or (name is not None and _is_like(name, pattern)) for pattern, name in named)
+        return all(
+            pattern == _ANY or (name is not None and fnmatch.fnmatchcase(name, pattern)) for pattern, name in named
+        )
 
     def covers(self, at: datetime) -> bool:
         if self.starts_at is not None and at < self.starts_at:
             return False
         if self.ends_at is not None and at >= self.ends_at:
             return False
-        return not self.is_weekly or self._comes_at(at)
+        return not self.is_weekly or self._recurs_at(at)
 
-    def _comes_at(self, at: datetime) -> bool:
-        """By the clocks of its zone. Hours over midnight belong to the day on which they begin."""
+    def _recurs_at(self, at: datetime) -> bool:
+        """In its time zone. Hours over midnight belong to the day on which they begin."""
         local = at.astimezone(ZoneInfo(self.time_zone))
         days = self.weekdays.split(",") if self.weekdays else DAYS
         if not self.hours:
@@ -71,10 +74,6 @@ class Window:
         return (now >= begin and DAYS[local.weekday()] in days) or (now < end and day_before in days)
 
 
-def _is_like(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern)
-
-
 def hours_of(text: str) -> tuple[time, time]:
     found = _HOURS.fullmatch(text)
     if found is None or found[1] + found[2] == found[3] + found[4]:
@@ -84,7 +83,7 @@ def hours_of(text: str) -> tuple[time, time]:
 
 
 def added(changed_by: str, at: datetime, **values: Any) -> Window:
-    """A new window, if there is such a time."""
+    """A new window, checked."""
     window = Window(f"w-{uuid.uuid4().hex[:8]}", at, changed_by, **values)
     for day in window.weekdays.split(",") if window.weekdays else ():
         if day not in DAYS:
@@ -104,41 +103,23 @@ def added(changed_by: str, at: datetime, **values: Any) -> Window:
 
 def removed(window: Window, changed_by: str, at: datetime) -> Window:
     if window.is_removed:
-        raise UsageError(
-            f"window {window.window_id} was removed", "list those that stand: gpulake incidents windows list"
-        )
+        raise UsageError(f"window {window.window_id} was removed", "list the others: gpulake incidents windows list")
     return replace(window, is_removed=True, changed_by=changed_by, changed_at=max(at, window.changed_at))
 
 
 def windows(rows: Iterable[Mapping[str, Any]]) -> dict[str, Window]:
-    """As they stand, removed ones too. Rows that are none of ours are left out."""
-    found = {}
-    for row in rows:
-        window = _read(row)
-        if window is not None:
-            found[window.window_id] = window
-    return found
-
-
-def _read(row: Mapping[str, Any]) -> Window | None:
-    known = {column.name for column in fields(Window)}
-    values = {name: value for name, value in row.items() if name in known and value is not None}
-    try:
-        for name in ("changed_at", "starts_at", "ends_at"):
-            if name in values:
-                values[name] = datetime.fromisoformat(values[name])
-        return Window(**values)
-    except (TypeError, ValueError):
-        return None
+    """As they stand, removed ones too. Rows that are no window are skipped."""
+    read = (from_row(Window, row) for row in rows)
+    return {window.window_id: window for window in read if window is not None}
 
 
 def covering(every: Iterable[Window], incident: Incident, at: datetime) -> Window | None:
-    """The window that keeps an incident quiet: it is on, or all that was seen of the incident was while it was on."""
-    own = [window for window in every if not window.is_removed and window.is_for(incident)]
-    for window in own:
+    """The window that suppresses an incident: it is active, or covers all the time in which the incident was seen."""
+    matching = [window for window in every if not window.is_removed and window.is_for(incident)]
+    for window in matching:
         if window.covers(at):
             return window
     # A job may have run for days before it died in the window.
     began = incident.last_seen_at if incident.kind == FAILURE else incident.began_at
     seen = [moment for moment in (began, incident.last_seen_at) if moment is not None]
-    return next((window for window in own if seen and all(map(window.covers, seen))), None)
+    return next((window for window in matching if seen and all(map(window.covers, seen))), None)

@@ -13,7 +13,7 @@ from typing import Protocol
 from gpulake.act.commands import SAFE
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled, placeholders
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.registry import Registry
 from gpulake.formats.slurm import hosts
 

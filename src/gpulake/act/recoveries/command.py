@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpulake.act.recoveries import RECOVERIES, Asking, Commands, Order, asked_by_hook, hooked
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 
 
 @RECOVERIES.register("command")

@@ -8,7 +8,7 @@ from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order,
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 # kubectl calls it a success.

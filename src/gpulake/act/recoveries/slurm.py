@@ -7,7 +7,7 @@ import re
 from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order, asked_by_hook, hooked, plain
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
-from gpulake.core.recovering import Recoveries
+from gpulake.core.recovery_settings import Recoveries
 from gpulake.formats.slurm import hosts
 
 # 7, a task of an array (7_3), a part of a heterogeneous job (7+1).

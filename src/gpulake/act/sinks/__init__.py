@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpulake.act.alerts.alert import Alert
-from gpulake.core.alerting import SinkSettings, check_scheme
+from gpulake.core.addresses import check_scheme
+from gpulake.core.alert_settings import SinkSettings
 from gpulake.core.clock import Clock
 from gpulake.core.errors import ConfigError, SinkError
 from gpulake.core.registry import Registry
@@ -53,7 +54,7 @@ class Setup:
         if not url:
             raise self.failure("it has no address", hint=f"set url or url_variable in [alerts.sinks.{self.name}]")
         try:
-            check_scheme(url, settings.allow_plain_http)
+            check_scheme("the url of a sink", url, "alerts", settings.allow_plain_http)
         except (ConfigError, ValueError) as error:
             told = error if isinstance(error, ConfigError) else ConfigError("its address is none")
             raise self.failure(told.message, hint=told.hint) from None

@@ -10,12 +10,6 @@ if TYPE_CHECKING:
     from gpulake.act.alerts.alert import Alert
 
 COLUMNS = ("alert", "happened (UTC)", "state", "sink", "event", "severity", "tries", "title", "reason")
-TIMES = ("changed_at", "happened_at", "began_at", "next_try_at")
-
-
-def alert_document(alert: Alert) -> dict[str, Any]:
-    times = {name: getattr(alert, name) for name in TIMES}
-    return {**alert.row(), **{name: at.isoformat() if at else None for name, at in times.items()}}
 
 
 def alert_line(alert: Alert) -> tuple[Any, ...]:

@@ -26,12 +26,13 @@ def command(state: str | None, sink: str | None, summary: str | None, lake: Path
     Example:  gpulake alerts list --state dropped
     """
     from gpulake.cli._output import print_json, print_table
-    from gpulake.cli.alerts._showing import COLUMNS, alert_document, alert_line
+    from gpulake.cli.alerts._showing import COLUMNS, alert_line
+    from gpulake.core.rows import as_document
     from gpulake.flow.alerting import read_alerts
     from gpulake.lake import Lake
 
     found = read_alerts(Lake(settings(lake=lake)).open(), state, sink, summary)
     if as_json:
-        print_json([alert_document(one) for one in found])
+        print_json([as_document(one) for one in found])
     else:
         print_table(COLUMNS, [alert_line(one) for one in found])

@@ -20,14 +20,14 @@ def command(alerts: tuple[str, ...], lake: Path | None, as_json: bool) -> None:
     Example:  gpulake alerts retry a-3f2a
     """
     from gpulake.cli._output import print_json
-    from gpulake.cli.alerts._showing import alert_document
     from gpulake.core.clock import SystemClock
+    from gpulake.core.rows import as_document
     from gpulake.flow.alerting import retry_alerts
     from gpulake.lake import Lake
 
     again = retry_alerts(Lake(settings(lake=lake)).open(), SystemClock(), alerts)
     if as_json:
-        print_json([alert_document(one) for one in again])
+        print_json([as_document(one) for one in again])
         return
     for one in again:
         click.echo(f"{one.alert_id}: queued; send it with: gpulake alerts send")

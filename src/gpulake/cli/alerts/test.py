@@ -20,13 +20,13 @@ def command(sink: str, lake: Path | None, as_json: bool) -> None:
     Example:  gpulake alerts test ops
     """
     from gpulake.cli._output import print_json
-    from gpulake.cli.alerts._showing import alert_document
     from gpulake.core.clock import SystemClock
+    from gpulake.core.rows import as_document
     from gpulake.flow.alerting import try_sink
     from gpulake.lake import Lake
 
     alert = try_sink(Lake(settings(lake=lake)).open(), SystemClock(), sink)
     if as_json:
-        print_json(alert_document(alert))
+        print_json(as_document(alert))
     else:
         click.echo(f"sink {alert.sink} has taken it: {alert.title}")

@@ -7,37 +7,38 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._options import FILE
+from gpulake.cli._output import print_json, print_screen
+from gpulake.cli._screen import screen
+from gpulake.core.errors import UsageError
+from gpulake.flow import Flow
 
 
 @click.command()
 @click.argument("given", metavar="ID")
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     metavar="FILE.html",
     help="Write the series, the band and the jobs as an HTML page that works offline.",
 )
-@lake_option
-@json_option
-def command(given: str, plot: Path | None, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(given: str, plot: Path | None, flow: Flow, as_json: bool) -> None:
     """Show why something was found: the series around it, what was expected, and the jobs that ran then.
 
-    ID is that of a finding or of an incident. The beginning of an id will do, where it is the only one.
+    ID is that of a finding or of an incident; an unambiguous prefix is enough.
 
     \b
     Example:  gpulake detect explain f-3f2a --plot why.html
     """
-    from gpulake.cli._output import print_json, print_screen
-    from gpulake.cli._screen import screen
-    from gpulake.core.errors import UsageError
-    from gpulake.flow.detecting import explain, write_plot
-    from gpulake.lake import Lake
+    from gpulake.flow.detecting import explain
+    from gpulake.show.explain_page import write_explanation
     from gpulake.show.explain_text import explanation_text, jobs_text
 
-    found = explain(Lake(settings(lake=lake)).open(), given)
+    found = explain(flow.lake.open(), given)
     if plot:
-        write_plot(found, plot)
+        write_explanation(found, plot)
     if as_json:
         print_json(asdict(found))
     else:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json, print_table
+from gpulake.cli._screen import screen, wrapped
 from gpulake.cli._times import Moment
 from gpulake.core.kinds import SEVERITIES
+from gpulake.core.words import label
+from gpulake.flow import Flow
 
-LEAST_COLUMNS = 120  # that a table of findings needs to be read
-MOST_ROWS = 4  # of a headline, where there are fewer
+LEAST_COLUMNS = 120  # narrower terminals get a list instead of a table
+MOST_ROWS = 4  # of a headline in that list
 
 
 @click.command()
@@ -20,28 +23,18 @@ MOST_ROWS = 4  # of a headline, where there are fewer
 @click.option("--severity", type=click.Choice(SEVERITIES), help="Only those.")
 @click.option("--watch", help="Only what this watch found; see: gpulake detect watches.")
 @click.option("--since", type=Moment(), metavar="TIME", help="Only what was seen since; UTC where no zone is given.")
-@lake_option
-@json_option
+@flow_options
 def command(
-    kind: str | None,
-    severity: str | None,
-    watch: str | None,
-    since: datetime | None,
-    lake: Path | None,
-    as_json: bool,
+    kind: str | None, severity: str | None, watch: str | None, since: datetime | None, flow: Flow, as_json: bool
 ) -> None:
     """List the findings of the current build that have a time, the most severe first, of those the newest.
 
     \b
     Example:  gpulake detect list --severity critical --since 2026-01-31
     """
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.cli._screen import screen, wrapped
-    from gpulake.core.words import label
     from gpulake.flow.detecting import read_findings
-    from gpulake.lake import Lake
 
-    found = read_findings(Lake(settings(lake=lake)).open(), kind, severity, watch, since)
+    found = read_findings(flow.lake.open(), kind, severity, watch, since)
     if as_json:
         print_json([{**one.row, "finding_id": one.finding_id, "severity": one.severity} for one in found])
         return

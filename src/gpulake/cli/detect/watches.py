@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json, print_table
+from gpulake.flow import Flow
 
 
 @click.command()
-@lake_option
-@json_option
-def command(lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(flow: Flow, as_json: bool) -> None:
     """List the watches: what each reads, by which detector, how much history it needs, and whether there is data.
 
     \b
     Example:  gpulake detect watches
     """
-    from gpulake.cli._output import print_json, print_table
     from gpulake.flow.detecting import read_watches
-    from gpulake.lake import Lake
 
-    found = read_watches(Lake(settings(lake=lake)).open())
+    found = read_watches(flow.lake.open())
     if as_json:
         print_json([{**asdict(one), "has_data": not one.empty} for one in found])
         return

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from gpulake.cli._options import FOLDER
+
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="A folder for them.")
+@click.option("--out", required=True, type=FOLDER, help="The folder for them.")
 def command(out: Path) -> None:
     """Write dashboards for Grafana: of the lake's metrics, and of the collectors'.
 

@@ -9,19 +9,21 @@ from typing import Any
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_option
+from gpulake.cli._options import FOLDER, json_option
+from gpulake.cli._output import print_json
+from gpulake.cli._progress import progress_bar
 from gpulake.core.errors import UsageError
 from gpulake.core.words import label
+from gpulake.flow import Flow
 
 DIALECTS = {"both": ("sdk", "legacy"), "sdk": ("sdk",), "legacy": ("legacy",)}
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="A new folder.")
-@click.option(
-    "--run", "run", type=click.Path(path_type=Path, file_okay=False), help="Of a collected run, or a merged one."
-)
-@lake_option
+@click.option("--out", required=True, type=FOLDER, help="A new folder.")
+@click.option("--run", "run", type=FOLDER, help="Of a collected run, or a merged one.")
+@flow_option
 @click.option("--cluster", help="Of the lake's jobs: this cluster, or a workload that was imported.")
 @click.option("--from", "first", metavar="DAY", help="Jobs submitted on this day, on the cluster's clock, or later.")
 @click.option("--to", "last", metavar="DAY", help="Jobs submitted on this day or before.")
@@ -40,7 +42,7 @@ DIALECTS = {"both": ("sdk", "legacy"), "sdk": ("sdk",), "legacy": ("legacy",)}
 )
 @click.option("--compat-int64-times", "has_plain_times", is_flag=True, help="Times as plain INT64, not as timestamps.")
 @json_option
-def command(out: Path, run: Path | None, lake: Path | None, as_json: bool, **options: Any) -> None:
+def command(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: Any) -> None:
     """Write tasks, fragments, failures, topologies and experiments that OpenDC runs as they are.
 
     From a collected run (--run), or from the jobs of the lake (--cluster). export.json says what was left out, inferred
@@ -52,9 +54,6 @@ def command(out: Path, run: Path | None, lake: Path | None, as_json: bool, **opt
       gpulake export opendc --cluster pai --from 1970-02-01 --to 1970-02-07 --out pai-week
       gpulake export opendc --run runs/night1 --out night1
     """
-    from gpulake.cli._output import print_json
-    from gpulake.cli._progress import progress_bar
-    from gpulake.flow import Flow
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
 
@@ -67,8 +66,7 @@ def command(out: Path, run: Path | None, lake: Path | None, as_json: bool, **opt
         has_plain_times=options["has_plain_times"],
     )
     clock = Clockwork(options["cpu_mhz"], options["gpu_mhz"], options["gpu_cores"])
-    with progress_bar(is_quiet=as_json) as report:
-        flow = Flow(settings(lake=lake), report=report)
+    with progress_bar(is_quiet=as_json) as flow.report:
         if run is not None:
             exported = flow.export_run(run, export, clock, out)
         else:

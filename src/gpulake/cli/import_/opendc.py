@@ -8,15 +8,18 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._options import FOLDER
+from gpulake.cli._output import print_json, print_table
+from gpulake.cli._progress import progress_bar
+from gpulake.flow import Flow
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folders", nargs=-1, required=True, type=FOLDER)
 @click.option("--name", help="What the workload is called in the lake. [default: the name of its folder]")
-@lake_option
-@json_option
-def command(folders: tuple[Path, ...], name: str | None, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(folders: tuple[Path, ...], name: str | None, flow: Flow, as_json: bool) -> None:
     """Import OpenDC workloads: folders with tasks.parquet and fragments.parquet, of any version of the format.
 
     What was imported can be exported again as it was, and queried: tables bronze_opendc_tasks and
@@ -25,12 +28,8 @@ def command(folders: tuple[Path, ...], name: str | None, lake: Path | None, as_j
     \b
     Example:  gpulake import opendc traces/bitbrains-small
     """
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.cli._progress import progress_bar
-    from gpulake.flow import Flow
-
-    with progress_bar(is_quiet=as_json) as report:
-        landed = Flow(settings(lake=lake), report=report).import_opendc(folders, name)
+    with progress_bar(is_quiet=as_json) as flow.report:
+        landed = flow.import_opendc(folders, name)
     if as_json:
         print_json({workload: [asdict(landing) for landing in landings] for workload, landings in landed.items()})
         return

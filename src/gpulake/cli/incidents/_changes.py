@@ -85,8 +85,9 @@ INCIDENT_VERBS: Mapping[str, IncidentVerb] = {
 def change_command(name: str, entry: IncidentVerb) -> click.Command:
     def run(incidents: tuple[str, ...] | str, by: str, lake: Path | None, as_json: bool, **values: Any) -> None:
         from gpulake.cli._output import print_json
-        from gpulake.cli.incidents._showing import incident_document, print_all_changed, print_changed
+        from gpulake.cli.incidents._showing import print_all_changed, print_changed
         from gpulake.core.clock import SystemClock
+        from gpulake.core.rows import as_document
         from gpulake.flow.incidents import change
         from gpulake.lake import Lake
 
@@ -99,7 +100,7 @@ def change_command(name: str, entry: IncidentVerb) -> click.Command:
         if not entry.is_of_one:
             print_all_changed(changes.made, as_json, changes.skipped)
         elif as_json:
-            print_json(incident_document(changes.only))
+            print_json(as_document(changes.only))
         else:
             print_changed(changes.only)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulake.core.rows import as_document
 from gpulake.core.words import amount, label
 
 if TYPE_CHECKING:
@@ -16,18 +17,11 @@ if TYPE_CHECKING:
 MOST_TEXT = 400
 
 
-def incident_document(incident: Incident) -> dict[str, Any]:
-    from gpulake.core.incidents import TIMES
-
-    times = {name: getattr(incident, name) for name in TIMES}
-    return {**incident.row(), **{name: at.isoformat() if at else None for name, at in times.items()}}
-
-
 def print_all_changed(incidents: Sequence[Incident], as_json: bool, skipped: Sequence[Incident] = ()) -> None:
     from gpulake.cli._output import print_json
 
     if as_json:
-        print_json([incident_document(one) for one in (*incidents, *skipped)])
+        print_json([as_document(one) for one in (*incidents, *skipped)])
         return
     for one in incidents:
         print_changed(one)

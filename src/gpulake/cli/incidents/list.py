@@ -24,14 +24,14 @@ def command(state: str | None, reason: str | None, kind: str | None, lake: Path 
     Example:  gpulake incidents list --state open --reason OutOfMemoryError
     """
     from gpulake.cli._output import print_json, print_table
-    from gpulake.cli.incidents._showing import incident_document
+    from gpulake.core.rows import as_document
     from gpulake.core.words import label
     from gpulake.flow.incidents import read_incidents
     from gpulake.lake import Lake
 
     found = read_incidents(Lake(settings(lake=lake)).open(), state, reason, kind)
     if as_json:
-        print_json([incident_document(one) for one in found])
+        print_json([as_document(one) for one in found])
         return
     if not found:
         wanted = " like that" if state or reason else ""

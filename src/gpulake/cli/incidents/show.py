@@ -22,7 +22,8 @@ def command(incident: str, lake: Path | None, as_json: bool) -> None:
     Example:  gpulake incidents show 3f2a
     """
     from gpulake.cli._output import print_json
-    from gpulake.cli.incidents._showing import incident_document, print_case, rows_of
+    from gpulake.cli.incidents._showing import print_case, rows_of
+    from gpulake.core.rows import as_document
     from gpulake.flow.incidents import read_incident
     from gpulake.lake import Lake
 
@@ -33,8 +34,8 @@ def command(incident: str, lake: Path | None, as_json: bool) -> None:
     listed = {name: rows_of(case.diagnosis.get(name)) for name in ("evidence", "symptoms", "similar")}
     print_json(
         {
-            **incident_document(case.incident),
-            "history": [incident_document(event) for event in case.history],
+            **as_document(case.incident),
+            "history": [as_document(event) for event in case.history],
             "diagnosis": {**case.diagnosis, **listed} if case.diagnosis else None,
         }
     )

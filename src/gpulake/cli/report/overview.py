@@ -6,21 +6,20 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import lake_option, settings
+from gpulake.cli._flow import flow_option
+from gpulake.cli._options import FILE
+from gpulake.flow import Flow
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The page. [default: LAKE/report.html]")
-@lake_option
-def command(out: Path | None, lake: Path | None) -> None:
-    """Findings, plots and what they rest on, as one HTML file that works offline.
+@click.option("--out", type=FILE, help="The page. [default: LAKE/report.html]")
+@flow_option
+def command(out: Path | None, flow: Flow) -> None:
+    """Findings, plots and the data behind them, as one HTML file that works offline.
 
     \b
     Example:  gpulake report overview --out report.html
     """
-    from gpulake.flow import Flow
-
-    config = settings(lake=lake)
-    target = out or config.lake / "report.html"
-    Flow(config).write_report(target)
+    target = out or flow.default_report
+    flow.write_report(target)
     click.echo(target)

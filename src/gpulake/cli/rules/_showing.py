@@ -1,4 +1,4 @@
-"""How a rule looks to people and to machines. Whatever it says may be a log's own words: it is printed, never read."""
+"""A rule as text and as JSON. Its words may come from a log: they are printed as labels and never interpreted."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulake.cli._output import print_json
 from gpulake.core.words import count, label
 
 if TYPE_CHECKING:
     from gpulake.diagnose.learn.candidates import Check
     from gpulake.diagnose.learn.learning import Learned
-    from gpulake.flow.learning import Effect
+    from gpulake.diagnose.learn.proposing import Effect
 
 MOST_TEXT = 400
 MOST_EFFECTS = 10
 
 
-def say(message: str) -> None:
+def warn(message: str) -> None:
     click.echo(f"warning: {label(message, 600)}", err=True)
 
 
@@ -42,11 +43,19 @@ def print_checks(checks: Sequence[Check]) -> None:
         click.echo(f"  {'✓' if check.passed else '✗'} {words}{'' if check.passed else ': ' + label(check.says, 600)}")
 
 
+def print_states(changed: Sequence[Learned], as_json: bool) -> None:
+    if as_json:
+        print_json([learned_document(one) for one in changed])
+        return
+    for one in changed:
+        click.echo(f"{one.rule_id} {label(one.name)}: {one.state}")
+
+
 def print_learned(one: Learned) -> None:
     click.secho(f"{label(one.name)} ({one.rule_id}): {one.state} {one.kind}", bold=True)
     print_definition(one.definition)
     if one.trouble:
-        say(f"this version cannot read it: {one.trouble}")
+        warn(f"this version cannot read it: {one.trouble}")
     click.echo(f"proposed by {label(one.proposed_by, 100)} at {one.proposed_at:%Y-%m-%d %H:%M} UTC")
     if one.state != "candidate":
         click.echo(f"{one.state} by {label(one.changed_by, 100)} at {one.changed_at:%Y-%m-%d %H:%M} UTC")
@@ -56,7 +65,7 @@ def print_learned(one: Learned) -> None:
 
 
 def print_effects(one: Learned, found: Sequence[Effect]) -> None:
-    """Like a difference between two files: + is new, ~ is told otherwise now."""
+    """Like a diff: + is new, ~ has another explanation now."""
     logs = len({effect.log for effect in found})
     lines = sum(effect.lines for effect in found)
     verb = "drop" if one.kind == "filter" else "match"
@@ -67,4 +76,4 @@ def print_effects(one: Learned, found: Sequence[Effect]) -> None:
     if len(found) > MOST_EFFECTS:
         click.echo(f"  and {len(found) - MOST_EFFECTS} more")
     if one.candidate.is_silencing:
-        say(f"role {one.candidate.rule.role}: it can make a failed job look healthy")
+        warn(f"role {one.candidate.rule.role}: it can make a failed job look healthy")

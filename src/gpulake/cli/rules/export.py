@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
+from gpulake.cli.rules._showing import warn
+from gpulake.flow import Flow
 
 
 @click.command()
-@lake_option
-@json_option
-def command(lake: Path | None, as_json: bool) -> None:
-    """Print the approved rules as TOML. Paths, hosts, addresses and quoted names of their examples are made up.
+@flow_options
+def command(flow: Flow, as_json: bool) -> None:
+    """Print the approved rules as TOML, with paths, hosts, addresses and quoted names of their examples replaced.
 
     \b
     Example:  gpulake rules export > our_rules.toml
     """
-    from gpulake.cli._output import print_json
-    from gpulake.cli.rules._showing import say
     from gpulake.diagnose.learn.definitions import as_toml
-    from gpulake.flow.learning import shareable
-    from gpulake.lake import Lake
+    from gpulake.diagnose.learn.proposing import shareable
 
-    definitions = shareable(Lake(settings(lake=lake)).open(), say)
+    definitions = shareable(flow.lake.open(), warn)
     if as_json:
         print_json(definitions)
     elif not definitions:

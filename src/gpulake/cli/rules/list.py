@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json, print_table
+from gpulake.cli.rules._showing import learned_document, warn
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.words import label
+from gpulake.flow import Flow
 
 
 @click.command()
 @click.option("--family", help="Only the rules of this file, such as gpu_memory.")
-@click.option("--learned", "is_learned", is_flag=True, help="Learned ones, whatever became of them, with their ids.")
-@lake_option
-@json_option
-def command(family: str | None, is_learned: bool, lake: Path | None, as_json: bool) -> None:
-    """List the rules in force: those that are shipped, and learned ones that were approved.
+@click.option("--learned", "is_learned", is_flag=True, help="Learned rules in every state, with their ids.")
+@flow_options
+def command(family: str | None, is_learned: bool, flow: Flow, as_json: bool) -> None:
+    """List the rules in force: the shipped ones, and learned ones that were approved.
 
     \b
     Example:  gpulake rules list --family gpu_memory
     """
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.cli.rules._showing import learned_document, say
-    from gpulake.core.words import label
     from gpulake.diagnose.learn.definitions import definition_of
-    from gpulake.flow.learning import everything_learned, rules_in_force
-    from gpulake.lake import Lake
+    from gpulake.diagnose.learn.proposing import everything_learned, rules_in_force
 
-    place = Lake(settings(lake=lake))
     if is_learned:
-        known = everything_learned(place)
+        known = everything_learned(flow.lake)
         if as_json:
             print_json([learned_document(one) for one in known])
             return
         if not known:
-            click.echo("nothing was learned yet; propose a rule: gpulake rules propose --incident ID", err=True)
+            click.echo("nothing has been learned yet; propose a rule: gpulake rules propose --incident ID", err=True)
             return
         rows = [
-            (one.rule_id, one.state, one.kind, label(one.name), _reason(one.definition), label(one.proposed_by, 40))
+            (
+                *(one.rule_id, one.state, one.kind, label(one.name)),
+                label(one.definition.get("reason", ""), 40),
+                label(one.proposed_by, 40),
+            )
             for one in known
         ]
         print_table(("id", "state", "kind", "name", "reason", "proposed by"), rows)
         return
-    rules = rules_in_force(place, say)
+    rules = rules_in_force(flow.lake, warn)
     if family is not None:
         families = {rule.family for rule in rules}
         if family not in families:
@@ -60,9 +60,3 @@ def command(family: str | None, is_learned: bool, lake: Path | None, as_json: bo
             for rule in rules
         ],
     )
-
-
-def _reason(definition: dict[str, object]) -> str:
-    from gpulake.core.words import label
-
-    return label(definition.get("reason", ""), 40)

@@ -1,22 +1,22 @@
-"""gpulake rules review: a person decides what may count."""
+"""gpulake rules review: a person approves or rejects candidates."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json, print_table
 from gpulake.cli._words import by_option
+from gpulake.cli.rules._showing import learned_document, print_effects, print_learned, print_states, warn
 from gpulake.core.errors import UsageError
+from gpulake.core.words import label
+from gpulake.flow import Flow
 
 if TYPE_CHECKING:
-    from gpulake.diagnose.learn.learning import Learned
-    from gpulake.lake import Lake
-
-NOTHING = "there is nothing to review; propose a rule: gpulake rules propose --incident ID"
+    from gpulake.diagnose.learn.learning import Learned, State
 
 
 @click.command()
@@ -30,95 +30,57 @@ NOTHING = "there is nothing to review; propose a rule: gpulake rules propose --i
     help="Approve even what can make a failed job look healthy: success, noise, teardown, start, progress.",
 )
 @by_option
-@lake_option
-@json_option
+@flow_options
 def command(
-    approve: tuple[str, ...],
-    reject: tuple[str, ...],
-    note: str,
-    is_silencing: bool,
-    by: str,
-    lake: Path | None,
-    as_json: bool,
+    approve: tuple[str, ...], reject: tuple[str, ...], note: str, is_silencing: bool, by: str, flow: Flow, as_json: bool
 ) -> None:
     """Look at candidates one by one, with what they would match in recent logs, and approve or reject them.
 
-    Every check runs again at approval, against the rules of now. Without a terminal, name them with --approve and
-    --reject; without either, they are listed.
+    Every check runs again at approval, against the rules then in force. Without a terminal, name them with --approve
+    and --reject; without either, they are listed.
 
     \b
     Example:  gpulake rules review
               gpulake rules review --approve 1c9e --note "seen twice this week"
     """
-    from gpulake.cli._output import print_json
-    from gpulake.cli.rules._showing import learned_document
-    from gpulake.core.clock import SystemClock
-    from gpulake.diagnose.learn.learning import decide
-    from gpulake.flow.learning import everything_learned, the_learned
-    from gpulake.lake import Lake
+    from gpulake.diagnose.learn.proposing import everything_learned, the_learned
 
-    place = Lake(settings(lake=lake))
     if approve or reject:
-        # All are found before the first is decided.
-        meant = [(the_learned(place.open(), name), "approved") for name in approve]
-        meant += [(the_learned(place.open(), name), "rejected") for name in reject]
-        if len({one.rule_id for one, _ in meant}) < len(meant):
+        # Every id is resolved before the first is decided.
+        chosen: list[tuple[Learned, State]] = [(the_learned(flow.lake.open(), name), "approved") for name in approve]
+        chosen += [(the_learned(flow.lake.open(), name), "rejected") for name in reject]
+        if len({one.rule_id for one, _ in chosen}) < len(chosen):
             raise UsageError("a candidate is named twice", "give each once, with --approve or with --reject")
         decided: list[Learned] = []
         try:
-            for one, state in meant:
-                decided.append(decide(place, SystemClock(), one, state, by, note, is_silencing))  # type: ignore[arg-type]
+            for one, state in chosen:
+                decided.append(flow.decide_rule(one, state, by, note, is_silencing))
         finally:  # where one is refused, those before it are decided all the same
-            _print_decided(decided, as_json)
+            print_states(decided, as_json)
         return
-    waiting = [one for one in everything_learned(place) if one.state == "candidate"]
+    waiting = [one for one in everything_learned(flow.lake) if one.state == "candidate"]
     if as_json:
         print_json([learned_document(one) for one in waiting])
+    elif not waiting:
+        click.echo("there is nothing to review; propose a rule: gpulake rules propose --incident ID", err=True)
     elif sys.stdin.isatty() and sys.stdout.isatty():
-        _one_by_one(place, waiting, by, is_silencing)
+        _one_by_one(flow, waiting, by, is_silencing)
     else:
-        _print_waiting(waiting)
+        rows = [
+            (one.rule_id, one.kind, label(one.name), label(one.definition.get("role", "")), label(one.proposed_by, 40))
+            for one in waiting
+        ]
+        print_table(("id", "kind", "name", "role", "proposed by"), rows)
 
 
-def _print_decided(decided: list[Learned], as_json: bool) -> None:
-    from gpulake.cli._output import print_json
-    from gpulake.cli.rules._showing import learned_document
-    from gpulake.core.words import label
+def _one_by_one(flow: Flow, waiting: list[Learned], by: str, is_silencing: bool) -> None:
+    from gpulake.diagnose.learn.proposing import effects
 
-    if as_json:
-        print_json([learned_document(one) for one in decided])
-        return
-    for one in decided:
-        click.echo(f"{one.rule_id} {label(one.name)}: {one.state}")
-
-
-def _print_waiting(waiting: list[Learned]) -> None:
-    from gpulake.cli._output import print_table
-    from gpulake.core.words import label
-
-    if not waiting:
-        click.echo(NOTHING, err=True)
-        return
-    rows = [
-        (one.rule_id, one.kind, label(one.name), label(one.definition.get("role", "")), label(one.proposed_by, 40))
-        for one in waiting
-    ]
-    print_table(("id", "kind", "name", "role", "proposed by"), rows)
-
-
-def _one_by_one(place: Lake, waiting: list[Learned], by: str, is_silencing: bool) -> None:
-    from gpulake.cli.rules._showing import print_effects, print_learned, say
-    from gpulake.core.clock import SystemClock
-    from gpulake.diagnose.learn.learning import decide
-    from gpulake.flow.learning import effects
-
-    if not waiting:
-        click.echo(NOTHING, err=True)
     for number, one in enumerate(waiting, 1):
         click.echo(f"\n{number} of {len(waiting)}")
         print_learned(one)
         if one.rule is not None:
-            print_effects(one, effects(place, one.candidate))
+            print_effects(one, effects(flow.lake, one.candidate))
         answer = click.prompt("approve? yes, no, skip or quit", type=click.Choice(["y", "n", "s", "q"]), default="s")
         if answer == "q":
             return
@@ -126,9 +88,6 @@ def _one_by_one(place: Lake, waiting: list[Learned], by: str, is_silencing: bool
             continue
         note = click.prompt("why", default="", show_default=False)
         try:
-            decided = decide(
-                place, SystemClock(), one, "approved" if answer == "y" else "rejected", by, note, is_silencing
-            )
-            click.echo(decided.state)
+            click.echo(flow.decide_rule(one, "approved" if answer == "y" else "rejected", by, note, is_silencing).state)
         except UsageError as error:  # the next one may be fine
-            say(f"{error.message}; {error.hint}")
+            warn(f"{error.message}; {error.hint}")

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from gpulake.core.judging import KEY_VARIABLE, Judge
+from gpulake.core.judge_settings import KEY_VARIABLE, Judge
 from gpulake.diagnose.judge.judging import NoAnswer
 from gpulake.diagnose.judge.prompt import Message
 

@@ -14,7 +14,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import get_remote_addr
 
-from gpulake.core.serving import Serve, address_group
+from gpulake.core.addresses import address_group
+from gpulake.core.serve_settings import Serve
 
 _FULL = b"too many connections\n"
 _LONG = b"the head of the request is too large\n"

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gpulake.core.errors import GpulakeError
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.lake.snapshots import Snapshots
 from gpulake.show.web.api import ERRORS, PREFIX, viewer_of
 

@@ -16,7 +16,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpulake.core.serving import Serve, address_group
+from gpulake.core.addresses import address_group
+from gpulake.core.serve_settings import Serve
 from gpulake.show.web.errors import HEADERS, error_response, path_of
 from gpulake.show.web.sessions import Sessions, Tries, user_of
 from gpulake.show.web.viewers import LOCAL, SESSION, Viewer, viewer_named

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, Field
 
-from gpulake.core.serving import Serve
+from gpulake.core.serve_settings import Serve
 from gpulake.lake.allowed import MOST_QUERY
 from gpulake.lake.sandbox import Sandbox
 from gpulake.show.web.api import ERRORS, PREFIX, ColumnModel, ErrorModel, viewer_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpulake.core.serving import Role, Serve
+from gpulake.core.serve_settings import Role, Serve
 
 SESSION = "gpulake_session"  # the name of the cookie
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpulake.core.words import label
 
 if TYPE_CHECKING:
     from gpulake.act.incidents.windows import Window
-
-
-def window_document(window: Window) -> dict[str, Any]:
-    times = {name: getattr(window, name) for name in ("changed_at", "starts_at", "ends_at")}
-    return {**window.row(), **{name: at.isoformat() if at else None for name, at in times.items()}}
 
 
 def window_line(window: Window) -> tuple[str, ...]:

@@ -47,8 +47,8 @@ def command(
               gpulake incidents windows add --weekdays sat,sun --hours 22:00-06:00 --zone Europe/Zurich
     """
     from gpulake.cli._output import print_json
-    from gpulake.cli.incidents.windows._showing import window_document
     from gpulake.core.clock import SystemClock
+    from gpulake.core.rows import as_document
     from gpulake.flow.incidents import add_window
     from gpulake.lake import Lake
 
@@ -60,6 +60,6 @@ def command(
     place = Lake(settings(lake=lake)).open()
     window = add_window(place, clock, by, **patterns, **times, weekdays=days, note=note)
     if as_json:
-        print_json(window_document(window))
+        print_json(as_document(window))
     else:
         click.echo(f"{window.window_id}: added")

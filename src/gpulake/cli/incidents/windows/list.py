@@ -20,8 +20,9 @@ def command(is_all: bool, lake: Path | None, as_json: bool) -> None:
     Example:  gpulake incidents windows list
     """
     from gpulake.cli._output import print_json, print_table
-    from gpulake.cli.incidents.windows._showing import COLUMNS, window_document, window_line
+    from gpulake.cli.incidents.windows._showing import COLUMNS, window_line
     from gpulake.core.clock import SystemClock
+    from gpulake.core.rows import as_document
     from gpulake.flow.incidents import read_windows
     from gpulake.lake import Lake
 
@@ -29,6 +30,6 @@ def command(is_all: bool, lake: Path | None, as_json: bool) -> None:
     every = read_windows(Lake(settings(lake=lake)).open()).values()
     shown = [one for one in every if is_all or not (one.is_removed or (one.ends_at is not None and one.ends_at <= now))]
     if as_json:
-        print_json([window_document(one) for one in shown])
+        print_json([as_document(one) for one in shown])
     else:
         print_table(COLUMNS, [window_line(one) for one in shown])

@@ -22,13 +22,13 @@ def command(window: str, by: str, lake: Path | None, as_json: bool) -> None:
     Example:  gpulake incidents windows remove w-3f2a
     """
     from gpulake.cli._output import print_json
-    from gpulake.cli.incidents.windows._showing import window_document
     from gpulake.core.clock import SystemClock
+    from gpulake.core.rows import as_document
     from gpulake.flow.incidents import remove_window
     from gpulake.lake import Lake
 
     gone = remove_window(Lake(settings(lake=lake)).open(), SystemClock(), window, by)
     if as_json:
-        print_json(window_document(gone))
+        print_json(as_document(gone))
     else:
         click.echo(f"{gone.window_id}: removed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpulake.core.errors import ConfigError
+from gpulake.core.errors import require
 from gpulake.core.placeholders import check_command, placeholders
 
 # What a step may tell its program; a node or a checkpoint only where the step is about one.
@@ -79,5 +79,4 @@ class Recoveries:
         check_command("test_command", self.test_command, OF_TESTS, "nodes", "nodes")
 
     def _check(self, name: str, is_right: bool, hint: str) -> None:
-        if not is_right:
-            raise ConfigError(f"{name} is {getattr(self, name)!r}", hint)
+        require(is_right, f"{name} is {getattr(self, name)!r}", hint)

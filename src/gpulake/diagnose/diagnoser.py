@@ -1,4 +1,4 @@
-"""Diagnosis with the lake: its telemetry and jobs, past incidents, learned rules, a model if one is configured."""
+"""A diagnosis with the lake: its telemetry and jobs, past incidents, learned rules, a model if one is configured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.logs.owner import sole_writer
-from gpulake.diagnose.past.recall import telling, with_recall
+from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
 from gpulake.diagnose.story.events import Story
@@ -35,7 +35,7 @@ STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
-class Question:
+class DiagnosisRequest:
     log: Path  # or -, for what is piped in
     telemetry: Path | None = None
     flight_recorder: Path | None = None
@@ -46,7 +46,7 @@ class Question:
     is_recorded: bool = True
 
 
-class Diagnosing:
+class Diagnoser:
     """One log. Without a lake there is no past, and nothing is recorded."""
 
     def __init__(self, config: Config, lake: Lake | None, clock: Clock, report: Report) -> None:
@@ -56,70 +56,63 @@ class Diagnosing:
         self._report = report
         self._notes: list[str] = []
 
-    def diagnose(self, question: Question) -> Answer:
+    def diagnose(self, request: DiagnosisRequest) -> Answer:
         with ExitStack() as stack:
-            answer = self._answered(question, stack)
-        return self._completed(answer, question)
+            answer = self._answered(request, stack)
+        return self._completed(answer, request)
 
-    def prompt(self, question: Question) -> str:
+    def prompt(self, request: DiagnosisRequest) -> str:
         """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
         from gpulake.diagnose.judge.judging import is_wanted
-        from gpulake.diagnose.judge.prompt import prompt_for, shown
+        from gpulake.diagnose.judge.prompt import prompt_for, prompt_text
 
         with ExitStack() as stack:
-            answer = self._answered(question, stack)
-        answer = self._recalled(answer, question, self._telling(answer))
+            answer = self._answered(request, stack)
+        answer = self._recalled(answer, request, self._telling(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
-        return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
+        return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
 
     def follow(
-        self,
-        path: Path,
-        time_zone: str,
-        stall_seconds: float | None,
-        wait: Callable[[float], None],
-        is_until_end: bool,
-        is_recorded: bool,
-        job_id: str | None = None,
-        cluster_id: str | None = None,
+        self, request: DiagnosisRequest, stall_seconds: float | None, wait: Callable[[float], None], is_until_end: bool
     ) -> Iterator[Notice]:
-        """What is found is recalled and recorded as a diagnosis of the whole log would be."""
-        from gpulake.diagnose.follow import Watch, follow
+        """A diagnosis of the growing log is recalled and recorded like one of a whole log."""
+        from gpulake.diagnose.follow import LogFollower, follow
 
-        check_zone(time_zone)
-        question = Question(path, job_id=job_id, cluster_id=cluster_id, time_zone=time_zone, is_recorded=is_recorded)
-        watch = Watch(path, self._rulebook, self._clock, time_zone, stall_seconds, self._filters)
-        for notice in follow(watch, wait, is_until_end):
+        check_zone(request.time_zone)
+        follower = LogFollower(
+            request.log, self._rulebook, self._clock, request.time_zone, stall_seconds, self._filters
+        )
+        for notice in follow(follower, wait, is_until_end):
             if notice.answer is None:
                 yield notice
             else:
                 self._notes = []
-                told = replace(notice.answer.diagnosis, job_id=job_id, cluster_id=cluster_id)
-                yield replace(notice, answer=self._completed(replace(notice.answer, diagnosis=told), question))
+                named = replace(notice.answer.diagnosis, job_id=request.job_id, cluster_id=request.cluster_id)
+                yield replace(notice, answer=self._completed(replace(notice.answer, diagnosis=named), request))
 
-    def _completed(self, answer: Answer, question: Question) -> Answer:
+    def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
         """With what the past and a model say, and recorded."""
         told = tuple(replace(quote, text=redacted(quote.text)) for quote in self._telling(answer))
-        answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, question)))
-        answer = self._recalled(answer, question, told)
+        answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, request)))
+        answer = self._recalled(answer, request, told)
         diagnosis = redacted_diagnosis(self._judged(answer))
-        if self._lake and question.is_recorded:
+        if self._lake and request.is_recorded:
             try:
-                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(question, answer), told)
+                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), told)
                 diagnosis = replace(diagnosis, incident_id=own)
             except LakeBusyError as error:
                 # Who may only read the lake, or finds its disk full, is answered all the same.
                 self._note(f"The diagnosis was not recorded: {error.message}.")
         return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
 
-    def _owned(self, diagnosis: Diagnosis, question: Question) -> Diagnosis:
+    def _owned(self, diagnosis: Diagnosis, request: DiagnosisRequest) -> Diagnosis:
         """The job that the log names, where the file is that of the job's user and nobody else may write to it: then he
         speaks of his own."""
         claimed = diagnosis.claimed_job_id
         if self._lake is None or diagnosis.job_id or claimed is None or self._lake.builds.current() is None:
             return diagnosis
-        owner = sole_writer(question.log)
+        owner = sole_writer(request.log)
         if owner is None:
             return diagnosis
         from gpulake.lake.machines import user_of_job
@@ -148,17 +141,17 @@ class Diagnosing:
             self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
         return replace(diagnosis, is_node_claimed=not is_own)
 
-    def _recalled(self, answer: Answer, question: Question, told: tuple[Quote, ...]) -> Answer:
+    def _recalled(self, answer: Answer, request: DiagnosisRequest, told: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
         standing = self._lake.incidents.standing()
-        own = incident_id(answer.diagnosis, _subject(question, answer), standing)
+        own = incident_id(answer.diagnosis, _subject(request, answer), standing)
         recalled = with_recall(replace(answer.diagnosis, incident_id=own), standing.values(), told)
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
-    def _answered(self, question: Question, stack: ExitStack) -> Answer:
+    def _answered(self, request: DiagnosisRequest, stack: ExitStack) -> Answer:
         """The engine is started only where it may have something to say: about a job or a node that is named."""
 
         @cache
@@ -178,15 +171,15 @@ class Diagnosing:
             return gpu_hours_lost(diagnosis, story, reader(diagnosis, story))
 
         return diagnose(
-            question.log,
-            telemetry=question.telemetry,
-            flight_recorder=question.flight_recorder,
-            run=question.run,
-            time_zone=question.time_zone,
+            request.log,
+            telemetry=request.telemetry,
+            flight_recorder=request.flight_recorder,
+            run=request.run,
+            time_zone=request.time_zone,
             rulebook=self._rulebook,
             filters=self._filters,
-            job_id=question.job_id,
-            cluster_id=question.cluster_id,
+            job_id=request.job_id,
+            cluster_id=request.cluster_id,
             witness=witness if self._lake else None,
             cost=cost,
             now=self._clock.now(),
@@ -196,9 +189,9 @@ class Diagnosing:
     def _judged(self, answer: Answer) -> Diagnosis:
         if not self._config.judge.is_on:
             return answer.diagnosis
-        from gpulake.diagnose.judge.judging import judged
+        from gpulake.diagnose.judge.judging import ask_model
 
-        verdict = judged(answer.diagnosis, answer.digests, self._config.judge)
+        verdict = ask_model(answer.diagnosis, answer.digests, self._config.judge)
         self._note(verdict.note)
         return verdict.diagnosis
 
@@ -206,7 +199,7 @@ class Diagnosing:
         """What recall and the record know the case by: nobody asks without a lake."""
         if self._lake is None:
             return ()
-        return telling([line for digest in answer.digests for line in digest.lines], self._rulebook)
+        return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
 
     @cached_property
     def _rulebook(self) -> Rulebook:
@@ -231,10 +224,10 @@ class Diagnosing:
             self._notes.append(text)
 
 
-def _subject(question: Question, answer: Answer) -> str:
+def _subject(request: DiagnosisRequest, answer: Answer) -> str:
     """A log by its path. What is piped in has none: it is known by its words, so that others' words change nothing."""
-    if str(question.log) != STANDARD_INPUT:
-        return subject_of(question.log)
+    if str(request.log) != STANDARD_INPUT:
+        return subject_of(request.log)
     words = hashlib.sha256()
     for digest in answer.digests:
         for line in digest.lines:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
+from gpulake.core.incidents import Incident
 from gpulake.diagnose.learn.candidates import Candidate, Check, Ground
 from gpulake.diagnose.learn.definitions import definition_of
 from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
 from gpulake.diagnose.learn.ground import quotes, recent, recurring
-from gpulake.diagnose.learn.learning import MODEL, Learned, every, ground_of, learned, propose, unheard
+from gpulake.diagnose.learn.learning import MODEL, Learned, all_learned, ground_of, learned, no_message, propose
 from gpulake.diagnose.learn.proposals import masked
 from gpulake.diagnose.learn.trials import examined
 from gpulake.diagnose.rulebook.book import Rulebook, compiled, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
-from gpulake.flow.incidents import IncidentFile, read_incident
 from gpulake.lake import Lake
 
 RECENT_LOGS = 50
@@ -55,7 +55,7 @@ def is_there(lake: Lake) -> bool:
     return lake.root.exists() and lake.open() is lake
 
 
-def rules_in_force(lake: Lake, say: Callable[[str], None] = unheard) -> tuple[Rule, ...]:
+def rules_in_force(lake: Lake, say: Callable[[str], None] = no_message) -> tuple[Rule, ...]:
     return (*shipped_rules(), *(learned(lake, say) if is_there(lake) else ()))
 
 
@@ -64,7 +64,7 @@ def ground_in_force(lake: Lake) -> Ground:
 
 
 def everything_learned(lake: Lake) -> list[Learned]:
-    return every(lake) if is_there(lake) else []
+    return all_learned(lake) if is_there(lake) else []
 
 
 def the_learned(lake: Lake, given: str) -> Learned:
@@ -80,20 +80,36 @@ def the_learned(lake: Lake, given: str) -> Learned:
     return max(found, key=lambda one: (one.state == "approved", one.state == "candidate", one.changed_at))
 
 
-def propose_for_incident(lake: Lake, clock: Clock, given: str, evidence: int, wish: Wish) -> Learned:
+def propose_for_incident(
+    lake: Lake, clock: Clock, incident: Incident, diagnosis: Mapping[str, Any], evidence: int, wish: Wish
+) -> Learned:
     """From the line that proved an incident which a person confirmed, or which a model diagnosed."""
-    case = read_incident(lake.open(), given)
-    is_by_model = not case.incident.is_confirmed
-    if is_by_model and case.diagnosis.get("method") != "model":
-        name = case.incident.incident_id
+    is_by_model = not incident.is_confirmed
+    if is_by_model and diagnosis.get("method") != "model":
         raise UsageError(
-            f"nobody has confirmed incident {name}",
-            f"confirm or correct it first: gpulake incidents confirm {name}",
+            f"incident {incident.incident_id} is not confirmed",
+            f"confirm or correct it first: gpulake incidents confirm {incident.incident_id}",
         )
-    line = _evidence(case, evidence)
+    lines = quotes(diagnosis.get("evidence"))
+    if not 1 <= evidence <= len(lines):
+        raise UsageError(
+            f"incident {incident.incident_id} has {len(lines)} lines of evidence",
+            "name a line yourself with --line TEXT",
+        )
+    decided = "diagnosed by a model" if is_by_model else f"confirmed by {incident.changed_by}"
+    candidate = rule_draft(
+        lines[evidence - 1],
+        incident.reason,
+        rules_in_force(lake),
+        _names(lake),
+        cause=wish.cause or incident.cause,
+        remedy=wish.remedy or incident.remedy,
+        source=f"incident {incident.incident_id}, {decided} on {incident.changed_at:%Y-%m-%d}",
+        is_by_model=is_by_model,
+        **wish.more,
+    )
     by, note = (f"{MODEL}diagnosis", f"asked for by {wish.by}. {wish.note}") if is_by_model else (wish.by, wish.note)
-    candidate = _draft(lake, line, case, wish, is_by_model)
-    return propose(lake, clock, candidate, by, case.incident.diagnosis_id, note.strip())
+    return propose(lake, clock, candidate, by, incident.diagnosis_id, note.strip())
 
 
 def propose_line(lake: Lake, clock: Clock, line: str, wish: Wish) -> Learned:
@@ -138,32 +154,8 @@ def effects(lake: Lake, candidate: Candidate) -> list[Effect]:
     return found
 
 
-def _evidence(case: IncidentFile, number: int) -> str:
-    lines = quotes(case.diagnosis.get("evidence"))
-    if not 1 <= number <= len(lines):
-        name = case.incident.incident_id
-        raise UsageError(f"incident {name} has {len(lines)} lines of evidence", "name a line yourself with --line TEXT")
-    return lines[number - 1]
-
-
-def _draft(lake: Lake, line: str, case: IncidentFile, wish: Wish, is_by_model: bool) -> Candidate:
-    incident = case.incident
-    said = "diagnosed by a model" if is_by_model else f"confirmed by {incident.changed_by}"
-    return rule_draft(
-        line,
-        incident.reason,
-        rules_in_force(lake),
-        _names(lake),
-        cause=wish.cause or incident.cause,
-        remedy=wish.remedy or incident.remedy,
-        source=f"incident {incident.incident_id}, {said} on {incident.changed_at:%Y-%m-%d}",
-        is_by_model=is_by_model,
-        **wish.more,
-    )
-
-
 def _names(lake: Lake) -> Sequence[str]:
-    return [*(rule.name for rule in shipped_rules()), *(one.name for one in every(lake))]
+    return [*(rule.name for rule in shipped_rules()), *(one.name for one in all_learned(lake))]
 
 
 def examined_together(lake: Lake, rules: Sequence[Rule]) -> list[tuple[Rule, tuple[Check, ...]]]:
@@ -185,7 +177,7 @@ def _is_sound(rule: Rule) -> bool:
         return False
 
 
-def shareable(lake: Lake, say: Callable[[str], None] = unheard) -> list[dict[str, Any]]:
+def shareable(lake: Lake, say: Callable[[str], None] = no_message) -> list[dict[str, Any]]:
     """Approved rules without the names of people and machines. One whose pattern needs them is left out and said."""
     found = []
     for rule in learned(lake, say):
