@@ -6,6 +6,7 @@ import html
 import re
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
+import pytest
 from fastapi.testclient import TestClient
 
 from gpulake.show.web.given import FILTERS
