@@ -25,6 +25,7 @@ def explained(name: str, who: str) -> Explanation:
         return Explanation(found.finding_id, asdict(found), found.severity, evidence_of(read, asdict(found)), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(WATCHES))
 def test_the_alarm_lies_in_the_evidence(name: str) -> None:
     found = explained(name, "thing")
@@ -41,6 +42,7 @@ def test_the_alarm_lies_in_the_evidence(name: str) -> None:
     json.dumps(asdict(shown), default=str, allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(WATCHES))
 def test_a_hostile_name_is_told_and_drawn_as_a_name(name: str) -> None:
     found = explained(name, HOSTILE)

@@ -61,7 +61,7 @@ def kinds(config: Config, user: str | None = None) -> dict[str, float]:
     return {advice.kind: round(advice.saved_gpu_hours, 6) for advice in card.advice}
 
 
-def test_each_user_is_told_what_would_have_saved_what(small: Config) -> None:
+def test_each_card_says_what_would_have_saved_what(small: Config) -> None:
     assert {user: kinds(small, user) for user in ("ann", "bob", "cy", "dee", "eve")} == {
         "ann": {"release": 20.0},
         # Two of four failures of half an hour on four GPUs; five hours on four GPUs less half an hour.
@@ -240,6 +240,7 @@ def test_the_text_is_the_golden_one(small: Config, user: str | None, file: str) 
     assert card_text(Flow(replace(small, gpu_types=prices)).efficiency_card(user)) == (GOLDEN / file).read_text()
 
 
+@pytest.mark.slow
 def test_a_card_is_one_screen_and_nothing_in_the_data_can_break_it(config: Config, tmp_path: Path) -> None:
     evil = "\x1b[2J" + "long" * 30
     attempts = [replace(attempt, user=f"{evil}{attempt.user}", job=f"{evil}{attempt.job}") for attempt in ATTEMPTS]
@@ -252,6 +253,7 @@ def test_a_card_is_one_screen_and_nothing_in_the_data_can_break_it(config: Confi
         assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_the_page_shows_hostile_labels_and_they_do_nothing(config: Config, tmp_path: Path) -> None:
     hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     attempts = [
@@ -277,6 +279,7 @@ def report(config: Config, *arguments: str) -> str:
     return answer.output
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_card_a_document_or_the_path_of_a_page(small: Config, tmp_path: Path) -> None:
     assert report(small, "--user", "ann").startswith("user ann on pai, 2026-01-01 to 2026-01-02 (2 days)\n")
     document = json.loads(report(small, "--user", "bob", "--json"))
@@ -301,6 +304,7 @@ def test_a_mistyped_user_or_cluster_gets_the_nearest_names(small: Config) -> Non
     assert raised.value.hint == "did you mean 'pai'?"
 
 
+@pytest.mark.slow
 def test_a_card_needs_a_whole_build(config: Config, tmp_path: Path) -> None:
     Flow(config).refresh([write_trace(tmp_path / "raw", ATTEMPTS)], None, ["silver_jobs"])
     with pytest.raises(LakeError, match="no whole build yet") as raised:
@@ -308,6 +312,7 @@ def test_a_card_needs_a_whole_build(config: Config, tmp_path: Path) -> None:
     assert raised.value.hint == "run: gpulake build"
 
 
+@pytest.mark.slow
 def test_a_user_who_held_nothing_has_nothing_to_change(config: Config, tmp_path: Path) -> None:
     raw = write_trace(tmp_path / "raw", ATTEMPTS)
     with (raw / "pai_job_table.csv").open("a") as table:

@@ -36,6 +36,7 @@ class Table:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     file: str = ""  # of a collected run: its name there
     latest: Latest | None = None  # the table is the last row of each key of another
+    writer: str = ""  # of a table that no model makes and nothing lands in: the rooms that write it
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -49,7 +50,16 @@ class Table:
 @cache
 def bronze_tables() -> dict[str, Table]:
     """Bronze tables, in the names of their source: of landed files, and of collected runs."""
-    return _read("bronze.toml") | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
+    declared = {name: table for entries in reader_declarations().values() for name, table in _tables(entries).items()}
+    return declared | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
+
+
+@cache
+def reader_declarations() -> dict[str, dict[str, Any]]:
+    """By reader, what the TOML file beside it declares: tables, examples of their files, and how jobs become runs."""
+    folder = files("gpulake.land").joinpath("readers")
+    found = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return {file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8")) for file in found}
 
 
 @cache
@@ -71,11 +81,13 @@ def _landed(table: Table) -> Table:
 
 
 def _read(file: str) -> dict[str, Table]:
-    entries = tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8"))
+    return _tables(tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8")))
 
+
+def _tables(entries: dict[str, Any]) -> dict[str, Table]:
     def columns(entry: dict[str, Any]) -> tuple[Column, ...]:
-        columns = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
-        return tuple(Column(column, kind, words) for column, (kind, words) in columns.items())
+        listed = entry["columns"] if "columns" in entry else entries[entry["of"]]["columns"]
+        return tuple(Column(column, kind, words) for column, (kind, words) in listed.items())
 
     return {
         name: Table(
@@ -85,7 +97,9 @@ def _read(file: str) -> dict[str, Table]:
             required=tuple(entry.get("required", ())),
             ranges={column: (least, most) for column, (least, most) in entry.get("ranges", {}).items()},
             file=entry.get("file", ""),
+            writer=entry.get("writer", ""),
             latest=Latest(entry["of"], entry["key"], tuple(entry["order"].split())) if "of" in entry else None,
         )
         for name, entry in entries.items()
+        if "grain" in entry
     }

@@ -1,4 +1,4 @@
-"""One file a format. A reader says what it recognises, and how its text maps onto a bronze table."""
+"""One file a format: `<name>.toml` declares its tables, and `<name>.py` reads what is neither CSV nor JSON lines."""
 
 from __future__ import annotations
 
@@ -54,9 +54,12 @@ def told_columns(table_name: str) -> tuple[str, ...]:
     return tuple(name for name in bronze_tables()[table_name].column_names if name not in FROM_FILE)
 
 
-def header_layout(sample: Sample, table_name: str, quote: str = "", **constants: str) -> CsvLayout | None:
+def header_layout(
+    sample: Sample, table_name: str, quote: str = "", delimiter: str = ",", **constants: str
+) -> CsvLayout | None:
     """For CSV with a header row that names the table's columns, all but the constants, in any order."""
     table = bronze_tables()[table_name]
-    if sorted(sample.header) != sorted(set(table.column_names).difference(constants)):
+    header = sample.header if delimiter == "," else tuple(sample.lines[0].split(delimiter))
+    if sorted(header) != sorted(set(table.column_names).difference(constants)):
         return None
-    return CsvLayout(table, sample.header, has_header=True, quote=quote, constants=tuple(constants.items()))
+    return CsvLayout(table, header, True, quote=quote, delimiter=delimiter, constants=tuple(constants.items()))

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.lines import document, text_lines
+from gpulake.core.lines import document
 from gpulake.core.tables import Table, bronze_tables, cctf_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.formats.json_text import WORDS, parts, word
+from gpulake.formats.json_text import WORDS, json_lines, json_object, parts, word
 from gpulake.land.readers import READERS, Sample
 
 TABLES = {table.file: f"bronze_{name}" for name, table in cctf_tables().items()}
@@ -35,7 +35,7 @@ class CctfReader:
             head = "".join(sample.lines)
             is_ours = head.lstrip()[:1] in ("[", "{") and all(f'"{key}"' in head for key in keys)
         else:
-            is_ours = any(keys <= _object(line).keys() for line in sample.lines)
+            is_ours = any(keys <= json_object(line).keys() for line in sample.lines)
         if not is_ours:
             return None
         rewrite = partial(_rows, table=table, is_lines=sample.name.endswith(".jsonl"), given=_given(sample))
@@ -46,7 +46,7 @@ def _rows(path: Path, table: Table, is_lines: bool, given: dict[str, str]) -> It
     names = table.column_names
     node = next((name for name in NODE_COLUMNS if name in names), "")
     has_host = "host_id" in names
-    for number, row, text in _lines(path) if is_lines else _whole(path):
+    for number, row, text in json_lines(path) if is_lines else _whole(path):
         if not isinstance(row, dict):
             yield row if isinstance(row, BadRow) else BadRow(number, "no JSON object", text)
             continue
@@ -65,35 +65,13 @@ def _rows(path: Path, table: Table, is_lines: bool, given: dict[str, str]) -> It
         yield TextRow(number, tuple(fields), text)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any, str]]:
-    for number, line in text_lines(path):
-        if isinstance(line, BadRow):
-            yield number, line, line.text
-            continue
-        text = line.strip()
-        if not text:
-            continue
-        try:
-            yield number, json.loads(text), text
-        except (ValueError, RecursionError):
-            yield number, None, text
-
-
 def _whole(path: Path) -> Iterator[tuple[int, Any, str]]:
     """The objects of a list, or the one that the file is."""
     text = document(path)
     if text.lstrip().startswith("["):
         yield from ((part.line_number, part.value, part.text) for part in parts(text))
         return
-    yield 1, _object(text) or None, text
-
-
-def _object(line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    yield 1, json_object(text) or None, text
 
 
 def _given(sample: Sample) -> dict[str, str]:

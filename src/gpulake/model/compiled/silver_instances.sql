@@ -231,6 +231,204 @@ from told_once
 left join plans on told_once.task_key = plans.task_key
 left join machines on told_once.machine_key = machines.machine_key
 where told_once.worker_key is not null or told_once.instance_key not in (select begun.instance_key from begun)
+),  __dbt__cte__philly_rows as (
+-- The job log of Philly in our words: a row for each machine of an attempt. A log may stand in several files.
+
+with attempts as (
+
+    
+    with keyed as not materialized (
+
+        select
+            *,
+            cast(hash(jobid, attempt, ip) >> 1 as bigint) as row_key
+        from "landed"."main"."bronze_philly_attempts"
+
+    ),
+
+    repeated as (
+
+        select row_key
+        from keyed
+        group by row_key
+        having count(*) > 1
+
+    )
+
+    select * from keyed
+    where row_key not in (select row_key from repeated)
+
+    union all
+
+    select * from keyed
+    where row_key in (select row_key from repeated)
+    qualify row_number() over (partition by row_key order by end_time desc nulls last, start_time desc nulls last, case case status
+        when 'Pass' then 'succeeded'
+        when 'Failed' then 'failed'
+        when 'Killed' then 'cancelled'
+        else 'unknown'
+    end when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, keyed) = 1
+
+
+),
+
+known as (
+
+    select * from "landed"."main"."known_clusters"
+    where cluster_id = 'philly'
+
+),
+
+zones as (
+
+    select
+        coalesce(max(time_zone), 'UTC') as time_zone,
+        max(gpu_type) as gpu_type
+    from known
+
+)
+
+select
+    attempts.jobid as job_id,
+    attempts."user" as user_id,
+    attempts.vc as account_id,
+    case attempts.status
+        when 'Pass' then 'succeeded'
+        when 'Failed' then 'failed'
+        when 'Killed' then 'cancelled'
+        else 'unknown'
+    end as job_status,
+    cast(coalesce(attempts.attempt, 0) as bigint) as attempt,
+    attempts.ip as machine_id,
+    coalesce(case when isfinite(attempts.gpu_count) then attempts.gpu_count end, 0) as gpus,
+    zones.gpu_type,
+    case
+        when zones.time_zone = zones.time_zone then timezone(zones.time_zone, attempts.submitted_time)
+        else timezone(zones.time_zone, attempts.submitted_time)
+    end as submitted_at,
+    case
+        when zones.time_zone = zones.time_zone then timezone(zones.time_zone, attempts.start_time)
+        else timezone(zones.time_zone, attempts.start_time)
+    end as started_at,
+    case
+        when zones.time_zone = zones.time_zone then timezone(zones.time_zone, attempts.end_time)
+        else timezone(zones.time_zone, attempts.end_time)
+    end as ended_at
+from attempts
+cross join zones
+),  __dbt__cte__philly_runs as (
+-- Attempts of Philly as a whole. An attempt that another one follows has failed, or nobody would have tried again; and
+-- it was over when that began, though its own end may not be told.
+
+with machines as (
+
+    select * from __dbt__cte__philly_rows
+
+),
+
+attempts as (
+
+    select
+        job_id,
+        attempt,
+        max(user_id) as user_id,
+        max(account_id) as account_id,
+        min(case job_status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end) as job_status_rank,
+        min(submitted_at) as submitted_at,
+        min(started_at) as started_at,
+        max(ended_at) as ended_at,
+        count(machine_id) as machines,
+        sum(gpus) as gpus,
+        max(gpu_type) as gpu_type
+    from machines
+    group by job_id, attempt
+
+),
+
+judged as (
+
+    select
+        *,
+        max(attempt) over by_job as last_attempt,
+        min(started_at) over (
+            partition by job_id order by attempt rows between 1 following and unbounded following
+        ) as next_started_at,
+        first_value(job_status_rank) over (partition by job_id order by attempt desc) as last_status_rank,
+        greatest(max(machines) over by_job, 1) as most_machines,
+        max(gpus) over by_job as most_gpus
+    from attempts
+    window by_job as (partition by job_id)
+
+)
+
+select
+    'philly' as cluster_id,
+    job_id,
+    attempt as run,
+    user_id,
+    user_id as group_id,
+    cast(null as varchar) as workload,
+    account_id,
+    cast(null as varchar) as requested_gpu_type,
+    case when attempt < last_attempt then 'failed' else case last_status_rank when 1 then 'succeeded' when 2 then 'failed' when 3 then 'node_fail' when 4 then 'timeout' when 5 then 'interrupted' when 6 then 'cancelled' when 7 then 'running' when 8 then 'waiting' when 9 then 'unknown' end end as status,
+    submitted_at,
+    submitted_at as launched_at,
+    started_at,
+    coalesce(ended_at, next_started_at) as ended_at,
+    most_machines as planned_instances,
+    cast(null as double) as requested_cores,
+    cast(null as bigint) as requested_memory_bytes,
+    most_gpus / most_machines as requested_gpus,
+    gpus,
+    case when most_gpus > 0 then gpu_type end as gpu_type
+from judged
+),  __dbt__cte__philly_attempts as (
+-- Attempts of Philly by machine. The machines of an attempt are counted, so that a retry elsewhere is one of the same
+-- instance.
+
+with machines as (
+
+    select * from __dbt__cte__philly_rows
+
+),
+
+runs as (
+
+    select * from __dbt__cte__philly_runs
+
+),
+
+placed as (
+
+    select
+        *,
+        row_number() over (partition by job_id, attempt order by machine_id) as position
+    from machines
+
+)
+
+select
+    cast(hash('philly', placed.job_id) >> 1 as bigint) as job_key,
+    cast(hash('philly', placed.job_id, 'job') >> 1 as bigint) as task_key,
+    cast(hash('philly', placed.job_id, 'job', placed.position) >> 1 as bigint) as instance_key,
+    cast(null as bigint) as worker_key,
+    case
+        when placed.machine_id is not null then case
+        when 'philly' in ('pai', 'synth') then cast(hash(placed.machine_id) >> 1 as bigint)
+        else cast(hash('philly', placed.machine_id) >> 1 as bigint)
+    end
+        else cast(hash('philly', '(all machines)') >> 1 as bigint)
+    end as machine_key,
+    'philly' as cluster_id,
+    'job' as task_name,
+    runs.status,
+    placed.started_at,
+    runs.ended_at,
+    placed.gpus,
+    case when placed.gpus > 0 then placed.gpu_type end as gpu_type
+from placed
+inner join runs on placed.job_id = runs.job_id and placed.attempt = runs.run
+where (placed.started_at is not null or runs.status in ('running', 'waiting'))
 ),  __dbt__cte__acme_runs as (
 -- Jobs of AcmeTrace. Kalos counts `duration` and `gpu_time` from the submission: only begins and ends are used.
 
@@ -727,12 +925,12 @@ from named
 with runs as (
 
     select * from __dbt__cte__acme_runs
-    union all
-    select * from __dbt__cte__helios_runs
-    union all
-    select * from __dbt__cte__openb_runs
-    union all
-    select * from __dbt__cte__opendc_runs
+            union all
+        select * from __dbt__cte__helios_runs
+            union all
+        select * from __dbt__cte__openb_runs
+            union all
+        select * from __dbt__cte__opendc_runs
 
 )
 
@@ -751,204 +949,6 @@ select
     gpu_type
 from runs
 where (started_at is not null or status in ('running', 'waiting'))
-),  __dbt__cte__philly_rows as (
--- The job log of Philly in our words: a row for each machine of an attempt. A log may stand in several files.
-
-with attempts as (
-
-    
-    with keyed as not materialized (
-
-        select
-            *,
-            cast(hash(jobid, attempt, ip) >> 1 as bigint) as row_key
-        from "landed"."main"."bronze_philly_attempts"
-
-    ),
-
-    repeated as (
-
-        select row_key
-        from keyed
-        group by row_key
-        having count(*) > 1
-
-    )
-
-    select * from keyed
-    where row_key not in (select row_key from repeated)
-
-    union all
-
-    select * from keyed
-    where row_key in (select row_key from repeated)
-    qualify row_number() over (partition by row_key order by end_time desc nulls last, start_time desc nulls last, case case status
-        when 'Pass' then 'succeeded'
-        when 'Failed' then 'failed'
-        when 'Killed' then 'cancelled'
-        else 'unknown'
-    end when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, keyed) = 1
-
-
-),
-
-known as (
-
-    select * from "landed"."main"."known_clusters"
-    where cluster_id = 'philly'
-
-),
-
-zones as (
-
-    select
-        coalesce(max(time_zone), 'UTC') as time_zone,
-        max(gpu_type) as gpu_type
-    from known
-
-)
-
-select
-    attempts.jobid as job_id,
-    attempts."user" as user_id,
-    attempts.vc as account_id,
-    case attempts.status
-        when 'Pass' then 'succeeded'
-        when 'Failed' then 'failed'
-        when 'Killed' then 'cancelled'
-        else 'unknown'
-    end as job_status,
-    cast(coalesce(attempts.attempt, 0) as bigint) as attempt,
-    attempts.ip as machine_id,
-    coalesce(case when isfinite(attempts.gpu_count) then attempts.gpu_count end, 0) as gpus,
-    zones.gpu_type,
-    case
-        when zones.time_zone = zones.time_zone then timezone(zones.time_zone, attempts.submitted_time)
-        else timezone(zones.time_zone, attempts.submitted_time)
-    end as submitted_at,
-    case
-        when zones.time_zone = zones.time_zone then timezone(zones.time_zone, attempts.start_time)
-        else timezone(zones.time_zone, attempts.start_time)
-    end as started_at,
-    case
-        when zones.time_zone = zones.time_zone then timezone(zones.time_zone, attempts.end_time)
-        else timezone(zones.time_zone, attempts.end_time)
-    end as ended_at
-from attempts
-cross join zones
-),  __dbt__cte__philly_runs as (
--- Attempts of Philly as a whole. An attempt that another one follows has failed, or nobody would have tried again; and
--- it was over when that began, though its own end may not be told.
-
-with machines as (
-
-    select * from __dbt__cte__philly_rows
-
-),
-
-attempts as (
-
-    select
-        job_id,
-        attempt,
-        max(user_id) as user_id,
-        max(account_id) as account_id,
-        min(case job_status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end) as job_status_rank,
-        min(submitted_at) as submitted_at,
-        min(started_at) as started_at,
-        max(ended_at) as ended_at,
-        count(machine_id) as machines,
-        sum(gpus) as gpus,
-        max(gpu_type) as gpu_type
-    from machines
-    group by job_id, attempt
-
-),
-
-judged as (
-
-    select
-        *,
-        max(attempt) over by_job as last_attempt,
-        min(started_at) over (
-            partition by job_id order by attempt rows between 1 following and unbounded following
-        ) as next_started_at,
-        first_value(job_status_rank) over (partition by job_id order by attempt desc) as last_status_rank,
-        greatest(max(machines) over by_job, 1) as most_machines,
-        max(gpus) over by_job as most_gpus
-    from attempts
-    window by_job as (partition by job_id)
-
-)
-
-select
-    'philly' as cluster_id,
-    job_id,
-    attempt as run,
-    user_id,
-    user_id as group_id,
-    cast(null as varchar) as workload,
-    account_id,
-    cast(null as varchar) as requested_gpu_type,
-    case when attempt < last_attempt then 'failed' else case last_status_rank when 1 then 'succeeded' when 2 then 'failed' when 3 then 'node_fail' when 4 then 'timeout' when 5 then 'interrupted' when 6 then 'cancelled' when 7 then 'running' when 8 then 'waiting' when 9 then 'unknown' end end as status,
-    submitted_at,
-    submitted_at as launched_at,
-    started_at,
-    coalesce(ended_at, next_started_at) as ended_at,
-    most_machines as planned_instances,
-    cast(null as double) as requested_cores,
-    cast(null as bigint) as requested_memory_bytes,
-    most_gpus / most_machines as requested_gpus,
-    gpus,
-    case when most_gpus > 0 then gpu_type end as gpu_type
-from judged
-),  __dbt__cte__philly_attempts as (
--- Attempts of Philly by machine. The machines of an attempt are counted, so that a retry elsewhere is one of the same
--- instance.
-
-with machines as (
-
-    select * from __dbt__cte__philly_rows
-
-),
-
-runs as (
-
-    select * from __dbt__cte__philly_runs
-
-),
-
-placed as (
-
-    select
-        *,
-        row_number() over (partition by job_id, attempt order by machine_id) as position
-    from machines
-
-)
-
-select
-    cast(hash('philly', placed.job_id) >> 1 as bigint) as job_key,
-    cast(hash('philly', placed.job_id, 'job') >> 1 as bigint) as task_key,
-    cast(hash('philly', placed.job_id, 'job', placed.position) >> 1 as bigint) as instance_key,
-    cast(null as bigint) as worker_key,
-    case
-        when placed.machine_id is not null then case
-        when 'philly' in ('pai', 'synth') then cast(hash(placed.machine_id) >> 1 as bigint)
-        else cast(hash('philly', placed.machine_id) >> 1 as bigint)
-    end
-        else cast(hash('philly', '(all machines)') >> 1 as bigint)
-    end as machine_key,
-    'philly' as cluster_id,
-    'job' as task_name,
-    runs.status,
-    placed.started_at,
-    runs.ended_at,
-    placed.gpus,
-    case when placed.gpus > 0 then placed.gpu_type end as gpu_type
-from placed
-inner join runs on placed.job_id = runs.job_id and placed.attempt = runs.run
-where (placed.started_at is not null or runs.status in ('running', 'waiting'))
 ),  __dbt__cte__slurm_rows as (
 -- What sacct says of jobs and of their steps, in our words. The tasks of an array that still wait are one job: the rest
 -- of it.
@@ -1444,12 +1444,12 @@ left join machines on placed.machine_key = machines.machine_key
 -- The attempts of every source.
 
 select * from __dbt__cte__pai_attempts
-union all
-select * from __dbt__cte__pool_attempts
-union all
-select * from __dbt__cte__philly_attempts
-union all
-select * from __dbt__cte__slurm_attempts
+        union all
+    select * from __dbt__cte__philly_attempts
+        union all
+    select * from __dbt__cte__pool_attempts
+        union all
+    select * from __dbt__cte__slurm_attempts
 ), attempts as (
 
     select * from __dbt__cte__attempts

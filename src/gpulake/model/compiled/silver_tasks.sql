@@ -1114,16 +1114,16 @@ from tries
 -- Every time that a job was run, of all sources but PAI; one row for a job that never was.
 
 select * from __dbt__cte__acme_runs
-union all
-select * from __dbt__cte__helios_runs
-union all
-select * from __dbt__cte__openb_runs
-union all
-select * from __dbt__cte__opendc_runs
-union all
-select * from __dbt__cte__philly_runs
-union all
-select * from __dbt__cte__slurm_runs
+        union all
+    select * from __dbt__cte__helios_runs
+        union all
+    select * from __dbt__cte__openb_runs
+        union all
+    select * from __dbt__cte__opendc_runs
+        union all
+    select * from __dbt__cte__philly_runs
+        union all
+    select * from __dbt__cte__slurm_runs
 ),  __dbt__cte__run_plans as (
 -- Their tasks, one for each job, as its last run asked for it. A task waits from when its job could first have begun.
 

@@ -1,9 +1,8 @@
 -- The attempts of every source.
 
-select * from {{ ref('pai_attempts') }}
-union all
-select * from {{ ref('pool_attempts') }}
-union all
-select * from {{ ref('philly_attempts') }}
-union all
-select * from {{ ref('slurm_attempts') }}
+{% for name in attempt_sources() -%}
+    select * from {{ ref(name ~ '_attempts') }}
+    {%- if not loop.last %}
+        union all
+    {% endif %}
+{%- endfor %}

@@ -2,13 +2,12 @@
 
 with runs as (
 
-    select * from {{ ref('acme_runs') }}
-    union all
-    select * from {{ ref('helios_runs') }}
-    union all
-    select * from {{ ref('openb_runs') }}
-    union all
-    select * from {{ ref('opendc_runs') }}
+    {% for name in pool_sources() -%}
+        select * from {{ ref(name ~ '_runs') }}
+        {%- if not loop.last %}
+            union all
+        {% endif %}
+    {%- endfor %}
 
 )
 
