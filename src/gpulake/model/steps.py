@@ -66,7 +66,11 @@ def _runs(name: str, runs: Mapping[str, Any]) -> str:
 
 with latest as (
 
-    {{{{ newest(source('landed', '{runs["table"]}'), surrogate_key([{keys}]), '{runs["latest"]}') }}}}
+    {{{{ newest(
+        source('landed', '{runs["table"]}'),
+        surrogate_key([{keys}]),
+        '{runs["latest"]}'
+    ) }}}}
 
 ),
 
