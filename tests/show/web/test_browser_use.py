@@ -25,6 +25,8 @@ from gpulake.show.web.pages import pages
 from show.web.browser import Seen, a_browser, a_tab
 from show.web.lakes import CLUSTER, NOW, OTHER_LOG
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-that-is-long-enough"
 
 

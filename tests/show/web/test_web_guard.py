@@ -105,6 +105,7 @@ def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_nothing_of_the_lake_is_told_to_nobody(guarded: TestClient, app: FastAPI) -> None:
     paths = {"/api/v1/openapi.json", "/nowhere", *(route.path for route in all_routes(app.routes))}
     assert {"/overview", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths
