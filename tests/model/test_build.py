@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import duckdb
@@ -12,10 +14,12 @@ import pytest
 from conftest import count_of, rows_of
 from gpulake.core.config import Cluster, Config, GpuType
 from gpulake.core.errors import BuildError, LakeError, UsageError
+from gpulake.core.ledger import BUCKETS, HELD, LOST
 from gpulake.core.progress import silent
 from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
 from gpulake.lake import Lake, Staging
+from gpulake.lake.engine import surrogate_key
 from gpulake.model import plan as plans
 from gpulake.model.build import test as data_tests
 from gpulake.model.build import write_settings
@@ -41,6 +45,15 @@ def build_names(config: Config) -> list[str]:
 
 def test_a_plan_survives_being_written_and_read() -> None:
     assert from_files(to_files(shipped_plan()).__getitem__) == shipped_plan()
+
+
+def test_macros_say_what_python_says_of_keys_and_buckets() -> None:
+    macros = files("gpulake.model").joinpath("project/macros")
+    assert surrogate_key("{{ columns | join(', ') }}") in macros.joinpath("engine.sql").read_text()
+    lists = re.findall(r"macro (\w*buckets)\(\) %}(.*?){% endmacro", macros.joinpath("ledger.sql").read_text())
+    named = {name: set(re.findall(r"'(\w+)'", body)) for name, body in lists}
+    held = named["held_buckets"] | named["lost_buckets"]
+    assert (named["lost_buckets"], held, held | named["buckets"]) == (set(LOST), set(HELD), set(BUCKETS))
 
 
 def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:

@@ -18,7 +18,7 @@ from examples import cases
 from gpulake.core.config import Cluster, Config
 from gpulake.core.tables import bronze_tables
 from gpulake.formats.plausible import RANGES
-from gpulake.lake.engine import connect, create_table, name
+from gpulake.lake.engine import connect, create_table, name, surrogate_key
 from gpulake.lake.types import engine_types
 from gpulake.model.build import write_settings
 from gpulake.model.plan import shipped_plan
@@ -33,7 +33,7 @@ GIVEN = ("silver_machines", "silver_instances", "silver_holdings", "silver_jobs"
 
 
 def key_of(cluster: str, node: str) -> str:
-    return f"cast(hash('{cluster}', '{node}') >> 1 as bigint)"
+    return surrogate_key(f"'{cluster}'", f"'{node}'")
 
 
 def gold_of(samples: Sequence[Gpu], held: Sequence[tuple[float, int, int]] = ()) -> dict[str, list[dict[str, Any]]]:
