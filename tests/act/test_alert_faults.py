@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def go_on(clock: FrozenClock, drained: Drained) -> None:
     clock.at = max(drained.next_at, clock.at)
 
 
+@pytest.mark.slow
 def test_a_sink_that_is_down_for_an_hour_has_500_alerts_once_and_in_order(tmp_path: Path) -> None:
     clock = FrozenClock(AT + timedelta(minutes=10))
     with receiver() as own:
@@ -174,6 +176,7 @@ def run_until_done(lake: Lake, clock: FrozenClock, lives: list[int], is_forgetfu
     return deaths
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(30))
 @given(st.lists(st.integers(1, 40), max_size=4), st.booleans())
 def test_a_crash_at_any_point_changes_nothing(lives: list[int], is_forgetful: bool) -> None:
@@ -192,6 +195,7 @@ def _has_the_same_under_the_same_key(own: Receiver) -> None:
     assert all(told[request.headers["idempotency-key"]] == request.body for request in own.requests)
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(25))
 @given(st.lists(st.integers(1, 25), max_size=4))
 def test_a_crash_at_any_point_tells_each_alert_once_though_they_are_folded(lives: list[int]) -> None:
@@ -233,6 +237,7 @@ sending(lake, clock).drain()
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_sends_changes_nothing(tmp_path: Path) -> None:
     """The receiver kills it after it has taken an alert and before it has answered: nobody can know it was taken."""
     at = AT + timedelta(minutes=1)

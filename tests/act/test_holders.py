@@ -78,6 +78,7 @@ def test_a_dry_run_keeps_nothing_in_mind(lake: Config) -> None:
     assert rows_of(Lake(lake), "SELECT * FROM nudges") == []
 
 
+@pytest.mark.slow
 def test_the_ladder_is_climbed_and_the_job_is_cancelled_once(lake: Config, tmp_path: Path) -> None:
     out = tmp_path / "cancelled"
     command = (
@@ -123,6 +124,7 @@ def command(config: Config, *arguments: str) -> str:
     return answer.output
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_due_and_what_is_said_to_whom(lake: Config) -> None:
     text = command(lake, "--at", hour(10).isoformat())
     assert text.startswith("Due: warn 3, warn finally 0, cancel 0; left alone 0\n")

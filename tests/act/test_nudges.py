@@ -182,6 +182,7 @@ RUNS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(150))
 @given(RUNS, st.integers(0, 3))
 def test_whatever_is_seen_when_the_ladder_holds(runs: list[tuple[float, list[int], Outcome]], cap: int) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from attack.examples import EXAMPLES
 from attack.mutation import mutated
 
 from attack import inputs
 
 
+@pytest.mark.slow
 def test_mutated_files_break_nothing(tmp_path: Path) -> None:
     score = inputs.run(800, 7, tmp_path)
     assert (score.tries, score.faults) == (800, [])

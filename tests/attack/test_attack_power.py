@@ -14,6 +14,7 @@ from attack import power
 NONE = Path()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_whenever_the_power_goes_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     score = power.run(14, 1, tmp_path)
@@ -21,6 +22,7 @@ def test_whenever_the_power_goes_nothing_acknowledged_is_lost(tmp_path: Path) ->
     assert score.tries == 14
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_a_recording_has_every_byte_that_was_written(tmp_path: Path) -> None:
     with Victims(tmp_path) as victims:

@@ -51,6 +51,7 @@ def labelled(draw: st.DrawFn) -> tuple[Bools, Floats]:
     return np.array(labels), np.array(score, dtype=np.float64)
 
 
+@pytest.mark.slow
 @given(case=labelled())
 def test_the_volume_is_that_of_the_definition(case: tuple[Bools, Floats]) -> None:
     buffers = (0, 3, 10)

@@ -67,6 +67,7 @@ def test_ranks_that_are_missing_are_read_from_a_reference(tmp_path: Path) -> Non
     assert (case.missing, case.at_fault) == (frozenset({5, 6, 7}), frozenset({1, 5}))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_what_is_ours_and_what_is_healthy_is_told_right(real_data: Path, tmp_path: Path) -> None:
     for name in ("lab", "mlperf_logs", "nccl_flight_recorder"):

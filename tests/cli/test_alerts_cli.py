@@ -128,6 +128,7 @@ def test_an_incident_that_a_person_resolves_is_told_to_those_who_were_told(faile
     assert "Note: mended" in server.requests[1].document["body"]
 
 
+@pytest.mark.slow
 def test_a_refresh_sends_what_it_found_and_is_not_hurt_by_a_sink_that_is_down(
     built_lake: Config, server: Receiver
 ) -> None:

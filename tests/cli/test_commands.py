@@ -71,6 +71,7 @@ def test_help_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.slow
 def test_a_query_needs_neither_pandas_nor_scikit_learn(shared_lake: Config) -> None:
     program = (
         "import sys; from click.testing import CliRunner; from gpulake.cli import root;"
@@ -161,6 +162,7 @@ def test_sql_says_when_it_cannot_write(shared_lake: Config, tmp_path: Path) -> N
     assert isinstance(answer.exception, GpulakeError)
 
 
+@pytest.mark.slow
 def test_a_partial_build_says_which_tables_are_older(built_lake: Config) -> None:
     lake = ["--lake", str(built_lake.lake)]
     assert gpulake("build", "--select", "gold_jobs_daily", "--force", *lake).exit_code == 0
@@ -168,6 +170,7 @@ def test_a_partial_build_says_which_tables_are_older(built_lake: Config) -> None
     assert listed["gold_jobs_daily"]["fresh_at"] > listed["gold_user_gpu_usage_daily"]["fresh_at"]
 
 
+@pytest.mark.slow
 def test_a_report_needs_a_whole_build(config: Config, trace: tuple[Path, object]) -> None:
     lake = ["--lake", str(config.lake)]
     gpulake("refresh", str(trace[0]), "--select", "silver_jobs", *lake)
@@ -176,6 +179,7 @@ def test_a_report_needs_a_whole_build(config: Config, trace: tuple[Path, object]
     assert (answer.exception.exit_code, answer.exception.hint) == (4, "run: gpulake build")
 
 
+@pytest.mark.slow
 def test_refresh_names_files_that_nobody_recognises(config: Config, trace: tuple[Path, object], tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "notes.csv").write_text("hello\n")
@@ -215,6 +219,7 @@ def test_tests_fails_when_a_test_failed(built_lake: Config) -> None:
     assert broken["name"] in answer.output
 
 
+@pytest.mark.slow
 def test_doctor_is_content_with_a_sound_lake_and_not_with_a_broken_one(built_lake: Config) -> None:
     sound = json.loads(gpulake("doctor", "--json", "--lake", str(built_lake.lake)).output)
     assert {check["name"]: check["status"] for check in sound if check["status"] != "ok"} == {}
@@ -224,6 +229,7 @@ def test_doctor_is_content_with_a_sound_lake_and_not_with_a_broken_one(built_lak
     assert {check["name"] for check in json.loads(broken.output) if check["status"] == "fail"} >= {"bronze"}
 
 
+@pytest.mark.slow
 def test_a_damaged_log_is_said_to_be_so(built_lake: Config) -> None:
     log = built_lake.lake / "bronze" / "bronze_job_events" / "_delta_log" / "00000000000000000000.json"
     log.write_text("garbage\n")
@@ -236,6 +242,7 @@ def test_a_damaged_log_is_said_to_be_so(built_lake: Config) -> None:
     assert answer.exception.exit_code == 4
 
 
+@pytest.mark.slow
 def test_land_and_build_say_what_they_did(trace: tuple[Path, object], config: Config) -> None:
     lake = ["--lake", str(config.lake)]
     landed = json.loads(gpulake("land", str(trace[0]), "--json", *lake).output)

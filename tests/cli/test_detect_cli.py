@@ -62,6 +62,7 @@ def test_findings_that_have_a_time_are_listed_the_most_severe_first_of_those_the
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 def test_findings_are_chosen_by_kind_severity_watch_and_time(own: Lake) -> None:
     def ids(*arguments: str) -> list[str]:
         return [one["finding_id"] for one in document(own, "list", *arguments) if one["watch"]]
@@ -106,6 +107,7 @@ def test_watches_say_what_they_read_and_whether_there_is_any(own: Lake) -> None:
     assert "cluster_days" in detect(own, "watches").output
 
 
+@pytest.mark.slow
 def test_a_watch_without_rows_says_which_table_is_empty(config: Config, tmp_path: Path) -> None:
     (tmp_path / "pai_job_table.csv").write_text("j,i,ann,Terminated,1.0,2.0\n")
     flow = Flow(config)

@@ -175,6 +175,7 @@ def test_a_lake_without_incidents_says_where_they_come_from(lake: Lake) -> None:
     assert found.hint == "diagnose a log first: gpulake diagnose LOG"
 
 
+@pytest.mark.slow
 def test_the_inventory_is_the_size_of_the_cluster(built_lake: Config) -> None:
     lake = Lake(built_lake)
     with lake.reading() as reader:

@@ -287,6 +287,7 @@ def test_hostile_words_are_shown_and_not_obeyed(lake: Lake) -> None:
     assert "[bold red]of[/]" in rules(lake, "show", name).output
 
 
+@pytest.mark.slow
 def test_on_a_terminal_candidates_are_reviewed_one_by_one(lake: Lake) -> None:
     record(lake, "abc", reason="OSError", evidence=(QUOTA,))
     first = proposed(lake)

@@ -55,6 +55,7 @@ def refused(*arguments: str) -> GpulakeError:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_where_it_is_and_stops_without_a_word(shared_lake: Config, number: signal.Signals) -> None:
     with serving(shared_lake.lake) as (url, process):
@@ -66,6 +67,7 @@ def test_it_says_where_it_is_and_stops_without_a_word(shared_lake: Config, numbe
         assert (process.returncode, told) == (0, "stop it with Ctrl-C\n")
 
 
+@pytest.mark.slow
 def test_on_an_address_of_others_it_lets_in_who_has_a_token(shared_lake: Config) -> None:
     with serving(shared_lake.lake, "--host", "0.0.0.0", GPULAKE_SERVE_TOKENS=f"ann:{TOKEN}") as (url, _):
         assert url.startswith("http://localhost:")
@@ -75,6 +77,7 @@ def test_on_an_address_of_others_it_lets_in_who_has_a_token(shared_lake: Config)
         assert fetched(own, Authorization=f"Bearer {TOKEN}", Host="evil.example")[0] == 421
 
 
+@pytest.mark.slow
 def test_a_query_that_would_take_the_machine_does_not(shared_lake: Config, tmp_path: Path) -> None:
     settings = tmp_path / "gpulake.toml"
     settings.write_text("[serve]\nsql = true\nsql_seconds = 5\nsql_memory = '200MB'\n")

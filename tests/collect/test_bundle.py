@@ -70,6 +70,7 @@ def test_every_verb_has_help_on_a_bare_node(bundle: Path, verb: str) -> None:
     assert answer.stdout.startswith(f"Usage: collect.pyz {verb}")
 
 
+@pytest.mark.slow
 def test_a_bare_node_is_collected(bundle: Path, tmp_path: Path) -> None:
     place = ("--dir", str(tmp_path), "--run-id", "r1", "--node-id", "n1")
     answer = on_a_bare_node(bundle, "start", *place)

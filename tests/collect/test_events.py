@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,6 +174,7 @@ FIELDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(60))
 @given(rows=st.lists(st.dictionaries(FIELDS, VALUES, max_size=6), max_size=8), tail=st.binary(max_size=20))
 def test_every_line_is_a_row_a_duplicate_or_set_aside(

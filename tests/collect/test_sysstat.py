@@ -53,6 +53,7 @@ def written(folder: Path, **logs: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_real_run_is_read_whole_and_in_order_over_midnight(real_data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -237,6 +238,7 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(150))
 @given(
     cpu=st.lists(WORDS, max_size=60) | st.text(),

@@ -46,6 +46,7 @@ def rows(folder: Path, pattern: str) -> list[dict[str, Any]]:
     return [json.loads(text) for path in sorted(folder.glob(pattern)) for text in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_one_request_across_three_nodes_is_one_trace(nodes: list[Node], tmp_path: Path) -> None:
     url = started(nodes, tmp_path)
     answer = nodes[0].run(nodes[0].python("-c", ASK, url)).stdout
@@ -66,6 +67,7 @@ def test_one_request_across_three_nodes_is_one_trace(nodes: list[Node], tmp_path
         assert [(one["event"], one["node_id"]) for one in events] == [("start", node.name), ("stop", node.name)]
 
 
+@pytest.mark.slow
 def test_three_nodes_are_collected_and_merged_into_one_run(nodes: list[Node], tmp_path: Path) -> None:
     base = str(tmp_path)
     for node, peer in zip(nodes, [*nodes[1:], nodes[0]], strict=True):

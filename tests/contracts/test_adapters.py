@@ -133,6 +133,7 @@ def test_rejected_lines_are_kept_with_file_line_and_reason(name: str, tmp_path: 
     assert kept == {"file": str(log), "line_number": len(example.before) + 3, "text": example.bad}
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_no_text_breaks_an_adapter_counts_add_up_and_times_are_in_order(name: str, data: st.DataObject) -> None:
     example = EXAMPLES[name]

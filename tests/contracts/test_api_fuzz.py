@@ -43,6 +43,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return schemathesis.openapi.from_asgi(DOCUMENT, application(Lake(config).create()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
     asked = 0
@@ -69,6 +70,7 @@ def test_no_request_makes_it_fail(api: Any, mode: GenerationMode) -> None:
     assert asked >= len(questions())
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=cases(20), suppress_health_check=list(HealthCheck))
 def test_no_body_makes_a_query_fail(api: Any, data: st.DataObject) -> None:

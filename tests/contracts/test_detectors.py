@@ -15,6 +15,7 @@ from examples import cases
 from gpulake.core.errors import InputError
 from gpulake.detect import detectors
 from gpulake.detect.series import Detector, Floats, Ints, Scores, Series
+from gpulake.detect.watches import WATCHES
 
 MINUTE_MS = 60_000
 
@@ -95,6 +96,7 @@ def any_series(draw: st.DrawFn) -> Series:
     return series(values, steps.astype(np.int64), interval)
 
 
+@pytest.mark.slow
 @EVERY
 @settings(max_examples=cases(25), suppress_health_check=[HealthCheck.too_slow])
 @given(given_series=any_series(), part=st.floats(0, 1), seed=st.integers(0, 99))
@@ -109,6 +111,7 @@ def test_what_comes_later_never_changes_what_was_said(name: str, given_series: S
     same(score(name, series(changed, given_series.times_ms, given_series.interval_ms)), whole, kept)
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_same_series_gets_the_same_answer(name: str) -> None:
     given_series = series(noisy(500))
@@ -155,6 +158,7 @@ def test_a_metric_that_is_not_measured_changes_nothing_but_its_own_column(name: 
     assert (scores.shares[:, 2] == 0).all()
 
 
+@pytest.mark.slow
 @EVERY
 def test_zero_is_a_value(name: str) -> None:
     """A shift of the whole series changes no flag: nothing looks at whether a value is 0."""
@@ -166,6 +170,7 @@ def test_zero_is_a_value(name: str) -> None:
     assert (score(name, series(values)).is_flagged == score(name, series(around_zero)).is_flagged).mean() > 0.99
 
 
+@pytest.mark.slow
 @EVERY
 def test_noise_is_seldom_flagged(name: str) -> None:
     days = 7
@@ -181,5 +186,6 @@ def test_times_that_do_not_increase_are_refused(times: list[int]) -> None:
         series(noisy(2), np.array(times, dtype=np.int64))
 
 
-def test_every_detector_is_named_for_its_file() -> None:
+def test_every_detector_is_named_for_its_file_and_used_by_a_watch() -> None:
     assert {name: kind.__name__.lower() for name, kind in DETECTORS.items()} == {name: name for name in DETECTORS}
+    assert {type(WATCHES.get(name)().detector) for name in WATCHES} >= set(DETECTORS.values())

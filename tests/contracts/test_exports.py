@@ -79,6 +79,7 @@ def workload(pieces: Sequence[Part], hosts: Sequence[Host] = ()) -> Workload:
     return Workload("any", {"kind": "test"}, iter(pieces), Notes(), hosts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(EXPORTS))
 @given(drawn=workloads())
 def test_every_task_runs_once_for_as_long_and_as_hard_as_it_did(

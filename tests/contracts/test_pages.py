@@ -44,6 +44,7 @@ def checked(board: Dashboard, path: str, given: dict[str, str]) -> str:
     return response.text
 
 
+@pytest.mark.slow
 def test_it_is_shown_whole(board: Dashboard, page: Page) -> None:
     text = checked(board, f"/{page.name}", board.needed(page.options))
     assert "{{" not in text
@@ -52,6 +53,7 @@ def test_it_is_shown_whole(board: Dashboard, page: Page) -> None:
         checked(board, f"/panels/{page.name}/{panel.name}", board.needed(page.options))
 
 
+@pytest.mark.slow
 def test_its_rows_can_be_looked_at(board: Dashboard, page: Page) -> None:
     for panel in page.panels:
         question = questions()[panel.question]

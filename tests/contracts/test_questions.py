@@ -85,6 +85,7 @@ def test_it_says_what_it_is(question: Question) -> None:
     assert not re.search(r"\b(read_\w+|glob|duckdb_\w+|query_table|query|getenv|sniff_csv)\s*\(", text, re.IGNORECASE)
 
 
+@pytest.mark.slow
 @each_question
 def test_it_has_the_same_answer_twice(full: Dashboard, other: Dashboard, question: Question) -> None:
     full_answer = full.ask(question, limit=MOST_ROWS)
@@ -111,6 +112,7 @@ def test_of_empty_tables_it_has_an_answer(hollow: Dashboard, question: Question)
     assert len(answer["rows"]) == answer["total"] <= 100
 
 
+@pytest.mark.slow
 @each_question
 def test_pages_are_all_rows_once_and_in_order(full: Dashboard, question: Question) -> None:
     whole = parquet_of(full, question)
@@ -131,6 +133,7 @@ def parquet_of(board: Dashboard, question: Question, **given: str) -> list[dict[
     return [json.loads(json.dumps({name: plain(value) for name, value in row.items()})) for row in rows]
 
 
+@pytest.mark.slow
 @each_question
 def test_a_csv_has_the_same_rows(full: Dashboard, question: Question) -> None:
     whole = parquet_of(full, question)
@@ -177,6 +180,7 @@ def is_number(name: str, answer: dict[str, Any]) -> bool:
     return kinds[name] in ("integer", "number") and not name.endswith(("rank", "place"))
 
 
+@pytest.mark.slow
 @each_question
 def test_it_can_be_sorted_by_each_column(full: Dashboard, question: Question) -> None:
     answer = full.ask(question, limit=MOST_ROWS)
@@ -223,6 +227,7 @@ def foreign(full: Dashboard) -> frozenset[str]:
     return frozenset(str(value) for job in jobs for value in job.values() if value is not None and value not in own)
 
 
+@pytest.mark.slow
 @each_question
 def test_who_is_limited_is_told_of_nobody_else(limited: Dashboard, foreign: frozenset[str], question: Question) -> None:
     others = {"user": HOSTILE_USER, "group": ODD_USER, "job": "85"}
@@ -250,6 +255,7 @@ def names_in(row: dict[str, Any], foreign: frozenset[str]) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_contracts_of_limits_are_about_something(full: Dashboard, foreign: frozenset[str]) -> None:
     told = {
         name

@@ -36,6 +36,7 @@ def example(request: pytest.FixtureRequest) -> Example:
     return found
 
 
+@pytest.mark.slow
 def test_bad_rows_are_quarantined_counts_add_up_and_twice_is_once(
     lake: Lake, clock: FrozenClock, tmp_path: Path, example: Example
 ) -> None:
@@ -61,6 +62,7 @@ LINES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reader", "example"), LINES, ids=[example.name for _, example in LINES])
 def test_a_line_that_is_too_long_costs_its_own_row(
     lake: Lake, clock: FrozenClock, tmp_path: Path, reader: str, example: Example

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import re
 
+import pytest
+
 from examples import each
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
 from gpulake.diagnose.logs.automaton import any_of
@@ -39,6 +41,7 @@ def test_a_rule_compiles_and_its_words_are_groups_of_its_pattern(rule: Rule) -> 
     assert words <= set(compiled(rule.pattern).groupindex)
 
 
+@pytest.mark.slow
 @each_rule
 def test_a_rule_is_found_by_the_first_look(rule: Rule) -> None:
     chance = random.Random(rule.name)

@@ -41,6 +41,7 @@ def test_days_at_the_edge_of_the_data_are_said_to_be_poorly_covered(shared_lake:
     assert min(str(row["dt"]) for row in days) in {str(day) for day in poor}
 
 
+@pytest.mark.slow
 def test_a_given_model_scores_without_being_fitted_again(built_lake: Config, tmp_path: Path) -> None:
     lake = Lake(built_lake)
     before = rows_of(lake, "SELECT dt, anomaly_score FROM gold_cluster_util_daily_scored ORDER BY dt")
@@ -55,6 +56,7 @@ def test_a_given_model_scores_without_being_fitted_again(built_lake: Config, tmp
     assert Flow(built_lake).build(model=kept).is_new, "a model of other content is another model"
 
 
+@pytest.mark.slow
 def test_too_few_days_are_not_scored(config: Config, tmp_path: Path) -> None:
     (tmp_path / "pai_machine_metric.csv").write_text("w,m,100000.0,200000.0,0,0,0,50.0,1,1,1,20.0\n")
     flow = Flow(config)

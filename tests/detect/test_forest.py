@@ -29,6 +29,7 @@ def kept(forest: Forest, path: Path) -> Forest:
     return load(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(15))
 @given(seed=st.integers(0, 1000), count=st.integers(3, 400))
 def test_a_kept_forest_scores_as_scikit_learn_does(
@@ -43,6 +44,7 @@ def test_a_kept_forest_scores_as_scikit_learn_does(
     assert ((ours.decide(rows) < 0) == (theirs.predict(scaler.transform(rows)) == -1)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 49, 255, 257, 300, 30_000], ids=str)
 @pytest.mark.parametrize("kind", ["plain", "ties", "constant column"])
 def test_every_tree_is_the_one_that_scikit_learn_grows(count: int, kind: str) -> None:

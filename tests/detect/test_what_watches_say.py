@@ -36,6 +36,7 @@ def memory(ratios: list[float], step: float) -> list[Finding]:
     return found_in({"silver_gpu_samples": rows})
 
 
+@pytest.mark.slow
 @given(
     load_seconds=st.integers(2, 900),
     level=st.floats(0.5, 0.95),

@@ -35,6 +35,7 @@ def wrong(one: Candidate, ground: Ground = GROUND) -> list[str]:
     return [check.check for check in examined(one, ground) if not check.passed]
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(400))
 @given(line=LINES, other=st.integers(0, 10**12))
 def test_a_pattern_matches_its_own_line_and_any_with_other_numbers(line: str, other: int) -> None:
@@ -75,11 +76,12 @@ def test_a_line_of_nothing_but_a_prefix_is_its_own_message() -> None:
 
 @pytest.mark.parametrize("piece", ["1", "'", "/a", "a.", "a-", "x@", "[a]", "a.com", "node a1", "1.1.1.1.", " "])
 def test_a_hostile_line_takes_no_time(piece: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     generalised(piece * 500_000)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(300))
 @given(pattern=st.from_regex(r"[a-c.(|)*+?\[\]{},0-9\\dQE:^$-]{0,25}", fullmatch=True))
 def test_any_pattern_that_compiles_can_be_judged(pattern: str) -> None:

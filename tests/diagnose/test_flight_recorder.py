@@ -80,6 +80,7 @@ def _worlds(draw: st.DrawFn) -> World:
     return World(groups, program, stops).run()
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(150))
 @given(world=_worlds(), is_active_only=st.booleans(), has_status=st.booleans(), has_died=st.booleans())
 def test_exactly_the_ranks_that_hang_by_themselves_are_missing(
@@ -253,6 +254,7 @@ def test_what_is_no_dump_is_an_input_error_with_a_hint(tmp_path: Path, content: 
     assert raised.value.hint
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(60))
 @given(
     entries=st.lists(

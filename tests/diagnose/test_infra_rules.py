@@ -192,6 +192,7 @@ def test_of_its_own_lines_a_rule_is_the_strongest() -> None:
     assert stolen == []
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_no_rule_but_the_time_limit_finds_a_cause_in_a_run_that_succeeded(real_data: Path) -> None:
     """Six runs reached their target and were then left to their time limit: it is there, and no failure."""

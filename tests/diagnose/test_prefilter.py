@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import re2
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -58,6 +59,7 @@ def is_found(pattern: bytes, line: bytes) -> bool:
     return any_of([pattern]).search(b"before\n" + line + b"\nafter", 0) is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(400))
 @given(PATTERNS, st.text("ab1 é", max_size=4), st.text("ab1 é", max_size=4), st.booleans())
 def test_what_a_pattern_matches_its_weaker_forms_match(made: Made, before: str, after: str, is_anchored: bool) -> None:

@@ -149,6 +149,7 @@ PARTS = ("user=", "anna", "home", "://", "password=", *"é<>_1@/ '[]:\"\\\n")
 PIECES = st.sampled_from((*WHOLE, *PARTS))
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES, max_size=25).map("".join))
 @settings(max_examples=cases(600))
 def test_text_that_looks_like_placeholders_comes_back(text: str) -> None:
@@ -202,6 +203,7 @@ def test_secrets_can_stay_hidden_where_the_rest_comes_back() -> None:
     assert redactor.restore("<IP_9>") == "<IP_9>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["a", "/a", "a.", "a@", "password=", "-----BEGIN ", ":", "a-", '"\\', "https://", "0", "<IP_", "a:1:1 "]
 )

@@ -23,6 +23,7 @@ def test_hits_come_in_the_order_of_the_book_with_their_words() -> None:
     assert [book.is_matched(QUIET, line) for line in ("memory", "free memory", "")] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_many_patterns_with_long_repeats_are_still_found() -> None:
     """With too little memory a set finds nothing and does not say so."""
     rules = [

@@ -141,6 +141,7 @@ def test_a_log_that_ends_as_it_saves_or_evaluates_is_waited_for(text: str) -> No
     assert consult(STOPS, paused, for_ever).reason == "HangStraggler"
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(100))
 @given(
     busy=st.lists(st.floats(0, 1), min_size=121, max_size=121),

@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from diagnosing import diagnose
 from examples import each
 from gpulake.core.diagnosis import CATEGORY_OF
@@ -41,6 +43,7 @@ def logs() -> Iterator[tuple[str, str]]:
                     yield reason, scene_of(name, error, kind == "raised")
 
 
+@pytest.mark.slow
 @each("reason, log", logs())
 def test_a_failure_is_known_by_any_of_its_wordings(reason: str, log: str) -> None:
     found = diagnose(log)

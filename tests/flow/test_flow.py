@@ -19,6 +19,7 @@ def steps(config: Config) -> list[tuple[object, object]]:
     return [(row["step"], row["status"]) for row in rows_of(Lake(config), "FROM runs ORDER BY started_at")]
 
 
+@pytest.mark.slow
 def test_each_step_leaves_a_row_with_its_counts(
     trace: tuple[Path, TraceSummary], config: Config, tmp_path: Path
 ) -> None:
@@ -34,6 +35,7 @@ def test_each_step_leaves_a_row_with_its_counts(
     assert landed["rows_quarantined"] == 0
 
 
+@pytest.mark.slow
 def test_a_second_refresh_of_the_same_files_does_nothing_again(
     trace: tuple[Path, TraceSummary], built_lake: Config
 ) -> None:
@@ -46,6 +48,7 @@ def test_a_second_refresh_of_the_same_files_does_nothing_again(
     assert steps(built_lake)[-3:] == [("land", "succeeded"), ("build", "skipped"), ("incidents", "succeeded")]
 
 
+@pytest.mark.slow
 def test_other_settings_or_rows_make_a_new_build(built_lake: Config, tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -73,6 +76,7 @@ def test_a_busy_lake_is_tried_again_and_then_given_up(trace: tuple[Path, TraceSu
     assert waits == [1.0, 5.0]
 
 
+@pytest.mark.slow
 def test_a_lake_that_becomes_free_is_used(trace: tuple[Path, TraceSummary], config: Config) -> None:
     lake = Lake(config).create()
     holding = lake.writing()
@@ -84,6 +88,7 @@ def test_a_lake_that_becomes_free_is_used(trace: tuple[Path, TraceSummary], conf
     assert len(Flow(config, wait=free_it).refresh([trace[0]], None).landings) == 8
 
 
+@pytest.mark.slow
 def test_a_build_that_is_damaged_is_built_again(built_lake: Config) -> None:
     lake = Lake(built_lake)
     current = lake.builds.current()

@@ -34,6 +34,7 @@ def landed(config: Config, write_csv: WriteCsv, monkeypatch: pytest.MonkeyPatch)
     return flow, good, bad
 
 
+@pytest.mark.slow
 def test_a_refused_build_names_the_file_the_line_and_the_ways_out(landed: tuple[Flow, Path, Path]) -> None:
     flow, _, bad = landed
     with pytest.raises(BuildError) as raised:
@@ -46,6 +47,7 @@ def test_a_refused_build_names_the_file_the_line_and_the_ways_out(landed: tuple[
     assert rows_of(flow.lake, "SELECT machine_id FROM silver_machines") == [{"machine_id": "m1"}]
 
 
+@pytest.mark.slow
 def test_a_build_without_a_source_says_so_until_the_next_whole_one(landed: tuple[Flow, Path, Path]) -> None:
     flow, _, bad = landed
     result = flow.build(without=[str(bad)])

@@ -53,6 +53,7 @@ def test_there_are_as_many_kinds_as_were_once_found() -> None:
     assert len(SECRETS) >= 29
 
 
+@pytest.mark.slow
 def test_nothing_planted_is_found_in_the_lake(
     lake: Lake, clock: FrozenClock, cluster: Programs, tmp_path: Path
 ) -> None:

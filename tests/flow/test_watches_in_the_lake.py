@@ -41,6 +41,7 @@ def gpus(seconds: range) -> list[Gpu]:
     ]
 
 
+@pytest.mark.slow
 def test_a_hot_gpu_is_one_incident_that_a_later_build_updates(tmp_path: Path) -> None:
     lake = built_from(tmp_path, {"a/gpu_metrics.jsonl": gpu_file(gpus(range(300)))})
     (first,) = rows_of(lake, "FROM findings")
@@ -77,6 +78,7 @@ def test_a_hot_gpu_is_one_incident_that_a_later_build_updates(tmp_path: Path) ->
     assert later["ended_at"] == BEGIN + timedelta(seconds=3600)
 
 
+@pytest.mark.slow
 def test_findings_are_read_back_as_they_were_written(built_lake: Config) -> None:
     written = Flow(replace(built_lake, threads=2)).build([], is_forced=True).findings
     read = Flow(built_lake).build().findings
@@ -86,6 +88,7 @@ def test_findings_are_read_back_as_they_were_written(built_lake: Config) -> None
     assert all(one.began_at.utcoffset() == timedelta(0) for one in read or () if one.began_at)
 
 
+@pytest.mark.slow
 def test_whoever_asks_for_the_findings_alone_gets_what_the_watches_see(built_lake: Config) -> None:
     every = rows_of(Lake(built_lake), "SELECT * FROM findings ORDER BY rank")
     (built_lake.lake / "builds" / "CURRENT").unlink()
@@ -111,6 +114,7 @@ def test_the_series_of_a_finding_in_the_lake_is_had_again(built_lake: Config) ->
             assert scores.is_flagged[series.times_ms >= begin].any()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_gpu_that_really_ran_hot_is_found_and_no_other(tmp_path: Path, real_data: Path) -> None:
     lake = built_from(tmp_path, {"a/gpu_metrics.jsonl": gpu_file(nanogpt(real_data / "nanogpt_8gpu_telemetry"))})
@@ -118,6 +122,7 @@ def test_the_gpu_that_really_ran_hot_is_found_and_no_other(tmp_path: Path, real_
     assert found == [{"kind": "hot_gpu", "subject": "a GPU-1"}]
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_a_recorded_gpu_that_was_well_is_left_alone(tmp_path: Path, real_data: Path) -> None:
     rows = [json.loads(line) for line in (real_data / "lab" / "telemetry.jsonl").read_text().splitlines()[1:]]

@@ -48,6 +48,7 @@ def used(config: Config, trace: Path, tmp_path: Path) -> None:
     flow.diagnose(DiagnosisRequest(log))
 
 
+@pytest.mark.slow
 def test_a_lake_is_its_owners(config: Config, trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
     used(config, trace[0], tmp_path)
     assert modes(config.lake) == ({0o700}, {0o600})

@@ -73,6 +73,7 @@ def test_what_is_unknown_counted_as_unallocated(small: Config) -> None:
     assert rows_of(Lake(small), same) == [{"apart": pytest.approx(0.0, abs=1e-9)}]
 
 
+@pytest.mark.slow
 def test_a_build_that_extends_another_has_them_too(small: Config, tmp_path: Path) -> None:
     more = [Attempt("more", "zoe", 26, 27, gpus=1, used=1)]
     Flow(small).refresh([write_trace(tmp_path / "more", more)], None)
@@ -80,6 +81,7 @@ def test_a_build_that_extends_another_has_them_too(small: Config, tmp_path: Path
     assert rows_of(Lake(small), productive) == [{"productive": pytest.approx(11.0)}]
 
 
+@pytest.mark.slow
 def test_a_build_of_a_few_tables_has_only_theirs(config: Config, tmp_path: Path) -> None:
     Flow(config).refresh([write_trace(tmp_path / "raw", ATTEMPTS)], None, ["gold_machine_hours"])
     names = "SELECT view_name AS name FROM duckdb_views() WHERE schema_name = 'before'"

@@ -77,6 +77,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_bronze_file_costs_only_its_own_rows(lake: Lake, damage: str) -> None:
     path = data_file(lake, "bronze_job_events")
@@ -102,6 +103,7 @@ def test_a_damaged_bronze_file_costs_only_its_own_rows(lake: Lake, damage: str) 
     assert count_of(lake, "silver_jobs") == 399
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_lands_again_if_its_original_says_the_same(lake: Lake, damage: str) -> None:
     DAMAGES[damage](data_file(lake, "bronze_job_events"))
@@ -118,6 +120,7 @@ def test_a_damaged_file_lands_again_if_its_original_says_the_same(lake: Lake, da
     assert run(lake, "repair").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_file_whose_original_changed_is_only_dropped_on_request(lake: Lake, small: Path) -> None:
     original = small / "raw" / "pai_machine_spec.csv"
     flip_a_byte(data_file(lake, "bronze_machine_spec"))
@@ -136,6 +139,7 @@ def test_a_damaged_file_whose_original_changed_is_only_dropped_on_request(lake: 
     assert found["headline"] == "bronze_machine_spec has 0 rows; the build before was made of 1"
 
 
+@pytest.mark.slow
 def test_a_server_goes_on_showing_the_build(lake: Lake) -> None:
     truncate(data_file(lake, "bronze_job_events"))
     with client_of(lake.config) as client:
@@ -143,6 +147,7 @@ def test_a_server_goes_on_showing_the_build(lake: Lake) -> None:
         assert client.get("/api/v1/observed").json()["total"] == 1
 
 
+@pytest.mark.slow
 def test_a_deleted_commit_is_found_and_its_rows_come_back(lake: Lake) -> None:
     (commit,) = (lake.bronze.folder / "bronze_job_events" / "_delta_log").glob("*.json")
     commit.unlink()
@@ -154,6 +159,7 @@ def test_a_deleted_commit_is_found_and_its_rows_come_back(lake: Lake) -> None:
     assert faults(lake) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_commit_that_is_missing_anywhere_is_found_and_mended(lake: Lake, tmp_path: Path, which: int) -> None:
     for number in (1, 2):
@@ -174,6 +180,7 @@ def test_a_commit_that_is_missing_anywhere_is_found_and_mended(lake: Lake, tmp_p
     assert faults(lake) == []
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_in_a_journal_is_found_and_its_line_set_aside(lake: Lake) -> None:
     journal = lake.root / "runs.jsonl"
     lines = journal.read_bytes().splitlines()
@@ -185,6 +192,7 @@ def test_a_flipped_byte_in_a_journal_is_found_and_its_line_set_aside(lake: Lake)
     assert len((lake.root / "runs.jsonl.damaged").read_bytes().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "deleted"])
 def test_a_damaged_build_is_told_and_made_anew(lake: Lake, damage: str) -> None:
     current = lake.builds.current()
@@ -198,6 +206,7 @@ def test_a_damaged_build_is_told_and_made_anew(lake: Lake, damage: str) -> None:
     assert count_of(lake, "silver_jobs") == 399
 
 
+@pytest.mark.slow
 def test_a_damaged_gold_file_is_exported_again(lake: Lake) -> None:
     (path,) = (lake.gold / "gold_jobs_daily").glob("*.parquet")
     flip_a_byte(path)

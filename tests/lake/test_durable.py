@@ -178,6 +178,7 @@ def builds_of_gold(lake: Lake) -> set[str]:
     return {lake.exports.build(folder.name) for folder in lake.gold.iterdir() if folder.is_dir()}
 
 
+@pytest.mark.slow
 def test_a_crash_in_publishing_mixes_no_builds_for_longer_than_until_the_next_command(
     built_lake: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +223,7 @@ def empty_the_log(folder: Path) -> None:
         path.write_bytes(b"{")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [empty_the_data, empty_the_log, shutil.rmtree])
 def test_gold_that_cannot_be_read_is_seen_by_doctor_and_exported_anew_by_build(
     built_lake: Config, damage: Callable[[Path], None]
@@ -247,6 +249,7 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [cut_to_half, empty, Path.unlink])
 def test_a_build_that_cannot_be_read_is_seen_by_doctor_and_made_anew(
     built_lake: Config, damage: Callable[[Path], None]
@@ -261,6 +264,7 @@ def test_a_build_that_cannot_be_read_is_seen_by_doctor_and_made_anew(
     assert rows_of(lake, f"SELECT * FROM {TABLE} ORDER BY ALL") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"", b"../../etc/passwd", b"\0" * 30])
 def test_a_pointer_that_names_no_build_is_an_error_for_readers_and_build_makes_it_anew(
     built_lake: Config, content: bytes

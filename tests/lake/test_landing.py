@@ -208,6 +208,7 @@ ROW = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(rows=["0,,,,,,"], end="\n", is_cut=False)
 @example(rows=["0,,,,,,", "too,few", ",,,,,"], end="\r\n", is_cut=True)

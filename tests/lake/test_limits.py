@@ -90,6 +90,7 @@ def largest_user(snapshots: Snapshots) -> str:
         return str(reader.query(query).to_pylist()[0]["user_id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "whose", ["nobody", "a name that is not there", "ann", "math", "a user of the trace", "a group"]
 )
@@ -168,6 +169,7 @@ def test_a_limited_reader_finds_no_table_beside_the_views(snapshots: Snapshots) 
         assert re.fullmatch(r"own_\d+\.main", reader.query(query).to_pylist()[0]["path"])
 
 
+@pytest.mark.slow
 def test_a_group_is_data_and_not_sql(snapshots: Snapshots) -> None:
     for group in ("x') OR true --", "'; DROP TABLE x; --", "\\", "%", "", '"', "ann' OR 'a'='a"):
         with snapshots.reading(frozenset({group})) as reader:
@@ -180,6 +182,7 @@ def test_who_has_no_groups_sees_all_rows_beside_who_has(snapshots: Snapshots) ->
     assert 0 < few < all_of_them
 
 
+@pytest.mark.slow
 def test_many_sets_of_groups_do_not_pile_up(rich: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulake.lake.snapshots.MOST_CATALOGUES", 3)
     found = Snapshots(Lake(rich))

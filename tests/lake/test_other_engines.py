@@ -33,6 +33,7 @@ def _expected(config: Config) -> tuple[object, object]:
     return row["n"], row["hours"]
 
 
+@pytest.mark.slow
 def test_a_process_that_has_a_build_open_reads_on_while_another_is_published(built_lake: Config) -> None:
     builds = Lake(built_lake).builds
     before = _expected(built_lake)
@@ -46,7 +47,7 @@ def test_a_process_that_has_a_build_open_reads_on_while_another_is_published(bui
             Flow(built_lake).build(is_forced=True)
         assert old is not None
         assert not old.exists()
-        found, _ = reader.communicate("go\n", timeout=30)
+        found, _ = reader.communicate("go\n", timeout=60)
     assert [tuple(row) for row in json.loads(found)] == [before]
 
 
@@ -57,6 +58,7 @@ def test_a_build_can_be_attached_read_only(shared_lake: Config) -> None:
         assert db.execute(SQL.format("lake.")).fetchall() == [_expected(shared_lake)]
 
 
+@pytest.mark.slow
 def test_gold_is_read_as_delta_and_as_the_files_that_its_log_names(built_lake: Config) -> None:
     Flow(built_lake).build(is_forced=True)  # the file of the build before lies beside the new one
     folder = Lake(built_lake).gold / "gold_ledger_daily"

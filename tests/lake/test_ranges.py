@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from conftest import rows_of
 from extreme_rows import land_extremes
 from gpulake.core.config import Config
@@ -31,6 +33,7 @@ def test_a_machine_with_negative_memory_is_set_aside_and_the_build_goes_on(
     ]
 
 
+@pytest.mark.slow
 def test_no_value_that_may_land_stops_a_build(config: Config) -> None:
     flow = Flow(config)
     flow.lake.create()

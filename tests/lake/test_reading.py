@@ -9,12 +9,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from conftest import rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 
 
+@pytest.mark.slow
 def test_a_query_larger_than_its_memory_spills_and_answers(shared_lake: Config) -> None:
     small = replace(shared_lake, memory_limit="60MB")
     query = """
@@ -36,6 +39,7 @@ def test_a_lake_that_may_only_be_read_can_be_read(built_lake: Config) -> None:
         folder.chmod(stat.S_IRWXU)
 
 
+@pytest.mark.slow
 def test_another_process_reads_while_a_build_runs_and_it_builds_while_they_read(built_lake: Config) -> None:
     program = (
         "import sys; from pathlib import Path; from gpulake.core.config import Config; from gpulake.lake import Lake;"

@@ -74,6 +74,7 @@ def watched() -> Iterator[list[int]]:
         watcher.join()
 
 
+@pytest.mark.slow
 def test_the_answer_is_json_of_what_is_published(asked: Sandbox, shared_lake: Config) -> None:
     with Lake(shared_lake).open().reading() as reader:
         expected = reader.query("SELECT count(*) AS n FROM silver_jobs").to_pylist()
@@ -84,6 +85,7 @@ def test_the_answer_is_json_of_what_is_published(asked: Sandbox, shared_lake: Co
     }
 
 
+@pytest.mark.slow
 def test_each_query_has_a_process_of_its_own(spares: Spares, asked: Sandbox) -> None:
     seen = set()
     for number in range(3):
@@ -95,6 +97,7 @@ def test_each_query_has_a_process_of_its_own(spares: Spares, asked: Sandbox) -> 
     assert spares() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -108,10 +111,11 @@ def test_what_does_not_end_is_killed_at_its_limit(asked: Sandbox, query: str) ->
     begun = time.monotonic()
     error = told(asked, query)
     assert (type(error), error.message) == (UsageError, f"the query took more than {SECONDS:g} seconds")
-    assert SECONDS <= time.monotonic() - begun < SECONDS + 10  # to start, on a machine that is busy
+    assert SECONDS <= time.monotonic() - begun < SECONDS + 60  # to start, on a machine that is busy
     assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -128,6 +132,7 @@ def test_memory_stays_within_a_fifth_of_its_limit(asked: Sandbox, query: str) ->
     assert max(peaks) < 1.2 * MEMORY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["os.abort()", "os.kill(os.getpid(), 11)"])
 def test_a_crash_is_told_and_the_next_query_is_answered(
     asked: Sandbox, monkeypatch: pytest.MonkeyPatch, program: str
@@ -169,6 +174,7 @@ def test_a_process_that_does_not_end_is_ended(asked: Sandbox, monkeypatch: pytes
     assert told(asked, "SELECT 1").message == "the query crashed the engine (SIGKILL)"
 
 
+@pytest.mark.slow
 def test_an_error_is_short_though_the_engine_repeats_a_value(asked: Sandbox) -> None:
     error = told(asked, "SELECT repeat('x', 1000000)::INT")
     assert (error.message[:22], len(error.message)) == ("the query failed: Conv", 4_000)
@@ -190,6 +196,7 @@ def test_what_is_refused_costs_no_process(spares: Spares, asked: Sandbox) -> Non
     assert spares() == before
 
 
+@pytest.mark.slow
 def test_without_a_judge_a_query_is_judged_where_it_runs(asked: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "JUDGE_SECONDS", 0.0)
     assert told(asked, "SELECT getenv('HOME')").message == "the function getenv() is not allowed in a query"

@@ -33,6 +33,7 @@ def _open_files(folder: Path) -> set[str]:
     return {Path(name.removesuffix(" (deleted)")).name for name in found if str(folder) in name and ".duckdb" in name}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are told by /proc")
 def test_a_build_that_is_replaced_serves_its_readers_to_the_end_and_then_goes(built_lake: Config) -> None:
     flow = Flow(replace(built_lake, keep_builds=1))
@@ -51,6 +52,7 @@ def test_a_build_that_is_replaced_serves_its_readers_to_the_end_and_then_goes(bu
     assert _open_files(flow.lake.builds.folder) == set()
 
 
+@pytest.mark.slow
 def test_readers_of_many_threads_see_one_build_or_the_other_while_one_is_published(built_lake: Config) -> None:
     flow = Flow(replace(built_lake, keep_builds=1))
     snapshots = Snapshots(flow.lake)
@@ -82,6 +84,7 @@ def test_readers_of_many_threads_see_one_build_or_the_other_while_one_is_publish
     snapshots.close()
 
 
+@pytest.mark.slow
 def test_who_reads_while_another_opens_a_new_build_does_not_wait(
     built_lake: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

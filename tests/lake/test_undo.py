@@ -26,6 +26,7 @@ def flow_at(config: Config, minute: int) -> Flow:
     return Flow(config, clock=FrozenClock(datetime(2026, 1, 2, 3, minute, tzinfo=UTC)))
 
 
+@pytest.mark.slow
 def test_a_landing_is_taken_back_with_its_quarantine_and_lands_again(config: Config, write_csv: WriteCsv) -> None:
     path = write_csv("pai_job_table", [*JOBS, "too,few"])
     flow_at(config, 1).land([path])
@@ -67,6 +68,7 @@ def test_a_content_that_another_file_has_as_well_stays(config: Config, write_csv
     assert count_of(flow.lake, "bronze_job_events") == 0
 
 
+@pytest.mark.slow
 def test_the_next_build_is_made_without_what_was_taken_back(config: Config, write_csv: WriteCsv) -> None:
     flow = Flow(config)
     flow.land([write_csv("pai_job_table", JOBS[:1], folder="a")])

@@ -228,6 +228,7 @@ def same(ours: list[tuple[str, dict[str, str], float, float | None]], theirs: It
     return sorted(map(key, ours)) == sorted(map(key, expected))
 
 
+@pytest.mark.slow
 @given(st.lists(sample_lines(is_open_metrics=False), min_size=1, max_size=5))
 def test_a_page_says_what_the_clients_own_parser_reads(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
@@ -309,6 +310,7 @@ def test_a_long_line_takes_little_more_than_its_own_memory(tmp_path: Path) -> No
     assert most_bytes < 20 * len(text)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_every_real_snapshot_of_nvidia_smi_lands(lake: Lake, clock: FrozenClock, real_data: Path) -> None:
     files = sorted((real_data / "smi_snapshots" / "nvidia_smi").rglob("*.xml"))

@@ -222,6 +222,7 @@ REAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_real_dumps_land_whole(lake: Lake, clock: FrozenClock, real_data: Path) -> None:
     landings = {name: land_file(lake, clock, real_data / f"slurm/sample-sacct-{name}.txt") for name in REAL}

@@ -213,6 +213,7 @@ def test_a_cut_job_log_lands_nothing(lake: Lake, clock: FrozenClock, tmp_path: P
     assert rows_of(lake, "SELECT count(*) AS n FROM bronze_philly_attempts") == [{"n": 0}]
 
 
+@pytest.mark.slow
 def test_a_job_log_of_many_chunks_is_read_whole(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
     jobs = [{**JOB, "jobid": f"application_{number}"} for number in range(8000)]
     path = write(tmp_path / "cluster_job_log", json.dumps(jobs, indent=1))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import duckdb
@@ -12,10 +14,12 @@ import pytest
 from conftest import count_of, rows_of
 from gpulake.core.config import Cluster, Config, GpuType
 from gpulake.core.errors import BuildError, LakeError, UsageError
+from gpulake.core.ledger import BUCKETS, HELD, LOST
 from gpulake.core.progress import silent
 from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
 from gpulake.lake import Lake, Staging
+from gpulake.lake.engine import surrogate_key
 from gpulake.model import plan as plans
 from gpulake.model.build import test as data_tests
 from gpulake.model.build import write_settings
@@ -41,6 +45,15 @@ def build_names(config: Config) -> list[str]:
 
 def test_a_plan_survives_being_written_and_read() -> None:
     assert from_files(to_files(shipped_plan()).__getitem__) == shipped_plan()
+
+
+def test_macros_say_what_python_says_of_keys_and_buckets() -> None:
+    macros = files("gpulake.model").joinpath("project/macros")
+    assert surrogate_key("{{ columns | join(', ') }}") in macros.joinpath("engine.sql").read_text()
+    lists = re.findall(r"macro (\w*buckets)\(\) %}(.*?){% endmacro", macros.joinpath("ledger.sql").read_text())
+    named = {name: set(re.findall(r"'(\w+)'", body)) for name, body in lists}
+    held = named["held_buckets"] | named["lost_buckets"]
+    assert (named["lost_buckets"], held, held | named["buckets"]) == (set(LOST), set(HELD), set(BUCKETS))
 
 
 def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:
@@ -72,6 +85,7 @@ def test_every_model_says_its_grain_and_has_a_tested_key() -> None:
         assert all(column.description for column in model.columns), model.name
 
 
+@pytest.mark.slow
 def test_a_build_that_breaks_a_contract_is_not_seen(built_lake: Config, change_plan: object) -> None:
     before = build_names(built_lake)
     change_plan(with_model(shipped_plan(), "gold_jobs_daily", "SELECT 1 AS dt"))  # type: ignore[operator]
@@ -81,6 +95,7 @@ def test_a_build_that_breaks_a_contract_is_not_seen(built_lake: Config, change_p
     assert count_of(Lake(built_lake), "gold_jobs_daily") > 1
 
 
+@pytest.mark.slow
 def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lake: Config, change_plan: object) -> None:
     before = build_names(built_lake)
     sql = next(model.sql for model in shipped_plan().models if model.name == "silver_machines")
@@ -97,6 +112,7 @@ def test_a_build_whose_data_tests_fail_is_not_seen_but_its_results_are(built_lak
 WRONG = {"varchar": "'nonsense'", "boolean": "NULL", "date": "NULL", "timestamp with time zone": "NULL"}
 
 
+@pytest.mark.slow
 def test_tests_that_are_asked_at_once_find_what_each_finds_alone(shared_lake: Config, tmp_path: Path) -> None:
     lake = Lake(shared_lake)
     current = lake.builds.current()
@@ -147,6 +163,7 @@ def test_a_lake_without_rows_says_what_to_do(config: Config) -> None:
         Flow(config).build()
 
 
+@pytest.mark.slow
 def test_building_a_part_keeps_the_rest(built_lake: Config) -> None:
     lake = Lake(built_lake)
     before = rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL")
@@ -155,6 +172,7 @@ def test_building_a_part_keeps_the_rest(built_lake: Config) -> None:
     assert rows_of(lake, "FROM gold_user_gpu_usage_daily ORDER BY ALL") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["findings", "gold_cluster_util_daily_scored", "gold_jobs_daily", "silver_clusters"])
 def test_any_table_can_be_built_alone(trace: tuple[Path, object], config: Config, table: str) -> None:
     flow = Flow(config)
@@ -163,6 +181,7 @@ def test_any_table_can_be_built_alone(trace: tuple[Path, object], config: Config
     assert count_of(Lake(config), table) > 0
 
 
+@pytest.mark.slow
 def test_a_reader_keeps_its_build_while_others_are_swapped_in(built_lake: Config) -> None:
     lake = Lake(built_lake)
     with lake.reading() as reader:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
+import pytest
 
 from gpulake.core.tables import bronze_tables
 from gpulake.model.plan import shipped_plan
@@ -89,28 +90,34 @@ def quoted(name: str) -> str:
     return f'"{name}"'
 
 
+@pytest.mark.slow
 def test_machines_that_lose_an_attempt_each_at_one_moment_died_together() -> None:
     assert died(fleet(lost=1)) == {0, 1}
 
 
+@pytest.mark.slow
 def test_what_a_gang_had_elsewhere_is_interrupted_and_no_sign_of_life() -> None:
     assert died([*fleet(lost=1), attempt(0, 100, "interrupted", 999_999)]) == {0, 1}
 
 
+@pytest.mark.slow
 def test_one_attempt_that_failed_alone_tells_nothing() -> None:
     held = fleet(lost=1)
     assert died([row for row in held if row["status"] != "failed" or row["machine_key"] == 0]) == set()
 
 
+@pytest.mark.slow
 def test_a_machine_on_which_one_job_came_through_is_alive() -> None:
     through = [attempt(machine, 100, "succeeded", 900_000 + machine) for machine in (0, 1)]
     assert died([*fleet(lost=4), *through]) == set()
 
 
+@pytest.mark.slow
 def test_machines_that_rest_with_all_others_did_not_die() -> None:
     assert died([row for row in fleet(lost=4) if row["held_from"] <= BEGIN + 100 * HOUR]) == set()
 
 
+@pytest.mark.slow
 def test_the_more_often_as_much_is_lost_the_less_a_silence_tells() -> None:
     held = []
     for row in fleet(lost=1):
@@ -126,5 +133,6 @@ def test_machines_that_often_stand_still_for_a_day_did_not_die() -> None:
     assert died([row for row in fleet(lost=4) if (row["held_from"] - BEGIN) // HOUR % 20 == 0]) == set()
 
 
+@pytest.mark.slow
 def test_an_outage_of_another_machine_says_nothing_of_these() -> None:
     assert died(fleet(lost=4), recorded=True) == {0, 1}

@@ -65,6 +65,7 @@ def attempts(lake: Lake) -> list[tuple[object, ...]]:
     return [tuple(found.values()) for found in rows_of(lake, query)]
 
 
+@pytest.mark.slow
 def test_what_daily_dumps_tell_again_counts_once(tmp_path: Path) -> None:
     assert attempts(built_from(tmp_path, dumps(MONDAY, TUESDAY))) == [
         (1, "failed", 100.0, None),
@@ -83,11 +84,13 @@ def test_what_daily_dumps_tell_again_counts_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_order_in_which_dumps_land_does_not_matter(tmp_path: Path) -> None:
     forth = attempts(built_from(tmp_path / "a", dumps(MONDAY, TUESDAY)))
     assert attempts(built_from(tmp_path / "b", dumps(TUESDAY, MONDAY, TUESDAY[::-1]))) == forth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["select * from ({0}) where attempt = 1", "select * from ({0}) union all ({0})"])
 def test_an_attempt_that_is_lost_or_made_up_fails_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
@@ -102,6 +105,7 @@ def test_an_attempt_that_is_lost_or_made_up_fails_the_build(
         built_from(tmp_path, dumps(TUESDAY))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_every_row_of_the_real_tail_is_an_attempt(tmp_path: Path, real_data: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=2))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
@@ -43,6 +45,7 @@ def test_a_generated_file_that_was_renamed_is_recognised_by_its_rows(
     }
 
 
+@pytest.mark.slow
 def test_generated_rows_stay_apart_from_real_ones_in_the_same_files(tmp_path: Path) -> None:
     attempts = [Attempt("j", "ann", 1, 2.5, used=0.5), Attempt("synth-j", "ann", 1, 2.5, used=0.5, machine="t")]
     folder = write_trace(tmp_path / "raw", attempts)

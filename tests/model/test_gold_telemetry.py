@@ -18,7 +18,7 @@ from examples import cases
 from gpulake.core.config import Cluster, Config
 from gpulake.core.tables import bronze_tables
 from gpulake.formats.plausible import RANGES
-from gpulake.lake.engine import connect, create_table, name
+from gpulake.lake.engine import connect, create_table, name, surrogate_key
 from gpulake.lake.types import engine_types
 from gpulake.model.build import write_settings
 from gpulake.model.plan import shipped_plan
@@ -33,7 +33,7 @@ GIVEN = ("silver_machines", "silver_instances", "silver_holdings", "silver_jobs"
 
 
 def key_of(cluster: str, node: str) -> str:
-    return f"cast(hash('{cluster}', '{node}') >> 1 as bigint)"
+    return surrogate_key(f"'{cluster}'", f"'{node}'")
 
 
 def gold_of(samples: Sequence[Gpu], held: Sequence[tuple[float, int, int]] = ()) -> dict[str, list[dict[str, Any]]]:
@@ -163,6 +163,7 @@ def nanogpt(folder: Path) -> list[Gpu]:
     return samples
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_gpu_that_really_ran_hot_comes_first(tmp_path: Path, real_data: Path) -> None:
     samples = nanogpt(real_data / "nanogpt_8gpu_telemetry")
@@ -207,6 +208,7 @@ def lab_samples(path: Path, jobs: Sequence[tuple[str, int, int]]) -> list[Gpu]:
     return samples
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_a_recorded_run_is_told_to_the_joule(tmp_path: Path, real_data: Path) -> None:
     truth = [json.loads(line) for line in (real_data / "lab" / "truth.jsonl").read_text().splitlines()]

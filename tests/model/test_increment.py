@@ -67,6 +67,7 @@ def split(trace: Path, out: Path, seed: int, overlap: float = 0.0) -> Iterator[P
         yield out / str(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "overlap"), [(1, 0.0), (2, 0.0), (3, 0.02)])
 def test_steps_give_what_one_build_gives(
     trace: tuple[Path, TraceSummary], shared_lake: Config, tmp_path: Path, seed: int, overlap: float
@@ -78,6 +79,7 @@ def test_steps_give_what_one_build_gives(
     assert_alike(steps.lake, Lake(shared_lake), digits=6)
 
 
+@pytest.mark.slow
 def test_late_rows_are_counted_and_what_was_touched_is_told(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     first, second, _ = split(trace[0], tmp_path / "parts", 3)
@@ -99,6 +101,7 @@ def test_late_rows_are_counted_and_what_was_touched_is_told(trace: tuple[Path, T
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["settings", "machines", "force"])
 def test_what_may_touch_anything_is_built_at_once(
     trace: tuple[Path, TraceSummary], tmp_path: Path, change: str
@@ -115,6 +118,7 @@ def test_what_may_touch_anything_is_built_at_once(
     assert Flow(other).build(is_forced=change == "force").touched is None
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_new_is_built_at_once(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     flow.land([trace[0] / "pai_machine_spec.csv"])

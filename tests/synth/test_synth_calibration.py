@@ -36,6 +36,7 @@ def test_every_promised_figure_is_measured(checks: list[Check]) -> None:
     assert {part: sum(part in name for name in names) for part in promised} == promised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12])
 def test_another_seed_at_another_size_is_as_close(tmp_path: Path, seed: int) -> None:
     write_trace(tmp_path, jobs=20_000, seed=seed)
@@ -47,6 +48,7 @@ def test_half_of_the_tasks_hardly_use_their_gpu(checks: list[Check]) -> None:
     assert used.measured < 2.5
 
 
+@pytest.mark.slow
 def test_a_trace_that_is_off_is_found_out(written_in: Path, tmp_path: Path) -> None:
     shutil.copytree(written_in, tmp_path / "off")
     tasks = tmp_path / "off" / "pai_task_table.csv"

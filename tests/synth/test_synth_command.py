@@ -40,6 +40,7 @@ def test_synth_takes_the_strength_of_incidents(tmp_path: Path) -> None:
     assert {entry["strength"] for entry in json.loads(result.stdout)["incidents"]} == {0.5}
 
 
+@pytest.mark.slow
 def test_synth_checks_a_trace_against_the_published_figures(written_in: Path) -> None:
     result = run("--check", str(written_in))
     assert "agreement tests the plumbing, not the world" in result.stderr

@@ -203,6 +203,7 @@ def test_the_weaker_an_incident_the_less_it_adds(by_strength: dict[float, dict[s
     assert failed[0] < failed[1] < failed[2]
 
 
+@pytest.mark.slow
 def test_what_a_rack_or_a_burst_adds_is_in_the_records_of_a_faint_one(tmp_path: Path) -> None:
     write_trace(tmp_path, jobs=8_000, seed=3, incident_strength=0.5)
     faint, entries = opened(tmp_path), json.loads((tmp_path / "truth.json").read_text())

@@ -59,6 +59,7 @@ def test_the_published_scale_has_the_published_machines() -> None:
     assert machines.cap_gpu.sum() == 6_742
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1_000, 1_234, 5_000, 30_001])
 def test_a_smaller_trace_is_proportional(tmp_path: Path, jobs: int) -> None:
     rows = write_trace(tmp_path, jobs=jobs, seed=2).rows
@@ -79,6 +80,7 @@ def silent(what: str, share: float) -> None:
     assert 0 <= share <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [5_000, 30_000])
 def test_machines_hold_more_than_they_have_for_less_than_two_hundredths_of_the_time(jobs: int) -> None:
     trace = make(jobs, 4, has_incidents=True, report=silent)

@@ -91,6 +91,7 @@ def test_the_throttled_gpus_are_those_of_the_slow_machine(told: tuple[Path, Trac
     assert truth["throttled_gpu"]["subject_ids"] == [f"GPU-{slow}-0", f"GPU-{slow}-1"]
 
 
+@pytest.mark.slow
 def test_telemetry_changes_no_row_of_the_trace_and_is_the_same_every_time(tmp_path: Path) -> None:
     write_trace(tmp_path / "without", jobs=1_000, seed=5)
     for name in ("one", "two"):

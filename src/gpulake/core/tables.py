@@ -36,6 +36,7 @@ class Table:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     file: str = ""  # of a collected run: its name there
     latest: Latest | None = None  # the table is the last row of each key of another
+    writer: str = ""  # of a table that no model makes and nothing lands in: the rooms that write it
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -96,6 +97,7 @@ def _tables(entries: dict[str, Any]) -> dict[str, Table]:
             required=tuple(entry.get("required", ())),
             ranges={column: (least, most) for column, (least, most) in entry.get("ranges", {}).items()},
             file=entry.get("file", ""),
+            writer=entry.get("writer", ""),
             latest=Latest(entry["of"], entry["key"], tuple(entry["order"].split())) if "of" in entry else None,
         )
         for name, entry in entries.items()

@@ -84,6 +84,11 @@ def name(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
+def surrogate_key(*columns: str) -> str:
+    """SQL of the key that models make of such columns: their macro of this name, which a test holds equal."""
+    return f"cast(hash({', '.join(columns)}) >> 1 as bigint)"
+
+
 def first_line(error: Exception) -> str:
     return re.sub(r"^\w+ Error: ", "", str(error).splitlines()[0])
 

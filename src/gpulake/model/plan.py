@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import Column, Table
+from gpulake.lake.engine import surrogate_key
 
 FOLDER = "compiled"
 INDEX = "index.json"
@@ -25,7 +26,7 @@ ROW_BY_ROW = re.compile(
     r'select [^()]+?\sfrom "lake"\."main"\."(\w+)"\s+where\s+((?:(?!\b(?:select|group by)\b).)+)', re.S
 )
 TABLE = re.compile(r'"(lake|landed)"\."main"\."(\w+)"')
-KEY_MACRO = "macro.gpulake.default__surrogate_key"
+KEY = re.compile(r"surrogate_key\(([^()]*)\)")
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,6 @@ def shipped_plan() -> Plan:
 def from_manifest(manifest: dict[str, Any]) -> Plan:
     """What of dbt's manifest a build needs. dbt has put the SQL of an ephemeral model into that of its readers."""
     nodes = manifest["nodes"].values()
-    key_macro = manifest["macros"][KEY_MACRO]["macro_sql"]
     models = [
         PlannedModel(
             name=node["name"],
@@ -167,7 +167,7 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
                 for column in node["columns"].values()
             ),
             sql=node["compiled_code"].strip(),
-            increment=_with_keys(node["config"]["meta"].get("increment", {}), key_macro),
+            increment=_with_keys(node["config"]["meta"].get("increment", {})),
         )
         for node in nodes
         if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral"
@@ -189,12 +189,11 @@ def _planned_test(node: dict[str, Any]) -> PlannedTest:
     return PlannedTest(node["name"], table, node["column_name"] or "", node["config"]["severity"].lower(), **words)
 
 
-def _with_keys(part: Any, macro: str) -> Any:
-    """SQL of a .yml, in which surrogate_key(columns) is what dbt's macro of that name makes of it."""
+def _with_keys(part: Any) -> Any:
+    """SQL of a .yml, where no macro is expanded."""
     if isinstance(part, dict):
-        return {name: _with_keys(value, macro) for name, value in part.items()}
-    body = re.sub(r"\{%.*?%\}", "", macro).strip()
-    return re.sub(r"surrogate_key\(([^()]*)\)", lambda call: re.sub(r"\{\{.*?\}\}", call[1], body), part)
+        return {name: _with_keys(value) for name, value in part.items()}
+    return KEY.sub(lambda call: surrogate_key(call[1]), part)
 
 
 def _tables(sql: str, catalogue: str) -> tuple[str, ...]:

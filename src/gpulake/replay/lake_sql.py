@@ -3,11 +3,13 @@ gpu_cores."""
 
 from __future__ import annotations
 
+from gpulake.lake.engine import surrogate_key
+
 CLUSTERS = "SELECT DISTINCT cluster_id FROM silver_clusters ORDER BY ALL"
 IMPORTED = "SELECT DISTINCT workload FROM bronze_opendc_tasks ORDER BY ALL"
 NEEDED = frozenset({"silver_instances", "gold_energy_daily"})
 
-_POOL = "cast(hash(getvariable('cluster'), '(all machines)') >> 1 as bigint)"
+_POOL = surrogate_key("getvariable('cluster')", "'(all machines)'")
 
 # The attempts that were asked for, with all that is known of them; on several nodes of a pool, one row a node.
 _ATTEMPTS = """

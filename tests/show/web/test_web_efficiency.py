@@ -25,6 +25,7 @@ from gpulake.show.web.given import carried
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions.efficiency import BINS
 from hand_made import Attempt, write_trace
+from show.web.asking import ask
 
 PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40)}
 ATTEMPTS = [
@@ -60,21 +61,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
 @pytest.fixture(scope="module")
 def client(small: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(small))) as found:
-        yield found
+    with TestClient(application(Lake(small))) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def everything(rich: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(rich))) as found:
-        yield found
-
-
-def ask(client: TestClient, name: str, **given: object) -> list[dict[str, Any]]:
-    response = client.get(f"/api/v1/{name}", params={"limit": 1000, **{key: str(one) for key, one in given.items()}})
-    assert response.status_code == 200, response.text
-    rows: list[dict[str, Any]] = response.json()["rows"]
-    return rows
+    with TestClient(application(Lake(rich))) as result:
+        yield result
 
 
 def held_of(row: dict[str, Any]) -> tuple[float, ...]:
@@ -107,6 +101,7 @@ def test_a_job_has_what_was_counted_by_hand(client: TestClient) -> None:
     assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="held", user="ann", group="two")] == ["wide"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"cluster": "synth"}, {"cluster": "tiger"}, {"gpu_type": "T4"}])
 def test_every_cut_sums_to_what_the_ledger_says_was_held(everything: TestClient, given: dict[str, str]) -> None:
     days = ask(everything, "ledger_by_day", **given)
@@ -127,6 +122,7 @@ def test_what_a_user_holds_sums_over_their_groups_and_what_a_group_holds_over_it
             assert sums(parts) == pytest.approx(held_of(row))
 
 
+@pytest.mark.slow
 def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient, rich: Config) -> None:
     steps = ask(everything, "job_efficiencies", cluster="synth")
     known = [step for step in steps if step["bin"] is not None]
@@ -174,7 +170,7 @@ SCOPES = [
 ]
 
 
-def test_advice_on_a_page_is_to_somebody(client: TestClient) -> None:
+def test_advice_on_a_page_is_for_a_user_or_a_group(client: TestClient) -> None:
     assert ask(client, "advice", user="ann")
     assert ask(client, "advice") == []
 
@@ -250,6 +246,7 @@ def test_the_card_of_a_group_has_what_its_jobs_held(small: Config) -> None:
     assert [user.user_id for user in card.worst_users] == ["bob"]
 
 
+@pytest.mark.slow
 def test_a_brief_card_has_the_numbers_of_the_whole(small: Config) -> None:
     with Lake(small).open().reading() as reader:
         for scope in (Scope(), *SCOPES):
@@ -264,7 +261,7 @@ def test_days_without_anything_have_no_card_and_no_error(client: TestClient) -> 
     assert "Nothing was held" in client.get("/panels/user/card?user=ann&from=2031-01-01").text
 
 
-def test_of_somebody_who_is_not_known_there_is_nothing_to_tell(client: TestClient) -> None:
+def test_an_unknown_user_has_an_empty_page(client: TestClient) -> None:
     """As of every other question; a page says so in its own words."""
     for name in ("report_card", "advice"):
         for given in ({"user": "anne"}, {"group": "twoo"}, {"user": "ann", "cluster": "nowhere"}):

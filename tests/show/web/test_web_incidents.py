@@ -23,6 +23,7 @@ from gpulake.flow.incidents import add_window, remove_window
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.pages import pages
+from show.web.asking import ask
 from show.web.journals import FIRST, FORMULA, HOSTILE, chosen, days_of, scatter
 from show.web.lakes import NOW
 
@@ -42,13 +43,6 @@ CHOICES = (
 )
 
 
-def ask(client: TestClient, name: str, **given: str) -> list[dict[str, Any]]:
-    answer = client.get(f"/api/v1/{name}", params={"limit": "1000", **given})
-    assert answer.status_code == 200, answer.text
-    rows: list[dict[str, Any]] = answer.json()["rows"]
-    return rows
-
-
 @pytest.fixture(scope="module")
 def scattered_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Without a build: incidents do not need one."""
@@ -61,6 +55,7 @@ def scattered(scattered_lake: Lake) -> tuple[TestClient, list[Incident]]:
     return TestClient(application(scattered_lake)), incidents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", FILTERS, ids=str)
 def test_tiles_count_incidents_as_they_stand(
     scattered: tuple[TestClient, list[Incident]], given: dict[str, str]
@@ -144,8 +139,8 @@ def test_an_incident_tells_its_history_and_what_it_was_made_of(
     client, incidents = scattered
     for one in incidents[:10]:
         events = [row for row in scattered_lake.journal("incident_events") if row["incident_id"] == one.incident_id]
-        told = ask(client, "incident_history", incident=one.incident_id)
-        assert [(row["event"], row["changed_by"]) for row in told] == [
+        shown = ask(client, "incident_history", incident=one.incident_id)
+        assert [(row["event"], row["changed_by"]) for row in shown] == [
             (event["event"], event["changed_by"]) for event in events
         ]
         (seen,) = ask(client, "incident_sightings", incident=one.incident_id)
@@ -158,35 +153,39 @@ def test_cases_are_similar_that_share_a_reason_a_subject_a_machine_or_a_job(
     scattered: tuple[TestClient, list[Incident]],
 ) -> None:
     client, incidents = scattered
-    for own in incidents[:10]:
+    for selected in incidents[:10]:
         expected = {
             one.incident_id
             for one in incidents
-            if one.incident_id != own.incident_id
+            if one.incident_id != selected.incident_id
             and (
-                one.reason == own.reason
-                or one.subject == own.subject
-                or (one.node is not None and one.node == own.node)
-                or (one.job_id is not None and one.job_id == own.job_id)
+                one.reason == selected.reason
+                or one.subject == selected.subject
+                or (one.node is not None and one.node == selected.node)
+                or (one.job_id is not None and one.job_id == selected.job_id)
             )
         }
-        assert {row["incident_id"] for row in ask(client, "incident_similar", incident=own.incident_id)} == expected
+        assert {
+            row["incident_id"] for row in ask(client, "incident_similar", incident=selected.incident_id)
+        } == expected
 
 
+@pytest.mark.slow
 def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
     incidents = scatter(lake, seed=5, count=12)
-    own, recalled = incidents[0].incident_id, incidents[7].incident_id
-    found = [{"incident_id": recalled, "score": 0.9, "reason": "x", "cause": "y", "is_confirmed": False}]
+    selected, recalled = incidents[0].incident_id, incidents[7].incident_id
+    result = [{"incident_id": recalled, "score": 0.9, "reason": "x", "cause": "y", "is_confirmed": False}]
     rows = [
-        {"diagnosis_id": "d1", "incident_id": own, "diagnosed_at": FIRST, "similar": []},
-        {"diagnosis_id": "d2", "incident_id": own, "diagnosed_at": FIRST + timedelta(hours=1), "similar": found},
+        {"diagnosis_id": "d1", "incident_id": selected, "diagnosed_at": FIRST, "similar": []},
+        {"diagnosis_id": "d2", "incident_id": selected, "diagnosed_at": FIRST + timedelta(hours=1), "similar": result},
     ]
     lake.append("diagnoses", rows)
-    first = ask(TestClient(application(lake)), "incident_similar", incident=own)[0]
+    first = ask(TestClient(application(lake)), "incident_similar", incident=selected)[0]
     assert (first["incident_id"], first["similarity"]) == (recalled, 0.9)
     assert first["alike_by"].startswith("its text")
 
 
+@pytest.mark.slow
 def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) -> None:
     claims: dict[str, Any] = {"claimed_job_id": "777", "claimed_node": "gpu09"}
     lake.append("incident_events", [Incident("f-1", FIRST, "opened", "gpulake", opened_at=FIRST, **claims).row()])
@@ -195,6 +194,7 @@ def test_what_only_a_log_says_is_shown_as_a_claim_and_leads_nowhere(lake: Lake) 
     assert "<dt>Claimed node</dt><dd>gpu09, as only the log says</dd>" in page
 
 
+@pytest.mark.slow
 def test_nothing_from_the_data_is_markup_or_a_formula(scattered: tuple[TestClient, list[Incident]]) -> None:
     client, incidents = scattered
     paths = [f"/panels/incidents/{panel.name}" for panel in pages()["incidents"].panels]
@@ -229,6 +229,7 @@ def test_the_subject_of_an_incident_leads_to_its_page(scattered: tuple[TestClien
             assert row["link"] is None
 
 
+@pytest.mark.slow
 def test_the_strangest_days_come_first_and_lead_to_their_jobs(shared_lake: Config) -> None:
     lake = Lake(shared_lake)
     rows = ask(TestClient(application(lake)), "anomalous_days")
@@ -250,6 +251,7 @@ def test_the_strangest_days_come_first_and_lead_to_their_jobs(shared_lake: Confi
         assert row["own_flag"] == scored[row["day"]]["own_flag"]
 
 
+@pytest.mark.slow
 def test_alerts_wait_until_they_are_sent(rich: Config) -> None:
     lake = Lake(rich)
     client = TestClient(application(lake))
@@ -259,10 +261,11 @@ def test_alerts_wait_until_they_are_sent(rich: Config) -> None:
     (sink,) = ask(client, "alerts_by_sink")
     assert (sink["sink"], sink["waiting"], sink["sent"]) == ("ops", len(alerts), 0)
     incident = rows[0]["incident_id"]
-    told = ask(client, "incident_alerts", incident=incident)
-    assert {row["alert_id"] for row in told} == {n for n, row in alerts.items() if row["incident_id"] == incident}
+    shown = ask(client, "incident_alerts", incident=incident)
+    assert {row["alert_id"] for row in shown} == {n for n, row in alerts.items() if row["incident_id"] == incident}
 
 
+@pytest.mark.slow
 def test_windows_that_were_removed_are_not_shown(lake: Lake) -> None:
     clock = FrozenClock(NOW)
     kept = add_window(lake, clock, "eve", ends_at=NOW + timedelta(hours=2), note="<b>fans</b>")
@@ -274,20 +277,22 @@ def test_windows_that_were_removed_are_not_shown(lake: Lake) -> None:
     assert "<b>fans" not in client.get("/panels/incidents/windows").text
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_shown_with_the_lines_that_prove_it(rich: Config) -> None:
     lake = Lake(rich)
     client = TestClient(application(lake))
     diagnoses = lake.journal("diagnoses")
     for incident in {row["incident_id"] for row in diagnoses}:
-        own = [row for row in diagnoses if row["incident_id"] == incident]
+        selected = [row for row in diagnoses if row["incident_id"] == incident]
         rows = ask(client, "incident_diagnoses", incident=incident)
-        assert [row["diagnosis_id"] for row in rows] == [row["diagnosis_id"] for row in reversed(own)]
+        assert [row["diagnosis_id"] for row in rows] == [row["diagnosis_id"] for row in reversed(selected)]
         panel = client.get("/panels/incident/diagnosis", params={"incident": incident}).text
         for row in rows:
             for quote in row["evidence"]:
                 assert html.escape(quote["text"]).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in panel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["incidents", "incident", "quality"])
 def test_an_empty_lake_says_what_to_do(page: str, tmp_path: Path) -> None:
     client = TestClient(application(Lake(Config(lake=tmp_path / "lake")).create()))

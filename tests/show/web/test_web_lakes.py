@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from conftest import rows_of
 from examples import each
 from gpulake.core.config import Config
@@ -46,6 +48,7 @@ OTHER = [
 TABLES = [*(f"silver_{name}" for name in SILVER), *(f"gold_{name}" for name in GOLD), *OTHER]
 
 
+@pytest.mark.slow
 @each("table", TABLES)
 def test_no_table_is_empty(rich: Config, table: str) -> None:
     assert rows_of(Lake(rich), f"SELECT count(*) > 0 AS is_filled FROM {table}") == [{"is_filled": True}]

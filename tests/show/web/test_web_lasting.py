@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import duckdb
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ WITHIN = Question(
 HOURS = st.integers(0, 16).map(lambda halves: 12 * halves)  # midnights are where it may go wrong
 
 
+@pytest.mark.slow
 @given(HOURS, HOURS, st.none() | st.integers(0, 8), st.none() | st.integers(0, 8))
 def test_what_lasts_is_there_on_every_day_that_it_touches(
     began: int, lasts: int, first: int | None, last: int | None

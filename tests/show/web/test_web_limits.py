@@ -19,7 +19,7 @@ from gpulake.core.config import Config
 from gpulake.core.serve_settings import Serve
 from gpulake.show.web.guard import Guard
 
-PATIENT = 20.0  # seconds that a test waits for what should come at once
+PATIENT = 60.0  # seconds that a test waits for what should come at once
 ASK = b"GET /api/v1 HTTP/1.1\r\nHost: localhost\r\n"
 TOKENS = {"ann-has-this-token": "ann"}
 LARGE = 64 << 20
@@ -39,12 +39,15 @@ def opened(url: str) -> Iterator[socket.socket]:
 
 def status_of(url: str, **headers: str) -> int:
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1", headers=headers), timeout=PATIENT) as found:
-            return int(found.status)
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{url}/api/v1", headers=headers), timeout=PATIENT
+        ) as result:
+            return int(result.status)
     except urllib.error.HTTPError as error:
         return error.code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "begin",
     [
@@ -63,6 +66,7 @@ def test_a_request_that_does_not_arrive_is_not_waited_for(config: Config, begin:
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
 
 
+@pytest.mark.slow
 def test_a_byte_now_and_then_is_no_reason_to_wait_longer(config: Config) -> None:
     with serving(config, Guard(Serve(request_seconds=0.5))) as url, opened(url) as connection:
         connection.settimeout(0.05)
@@ -75,6 +79,7 @@ def test_a_byte_now_and_then_is_no_reason_to_wait_longer(config: Config) -> None
     assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
 
 
+@pytest.mark.slow
 def test_half_a_request_behind_a_whole_one_is_not_waited_for(config: Config) -> None:
     with serving(config, Guard(Serve(request_seconds=0.3))) as url, opened(url) as connection:
         connection.sendall(ASK + b"\r\n")
@@ -83,12 +88,14 @@ def test_half_a_request_behind_a_whole_one_is_not_waited_for(config: Config) -> 
         assert b"HTTP/1.1 408 Request Timeout" in all_of(connection)
 
 
+@pytest.mark.slow
 def test_a_connection_that_asks_nothing_more_is_closed(config: Config) -> None:
     with serving(config, Guard(Serve(idle_seconds=0.2))) as url, opened(url) as connection:
         connection.sendall(ASK + b"\r\n")
         assert all_of(connection).startswith(b"HTTP/1.1 200 OK")
 
 
+@pytest.mark.slow
 def test_who_takes_nothing_of_an_answer_is_dropped(config: Config) -> None:
     with serving(config, Guard(Serve(idle_seconds=0.3))) as url, opened(url) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -102,6 +109,7 @@ def test_who_takes_nothing_of_an_answer_is_dropped(config: Config) -> None:
         assert len(all_of(connection)) < 100 << 20
 
 
+@pytest.mark.slow
 def test_half_open_connections_leave_room_for_others(config: Config) -> None:
     """By address: whoever holds many keeps out themselves alone."""
     limits = Serve(most_connections=8, most_connections_per_address=4)
@@ -118,6 +126,7 @@ def test_half_open_connections_leave_room_for_others(config: Config) -> None:
             assert all_of(other).startswith(b"HTTP/1.1 200 OK")
 
 
+@pytest.mark.slow
 def test_there_are_only_so_many_connections_in_all_and_who_leaves_makes_room(config: Config) -> None:
     with serving(config, Guard(Serve(most_connections=2))) as url:
         with opened(url) as one, opened(url) as two:
@@ -125,10 +134,11 @@ def test_there_are_only_so_many_connections_in_all_and_who_leaves_makes_room(con
                 connection.sendall(ASK)
             with opened(url) as refused:
                 assert all_of(refused).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-        found = [status_of(url) for _ in range(50)]
-        assert found[-1] == 200
+        result = [status_of(url) for _ in range(50)]
+        assert result[-1] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", [b"GET /", b"GET / HTTP/1.1\r\nX: ", b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: 1\r\n" * 800]
 )
@@ -154,6 +164,7 @@ def sent(url: str, path: str, chunked: bool, **headers: str) -> tuple[bytes, int
         return all_of(connection), taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("path", ["/login", "/api/v1/sql", "/api/v1/incidents/x/mute", "/overview", "/nowhere"])
 def test_a_large_body_is_neither_read_nor_kept(config: Config, path: str, chunked: bool) -> None:
@@ -161,8 +172,8 @@ def test_a_large_body_is_neither_read_nor_kept(config: Config, path: str, chunke
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(config, Guard(Serve(), TOKENS)) as url:
         for token in ("", "Bearer ann-has-this-token"):
-            own = {"Content-Type": "application/json", **({"Authorization": token} if token else {})}
-            answer, taken = sent(url, path, chunked, **own)
+            selected = {"Content-Type": "application/json", **({"Authorization": token} if token else {})}
+            answer, taken = sent(url, path, chunked, **selected)
             assert not answer or int(answer.split()[1]) in (401, 403, 404, 405, 413)
             assert taken < LARGE / 2
         assert status_of(url, Authorization="Bearer ann-has-this-token") == 200
@@ -170,6 +181,7 @@ def test_a_large_body_is_neither_read_nor_kept(config: Config, path: str, chunke
     assert grown_kib < 48 << 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", ["262145", "600000000"])
 def test_a_body_that_says_that_it_is_large_is_refused_before_it_comes(config: Config, length: str) -> None:
     kind = "Content-Type: application/json"

@@ -9,9 +9,6 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from gpulake.core.config import Config
-from gpulake.flow.serving import application
-from gpulake.lake import Lake
 from gpulake.show.web.given import FILTERS
 from gpulake.show.web.pages import pages
 
@@ -20,15 +17,10 @@ MOST_STEPS = 3
 MOST_ALIKE = 1  # of links with the same path and the same names in their query: one row of a table stands for all
 
 
-@pytest.fixture(scope="module")
-def client(rich: Config) -> TestClient:
-    return TestClient(application(Lake(rich)))
-
-
 def links(text: str, base: str) -> list[str]:
     """Addresses of our own that a page names, as a browser would ask for them."""
-    found = (urljoin(base, html.unescape(link)) for link in HREF.findall(text))
-    return [link for link in found if link.startswith("/") and not link.startswith("/static/")]
+    result = (urljoin(base, html.unescape(link)) for link in HREF.findall(text))
+    return [link for link in result if link.startswith("/") and not link.startswith("/static/")]
 
 
 def shape(link: str) -> tuple[str, tuple[str, ...]]:
@@ -59,6 +51,7 @@ def crawled(client: TestClient, begins: list[str]) -> tuple[dict[str, int], dict
     return answered, found_on
 
 
+@pytest.mark.slow
 def test_every_link_leads_somewhere(client: TestClient) -> None:
     begins = [f"/{page.name}" for page in pages().values() if page.is_listed]
     answered, found_on = crawled(client, begins)
@@ -83,6 +76,7 @@ def test_each_filter_that_is_set_can_be_taken_away(client: TestClient) -> None:
     assert '<p class="chosen"' not in client.get("/overview").text
 
 
+@pytest.mark.slow
 def test_no_link_of_a_panel_drops_the_filters_that_its_page_was_given(client: TestClient) -> None:
     """Rows and downloads behind a panel are those that it shows."""
     given = {"cluster": "tiger"}

@@ -92,6 +92,7 @@ def test_the_newest_hour_sums_to_its_capacity(text: str) -> None:
     assert sums == pytest.approx(_values(text, "gpulake_lake_hour_capacity_gpu_seconds"), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_jobs_waits_incidents_findings_and_tests_are_counted_as_their_tables_do(rich: Config, text: str) -> None:
     lake = Lake(rich)
     waits = rows_of(lake, "SELECT * FROM gold_queue_waits")
@@ -120,6 +121,7 @@ def test_jobs_waits_incidents_findings_and_tests_are_counted_as_their_tables_do(
         assert (cluster,) in days
 
 
+@pytest.mark.slow
 def test_utilisation_is_that_of_the_newest_complete_day_that_was_observed(shared_lake: Config) -> None:
     text = _client(shared_lake).get("/metrics").text
     (day,) = _values(text, "gpulake_lake_day_timestamp_seconds").values()
@@ -152,6 +154,7 @@ def test_promtool_has_nothing_to_say(text: str) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_hostile_labels_come_back_as_they_were(built_lake: Config) -> None:
     Lake(built_lake).append(
         "incident_events",
@@ -162,12 +165,14 @@ def test_hostile_labels_come_back_as_they_were(built_lake: Config) -> None:
     assert _values(text, "gpulake_lake_open_incidents")[HOSTILE, HOSTILE, "critical", "open"] == 1
 
 
+@pytest.mark.slow
 def test_a_lake_without_a_build_has_the_servers_own_metrics(lake: Lake) -> None:
     text = _client(lake.config).get("/metrics").text
     assert "gpulake_serve_info" in _families(text)
     assert "gpulake_lake_day_gpu_seconds" not in _families(text)
 
 
+@pytest.mark.slow
 def test_requests_are_counted_by_few_routes_whatever_people_ask(built_lake: Config) -> None:
     client = _client(built_lake)
     for path in ("/overview", "/api/v1/ledger_by_day", "/api/v1/ledger_by_day?from=2020-01-01", f"/{quote(HOSTILE)}"):
@@ -200,7 +205,7 @@ def test_a_histogram_counts_what_is_at_most_its_bound() -> None:
     assert _values(text, "gpulake_serve_request_duration_seconds_sum") == {("/x",): pytest.approx(20.0101)}
 
 
-def test_a_route_that_nobody_made_is_none() -> None:
+def test_an_unknown_route_is_none() -> None:
     assert route_of({"path": "/api/v1/x"}, 404) == "none"
     assert route_of({"path": "/api/v1/x.parquet"}, 200) == "/api/v1/{name}.parquet"
 
@@ -222,18 +227,18 @@ def test_a_real_prometheus_scrapes_it(built_lake: Config, tmp_path: Path) -> Non
         listen = f"--web.listen-address=127.0.0.1:{port}"
         with subprocess.Popen([PROMETHEUS, *flags, listen], stderr=subprocess.DEVNULL) as process:
             try:
-                found = _patiently(
+                result = _patiently(
                     port, "sum(gpulake_lake_day_gpu_seconds) / sum(gpulake_lake_day_capacity_gpu_seconds)"
                 )
             finally:
                 process.terminate()
-    assert float(found) == pytest.approx(1)
+    assert float(result) == pytest.approx(1)
 
 
 def _patiently(port: int, query: str) -> str:
     for _ in range(150):
         try:
-            connection = HTTPConnection("127.0.0.1", port, timeout=10)
+            connection = HTTPConnection("127.0.0.1", port, timeout=60)
             connection.request("GET", f"/api/v1/query?query={quote(query)}")
             if result := json.loads(connection.getresponse().read()).get("data", {}).get("result"):
                 return str(result[0]["value"][1])

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -23,23 +22,7 @@ from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.figures import quality as figures
 from gpulake.show.web.pages import pages
-
-
-def ask(client: TestClient, name: str, **given: str) -> list[dict[str, Any]]:
-    answer = client.get(f"/api/v1/{name}", params={"limit": "1000", **given})
-    assert answer.status_code == 200, answer.text
-    rows: list[dict[str, Any]] = answer.json()["rows"]
-    return rows
-
-
-@pytest.fixture(scope="module")
-def client(rich: Config) -> TestClient:
-    return TestClient(application(Lake(rich)))
-
-
-@pytest.fixture(scope="module")
-def traced(shared_lake: Config) -> TestClient:
-    return TestClient(application(Lake(shared_lake)))
+from show.web.asking import ask
 
 
 def test_tiles_say_what_landed_what_did_not_and_what_failed(client: TestClient, rich: Config) -> None:
@@ -87,6 +70,7 @@ def test_what_landed_adds_up_by_table(client: TestClient, rich: Config) -> None:
     assert len(ask(client, "landed_files")) == len(Lake(rich).landings())
 
 
+@pytest.mark.slow
 def test_a_file_that_waits_for_a_build_is_said_to(built_lake: Config, write_csv: Callable[..., Path]) -> None:
     Flow(built_lake).land([write_csv("pai_job_table", ["j-new,i-new,ann,Terminated,100,200"])])
     rows = {row["table"]: row for row in ask(TestClient(application(Lake(built_lake))), "landed_tables")}
@@ -95,6 +79,7 @@ def test_a_file_that_waits_for_a_build_is_said_to(built_lake: Config, write_csv:
     }
 
 
+@pytest.mark.slow
 def test_rows_that_did_not_parse_are_counted_by_what_was_wrong_and_can_be_read(lake: Lake, tmp_path: Path) -> None:
     lines = ["j1,i1,u,Terminated,1,2", "j2,i2,u,Terminated,soon,2", "j3,i3,u,Terminated,'<b>',2", "j4,i4"]
     path = tmp_path / "pai_job_table.csv"
@@ -147,6 +132,7 @@ def test_coverage_of_a_cluster_is_that_of_its_days(traced: TestClient, shared_la
     assert [colour == "white" for colour in hollow] == [row["is_poorly_covered"] for row in rows]
 
 
+@pytest.mark.slow
 def test_tests_that_failed_come_first(lake: Lake) -> None:
     results = [
         types.TestResult("fine", "gold_x", "", "error", 0, 0.1),
@@ -166,7 +152,8 @@ def test_tests_that_failed_come_first(lake: Lake) -> None:
     assert "<b>odd" not in client.get("/panels/quality/tests").text
 
 
-def test_our_own_steps_are_told_with_their_failures_first(lake: Lake, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_steps_of_gpulake_are_shown_with_failures_first(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(GpulakeError):
         Flow(lake.config).land([tmp_path / "not there"])
     (tmp_path / "pai_job_table.csv").write_text("j1,i1,u,Terminated,1,2\n")
@@ -200,6 +187,7 @@ def test_the_build_in_use_is_described(traced: TestClient, shared_lake: Config) 
     assert {one["is_carried_over"] for one in tables} == {False}
 
 
+@pytest.mark.slow
 def test_what_a_partial_build_carried_over_is_said_to_be(built_lake: Config) -> None:
     Flow(built_lake).build(["gold_jobs_daily"])
     rows = {row["table"]: row for row in ask(TestClient(application(Lake(built_lake))), "table_freshness")}
