@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -21,6 +21,11 @@ from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.synth import TraceSummary, write_trace
 from lake_cache import copied
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+    from gpulake.show.web.answers import Answers
 
 JOBS = 1_000
 # The same examples in every run, however slow the machine; scripts/test asks for few of them.
@@ -89,6 +94,31 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Config:
     from show.web.lakes import rich_config, write_rich_lake
 
     return rich_config(copied("rich", write_rich_lake, tmp_path_factory.mktemp("rich")))
+
+
+@pytest.fixture(scope="module")
+def client(rich: Config) -> TestClient:
+    """Its dashboard."""
+    from show.web.asking import client_of
+
+    return client_of(rich)
+
+
+@pytest.fixture(scope="module")
+def traced(shared_lake: Config) -> TestClient:
+    """The dashboard of the lake that is built from the trace."""
+    from show.web.asking import client_of
+
+    return client_of(shared_lake)
+
+
+@pytest.fixture(scope="module")
+def answers(rich: Config) -> Iterator[Answers]:
+    from gpulake.show.web.answers import Answers
+
+    answers = Answers(Lake(rich).open())
+    yield answers
+    answers.snapshots.close()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from diagnose.scripted_model import Scripted, saying, scripted
 from gpulake.cli import root
-from gpulake.diagnose.judge.prompt import shown
+from gpulake.diagnose.judge.prompt import prompt_text
 from gpulake.lake import Lake
 
 SECRET = "hf_" + "a1B2" * 9
@@ -64,7 +64,7 @@ def test_what_is_shown_is_what_is_sent_to_the_letter(log: Path, lake: Lake, with
         diagnose(log, *lake_option)  # and again, when its incident is in the lake
     assert len(server.requests) == 2
     for request in server.requests:
-        assert printed.removesuffix("\n") == shown(request["messages"])
+        assert printed.removesuffix("\n") == prompt_text(request["messages"])
     sent = json.dumps(server.requests, ensure_ascii=False)
     for private in (SECRET, "anna", "acme", "bigbox4", "10.1.2.3", "moonshot", "\x1b", "\\u001b"):
         assert private not in sent

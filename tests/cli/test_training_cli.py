@@ -318,7 +318,7 @@ def test_what_cannot_be_read_ends_with_2_and_says_what_could(tmp_path: Path) -> 
     )
     assert "no such file of steps" in failure(good, "--steps", tmp_path / "none").message
     poem = tmp_path / "poem.txt"
-    assert failure(good, "--steps", poem).message == f"{poem} tells of no step with its time"
+    assert failure(good, "--steps", poem).message == f"{poem} has no step with a time"
     other = written(tmp_path / "steps.jsonl", [{"ts_ms": BEGIN_MS - 9_000_000, "step_ms": 1}])
     error = failure(good, "--steps", other)
     assert "ended while the telemetry was taken, 2026-11-15 07:06:40 to 2026-11-15 07:06:49 UTC" in error.message

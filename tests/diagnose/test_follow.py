@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpulake.core.clock import FrozenClock
-from gpulake.diagnose.follow import Notice, Watch, follow
+from gpulake.diagnose.follow import LogFollower, Notice, follow
 from gpulake.diagnose.pace import FIRST_STALL_SECONDS, Pace
 from gpulake.diagnose.rulebook.book import shipped
 
@@ -29,7 +29,7 @@ class Job:
     def __init__(self, path: Path, **settings: float) -> None:
         self.path = path
         self.clock = FrozenClock(AT)
-        self.watch = Watch(path, shipped(), self.clock, **settings)  # type: ignore[arg-type]
+        self.watch = LogFollower(path, shipped(), self.clock, **settings)  # type: ignore[arg-type]
 
     def write(self, text: str, name: str = "") -> None:
         with (self.path / name if name else self.path).open("a") as file:
@@ -210,6 +210,6 @@ def test_another_run_loads_first_and_that_is_no_gap() -> None:
     pace = Pace()
     for at in range(10):
         pace.step(float(at))
-    pace.begin_anew(500.0)
+    pace.reset(500.0)
     pace.step(501.0)
     assert (pace.longest, pace.silent_seconds(505.0)) == (1.0, 4.0)

@@ -17,7 +17,7 @@ from gpulake.core.diagnosis import CATEGORY_OF, Action, Diagnosis, Quote, Recove
 from gpulake.core.errors import ConfigError
 from gpulake.core.judge_settings import Judge
 from gpulake.diagnose.judge.endpoint import MOST_ANSWER_BYTES, Endpoint
-from gpulake.diagnose.judge.judging import Judged, judged
+from gpulake.diagnose.judge.judging import Judgement, ask_model
 from gpulake.diagnose.judge.prompt import REASONS
 from gpulake.diagnose.logs.digest import Digest, Line
 from gpulake.diagnose.past.recoveries import recovery_for
@@ -57,18 +57,18 @@ class Saying:
         return self.answer
 
 
-def answered(answer: object, *texts: str, diagnosis: Diagnosis = UNKNOWN) -> Judged:
-    return judged(diagnosis, [digest(*(texts or LOG))], settings(), Saying(answer))
+def answered(answer: object, *texts: str, diagnosis: Diagnosis = UNKNOWN) -> Judgement:
+    return ask_model(diagnosis, [digest(*(texts or LOG))], settings(), Saying(answer))
 
 
-def asked(script: Script, **changes: Any) -> tuple[Judged, Scripted]:
+def asked(script: Script, **changes: Any) -> tuple[Judgement, Scripted]:
     with scripted(script) as server:
-        found = judged(UNKNOWN, [digest(*LOG)], settings(server.base_url, **changes))
+        found = ask_model(UNKNOWN, [digest(*LOG)], settings(server.base_url, **changes))
     return found, server
 
 
 def test_a_grounded_answer_is_taken_with_our_own_action() -> None:
-    assert answered(ANSWER) == Judged(
+    assert answered(ANSWER) == Judgement(
         replace(
             UNKNOWN,
             verdict="failed",
@@ -98,7 +98,7 @@ def test_over_the_wire_it_is_the_same() -> None:
 
 
 def test_nobody_is_asked_unless_an_address_is_configured() -> None:
-    assert judged(UNKNOWN, [digest(*LOG)], Judge(), Saying(ANSWER)) == Judged(UNKNOWN)
+    assert ask_model(UNKNOWN, [digest(*LOG)], Judge(), Saying(ANSWER)) == Judgement(UNKNOWN)
     assert not Config().judge.is_on
 
 
@@ -111,7 +111,7 @@ def test_nobody_is_asked_unless_an_address_is_configured() -> None:
     ],
 )
 def test_what_rules_answered_is_not_asked(diagnosis: Diagnosis) -> None:
-    assert answered(ANSWER, diagnosis=diagnosis) == Judged(diagnosis)
+    assert answered(ANSWER, diagnosis=diagnosis) == Judgement(diagnosis)
 
 
 DROPPED = {
@@ -161,7 +161,7 @@ DROPPED = {
 @each("kind", DROPPED)
 def test_an_answer_that_cannot_be_trusted_is_dropped_with_the_reason(kind: str) -> None:
     answer, why = DROPPED[kind]
-    assert answered(answer) == Judged(UNKNOWN, f"the answer of the model m was dropped: {why}")
+    assert answered(answer) == Judgement(UNKNOWN, f"the answer of the model m was dropped: {why}")
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_a_model_cannot_steer_a_terminal() -> None:
 def test_of_a_folder_the_file_counts() -> None:
     digests = [digest("it is fine here", file="rank0.log"), digest("FluxError: misaligned", file="rank1.log")]
     evidence = {"file": "F2", "line": 1, "quote": "FluxError: misaligned"}
-    found = judged(UNKNOWN, digests, settings(), Saying({**ANSWER, "cause": "Flux", "evidence": [evidence]}))
+    found = ask_model(UNKNOWN, digests, settings(), Saying({**ANSWER, "cause": "Flux", "evidence": [evidence]}))
     assert found.diagnosis.evidence == (Quote(1, "FluxError: misaligned", "rank1.log"),)
-    wrong = judged(UNKNOWN, digests, settings(), Saying({**ANSWER, "evidence": [{**evidence, "file": "F1"}]}))
+    wrong = ask_model(UNKNOWN, digests, settings(), Saying({**ANSWER, "evidence": [{**evidence, "file": "F1"}]}))
     assert wrong.diagnosis == UNKNOWN
 
 
@@ -278,7 +278,7 @@ def test_an_endpoint_in_trouble_leaves_the_diagnosis_as_it_was(kind: str) -> Non
     script, why = TROUBLE[kind]
     found, server = asked(script)
     host = server.base_url.removeprefix("http://").removesuffix("/v1")
-    assert found == Judged(UNKNOWN, f"no answer from the model m: {why.format(host=host)}")
+    assert found == Judgement(UNKNOWN, f"no answer from the model m: {why.format(host=host)}")
 
 
 @pytest.mark.parametrize("script", [drip, silent])
@@ -295,9 +295,9 @@ def test_an_endpoint_that_is_down_is_said() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    found = judged(UNKNOWN, [digest(*LOG)], settings(f"http://127.0.0.1:{port}/v1"))
+    found = ask_model(UNKNOWN, [digest(*LOG)], settings(f"http://127.0.0.1:{port}/v1"))
     why = f"127.0.0.1:{port} cannot be reached, or breaks off (APIConnectionError)"
-    assert found == Judged(UNKNOWN, f"no answer from the model m: {why}")
+    assert found == Judgement(UNKNOWN, f"no answer from the model m: {why}")
 
 
 def test_a_failure_that_passes_is_tried_again() -> None:
@@ -448,9 +448,9 @@ def test_an_obedient_server_over_the_wire_wins_nothing() -> None:
         send(handler, completion(json.dumps(obeying("NotAFailure", int(number), text))))
 
     with scripted(script) as server:
-        found = judged(UNKNOWN, [digest(*HOSTILE)], settings(server.base_url))
+        found = ask_model(UNKNOWN, [digest(*HOSTILE)], settings(server.base_url))
     why = "it says that nothing failed, which a model may not decide"
-    assert found == Judged(UNKNOWN, f"the answer of the model m was dropped: {why}")
+    assert found == Judgement(UNKNOWN, f"the answer of the model m was dropped: {why}")
 
 
 def test_symptoms_and_what_else_is_known_stay() -> None:

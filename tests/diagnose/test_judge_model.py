@@ -14,7 +14,7 @@ import pytest
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.core.judge_settings import Judge
 from gpulake.diagnose.judge.endpoint import Endpoint
-from gpulake.diagnose.judge.judging import Judged, judged
+from gpulake.diagnose.judge.judging import Judgement, ask_model
 from gpulake.diagnose.judge.prompt import answer_schema
 from gpulake.diagnose.logs.digest import Digest, Line
 
@@ -77,7 +77,7 @@ class Repeating:
 
 def test_a_real_model_is_heard_checked_and_believed_only_where_it_quotes_the_log(settings: Judge) -> None:
     model = Overheard(settings)
-    found = judged(UNKNOWN, [LOG], settings, model)
+    found = ask_model(UNKNOWN, [LOG], settings, model)
     answer = json.loads(model.answers[0])
     jsonschema.validate(answer, answer_schema())
     assert "anna" not in json.dumps(model.questions)
@@ -89,7 +89,7 @@ def test_a_real_model_is_heard_checked_and_believed_only_where_it_quotes_the_log
     quote = {"line": 3, "quote": "OSError: No space left on device"}
     invented = {**answer, "reason": "DiskFull", "cause": "c", "remedy": "r", "evidence": [quote]}
     why = "what it quotes is not in the log at line 3"
-    dropped = Judged(UNKNOWN, f"the answer of the model smollm2 was dropped: {why}")
-    assert judged(UNKNOWN, [LOG], settings, Repeating(invented)) == dropped
+    dropped = Judgement(UNKNOWN, f"the answer of the model smollm2 was dropped: {why}")
+    assert ask_model(UNKNOWN, [LOG], settings, Repeating(invented)) == dropped
     quote["quote"] = "FluxError: cannot align the flux of <PATH_1>.bin"
-    assert judged(UNKNOWN, [LOG], settings, Repeating(invented)).diagnosis.reason == "DiskFull"
+    assert ask_model(UNKNOWN, [LOG], settings, Repeating(invented)).diagnosis.reason == "DiskFull"

@@ -30,7 +30,7 @@ from gpulake.diagnose.learn.candidates import Proof, agreed_recovery
 from gpulake.diagnose.learn.definitions import as_toml, definition_of, rule_of
 from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
 from gpulake.diagnose.learn.ground import Recurring, past, recurring
-from gpulake.diagnose.learn.learning import Learned, decide, every, ground_of, learned, learned_filters, propose
+from gpulake.diagnose.learn.learning import Learned, all_learned, decide, ground_of, learned, learned_filters, propose
 from gpulake.diagnose.learn.proposals import generalised, whole_line
 from gpulake.diagnose.learn.proposing import Wish, propose_filters, propose_for_incident, shareable
 from gpulake.diagnose.rulebook.book import read_rules, shipped_rules, with_learned
@@ -54,7 +54,7 @@ def test_a_candidate_counts_only_once_it_is_approved_and_no_more_once_it_is_reti
     assert [hit.rule.name for hit in with_learned(learned(lake)).hits(QUOTA)] == ["learned_quota"]
     retired = decide(lake, clock, approved, "retired", "cyd")
     assert learned(lake) == ()
-    assert every(lake) == [replace(retired, rule=replace(DRAFT.rule, family="learned"))]
+    assert all_learned(lake) == [replace(retired, rule=replace(DRAFT.rule, family="learned"))]
     history = rows_of(lake, "SELECT state, changed_by, name, kind FROM rule_events ORDER BY changed_at")
     assert history == [
         {"state": "candidate", "changed_by": "ada", "name": "learned_quota", "kind": "rule"},
@@ -67,7 +67,7 @@ def test_a_candidate_counts_only_once_it_is_approved_and_no_more_once_it_is_reti
 def test_a_clock_that_was_set_back_does_not_undo_a_decision(lake: Lake, clock: FrozenClock) -> None:
     one = propose(lake, clock, DRAFT, "ada")
     decide(lake, FrozenClock(clock.now() - timedelta(days=1)), one, "approved", "bob")
-    assert [known.state for known in every(lake)] == ["approved"]
+    assert [known.state for known in all_learned(lake)] == ["approved"]
 
 
 def test_states_follow_one_another(lake: Lake, clock: FrozenClock) -> None:
@@ -107,7 +107,7 @@ def test_at_approval_the_checks_run_against_the_rules_and_the_past_of_then(lake:
     record(lake, "fine", "healthy", "NotAFailure", templates=(QUOTA,))
     with pytest.raises(UsageError, match="matches a line of a healthy log"):
         decide(lake, clock, one, "approved", "bob")
-    assert [known.state for known in every(lake)] == ["candidate"]
+    assert [known.state for known in all_learned(lake)] == ["candidate"]
 
 
 def test_two_of_a_kind_are_not_both_approved(lake: Lake, clock: FrozenClock) -> None:

@@ -12,7 +12,7 @@ from diagnose.learning import GROUND, QUOTA, candidate
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import UsageError
 from gpulake.diagnose.learn.definitions import definition_of
-from gpulake.diagnose.learn.learning import decide, every, learned, propose
+from gpulake.diagnose.learn.learning import all_learned, decide, learned, propose
 from gpulake.diagnose.learn.proposals import generalised
 from gpulake.diagnose.learn.trials import examined, failures
 from gpulake.diagnose.rulebook.book import with_learned
@@ -34,7 +34,7 @@ def test_of_two_reviewers_at_once_the_first_one_decides(lake: Lake, clock: Froze
     with pytest.raises(UsageError, match="is rejected by bob since you looked at it"):
         decide(lake, clock, one, "approved", "cyd")
     row(lake, state="approved", changed_by="cyd")  # written in the same moment
-    assert [known.state for known in every(lake)] == ["rejected"]
+    assert [known.state for known in all_learned(lake)] == ["rejected"]
     assert learned(lake) == ()
 
 
@@ -81,7 +81,7 @@ def test_lines_that_are_no_rows_are_passed_over(lake: Lake, clock: FrozenClock) 
     path.write_bytes(b'\x00\xff\n[]\n"a"\n{}\n' + path.read_bytes() + b'{"rule_id": "x", "sta')
     for changes in ({"changed_at": "yesterday"}, {"changed_at": "2026-01-02T03:04:05"}, {"definition": "["}):
         lake.append("rule_events", [{**lake.journal("rule_events")[-1], "rule_id": "y", **changes}])
-    assert [known.rule_id for known in every(lake)] == [one.rule_id]
+    assert [known.rule_id for known in all_learned(lake)] == [one.rule_id]
     assert decide(lake, clock, one, "approved", "bob").changed_at == datetime.fromisoformat("2026-01-02T03:04:05+00:00")
 
 

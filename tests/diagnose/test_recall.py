@@ -20,7 +20,15 @@ from gpulake.core.diagnosis import Diagnosis, Quote, Recovery, Similar
 from gpulake.core.incidents import Incident
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.past import embedding
-from gpulake.diagnose.past.recall import Recalled, past_incidents, similar, telling, with_recall, words_for, words_of
+from gpulake.diagnose.past.recall import (
+    Recalled,
+    error_lines,
+    past_incidents,
+    similar,
+    with_recall,
+    words_for,
+    words_of,
+)
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.lake import Lake
@@ -167,7 +175,7 @@ def test_what_launchers_say_is_not_compared() -> None:
     wrapper = Rule("child_failed", "ChildFailedError", "wrapper", ("ChildFailedError",))
     texts = ["ok", FLUX, "torch.ChildFailedError: x", "step 3", "FAILED with code 1"]
     lines = [Line(number, text) for number, text in enumerate(texts, 1)]
-    assert telling(lines, Rulebook([wrapper])) == (Quote(2, FLUX), Quote(5, "FAILED with code 1"))
+    assert error_lines(lines, Rulebook([wrapper])) == (Quote(2, FLUX), Quote(5, "FAILED with code 1"))
 
 
 @pytest.mark.usefixtures("_fresh_model")

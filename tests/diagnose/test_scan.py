@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import cases
-from gpulake.diagnose.logs import keeping, watch
+from gpulake.diagnose.logs import kept_lines, selection
 from gpulake.diagnose.logs.digest import Digest, Line, Template
 from gpulake.diagnose.logs.filters import Filters
 from gpulake.diagnose.logs.markers import ERROR
@@ -114,7 +114,7 @@ def test_of_lines_that_say_the_same_the_first_and_the_last_are_kept() -> None:
     kept = [*range(1, HEAD_LINES + 1), *range(200_000 - TAIL_LINES + 1, 200_001)]
     assert numbers(digest) == kept
     lines += filler(1_000)
-    first, last = keeping.FIRST_HITS, keeping.LAST_HITS
+    first, last = kept_lines.FIRST_HITS, kept_lines.LAST_HITS
     assert first < HEAD_LINES
     assert numbers(digest_of(b"\n".join(lines))) == [
         *range(1, HEAD_LINES + 1),
@@ -127,7 +127,7 @@ def test_the_last_ones_are_found_though_most_lines_of_the_shape_are_none() -> No
     lines = [b"nan iterations: %d" % (step % 500 == 0) for step in range(120_000)] + filler(1_000)
     wanted = [step + 1 for step in range(120_000) if step % 500 == 0]
     found = [line.number for line in hits(digest_of(b"\n".join(lines)))]
-    assert found == wanted[: keeping.FIRST_HITS] + wanted[-keeping.LAST_HITS :]
+    assert found == wanted[: kept_lines.FIRST_HITS] + wanted[-kept_lines.LAST_HITS :]
 
 
 def test_a_condition_takes_a_hit_back() -> None:
@@ -152,7 +152,7 @@ def test_a_line_without_end_is_read_in_pieces() -> None:
     assert digest.lines_read == 3
     assert {line.number for line in hits(digest)} == {2}
     assert "CUDA out of memory" in hits(digest)[0].text
-    assert max(len(line.text) for line in digest.lines) <= keeping.LONG_LINE_BYTES
+    assert max(len(line.text) for line in digest.lines) <= kept_lines.LONG_LINE_BYTES
     assert [digest.lines[0], digest.lines[-1]] == [Line(1, "one"), Line(3, "three")]
 
 
@@ -242,7 +242,7 @@ def test_a_line_that_a_rule_or_a_marker_matches_is_never_dropped(content: bytes)
 
 def test_lines_that_were_never_the_same_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulake.diagnose.logs.census.MOST_SHAPES", 500)
-    monkeypatch.setattr(watch, "MOST_WATCHED", 50)
+    monkeypatch.setattr(selection, "MOST_SHAPES_SELECTED", 50)
     digest = digest_of(b"\n".join(filler(4_000) + [b"ERROR " + line for line in filler(4_000)]), block_bytes=4_096)
     assert digest.lines_read == digest.lines_kept == 8_000
 

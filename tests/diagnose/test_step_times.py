@@ -75,7 +75,7 @@ def test_a_file_without_a_step_is_an_error_that_says_what_one_looks_like(tmp_pat
     path = written(tmp_path, *lines)
     with pytest.raises(InputError) as caught:
         read_steps(path)
-    assert caught.value.message == f"{path} tells of no step with its time"
+    assert caught.value.message == f"{path} has no step with a time"
     assert "time,seconds" in caught.value.hint
 
 

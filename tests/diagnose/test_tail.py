@@ -58,7 +58,7 @@ def test_what_was_written_before_a_log_was_moved_away_is_not_lost(log: Path, tai
     append(log, "anew\n")
     assert tail.is_replaced
     assert tail.read() == b"the end\n"
-    tail.turn()
+    tail.reopen()
     assert tail.read() == b"anew\n"
     assert not tail.is_replaced
 
@@ -68,7 +68,7 @@ def test_a_log_that_was_cut_is_read_from_its_beginning(log: Path, tail: Tail) ->
     tail.read()
     log.write_text("short\n")
     assert (tail.read(), tail.is_replaced) == (b"", True)
-    tail.turn()
+    tail.reopen()
     assert tail.read() == b"short\n"
 
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from diagnosing import diagnose
 from gpulake.diagnose.logs.digest import Line
-from gpulake.diagnose.story.lines import read_said
+from gpulake.diagnose.story.lines import parse_line
 from gpulake.diagnose.story.tracebacks import Frame, Raised, read_tracebacks
 from gpulake.formats.kernel import read_line
 
 
 def raised(log: str) -> list[Raised]:
     texts = textwrap.dedent(log).lstrip("\n").split("\n")
-    return read_tracebacks([(Line(number, text), read_said(text)) for number, text in enumerate(texts, 1)])
+    return read_tracebacks([(Line(number, text), parse_line(text)) for number, text in enumerate(texts, 1)])
 
 
 def test_a_plain_traceback() -> None:

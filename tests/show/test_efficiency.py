@@ -61,7 +61,7 @@ def kinds(config: Config, user: str | None = None) -> dict[str, float]:
     return {advice.kind: round(advice.saved_gpu_hours, 6) for advice in card.advice}
 
 
-def test_each_user_is_told_what_would_have_saved_what(small: Config) -> None:
+def test_each_card_says_what_would_have_saved_what(small: Config) -> None:
     assert {user: kinds(small, user) for user in ("ann", "bob", "cy", "dee", "eve")} == {
         "ann": {"release": 20.0},
         # Two of four failures of half an hour on four GPUs; five hours on four GPUs less half an hour.

@@ -87,7 +87,7 @@ def test_a_chart_shows_what_was_seen_what_was_flagged_and_what_was_expected() ->
     ]
 
 
-def test_seconds_are_told_where_they_matter() -> None:
+def test_seconds_are_shown_where_they_matter() -> None:
     shown = replace(evidence(track((30.0, 31.0)), (1,)), interval_seconds=2.0, times=(AT, AT + timedelta(seconds=2)))
     assert chart(shown, shown.tracks[0], 40)[-1].strip() == "01-05 00:00:00 to 01-05 00:00:02"
     assert "At its peak, 2026-01-05 00:00:02 UTC" in explanation_text(replace(FOUND, evidence=shown), 80)
@@ -109,7 +109,7 @@ def test_a_chart_fits_and_no_flagged_value_is_lost(values: list[Maybe], columns:
     assert (POINT in body or FLAGGED in body) == any(value is not None for value in values)
 
 
-def test_nothing_known_is_said_to_be() -> None:
+def test_a_series_without_values_says_so() -> None:
     unknown = evidence(Track("heat", 1.0, (None,), (None,), (None,), (None,)))
     assert chart(unknown, unknown.tracks[0], 80) == ["no values"]
 
@@ -165,9 +165,9 @@ def test_jobs_have_a_line_each_or_two_where_there_is_no_room() -> None:
 
 
 def test_hostile_words_cannot_steer_a_terminal() -> None:
-    told = explanation_text(FOUND, 80) + jobs_text(FOUND.ran, 80) + jobs_text(FOUND.ran, 500)
-    assert "\x1b" not in told
-    assert "<img src=x" in told
+    shown = explanation_text(FOUND, 80) + jobs_text(FOUND.ran, 80) + jobs_text(FOUND.ran, 500)
+    assert "\x1b" not in shown
+    assert "<img src=x" in shown
 
 
 def test_a_page_has_series_band_flags_and_jobs_and_nothing_of_the_data_runs(tmp_path: Path) -> None:
@@ -213,5 +213,5 @@ def test_without_a_series_there_is_nothing_to_draw(tmp_path: Path) -> None:
         (0.012345, "", "0.0123"),
     ],
 )
-def test_a_value_is_told_with_its_unit(value: Maybe, unit: str, said: str) -> None:
+def test_a_value_has_its_unit(value: Maybe, unit: str, said: str) -> None:
     assert quantity(value, unit) == said

@@ -26,8 +26,8 @@ METRIC = re.compile(r"\b((?:gpulake|DCGM|node|process)_\w+)")
 
 @pytest.fixture(params=sorted(dashboards()))
 def dashboard(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(dashboards()[request.param])
-    return found
+    result: dict[str, Any] = json.loads(dashboards()[request.param])
+    return result
 
 
 def test_every_metric_that_a_panel_asks_for_exists(dashboard: dict[str, Any]) -> None:
@@ -44,13 +44,13 @@ def test_it_can_be_imported_anywhere(dashboard: dict[str, Any]) -> None:
     assert dashboard["id"] is None
     assert dashboard["schemaVersion"] >= 36
     assert [one["pluginId"] for one in dashboard["__inputs"]] == ["prometheus"]
-    own = {"type": "prometheus", "uid": "${datasource}"}
+    selected = {"type": "prometheus", "uid": "${datasource}"}
     for panel in dashboard["panels"]:
         assert "id" not in panel
         assert panel["title"]
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
-        assert panel["datasource"] == own
-        assert [target["datasource"] for target in panel["targets"]] == [own] * len(panel["targets"])
+        assert panel["datasource"] == selected
+        assert [target["datasource"] for target in panel["targets"]] == [selected] * len(panel["targets"])
         assert [target["refId"] for target in panel["targets"]] == [chr(65 + at) for at in range(len(panel["targets"]))]
     known = {variable["name"] for variable in dashboard["templating"]["list"]}
     used = set(re.findall(r"\$(\w+)", json.dumps([panel["targets"] for panel in dashboard["panels"]])))

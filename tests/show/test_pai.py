@@ -64,9 +64,9 @@ def naive_distance(sample: list[float], facts: dict[str, Any]) -> float:
 
 def test_2a_counts_the_tasks_of_each_user(source: Trace, tasks: list[Task]) -> None:
     counts = [float(count) for count in Counter(task.user for task in tasks).values()]
-    found = measured(per_user(source), "tasks of a user, median")
-    assert found.ours == median(counts)
-    assert found.distance == pytest.approx(naive_distance(counts, published()["curves"]["users"]["tasks"]))
+    result = measured(per_user(source), "tasks of a user, median")
+    assert result.ours == median(counts)
+    assert result.distance == pytest.approx(naive_distance(counts, published()["curves"]["users"]["tasks"]))
 
 
 def test_2b_counts_instances_by_the_size_of_their_gang(source: Trace, tasks: list[Task]) -> None:
@@ -80,7 +80,7 @@ def test_2b_counts_instances_by_the_size_of_their_gang(source: Trace, tasks: lis
     assert came.y == pytest.approx(expected, abs=0.001)
 
 
-def test_a_job_without_a_tag_recurs_with_nobody(source: Trace, tasks: list[Task]) -> None:
+def test_a_job_without_a_tag_does_not_recur(source: Trace, tasks: list[Task]) -> None:
     groups = Counter(task.group or task.name for task in tasks)
     share = 100 * sum(count for count in groups.values() if count >= 5) / len(tasks)
     assert any(not task.group for task in tasks)
@@ -101,18 +101,18 @@ def test_4b_splits_tasks_at_the_median_run_time(source: Trace, tasks: list[Task]
         ours = 100 * sum(percent > 50 for percent in halves[half]) / len(halves[half])
         assert measured(content, f"{half}, waits more than half").ours == pytest.approx(ours)
     for half, sample in halves.items():
-        found = next(measure for measure in content.measures if measure.name.startswith(f"{half}, at most"))
-        assert found.distance == pytest.approx(naive_distance(sample, published()["points"]["wait_percent"][half]))
+        result = next(measure for measure in content.measures if measure.name.startswith(f"{half}, at most"))
+        assert result.distance == pytest.approx(naive_distance(sample, published()["points"]["wait_percent"][half]))
 
 
 def test_5a_waits_are_those_of_the_class_that_an_instance_asks_for(source: Trace, tasks: list[Task]) -> None:
     content = request_waits(Times(source))
     for name, is_of_class in CLASSES.items():
         waits = [task.wait for task in tasks if task.plan_gpu and is_of_class(task.plan_gpu) and task.wait is not None]
-        found = measured(content, f"{name} %, median")
-        assert found.ours == median(waits)
+        result = measured(content, f"{name} %, median")
+        assert result.ours == median(waits)
         facts = published()["curves"]["request_wait_seconds"][name]
-        assert found.distance == pytest.approx(naive_distance([float(wait) for wait in waits], facts))
+        assert result.distance == pytest.approx(naive_distance([float(wait) for wait in waits], facts))
 
 
 def test_5c_shares_are_of_the_tasks_that_ask_for_a_gpu(source: Trace, tasks: list[Task]) -> None:
@@ -133,9 +133,9 @@ def test_6b_counts_a_worker_once_and_all_of_its_boards(source: Trace, tasks: lis
     content = gpu(Usage(source))
     above = 100 * sum(plan > use for plan, use in zip(asked, used, strict=True)) / len(sensed)
     assert measured(content, "GPU plan above use").ours == pytest.approx(above)
-    found = measured(content, "used, median")
-    assert found.ours == pytest.approx(median(used))
-    assert found.distance == pytest.approx(naive_distance(used, published()["curves"]["usage"]["gpu_percent"]))
+    result = measured(content, "used, median")
+    assert result.ours == pytest.approx(median(used))
+    assert result.distance == pytest.approx(naive_distance(used, published()["curves"]["usage"]["gpu_percent"]))
 
 
 def test_6d_divides_by_machines_in_both_ways(source: Trace, tasks: list[Task]) -> None:

@@ -30,10 +30,10 @@ def whole(config: Config) -> Study:
 def test_json_holds_every_figure_and_table(shared_lake: Config, tmp_path: Path) -> None:
     arguments = ["report", "pai", "--lake", str(shared_lake.lake), "--out", str(tmp_path / "pai.html"), "--json"]
     answer = CliRunner().invoke(root, arguments, catch_exceptions=False)
-    found = json.loads(answer.output, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert found["is_generated"] is True
-    assert list(found) == ["is_generated", "headlines", "chapters", "durations", "trace", "build", "page"]
-    figures = {figure["number"]: figure for chapter in found["chapters"] for figure in chapter["figures"]}
+    result = json.loads(answer.output, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert result["is_generated"] is True
+    assert list(result) == ["is_generated", "headlines", "chapters", "durations", "trace", "build", "page"]
+    figures = {figure["number"]: figure for chapter in result["chapters"] for figure in chapter["figures"]}
     notebook = [f"{chapter}{part}" for chapter, parts in NOTEBOOK.items() for part in parts]
     paper = [f"paper: {word}" for word in ("recurrence", "machines", "contention", "sharing", "prediction")]
     assert sorted(figures) == sorted([*notebook, *paper])
@@ -42,8 +42,8 @@ def test_json_holds_every_figure_and_table(shared_lake: Config, tmp_path: Path) 
     assert list(figures["4b"]["content"]) == ["curves", "measures", "x_title", "y_title", "is_log", "x_range"]
     assert [figure["number"] for figure in figures.values() if figure["reason"]] == []
     assert [figure["number"] for figure in figures.values() if not figure["content"]["measures"]] == []
-    assert len(found["durations"]) == 18
-    assert len(found["trace"]) == 7
+    assert len(result["durations"]) == 18
+    assert len(result["trace"]) == 7
 
 
 def test_the_text_fits_on_a_screen_and_ends_with_the_page(shared_lake: Config, tmp_path: Path) -> None:
@@ -51,21 +51,21 @@ def test_the_text_fits_on_a_screen_and_ends_with_the_page(shared_lake: Config, t
     answer = CliRunner().invoke(root, ["report", "pai", "--lake", str(shared_lake.lake), "--out", str(page)])
     lines = answer.output.splitlines()
     assert len(lines) <= 60
-    assert lines[0] == "• These data are generated (gpulake synth): they tell of no real cluster"
-    assert "tests the plumbing, not the world" in lines[1]
-    assert re.match(r"• 9\d\.\d\d % of the tasks ask for more GPU than they use \(published 98\.02 %\)", lines[2])
+    assert lines[0] == "• These data are generated (gpulake synth): not of a real cluster"
+    assert "tests gpulake, not the real world" in lines[1]
+    assert re.match(r"• 9\d\.\d\d % of the tasks request more GPU than they use \(published 98\.02 %\)", lines[2])
     assert lines[-1] == str(page)
     assert page.is_file()
 
 
 def test_the_page_draws_every_figure_and_needs_no_network(shared_lake: Config, tmp_path: Path) -> None:
-    found = Flow(shared_lake).write_study(tmp_path / "pai.html")
+    result = Flow(shared_lake).write_study(tmp_path / "pai.html")
     page = (tmp_path / "pai.html").read_text()
     body = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert "<h1>The PAI study, from generated data</h1>" in body
-    assert len(found.figures) == body.count('class="plot"') == 23
+    assert len(result.figures) == body.count('class="plot"') == 23
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", body)
-    assert all(headline.headline.replace("'", "&#39;") in body for headline in found.headlines)
+    assert all(headline.headline.replace("'", "&#39;") in body for headline in result.headlines)
 
 
 def test_a_hostile_gpu_type_is_shown_and_does_nothing(tmp_path: Path) -> None:
@@ -100,12 +100,12 @@ def test_what_is_missing_is_named_and_the_rest_is_drawn(tmp_path: Path, kept: tu
     config = Config(lake=tmp_path / "lake", threads=1)
     flow = Flow(config)
     flow.refresh([tmp_path / "raw" / f"pai_{name}.csv" for name in kept], None)
-    found = flow.write_study(tmp_path / "pai.html")
+    result = flow.write_study(tmp_path / "pai.html")
     tables = {f"pai_{name}" for name in kept}
-    for figure in found.figures:
+    for figure in result.figures:
         assert set(figure.missing) == set(figure.about.needs) - tables
         assert all(name in figure.reason for name in figure.missing)
-    assert bool(found.listings) == bool({"machine_spec", "instance_table"} & set(kept))
+    assert bool(result.listings) == bool({"machine_spec", "instance_table"} & set(kept))
 
 
 def test_a_lake_without_the_trace_is_refused(tmp_path: Path) -> None:

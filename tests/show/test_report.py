@@ -98,12 +98,12 @@ def test_the_plot_has_the_expected_band_our_flags_solid_and_the_forests_hollow()
         }
         for place, dt in enumerate(dates)
     ]
-    low, high, _, line, own, forest = utilisation(days, scored)["data"]
+    low, high, _, line, selected, forest = utilisation(days, scored)["data"]
     assert (low["x"], low["y"]) == (["2026-01-07", "2026-01-08"], [0.2, 0.2])
     assert (high["y"], high["fill"]) == ([0.4, 0.4], "tonexty")
     assert line["marker"]["color"][0] == "white"
-    assert (own["x"], own["y"], own["marker"]["symbol"]) == (["2026-01-07"], [0.6], "circle")
+    assert (selected["x"], selected["y"], selected["marker"]["symbol"]) == (["2026-01-07"], [0.6], "circle")
     assert (forest["x"], forest["marker"]["symbol"]) == (["2026-01-05", "2026-01-07"], "circle-open")
-    assert own["text"] == ["a &lt; b"]
-    named = [trace["name"] for trace in (high, line, own, forest)]
+    assert selected["text"] == ["a &lt; b"]
+    named = [trace["name"] for trace in (high, line, selected, forest)]
     assert len(set(named)) == 4

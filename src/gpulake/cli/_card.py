@@ -13,7 +13,7 @@ from gpulake.cli._screen import Screen, cut, wrapped
 from gpulake.core.diagnosis import Diagnosis, Quote, Similar
 from gpulake.core.redaction import redacted
 from gpulake.core.words import amount, count, label, opened, sentence, share
-from gpulake.diagnose.story.lines import read_said
+from gpulake.diagnose.story.lines import parse_line
 
 WIDTH = 11  # of the words in the margin
 MOST_RANKS = 8  # that the headline names
@@ -173,7 +173,7 @@ class _Card:
         rows = wrapped(text, room, most)
         if is_log and len(rows) + rows[-1].endswith("…") > 1:
             # What a logger or a launcher put before the words is what can be spared.
-            rows = wrapped(read_said(text).body.strip() or text, room, most)
+            rows = wrapped(parse_line(text).body.strip() or text, room, most)
         for row in rows:
             yield f"{margin}{row}"
             margin = " " * len(margin)

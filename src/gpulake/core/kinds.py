@@ -39,6 +39,7 @@ KINDS: Mapping[str, Kind] = {
     "node_errors": Kind("node"),
     "slow_machine": Kind("node"),
     "under_used_machine": Kind("node", "info"),
+    "unusual_host_load": Kind("node", "info"),
     "gpu_errors": Kind("gpu"),
     "gpu_memory_leak": Kind("gpu"),
     "hot_gpu": Kind("gpu"),

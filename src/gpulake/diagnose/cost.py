@@ -3,8 +3,8 @@
 From the job tables, where they know the job: GPUs that it held, from the checkpoint (or from when they were given to
 it) until they were free again, so that the time a hang kept them counts. A log that holds several runs of one job
 shares them out: a run ends when its log does, and only the last one holds them to the end. Else from the log alone:
-ranks times the time that it covers. Else nothing is said. A healthy run lost nothing; of a run whose outcome is unknown
-nobody can say.
+ranks times the time that it covers. Else it is unknown, as it is for a run with an unknown outcome. A healthy run lost
+nothing.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
 from gpulake.diagnose.logs.owner import sole_writer
-from gpulake.diagnose.past.recall import telling, with_recall
+from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
 from gpulake.diagnose.story.events import Story
@@ -64,24 +64,26 @@ class Diagnoser:
     def prompt(self, request: DiagnosisRequest) -> str:
         """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
         from gpulake.diagnose.judge.judging import is_wanted
-        from gpulake.diagnose.judge.prompt import prompt_for, shown
+        from gpulake.diagnose.judge.prompt import prompt_for, prompt_text
 
         with ExitStack() as stack:
             answer = self._answered(request, stack)
         answer = self._recalled(answer, request, self._telling(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
-        return shown(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
+        return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
 
     def follow(
         self, request: DiagnosisRequest, stall_seconds: float | None, wait: Callable[[float], None], is_until_end: bool
     ) -> Iterator[Notice]:
         """A diagnosis of the growing log is recalled and recorded like one of a whole log."""
-        from gpulake.diagnose.follow import Watch, follow
+        from gpulake.diagnose.follow import LogFollower, follow
 
         check_zone(request.time_zone)
-        watch = Watch(request.log, self._rulebook, self._clock, request.time_zone, stall_seconds, self._filters)
-        for notice in follow(watch, wait, is_until_end):
+        follower = LogFollower(
+            request.log, self._rulebook, self._clock, request.time_zone, stall_seconds, self._filters
+        )
+        for notice in follow(follower, wait, is_until_end):
             if notice.answer is None:
                 yield notice
             else:
@@ -187,9 +189,9 @@ class Diagnoser:
     def _judged(self, answer: Answer) -> Diagnosis:
         if not self._config.judge.is_on:
             return answer.diagnosis
-        from gpulake.diagnose.judge.judging import judged
+        from gpulake.diagnose.judge.judging import ask_model
 
-        verdict = judged(answer.diagnosis, answer.digests, self._config.judge)
+        verdict = ask_model(answer.diagnosis, answer.digests, self._config.judge)
         self._note(verdict.note)
         return verdict.diagnosis
 
@@ -197,7 +199,7 @@ class Diagnoser:
         """What recall and the record know the case by: nobody asks without a lake."""
         if self._lake is None:
             return ()
-        return telling([line for digest in answer.digests for line in digest.lines], self._rulebook)
+        return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
 
     @cached_property
     def _rulebook(self) -> Rulebook:

@@ -1,4 +1,4 @@
-"""A growing log, watched: a failure, a stall or a loss that is no number, told as it happens and once."""
+"""Follows a growing log: reports a failure, a stall or a NaN loss as it happens, once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 
 LOOK_SECONDS = 1.0
-FIND_SECONDS = 10.0  # between two looks for files that are new in a folder
-SETTLE_SECONDS = 5.0  # other ranks may yet say why
-MOST_SETTLE_SECONDS = 60.0  # some go on talking when one has died; and an error alone may be handled
-TELLING = (*EXPLAINING, "wrapper", "success")  # roles after which the whole log is looked at
+FIND_SECONDS = 10.0  # between two searches for new files in a folder
+SETTLE_SECONDS = 5.0  # other ranks may still print the cause
+MOST_SETTLE_SECONDS = 60.0  # other ranks may print on after one died; and an error may be handled
+DECISIVE = (*EXPLAINING, "wrapper", "success")  # roles after which the whole log is diagnosed
 
 Kind = Literal["failure", "stall", "progress", "nan", "finished", "restarted"]
 
@@ -48,8 +48,8 @@ class Notice:
         return self.answer.diagnosis if self.answer is not None else None
 
 
-class Voice:
-    """One file of the log: what it said so far, and how many lines of it were heard."""
+class FollowedFile:
+    """One file of the log: its digest so far, and the number of lines read."""
 
     def __init__(self, path: Path, name: str, rulebook: Rulebook, filters: Filters | None) -> None:
         self.name = name
@@ -62,8 +62,8 @@ class Voice:
         self._scanner = Scanner(self._rulebook, self._filters, self.name)
         self._lines = 0
 
-    def listen(self) -> tuple[list[tuple[Quote, Hit]], bool]:
-        """New lines that mean something, and whether there was anything new."""
+    def read_new(self) -> tuple[list[tuple[Quote, Hit]], bool]:
+        """New lines that rules match, and whether the file has grown."""
         content = self._tail.read()
         if not content:
             return [], False
@@ -81,9 +81,9 @@ class Voice:
     def is_replaced(self) -> bool:
         return self._tail.is_replaced
 
-    def turn(self) -> None:
-        """To the file that has its name now. What was heard of the old one is forgotten."""
-        self._tail.turn()
+    def reopen(self) -> None:
+        """Opens the file that has its name now, and forgets the old one."""
+        self._tail.reopen()
         self._begin()
 
     @property
@@ -94,12 +94,12 @@ class Voice:
         self._tail.close()
 
     def digest(self) -> Digest:
-        """Of all that was heard; more may follow. Whole lines were fed, so that asking changes nothing."""
+        """Of all lines so far; more may follow. Only whole lines were fed, so this changes nothing."""
         return self._scanner.finish()
 
 
-class Watch:
-    """A log, or a folder of them. Each look reads what is new and says what is new about it."""
+class LogFollower:
+    """Follows a log, or a folder of logs. Each look reads the new lines and returns notices."""
 
     def __init__(
         self,
@@ -115,123 +115,128 @@ class Watch:
         self._filters = filters
         self._clock = clock
         self._time_zone = time_zone
-        self._voices: dict[Path, Voice] = {}
+        self._files: dict[Path, FollowedFile] = {}
         self._found_at: float | None = None
         self._pace = Pace(stall_seconds)
         self._suspected_at: float | None = None
-        self._heard_at = 0.0
+        self._written_at = 0.0
         self._considered_at: float | None = None
         self._is_stalled = self._is_nan = self._is_over = False
-        self._told: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
 
     def look(self) -> list[Notice]:
         now = self._clock.elapsed()
         self._pace.begin(now)
         notices: list[Notice] = []
-        for voice in self._heard(now):
-            found, is_louder = voice.listen()
-            if is_louder:
-                self._heard_at = now
-                notices += self._heed(found, now)
-            elif voice.is_replaced:
-                notices += self._turned(voice, now)
+        for file in self._open_files(now):
+            found, has_grown = file.read_new()
+            if has_grown:
+                self._written_at = now
+                notices += self._react(found, now)
+            elif file.is_replaced:
+                notices += self._replaced(file, now)
         return [*notices, *self._settled(now), *self._stalled(now)]
 
     def close(self) -> None:
-        for voice in self._voices.values():
-            voice.close()
+        for file in self._files.values():
+            file.close()
 
     @property
     def is_behind(self) -> bool:
-        return any(voice.is_behind for voice in self._voices.values())
+        return any(file.is_behind for file in self._files.values())
 
-    def _heard(self, now: float) -> list[Voice]:
-        """A folder's files may come one by one; a log that is not there yet is waited for."""
-        if self._found_at is None or now - self._found_at >= FIND_SECONDS or not self._voices:
+    def _open_files(self, now: float) -> list[FollowedFile]:
+        """Files of a folder may appear one by one; a missing log is waited for."""
+        if self._found_at is None or now - self._found_at >= FIND_SECONDS or not self._files:
             self._found_at = now
             with suppress(InputError):
                 logs = open_logs(self._path)
                 for file in logs.files:
-                    if file.path is not None and file.path not in self._voices:
+                    if file.path is not None and file.path not in self._files:
                         name = file.name if logs.is_folder else ""
-                        self._voices[file.path] = Voice(file.path, name, self._rulebook, self._filters)
-        return list(self._voices.values())
+                        self._files[file.path] = FollowedFile(file.path, name, self._rulebook, self._filters)
+        return list(self._files.values())
 
-    def _turned(self, voice: Voice, now: float) -> Iterator[Notice]:
-        """What the old file said last is told before it is forgotten."""
+    def _replaced(self, file: FollowedFile, now: float) -> Iterator[Notice]:
+        """The end of the old file is reported before it is forgotten."""
         if self._suspected_at is not None and (answer := self._answered()) is not None:
-            yield from self._tell(answer)
-        voice.turn()
-        yield self._notice("restarted", f"{voice.name or self._path.name} began anew")
-        self._begin_anew(now)
+            yield from self._report(answer)
+        file.reopen()
+        yield self._notice("restarted", f"{file.name or self._path.name} began anew")
+        self._reset(now)
 
-    def _begin_anew(self, now: float) -> None:
-        self._told, self._suspected_at = (), None
+    def _reset(self, now: float) -> None:
+        self._reported, self._suspected_at = (), None
         self._is_nan = self._is_stalled = self._is_over = False
-        self._pace.begin_anew(now)
+        self._pace.reset(now)
 
-    def _heed(self, found: list[tuple[Quote, Hit]], now: float) -> Iterator[Notice]:
+    def _react(self, found: list[tuple[Quote, Hit]], now: float) -> Iterator[Notice]:
         steps = [(quote, hit) for quote, hit in found if hit.rule.role == "progress"]
         if steps:
-            yield from self._goes_on(steps, now)
+            yield from self._continued(steps, now)
         nans = [(quote, hit.rule) for quote, hit in found if _is_nan(hit.rule)]
         if nans and not self._is_nan:
             self._is_nan = True
             quote, rule = nans[0]
             yield self._notice("nan", rule.cause, quote)
-        if self._suspected_at is None and any(hit.rule.role in TELLING for _, hit in found):
+        if self._suspected_at is None and any(hit.rule.role in DECISIVE for _, hit in found):
             self._suspected_at = now
 
-    def _goes_on(self, steps: Sequence[tuple[Quote, Hit]], now: float) -> Iterator[Notice]:
+    def _continued(self, steps: Sequence[tuple[Quote, Hit]], now: float) -> Iterator[Notice]:
         last, _ = steps[-1]
         if self._is_over:
             yield self._notice("restarted", "the job works again, in the same log", last)
-            told, suspected = self._told, self._suspected_at
-            self._begin_anew(now)
-            self._told, self._suspected_at = told, suspected  # the end before this one is not told again
+            reported, suspected = self._reported, self._suspected_at
+            self._reset(now)
+            self._reported, self._suspected_at = reported, suspected  # the end before is not reported again
         elif self._is_stalled:
             self._is_stalled = False
             yield self._notice("progress", "the job goes on", last)
-            self._pace.begin_anew(now)
+            self._pace.reset(now)
         self._pace.step(now)
         self._pace.learn(steps)
 
     def _settled(self, now: float) -> Iterator[Notice]:
-        """What the whole log says, once nobody adds to it."""
+        """The diagnosis of the whole log, once it no longer grows."""
         if self._suspected_at is None:
             return
-        is_quiet = now - self._heard_at >= SETTLE_SECONDS
-        # A job that makes steps, however long they are, has handled what looked like the end of it.
+        is_quiet = now - self._written_at >= SETTLE_SECONDS
+        # A job that still makes steps, however long, has handled the error.
         patience = max(MOST_SETTLE_SECONDS, 3 * (self._pace.longest or 0.0))
         is_due = min(now - self._suspected_at, self._pace.silent_seconds(now)) >= patience
         if not is_quiet and not is_due:
             return
-        if not is_due and self._considered_at == self._heard_at:
+        if not is_due and self._considered_at == self._written_at:
             return
-        self._considered_at = self._heard_at
+        self._considered_at = self._written_at
         answer = self._answered()
         if answer is None or (not is_due and not _is_end(answer)):
             return
         self._suspected_at = None
-        yield from self._tell(answer)
+        yield from self._report(answer)
 
     def _answered(self) -> Answer | None:
-        digests = tuple(voice.digest() for voice in self._voices.values())
+        digests = tuple(file.digest() for file in self._files.values())
         stories = read_stories(digests, self._rulebook, self._time_zone)
         return Answer(explain(stories[-1]), stories[-1], digests) if stories else None
 
-    def _tell(self, answer: Answer) -> Iterator[Notice]:
+    def _report(self, answer: Answer) -> Iterator[Notice]:
         diagnosis = answer.diagnosis
-        told = (diagnosis.verdict, diagnosis.reason, str(diagnosis.run), *(quote.text for quote in diagnosis.evidence))
-        if told == self._told or diagnosis.is_silent:
+        identity = (
+            diagnosis.verdict,
+            diagnosis.reason,
+            str(diagnosis.run),
+            *(quote.text for quote in diagnosis.evidence),
+        )
+        if identity == self._reported or diagnosis.is_silent:
             return
-        self._told, self._is_over = told, True
+        self._reported, self._is_over = identity, True
         kind: Kind = "failure" if diagnosis.verdict == "failed" else "finished"
         yield self._notice(kind, diagnosis.cause, answer=answer)
 
     def _stalled(self, now: float) -> Iterator[Notice]:
         silent = self._pace.silent_seconds(now)
-        # One that failed or finished need not go on.
+        # A failed or finished job does not stall.
         if self._is_stalled or self._is_over or silent < self._pace.stall_seconds:
             return
         self._is_stalled = True
@@ -243,15 +248,15 @@ class Watch:
         return Notice(kind, self._clock.now(), text, quote, answer)
 
 
-def follow(watch: Watch, wait: Callable[[float], None], is_until_end: bool = False) -> Iterator[Notice]:
-    """For as long as somebody listens, or until the job ended."""
-    with closing(watch):
+def follow(follower: LogFollower, wait: Callable[[float], None], is_until_end: bool = False) -> Iterator[Notice]:
+    """Until the caller stops, or until the job ended."""
+    with closing(follower):
         while True:
-            for notice in watch.look():
+            for notice in follower.look():
                 yield notice
                 if is_until_end and notice.kind in ("failure", "finished"):
                     return
-            if not watch.is_behind:
+            if not follower.is_behind:
                 wait(LOOK_SECONDS)
 
 
@@ -260,9 +265,9 @@ def _is_nan(rule: Rule) -> bool:
 
 
 def _is_end(answer: Answer) -> bool:
-    """Whether somebody says that it is over: a process that died, its launcher, or the job itself."""
-    is_told = answer.diagnosis.verdict == "healthy" and not answer.diagnosis.is_silent
-    return is_told or _has_died(answer.story)
+    """Whether the log shows an end: a dead process, its launcher, or a success."""
+    is_healthy = answer.diagnosis.verdict == "healthy" and not answer.diagnosis.is_silent
+    return is_healthy or _has_died(answer.story)
 
 
 def _has_died(story: Story) -> bool:

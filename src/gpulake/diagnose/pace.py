@@ -9,7 +9,7 @@ from statistics import quantiles
 
 from gpulake.core.diagnosis import Quote
 from gpulake.diagnose.rulebook.rule import Hit
-from gpulake.diagnose.story.lines import read_said
+from gpulake.diagnose.story.lines import parse_line
 
 LEAST_STALL_SECONDS = 60.0
 FIRST_STALL_SECONDS = 1800.0  # before the log has shown how often it makes progress
@@ -30,18 +30,18 @@ class Pace:
         self._last = at
 
     def begin(self, at: float) -> None:
-        """From here on silence counts, though there was no step yet."""
+        """Silence counts from here on, also before the first step."""
         self._last = at if self._last is None else self._last
 
-    def begin_anew(self, at: float) -> None:
-        """Another run loads and compiles first: that is no gap between two steps."""
+    def reset(self, at: float) -> None:
+        """A new run loads and compiles first, which is no gap between steps."""
         self._last = at
 
     def learn(self, steps: Sequence[tuple[Quote, Hit]]) -> None:
-        """From the times that the lines tell: a log that is there already was not watched."""
-        known = [told for quote, hit in steps if (told := _told(quote, hit)) is not None]
+        """From the times in the lines, for a log that existed before it was followed."""
+        known = [progress for quote, hit in steps if (progress := _progress_of(quote, hit)) is not None]
         moves = [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(known)]
-        # Of many lines only some are kept: neighbours are those between which the counter moves least.
+        # Only some lines are kept: neighbours are those with the smallest step of the counter.
         least = min((move for move, _ in moves if move > 0), default=0.0)
         self._gaps.extend(seconds for move, seconds in moves if move == least and seconds >= 0)
 
@@ -56,7 +56,7 @@ class Pace:
             return self._fixed
         if self.longest is None:
             return FIRST_STALL_SECONDS
-        # The longest of the usual: a checkpoint or an evaluation now and then is no stall.
+        # The 95th percentile, so that an occasional checkpoint or evaluation is no stall.
         usual = quantiles(self._gaps, n=20)[-1]
         return max(LEAST_STALL_SECONDS, STALL_FACTOR * usual, 1.5 * self.longest)
 
@@ -64,9 +64,9 @@ class Pace:
         return 0.0 if self._last is None else at - self._last
 
 
-def _told(quote: Quote, hit: Hit) -> tuple[float, float] | None:
-    """How far the counter was, and when."""
-    at = read_said(quote.text).at
+def _progress_of(quote: Quote, hit: Hit) -> tuple[float, float] | None:
+    """The counter and its time."""
+    at = parse_line(quote.text).at
     try:
         return (float(hit.words["step"]), at.timestamp()) if at is not None else None
     except (KeyError, ValueError):

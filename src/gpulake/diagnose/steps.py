@@ -1,7 +1,7 @@
 """When steps of a training run ended and how long they took: from JSON lines, CSV, or the run's own log.
 
-A log tells the time of a line and how far the counter was. It may tell every hundredth step alone: what counts is then
-the time from one such line to the next.
+A log has the time and the counter of a line. It may have only every hundredth step; then the time from one such line to
+the next counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from gpulake.core.errors import InputError
 from gpulake.diagnose.logs.reading import LogFile
 from gpulake.diagnose.rulebook.book import Rulebook, shipped_rules
-from gpulake.diagnose.story.lines import read_said
+from gpulake.diagnose.story.lines import parse_line
 
 Step = tuple[float, float]
 """When it ended, in seconds of the epoch, and how many seconds it took."""
@@ -49,7 +49,7 @@ def read_steps(path: Path, time_zone: str = "UTC") -> tuple[list[Step], int]:
         found = list(islice(_of_log(whole, time_zone), MOST_STEPS))
     steps = sorted(step for step in found if step is not None)
     if not steps:
-        raise InputError(f"{path} tells of no step with its time", HINT)
+        raise InputError(f"{path} has no step with a time", HINT)
     return steps, len(found) - len(steps)
 
 
@@ -73,21 +73,21 @@ def _of_csv(lines: Iterable[str], columns: list[str], time_zone: str) -> Iterato
 
 
 def _of_log(lines: Iterable[str], time_zone: str) -> Iterator[Step | None]:
-    """Of the first rank that tells of steps; a counter that falls back is another run's."""
+    """Of the first rank with steps; a counter that decreases belongs to another run."""
     book = Rulebook([rule for rule in shipped_rules() if rule.role == "progress" and "(?P<step>" in rule.pattern])
-    voice: tuple[int | None, str] | None = None
+    writer: tuple[int | None, str] | None = None
     last: tuple[float, float] | None = None
     for line in lines:
         hits = book.hits(line)
-        said = read_said(line, time_zone) if hits else None
+        parsed = parse_line(line, time_zone) if hits else None
         counter = _number(hits[0].words.get("step", "")) if hits else None
-        if said is None or said.at is None or counter is None:
+        if parsed is None or parsed.at is None or counter is None:
             continue
-        who = (said.rank, hits[0].rule.name)
-        voice = voice or who
-        if who != voice:
+        who = (parsed.rank, hits[0].rule.name)
+        writer = writer or who
+        if who != writer:
             continue
-        now = said.at.timestamp()
+        now = parsed.at.timestamp()
         if last is not None and counter > last[0] and now >= last[1]:
             yield now, now - last[1]
         if last is None or counter != last[0]:
@@ -130,14 +130,14 @@ def _step(at: str, took: str, keys: tuple[str, str], time_zone: str) -> Step | N
 def _moment(text: str, scale: float, time_zone: str) -> float | None:
     number = _number(text)
     if number is not None:
-        # Some say seconds and some milliseconds by the same name; no run is of the year 5000.
+        # The same name is used for seconds and milliseconds; values beyond the year 5000 are milliseconds.
         seconds = number * scale if number * scale < 1e11 else number / 1000
     else:
         try:
-            told = datetime.fromisoformat(text.strip())
+            moment = datetime.fromisoformat(text.strip())
         except ValueError:
             return None
-        seconds = (told if told.tzinfo is not None else told.replace(tzinfo=ZoneInfo(time_zone))).timestamp()
+        seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(time_zone))).timestamp()
     return seconds if 1e6 < seconds < 1e11 else None
 
 

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -150,13 +150,13 @@ class Flow:
 
     def send_alerts(self) -> Drained:
         """Queues what is due and sends what is queued. What fails stays in the outbox."""
-        from gpulake.flow.alerting import queue_alerts, send_alerts
+        from gpulake.flow.alerting import counts, queue_alerts, send_alerts
 
         self.lake.open()
         with self.step("alerts") as detail:
             queue_alerts(self.lake, self.clock)
             drained = send_alerts(self.lake, self.clock)
-            detail.update({name: value for name, value in asdict(drained).items() if name != "next_at"})
+            detail.update(counts(drained))
         return drained
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from gpulake.core.errors import LakeBusyError, UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident
 from gpulake.core.redaction import redacted
+from gpulake.flow.runs import recorded
 from gpulake.lake import Lake
 
 HOW = "gpulake alerts list"
@@ -51,13 +53,23 @@ def watch_alerts(lake: Lake, clock: Clock, wait: Callable[[float], None]) -> Ite
             # Whoever holds the lock sends for us; a disk that is full may have room later.
             wait(LEAST_WAIT_SECONDS)
             continue
+        if drained.sent or drained.dropped or drained.failures:
+            with recorded(lake, clock, "alerts") as detail:
+                detail.update(counts(drained))
         yield drained
         seconds = (drained.next_at - clock.now()).total_seconds() if drained.next_at else MOST_WAIT_SECONDS
         wait(min(max(seconds, LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS))
 
 
+def counts(drained: Drained) -> dict[str, object]:
+    """As a row of `runs` has them."""
+    return {name: value for name, value in asdict(drained).items() if name != "next_at"}
+
+
 def try_sink(lake: Lake, clock: Clock, name: str, environment: Mapping[str, str] | None = None) -> Alert:
-    return _sending(lake, clock, environment).test(name)
+    with recorded(lake, clock, "alerts") as detail:
+        detail["tested"] = name
+        return _sending(lake, clock, environment).test(name)
 
 
 def read_alerts(
@@ -76,7 +88,7 @@ def read_alerts(
 
 def retry_alerts(lake: Lake, clock: Clock, given: Sequence[str]) -> list[Alert]:
     """Those that were dropped are queued again, behind the others; those that failed are tried at once."""
-    with lake.alone(LOCK):
+    with recorded(lake, clock, "alerts") as detail, lake.alone(LOCK):
         known = {alert.alert_id: alert for alert in Outbox(lake.journal(TABLE))}
         chosen = [known[name] for name in dict.fromkeys(the_one(one, known, "alert", HOW) for one in given)]
         for alert in chosen:
@@ -87,6 +99,7 @@ def retry_alerts(lake: Lake, clock: Clock, given: Sequence[str]) -> list[Alert]:
         now = clock.now()
         again = [_again(alert, now) for alert in chosen]
         lake.append(TABLE, [alert.row() for alert in again])
+        detail["retried"] = len(again)
     return again
 
 

@@ -16,6 +16,7 @@ from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import VERBS, Incident
 from gpulake.flow.alerting import queue_alerts
+from gpulake.flow.runs import recorded
 from gpulake.lake import Lake
 
 HOW = "gpulake incidents list"
@@ -77,13 +78,14 @@ def change(
 ) -> Changes:
     """All of them or none: ids are checked first. Repeating it completes what a crash left half done."""
     change_of, is_done = VERBS[verb].change, VERBS[verb].is_done
-    with lake.incidents.changing() as incidents:
+    with recorded(lake, clock, "incidents") as detail, lake.incidents.changing() as incidents:
         known = incidents.histories
         names = [the_one(one, known, "incident", HOW) for one in ([given] if isinstance(given, str) else given)]
         standing = [known[name][-1] for name in dict.fromkeys(names)]
         skipped = [one for one in standing if is_done(one, **values)]
         made = [change_of(one, by, clock.now(), note, **values) for one in standing if one not in skipped]
         incidents.append(made)
+        detail.update(verb=verb, incident_ids=[one.incident_id for one in made])
     queue_alerts(lake, clock)
     return Changes(made, skipped)
 
@@ -112,13 +114,15 @@ def read_windows(lake: Lake) -> dict[str, Window]:
 
 
 def add_window(lake: Lake, clock: Clock, by: str, **values: Any) -> Window:
-    window = added(by, clock.now(), **values)
-    lake.append(WINDOWS, [window.row()])
+    with recorded(lake, clock, "windows"):
+        window = added(by, clock.now(), **values)
+        lake.append(WINDOWS, [window.row()])
     return window
 
 
 def remove_window(lake: Lake, clock: Clock, given: str, by: str) -> Window:
-    known = read_windows(lake)
-    window = removed(known[the_one(given, known, "window", HOW_WINDOWS)], by, clock.now())
-    lake.append(WINDOWS, [window.row()])
+    with recorded(lake, clock, "windows"):
+        known = read_windows(lake)
+        window = removed(known[the_one(given, known, "window", HOW_WINDOWS)], by, clock.now())
+        lake.append(WINDOWS, [window.row()])
     return window

@@ -20,22 +20,23 @@ def client_of(config: Config) -> TestClient:
     return TestClient(application(Lake(config)))
 
 
-def rows_told(client: TestClient, question: str, **given: str | int) -> list[Row]:
-    """All of an answer, however many pages of the API it has."""
-    found: list[Row] = []
+def ask(client: TestClient, question: str, **given: object) -> list[Row]:
+    """All of an answer, however many pages of the API it has; or the page that is given."""
+    rows: list[Row] = []
     while True:
-        response = client.get(f"/api/v1/{question}", params={**given, "limit": "1000", "offset": str(len(found))})
+        page = {"limit": 1000, "offset": len(rows), **given}
+        response = client.get(f"/api/v1/{question}", params={name: str(value) for name, value in page.items()})
         assert response.status_code == 200, response.text
         answer = response.json()
         assert answer["missing"] == []
-        found += answer["rows"]
-        if len(found) >= answer["total"]:
-            return found
+        rows += answer["rows"]
+        if "limit" in given or len(rows) >= answer["total"]:
+            return rows
 
 
-def figure_told(client: TestClient, page: str, panel: str, **given: str | int) -> dict[str, Any]:
+def figure_of(client: TestClient, page: str, panel: str, **given: str | int) -> dict[str, Any]:
     response = client.get(f"/panels/{page}/{panel}", params=given)
     assert response.status_code == 200, response.text
-    (found,) = FIGURE.findall(response.text)
-    figure: dict[str, Any] = json.loads(found)
+    (result,) = FIGURE.findall(response.text)
+    figure: dict[str, Any] = json.loads(result)
     return figure

@@ -46,9 +46,9 @@ class Dashboard:
     def ask(self, question: Question, **more: object) -> dict[str, Any]:
         params = {**self.needed(question.options), **more}
         response = self.client.get(f"/api/v1/{question.name}", params=params)  # type: ignore[arg-type]
-        found: dict[str, Any] = json.loads(response.text)
+        result: dict[str, Any] = json.loads(response.text)
         assert response.status_code == 200, (question.name, more, response.text)
-        return found
+        return result
 
     def routes(self) -> list[APIRoute]:
         app: Any = self.client.app
@@ -57,9 +57,9 @@ class Dashboard:
 
 def all_routes(routes: Iterable[Any]) -> list[APIRoute]:
     """Those of routers that were included, too."""
-    found = [route for route in routes if isinstance(route, APIRoute)]
+    result = [route for route in routes if isinstance(route, APIRoute)]
     nested = [getattr(route, "original_router", None) for route in routes]
-    return found + [one for router in nested if router for one in all_routes(router.routes)]
+    return result + [one for router in nested if router for one in all_routes(router.routes)]
 
 
 def dashboard(config: Config, guard: Guard | None = None) -> Dashboard:

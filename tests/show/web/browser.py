@@ -88,18 +88,18 @@ def a_tab(browser: Browser, url: str, width: int = 1400, height: int = 1200, **o
 def addresses(config: Config) -> dict[str, str]:
     """Where each page is, found as people find them: those of the navigation, and what their links lead to."""
     client = TestClient(application(Lake(config)))
-    found = {page.name: f"/{page.name}" for page in pages().values() if page.is_listed}
+    result = {page.name: f"/{page.name}" for page in pages().values() if page.is_listed}
     looked: set[str] = set()
-    while new := [name for name in found if name not in looked]:
+    while new := [name for name in result if name not in looked]:
         for name in new:
             looked.add(name)
-            query = found[name].partition("?")[2]
+            query = result[name].partition("?")[2]
             for panel in pages()[name].panels:
                 text = client.get(f"/panels/{name}/{panel.name}?{query}").text
                 for address in re.findall(r'href="(/[^"]+)"', text):
-                    found.setdefault(address[1:].partition("?")[0], html.unescape(address))
-            found = {name: address for name, address in found.items() if name in pages()}
-    return found
+                    result.setdefault(address[1:].partition("?")[0], html.unescape(address))
+            result = {name: address for name, address in result.items() if name in pages()}
+    return result
 
 
 def shot(page: Page, folder: Path | None, name: str) -> None:

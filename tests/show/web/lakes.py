@@ -134,15 +134,15 @@ def _add_incidents(flow: Flow, folder: Path) -> None:
     logs.mkdir()
     asked = [("80.log", LOG, DEAD_JOB), ("80-again.log", OTHER_LOG, DEAD_JOB), ("82.log", OTHER_LOG, HOSTILE_JOB)]
     asked += [("85.log", LOG, "85"), ("86.log", OTHER_LOG, "86")]
-    found = []
+    result = []
     for minutes, (name, text, job) in enumerate(asked):
         (logs / name).write_text(text)
         clock = FrozenClock(NOW + timedelta(minutes=minutes))
         request = DiagnosisRequest(logs / name, job_id=job, cluster_id=CLUSTER)
-        found.append(Flow(flow.config, clock).diagnose(request).diagnosis.incident_id)
+        result.append(Flow(flow.config, clock).diagnose(request).diagnosis.incident_id)
     later = FrozenClock(NOW + timedelta(hours=1))
-    change(flow.lake, later, "acknowledge", found[1], "bob", "<b>looking</b>")
-    change(flow.lake, later, "mute", found[2], "bob", until=NOW + timedelta(days=1))
-    change(flow.lake, later, "resolve", found[3], "eve", "the disk was replaced")
-    of_build = [one for one in read_incidents(flow.lake) if one.incident_id not in found and one.state == "open"]
+    change(flow.lake, later, "acknowledge", result[1], "bob", "<b>looking</b>")
+    change(flow.lake, later, "mute", result[2], "bob", until=NOW + timedelta(days=1))
+    change(flow.lake, later, "resolve", result[3], "eve", "the disk was replaced")
+    of_build = [one for one in read_incidents(flow.lake) if one.incident_id not in result and one.state == "open"]
     change(flow.lake, later, "acknowledge", [one.incident_id for one in of_build[:1]], "bob")

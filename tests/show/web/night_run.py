@@ -119,12 +119,12 @@ def _gpus() -> Iterator[Row]:
 
 def _events() -> Iterator[Row]:
     lost = "NVRM: Xid (PCI:0000:2b:00): 79, pid=100, GPU has fallen off the bus."
-    told = [
+    shown = [
         ("gpu01", 110.0, "xid", "0000:2b:00", 79, lost, "kernel"),
         ("gpu02", 61.0, "oom_kill", "loader", None, "Out of memory: Killed process 101 (<i>loader</i>)", "kernel"),
         ("edge1", 90.0, "link_down", "eth0", None, "eth0: link is down", "kernel"),
     ]
-    for node, tick, kind, subject, code, message, source in told:
+    for node, tick, kind, subject, code, message, source in shown:
         named = {"kind": kind, "subject": subject, "code": code, "message": message, "source": source}
         yield {"ts_ms": at_ms(tick), **_place(node), **named}
 

@@ -32,8 +32,8 @@ COLOURS = """() => Object.fromEntries(['ink', 'soft', 'accent', 'bad', 'good', '
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
+    with a_browser() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_page_is_whole_in_light_in_dark_and_on_a_phone(name: str, tab: Seen, p
     tab.faults.clear()
     page = tab.go(places[name])
     page.wait_for_function("() => ![...document.querySelectorAll('.plot')].some((plot) => !plot.querySelector('svg'))")
-    found = {
+    result = {
         "faults": tab.faults,
         "alerts": page.evaluate(ALERTS),
         "unnamed": page.evaluate(UNNAMED),
@@ -73,7 +73,7 @@ def test_a_page_is_whole_in_light_in_dark_and_on_a_phone(name: str, tab: Seen, p
         "plots not drawn": page.evaluate(UNDRAWN),
     }
     shot(page, PICTURES, f"{name}-light")
-    assert found == dict(zip(found, ([], [], [], [], 0, 0), strict=True))
+    assert result == dict(zip(result, ([], [], [], [], 0, 0), strict=True))
     assert _are_nested(page.evaluate(HEADINGS))
     page.emulate_media(color_scheme="dark")
     shot(page, PICTURES, f"{name}-dark")

@@ -30,8 +30,8 @@ TOKEN = "a-token-that-is-long-enough"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with a_browser() as found:
-        yield found
+    with a_browser() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_filters_are_in_the_address_which_shows_the_same_to_another(tab: Seen, b
     assert f"cluster={CLUSTER}" in page.url
 
 
-def test_what_is_shown_can_be_taken_away_as_csv_and_parquet(tab: Seen, tmp_path: Path) -> None:
+def test_what_is_shown_can_be_downloaded_as_csv_and_parquet(tab: Seen, tmp_path: Path) -> None:
     page = tab.go("/overview")
     saved = {}
     for kind in ("CSV", "Parquet"):
@@ -166,22 +166,22 @@ def test_an_open_page_says_when_it_is_cut_off_and_when_it_is_back(browser: Brows
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_page_that_nobody_sees_does_not_listen(browser: Browser, rich: Config) -> None:
-    with serving(rich) as own, a_tab(browser, own) as seen:
+def test_a_hidden_page_does_not_listen(browser: Browser, rich: Config) -> None:
+    with serving(rich) as selected, a_tab(browser, selected) as seen:
         page = seen.go("/overview")
         expect(page.locator("#live")).to_have_text("live")
         hide = "() => { Object.defineProperty(document, 'hidden', {get: () => %s, configurable: true});"
         hide += " document.dispatchEvent(new Event('visibilitychange')); }"
         page.evaluate(hide % "true")
         assert page.evaluate("live.source") is None
-        _wait_for_listeners(own, 0)
+        _wait_for_listeners(selected, 0)
         page.evaluate(hide % "false")
-        _wait_for_listeners(own, 1)
+        _wait_for_listeners(selected, 1)
 
 
 @pytest.mark.skipif("incidents" not in pages(), reason="there is no page of incidents")
 def test_an_operator_acknowledges_an_incident_from_the_page(browser: Browser, rich_copy: Config) -> None:
-    with serving(rich_copy) as own, a_tab(browser, own) as seen:
+    with serving(rich_copy) as selected, a_tab(browser, selected) as seen:
         page = seen.go("/incidents?state=open")
         rows = page.locator("#incidents tbody tr")
         before = rows.count()
@@ -194,9 +194,9 @@ def test_an_operator_acknowledges_an_incident_from_the_page(browser: Browser, ri
 def test_who_is_not_logged_in_is_asked_to_and_then_led_on(browser: Browser, rich: Config) -> None:
     settings = Serve(users={"ann": ServeUser()})
     guard = Guard(settings, {TOKEN: "ann"})
-    with serving(replace(rich, serve=settings), guard) as own, a_tab(browser, own) as seen:
+    with serving(replace(rich, serve=settings), guard) as selected, a_tab(browser, selected) as seen:
         page = seen.page
-        page.goto(f"{own}/jobs?cluster={CLUSTER}")
+        page.goto(f"{selected}/jobs?cluster={CLUSTER}")
         assert urlsplit(page.url).path == "/login"
         page.get_by_label("Token").fill("not the token")
         page.get_by_role("button", name="Log in").click()

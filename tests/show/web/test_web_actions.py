@@ -79,9 +79,9 @@ def test_an_action_leads_where_the_commands_lead_and_is_refused_where_they_refus
     history = read_incident(journal, name).history
     if state in ALLOWED[verb]:
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert (told["state"], told["changed_by"], told["note"]) == (leads_to, "ann", "the fan")
-        assert datetime.fromisoformat(told["changed_at"]) == NOW
+        shown = answer.json()
+        assert (shown["state"], shown["changed_by"], shown["note"]) == (leads_to, "ann", "the fan")
+        assert datetime.fromisoformat(shown["changed_at"]) == NOW
         assert [(one.state, one.changed_by) for one in history] == [(state, "gpulake"), (leads_to, "ann")]
     else:
         assert answer.status_code == 409
@@ -113,7 +113,7 @@ def test_what_was_done_shows_at_once(client: TestClient, journal: Lake) -> None:
     assert HOSTILE not in facts.text + history.text
 
 
-def test_a_mute_ends_when_it_was_told_to(client: TestClient, journal: Lake) -> None:
+def test_a_mute_ends_at_its_time(client: TestClient, journal: Lake) -> None:
     name, until = incident(journal), NOW + timedelta(hours=3)
     assert act(client, name, "mute", body={"until": until.isoformat()}).json()["muted_until"]
     assert read_incident(journal, name).incident.muted_until == until
@@ -171,13 +171,13 @@ def test_what_another_site_forges_is_refused(
     assert len(read_incident(journal, name).history) == 1
 
 
-def test_the_dashboards_own_page_is_heard(client: TestClient, journal: Lake) -> None:
-    own = {
+def test_a_request_of_the_dashboards_own_page_is_accepted(client: TestClient, journal: Lake) -> None:
+    selected = {
         "Origin": "http://testserver",
         "Sec-Fetch-Site": "same-origin",
         "Content-Type": "application/json; charset=utf-8",
     }
-    assert act(client, incident(journal), "resolve", **own).status_code == 200
+    assert act(client, incident(journal), "resolve", **selected).status_code == 200
 
 
 def test_an_incident_that_is_not_there_is_not_found(client: TestClient, journal: Lake) -> None:
@@ -195,7 +195,7 @@ def test_who_sees_some_groups_alone_acts_on_nothing_else(client: TestClient, jou
     assert len(read_incident(journal, name).history) == 1
 
 
-def test_while_somebody_else_changes_incidents_one_is_told_to_wait(
+def test_while_another_process_changes_incidents_an_action_has_to_wait(
     client: TestClient, journal: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
@@ -262,6 +262,6 @@ def test_a_body_that_makes_no_sense_changes_nothing(client: TestClient, journal:
 
 def test_actions_are_in_the_document_of_the_api(client: TestClient) -> None:
     paths = client.get("/api/v1/openapi.json", headers={"Authorization": f"Bearer {ANN}"}).json()["paths"]
-    told = {path: set(verbs) for path, verbs in paths.items() if path.startswith("/api/v1/incidents/{")}
-    assert told == {f"/api/v1/incidents/{{incident_id}}/{verb}": {"post"} for verb in LEADS_TO}
+    shown = {path: set(verbs) for path, verbs in paths.items() if path.startswith("/api/v1/incidents/{")}
+    assert shown == {f"/api/v1/incidents/{{incident_id}}/{verb}": {"post"} for verb in LEADS_TO}
     assert {"404", "409", "415", "503"} <= set(paths["/api/v1/incidents/{incident_id}/mute"]["post"]["responses"])

@@ -40,7 +40,7 @@ def test_a_heading_is_written_as_people_write_it(column: str, words: str) -> Non
     assert heading(column) == words
 
 
-def test_hours_have_no_more_digits_than_anybody_reads() -> None:
+def test_hours_have_two_decimals() -> None:
     hours = [0.0, 0.0004, 0.012, 0.5, 12.34, 1234.5]
     assert [cell("held_gpu_hours", value) for value in hours] == ["0", "< 0.01", "0.01", "0.50", "12.3", "1,234"]
     assert cell("bucket", "under_used") == "under-used"

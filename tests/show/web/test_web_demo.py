@@ -54,8 +54,8 @@ def test_no_panel_of_the_demo_is_empty_that_generated_data_can_fill(demo: Config
     client = client_of(demo)
 
     def is_empty(page: Page, question: str, fixed: dict[str, str], given: dict[str, str]) -> bool:
-        own = {option.name for option in page.options}
-        values = {**fixed, **{name: value for name, value in given.items() if name in own}, "limit": "1"}
+        selected = {option.name for option in page.options}
+        values = {**fixed, **{name: value for name, value in given.items() if name in selected}, "limit": "1"}
         response = client.get(f"/api/v1/{question}", params=values)
         assert response.status_code == 200, (question, response.text)
         return not response.json()["rows"]

@@ -25,6 +25,7 @@ from gpulake.show.web.given import carried
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions.efficiency import BINS
 from hand_made import Attempt, write_trace
+from show.web.asking import ask
 
 PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40)}
 ATTEMPTS = [
@@ -60,21 +61,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
 @pytest.fixture(scope="module")
 def client(small: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(small))) as found:
-        yield found
+    with TestClient(application(Lake(small))) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def everything(rich: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(rich))) as found:
-        yield found
-
-
-def ask(client: TestClient, name: str, **given: object) -> list[dict[str, Any]]:
-    response = client.get(f"/api/v1/{name}", params={"limit": 1000, **{key: str(one) for key, one in given.items()}})
-    assert response.status_code == 200, response.text
-    rows: list[dict[str, Any]] = response.json()["rows"]
-    return rows
+    with TestClient(application(Lake(rich))) as result:
+        yield result
 
 
 def held_of(row: dict[str, Any]) -> tuple[float, ...]:
@@ -174,7 +168,7 @@ SCOPES = [
 ]
 
 
-def test_advice_on_a_page_is_to_somebody(client: TestClient) -> None:
+def test_advice_on_a_page_is_for_a_user_or_a_group(client: TestClient) -> None:
     assert ask(client, "advice", user="ann")
     assert ask(client, "advice") == []
 
@@ -264,7 +258,7 @@ def test_days_without_anything_have_no_card_and_no_error(client: TestClient) -> 
     assert "Nothing was held" in client.get("/panels/user/card?user=ann&from=2031-01-01").text
 
 
-def test_of_somebody_who_is_not_known_there_is_nothing_to_tell(client: TestClient) -> None:
+def test_an_unknown_user_has_an_empty_page(client: TestClient) -> None:
     """As of every other question; a page says so in its own words."""
     for name in ("report_card", "advice"):
         for given in ({"user": "anne"}, {"group": "twoo"}, {"user": "ann", "cluster": "nowhere"}):

@@ -50,7 +50,7 @@ def _tokens(response: HTTPResponse) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_listeners_are_told_the_state_and_each_change_at_once_and_unpacked(built_lake: Config) -> None:
+def test_listeners_get_the_state_and_each_change_at_once_and_uncompressed(built_lake: Config) -> None:
     with serving(built_lake) as url:
         connection, response = _asked(url, "/api/v1/events", Accept_Encoding="gzip")
         with closing(connection), response:
@@ -68,7 +68,7 @@ def test_listeners_are_told_the_state_and_each_change_at_once_and_unpacked(built
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_quiet_lake_is_told_to_be_alive(built_lake: Config) -> None:
+def test_a_quiet_lake_sends_heartbeats(built_lake: Config) -> None:
     with serving(built_lake) as url:
         connection, response = _asked(url, "/api/v1/events")
         with closing(connection), response:
@@ -106,14 +106,14 @@ def test_only_so_many_may_listen_and_who_leaves_makes_room(built_lake: Config, s
 def test_one_viewer_cannot_hold_the_streams_of_all(built_lake: Config) -> None:
     tokens = {"ann-has-this-token": "ann", "bob-has-that-token": "bob"}
     with serving(built_lake, Guard(Serve(most_streams_per_viewer=2), tokens)) as url, ExitStack() as opened:
-        found = []
+        result = []
         for token in [*tokens][:1] * 4 + [*tokens][1:]:
             connection, response = _asked(url, "/api/v1/events", Authorization=f"Bearer {token}")
             opened.callback(connection.close)
-            found.append(response.status)
+            result.append(response.status)
             if response.status == 200:
                 next(_tokens(response))
-        assert found == [200, 200, 429, 429, 200]
+        assert result == [200, 200, 429, 429, 200]
 
 
 def test_a_server_that_stops_does_not_wait_for_its_listeners(built_lake: Config) -> None:

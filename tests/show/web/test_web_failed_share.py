@@ -10,7 +10,7 @@ from conftest import built_from, rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
-from show.web.asking import client_of, rows_told
+from show.web.asking import ask, client_of
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,96000,524288,8,V100M16\n"
@@ -21,10 +21,10 @@ STATES = ("COMPLETED", "COMPLETED", "FAILED", "NODE_FAIL", "TIMEOUT", "PREEMPTED
 def shares(lake: Lake, cluster: str) -> dict[str, object]:
     """By place: jobs that ended, and the share of them that failed."""
     client = client_of(lake.config)
-    overview = {row["label"]: row["value"] for row in rows_told(client, "key_numbers", cluster=cluster)}
-    jobs = {row["label"]: row for row in rows_told(client, "jobs_summary", cluster=cluster)}
-    listed = [row["status"] for row in rows_told(client, "ended_jobs", cluster=cluster)]
-    failed = rows_told(client, "ended_jobs", cluster=cluster, status="failed")
+    overview = {row["label"]: row["value"] for row in ask(client, "key_numbers", cluster=cluster)}
+    jobs = {row["label"]: row for row in ask(client, "jobs_summary", cluster=cluster)}
+    listed = [row["status"] for row in ask(client, "ended_jobs", cluster=cluster)]
+    failed = ask(client, "ended_jobs", cluster=cluster, status="failed")
     (mart,) = rows_of(
         lake,
         "SELECT sum(ended_jobs) AS ended, sum(failed_ratio * ended_jobs) / sum(ended_jobs) AS share"
@@ -47,8 +47,8 @@ def test_pods_that_run_or_wait_have_not_ended_on_any_page(tmp_path: Path) -> Non
     )
     files = {"openb_pod_list_default.csv": PODS + pods, "openb_node_list_all_node.csv": NODES}
     lake = built_from(tmp_path, files)
-    found = shares(lake, "openb")
-    assert found == dict.fromkeys(found, (3.0, pytest.approx(2 / 3)))
+    result = shares(lake, "openb")
+    assert result == dict.fromkeys(result, (3.0, pytest.approx(2 / 3)))
     # A pod held its GPU until it was deleted, whatever its phase was then.
     (held,) = rows_of(lake, "SELECT sum(gpus * held_seconds) AS held FROM silver_holdings WHERE status = 'running'")
     assert held == {"held": 5 * 5000.0}
@@ -58,8 +58,8 @@ def test_jobs_that_ran_out_of_time_or_were_interrupted_have_not_failed_on_any_pa
     times = "2026-03-01T01:00:00|2026-03-01T01:00:00|2026-03-01T0{}:00:00|1|gres/gpu=1|n1"
     rows = "".join(f"{number}|ann|c|{state}|{times.format(2 + number)}\n" for number, state in enumerate(STATES))
     waits = "20|ann|c|PENDING|2026-03-01T01:00:00|Unknown|Unknown|1||None assigned\n"
-    found = shares(built_from(tmp_path, {"sacct.txt": SACCT + rows + waits}), "c")
-    assert found == dict.fromkeys(found, (7.0, pytest.approx(2 / 7)))
+    result = shares(built_from(tmp_path, {"sacct.txt": SACCT + rows + waits}), "c")
+    assert result == dict.fromkeys(result, (7.0, pytest.approx(2 / 7)))
 
 
 @pytest.mark.real
@@ -67,6 +67,6 @@ def test_overview_and_jobs_page_agree_on_a_real_trace(tmp_path: Path, real_data:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     flow.land([real_data / "alibaba_openb_v2023"])
     flow.build()
-    found = shares(flow.lake, "openb")
+    result = shares(flow.lake, "openb")
     # 1,870 failed and 192 succeeded of 8,152 pods; the others run or wait.
-    assert found == dict.fromkeys(found, (2062.0, pytest.approx(1870 / 2062)))
+    assert result == dict.fromkeys(result, (2062.0, pytest.approx(1870 / 2062)))

@@ -48,14 +48,14 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.fixture(scope="module", autouse=True)
 def app(lake: Lake) -> FastAPI:
     """One for all: it takes a while to make."""
-    found = application(lake, SHARED)
+    result = application(lake, SHARED)
 
-    @found.get("/broken")
+    @result.get("/broken")
     def broken() -> None:
         raise RuntimeError("what nobody outside needs to know")
 
-    APPS.append(found)
-    return found
+    APPS.append(result)
+    return result
 
 
 def client_of(guard: Guard, **more: Any) -> TestClient:
@@ -95,7 +95,7 @@ def test_a_token_says_who_one_is() -> None:
 @pytest.mark.parametrize(
     "given", ["", "Bearer", "Bearer ", f"Bearer {ANN[:-1]}", f"Bearer {ANN}x", f"Basic {ANN}", ANN]
 )
-def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
+def test_anything_else_is_not_logged_in(guarded: TestClient, given: str) -> None:
     response = guarded.get("/api/v1", headers={"Authorization": given} if given else {})
     assert response.status_code == 401
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="gpulake"'
@@ -105,7 +105,7 @@ def test_anything_else_is_nobody(guarded: TestClient, given: str) -> None:
     }
 
 
-def test_nothing_of_the_lake_is_told_to_nobody(guarded: TestClient, app: FastAPI) -> None:
+def test_without_a_login_nothing_of_the_lake_is_shown(guarded: TestClient, app: FastAPI) -> None:
     paths = {"/api/v1/openapi.json", "/nowhere", *(route.path for route in all_routes(app.routes))}
     assert {"/overview", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths
     for path in sorted(paths - {"/login", "/static/{digest}/{name}"}):
@@ -229,10 +229,10 @@ def test_a_form_that_is_none_is_refused(guarded: TestClient) -> None:
 @example("///evil.example")
 @example("javascript:alert(1)")
 def test_a_login_leads_nowhere_else(path: str) -> None:
-    found = local(path)
-    assert found.startswith("/")
-    assert not found.startswith("//")
-    assert not set(found) & {"\\", "\t", "\n", "\r"}
+    result = local(path)
+    assert result.startswith("/")
+    assert not result.startswith("//")
+    assert not set(result) & {"\\", "\t", "\n", "\r"}
 
 
 def test_who_needs_no_login_finds_none() -> None:
@@ -254,7 +254,7 @@ def test_a_proxy_names_who_it_let_in_and_their_groups() -> None:
     assert seen(free, "10.1.1.1", x_forwarded_user="eve", x_groups="cv") == Viewer("eve")
 
 
-def test_nobody_else_is_believed_to_be_the_proxy() -> None:
+def test_only_the_proxy_is_trusted_as_the_proxy() -> None:
     guard = Guard(PROXY)
     for client in ("127.0.0.1", "11.0.0.1", "testclient", ""):
         assert seen(guard, client, x_forwarded_user="ann") is None
@@ -267,14 +267,14 @@ def test_nobody_else_is_believed_to_be_the_proxy() -> None:
     assert seen(secret, "10.1.1.1", x_forwarded_user="ann", x_proxy_secret="between the two of us") is not None
 
 
-def test_a_header_that_comes_twice_is_believed_of_nobody() -> None:
+def test_a_header_that_comes_twice_is_ignored() -> None:
     client = client_of(Guard(PROXY), client=("10.1.1.1", 5))
     assert client.get("/api/v1", headers=[("X-Forwarded-User", "eve")]).status_code == 200
     twice = [("X-Forwarded-User", "eve"), ("X-Forwarded-User", "ann")]
     assert client.get("/api/v1", headers=twice).status_code == 401
 
 
-def test_behind_a_proxy_those_who_try_are_told_apart() -> None:
+def test_behind_a_proxy_clients_are_distinguished() -> None:
     client = client_of(Guard(PROXY, TOKENS), client=("10.1.1.1", 5))
     for _ in range(Serve().most_wrong_tokens):
         client.post("/login", data={"token": "x"}, headers={"X-Forwarded-For": "1.2.3.4, 66.6.6.6"})
@@ -297,36 +297,43 @@ def test_a_name_that_others_pointed_at_us_is_not_ours(lake: Lake) -> None:
 def test_names_of_the_host_can_be_added(config: Config) -> None:
     lake = Lake(replace(config, serve=Serve(allowed_hosts=("Lake.example.org", "[fd00::1]")))).create()
     every = guard_of(lake, "0.0.0.0", "0.0.0.0", {"GPULAKE_SERVE_TOKENS": f"ann:{ANN}"})
-    own = guard_of(lake, "10.0.0.1", "10.0.0.1", {"GPULAKE_SERVE_TOKENS": f"ann:{ANN}"})
+    selected = guard_of(lake, "10.0.0.1", "10.0.0.1", {"GPULAKE_SERVE_TOKENS": f"ann:{ANN}"})
     names = ("lake.example.org:80", "[fd00::1]", "10.0.0.1:8080", "192.168.1.1", "evil.example")
     assert [every.is_host(name) for name in names] == [True, True, True, True, False]
-    assert [own.is_host(name) for name in names] == [True, True, True, False, False]
+    assert [selected.is_host(name) for name in names] == [True, True, True, False, False]
 
 
 def test_another_site_cannot_send_in_our_name(guarded: TestClient) -> None:
-    own, other = {"Origin": "http://testserver"}, {"Origin": "http://evil.example"}
+    selected, other = {"Origin": "http://testserver"}, {"Origin": "http://evil.example"}
     assert guarded.post("/login", data={"token": ANN}, headers=other).status_code == 403
     for origin in ("null", "//testserver", "file://testserver", "http://testserver.evil.example", "http://["):
         assert guarded.post("/login", data={"token": ANN}, headers={"Origin": origin}).status_code == 403
     assert guarded.post("/login", data={"token": ANN}, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
     assert (
-        guarded.post("/login", data={"token": ANN}, headers={**own, "Sec-Fetch-Site": "same-origin"}).status_code == 303
+        guarded.post("/login", data={"token": ANN}, headers={**selected, "Sec-Fetch-Site": "same-origin"}).status_code
+        == 303
     )
 
 
 def test_every_answer_tells_browsers_to_be_careful() -> None:
     client = client_of(Guard(Serve(users=USERS), TOKENS), raise_server_exceptions=False)
-    own = {"Authorization": f"Bearer {ANN}"}
+    selected = {"Authorization": f"Bearer {ANN}"}
     from gpulake.show.web.html import asset
 
-    asked = [("GET", path, own) for path in ("/", "/overview", "/nowhere", "/api/v1", "/api/v1/nowhere", "/broken")]
-    asked += [("GET", "/api/v1/ledger_by_day.csv", own), ("GET", "/api/v1/ledger_by_day?limit=0", own)]
+    asked = [
+        ("GET", path, selected) for path in ("/", "/overview", "/nowhere", "/api/v1", "/api/v1/nowhere", "/broken")
+    ]
+    asked += [("GET", "/api/v1/ledger_by_day.csv", selected), ("GET", "/api/v1/ledger_by_day?limit=0", selected)]
     asked += [("GET", asset("app.css"), {}), ("GET", "/login", {}), ("GET", "/overview", PAGE), ("GET", "/api/v1", {})]
-    asked += [("POST", "/overview", own), ("GET", "/panels/overview/ledger", own), ("HEAD", "/api/v1", own)]
+    asked += [
+        ("POST", "/overview", selected),
+        ("GET", "/panels/overview/ledger", selected),
+        ("HEAD", "/api/v1", selected),
+    ]
     for method, path, headers in asked:
         response = client.request(method, path, headers=headers)
-        told = {name: response.headers.get(name) for name in HEADERS}
-        assert told == HEADERS, (method, path, response.status_code)
+        shown = {name: response.headers.get(name) for name in HEADERS}
+        assert shown == HEADERS, (method, path, response.status_code)
         assert "nobody outside" not in response.text
         expected = "public, max-age=31536000, immutable" if path.startswith("/static/") else "no-store"
         assert response.headers["Cache-Control"] == expected, path

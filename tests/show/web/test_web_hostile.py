@@ -122,8 +122,8 @@ def test_every_question_shows_hostile_names_of_the_lake_as_text(board: Dashboard
         rows = reader.query("SELECT job_id FROM silver_jobs WHERE user_id = getvariable('u')", u=HOSTILE_USER)
         assert rows.to_pylist() == [{"job_id": HOSTILE_JOB}]
     for question in questions().values():
-        own = {option.name: options[option.name] for option in question.options if option.name in options}
-        for given in ({}, own):
+        selected = {option.name: options[option.name] for option in question.options if option.name in options}
+        for given in ({}, selected):
             params = {**board.needed(question.options), **given}
             for path in (f"/rows/{question.name}", f"/api/v1/{question.name}", f"/api/v1/{question.name}.csv"):
                 response = board.client.get(

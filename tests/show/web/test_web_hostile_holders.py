@@ -48,8 +48,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         attempts.append(Attempt(f"lost{number}", name, begin, begin + 3, machine="t", gpus=0.5, status="failed"))
     config = Config(lake=folder / "lake", threads=1)
     Flow(config).refresh([write_trace(folder / "raw", attempts)], None)
-    with TestClient(application(Lake(config))) as found:
-        yield found
+    with TestClient(application(Lake(config))) as result:
+        yield result
 
 
 class Tags(HTMLParser):
@@ -70,16 +70,16 @@ class Tags(HTMLParser):
 
 
 def read(text: str) -> Tags:
-    found = Tags()
-    found.feed(text)
-    return found
+    result = Tags()
+    result.feed(text)
+    return result
 
 
 def rows(client: TestClient, name: str, **given: str) -> list[dict[str, Any]]:
     response = client.get(f"/api/v1/{name}", params={"limit": "1000", **given})
     assert response.status_code == 200, response.text
-    found: list[dict[str, Any]] = response.json()["rows"]
-    return found
+    result: list[dict[str, Any]] = response.json()["rows"]
+    return result
 
 
 def test_the_lake_has_all_of_the_names(client: TestClient) -> None:

@@ -23,6 +23,7 @@ from gpulake.flow.incidents import add_window, remove_window
 from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.pages import pages
+from show.web.asking import ask
 from show.web.journals import FIRST, FORMULA, HOSTILE, chosen, days_of, scatter
 from show.web.lakes import NOW
 
@@ -40,13 +41,6 @@ CHOICES = (
     {"kind": "failure"},
     {"kind": HOSTILE},
 )
-
-
-def ask(client: TestClient, name: str, **given: str) -> list[dict[str, Any]]:
-    answer = client.get(f"/api/v1/{name}", params={"limit": "1000", **given})
-    assert answer.status_code == 200, answer.text
-    rows: list[dict[str, Any]] = answer.json()["rows"]
-    return rows
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +139,8 @@ def test_an_incident_tells_its_history_and_what_it_was_made_of(
     client, incidents = scattered
     for one in incidents[:10]:
         events = [row for row in scattered_lake.journal("incident_events") if row["incident_id"] == one.incident_id]
-        told = ask(client, "incident_history", incident=one.incident_id)
-        assert [(row["event"], row["changed_by"]) for row in told] == [
+        shown = ask(client, "incident_history", incident=one.incident_id)
+        assert [(row["event"], row["changed_by"]) for row in shown] == [
             (event["event"], event["changed_by"]) for event in events
         ]
         (seen,) = ask(client, "incident_sightings", incident=one.incident_id)
@@ -159,32 +153,34 @@ def test_cases_are_similar_that_share_a_reason_a_subject_a_machine_or_a_job(
     scattered: tuple[TestClient, list[Incident]],
 ) -> None:
     client, incidents = scattered
-    for own in incidents[:10]:
+    for selected in incidents[:10]:
         expected = {
             one.incident_id
             for one in incidents
-            if one.incident_id != own.incident_id
+            if one.incident_id != selected.incident_id
             and (
-                one.reason == own.reason
-                or one.subject == own.subject
-                or (one.node is not None and one.node == own.node)
-                or (one.job_id is not None and one.job_id == own.job_id)
+                one.reason == selected.reason
+                or one.subject == selected.subject
+                or (one.node is not None and one.node == selected.node)
+                or (one.job_id is not None and one.job_id == selected.job_id)
             )
         }
-        assert {row["incident_id"] for row in ask(client, "incident_similar", incident=own.incident_id)} == expected
+        assert {
+            row["incident_id"] for row in ask(client, "incident_similar", incident=selected.incident_id)
+        } == expected
 
 
 @pytest.mark.slow
 def test_what_a_diagnosis_recalled_comes_first(lake: Lake) -> None:
     incidents = scatter(lake, seed=5, count=12)
-    own, recalled = incidents[0].incident_id, incidents[7].incident_id
-    found = [{"incident_id": recalled, "score": 0.9, "reason": "x", "cause": "y", "is_confirmed": False}]
+    selected, recalled = incidents[0].incident_id, incidents[7].incident_id
+    result = [{"incident_id": recalled, "score": 0.9, "reason": "x", "cause": "y", "is_confirmed": False}]
     rows = [
-        {"diagnosis_id": "d1", "incident_id": own, "diagnosed_at": FIRST, "similar": []},
-        {"diagnosis_id": "d2", "incident_id": own, "diagnosed_at": FIRST + timedelta(hours=1), "similar": found},
+        {"diagnosis_id": "d1", "incident_id": selected, "diagnosed_at": FIRST, "similar": []},
+        {"diagnosis_id": "d2", "incident_id": selected, "diagnosed_at": FIRST + timedelta(hours=1), "similar": result},
     ]
     lake.append("diagnoses", rows)
-    first = ask(TestClient(application(lake)), "incident_similar", incident=own)[0]
+    first = ask(TestClient(application(lake)), "incident_similar", incident=selected)[0]
     assert (first["incident_id"], first["similarity"]) == (recalled, 0.9)
     assert first["alike_by"].startswith("its text")
 
@@ -265,8 +261,8 @@ def test_alerts_wait_until_they_are_sent(rich: Config) -> None:
     (sink,) = ask(client, "alerts_by_sink")
     assert (sink["sink"], sink["waiting"], sink["sent"]) == ("ops", len(alerts), 0)
     incident = rows[0]["incident_id"]
-    told = ask(client, "incident_alerts", incident=incident)
-    assert {row["alert_id"] for row in told} == {n for n, row in alerts.items() if row["incident_id"] == incident}
+    shown = ask(client, "incident_alerts", incident=incident)
+    assert {row["alert_id"] for row in shown} == {n for n, row in alerts.items() if row["incident_id"] == incident}
 
 
 @pytest.mark.slow
@@ -287,9 +283,9 @@ def test_a_diagnosis_is_shown_with_the_lines_that_prove_it(rich: Config) -> None
     client = TestClient(application(lake))
     diagnoses = lake.journal("diagnoses")
     for incident in {row["incident_id"] for row in diagnoses}:
-        own = [row for row in diagnoses if row["incident_id"] == incident]
+        selected = [row for row in diagnoses if row["incident_id"] == incident]
         rows = ask(client, "incident_diagnoses", incident=incident)
-        assert [row["diagnosis_id"] for row in rows] == [row["diagnosis_id"] for row in reversed(own)]
+        assert [row["diagnosis_id"] for row in rows] == [row["diagnosis_id"] for row in reversed(selected)]
         panel = client.get("/panels/incident/diagnosis", params={"incident": incident}).text
         for row in rows:
             for quote in row["evidence"]:

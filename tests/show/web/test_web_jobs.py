@@ -6,7 +6,6 @@ import html
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,19 +29,6 @@ from show.web.lakes import CLUSTER, DEAD_JOB, HOSTILE_JOB, HOSTILE_USER, ODD_USE
 
 Row = dict[str, Any]
 SEARCHED = ("job_id", "user_id", "group_id", "account_id", "workload")
-
-
-@pytest.fixture(scope="module")
-def client(rich: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(rich))) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def answers(rich: Config) -> Iterator[Answers]:
-    found = Answers(Lake(rich).open())
-    yield found
-    found.snapshots.close()
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +111,12 @@ def test_filters_are_those_of_python(answers: Answers, rich: Config, jobs: list[
 
     expected = [job for job in jobs if is_kept(job)]
     assert expected, "a filter that keeps nothing tests nothing"
-    found = all_jobs(answers, **values)
-    assert named(found) == named(expected)
+    result = all_jobs(answers, **values)
+    assert named(result) == named(expected)
     tiles = {row["label"]: row["value"] for row in ask(answers, "jobs_summary", **values)}
     assert tiles["jobs"] == len(expected)
-    assert tiles["GPU-hours"] == pytest.approx(sum(row["held_gpu_hours"] or 0 for row in found))
-    assert tiles["lost"] == pytest.approx(sum(row["lost_gpu_hours"] or 0 for row in found))
+    assert tiles["GPU-hours"] == pytest.approx(sum(row["held_gpu_hours"] or 0 for row in result))
+    assert tiles["lost"] == pytest.approx(sum(row["lost_gpu_hours"] or 0 for row in result))
     counted = {(str(row["day"]), row["status"]): row["jobs"] for row in ask(answers, "jobs_by_status", **values)}
     assert counted == Counter((day_of(job), job["status"]) for job in expected)
 
@@ -152,11 +138,11 @@ def test_hours_and_gpus_of_a_job_are_the_sums_of_its_rows(answers: Answers, rich
         for place, name in enumerate(("held", "lost", "used", "unobserved")):
             sums[place] += float(str(row[f"{name}_gpu_hours"]))
     for row in all_jobs(answers):
-        own = str(row["cluster_id"]), str(row["job_id"])
-        if own not in held:
+        selected = str(row["cluster_id"]), str(row["job_id"])
+        if selected not in held:
             assert (row["held_gpu_hours"], row["efficiency_ratio"]) == (None, None)
             continue
-        whole, lost, used, unobserved = held[own]
+        whole, lost, used, unobserved = held[selected]
         assert (row["held_gpu_hours"], row["lost_gpu_hours"]) == (pytest.approx(whole), pytest.approx(lost))
         sensed = whole - unobserved - lost
         if sensed > 1e-9:
@@ -172,16 +158,16 @@ def test_attempts_of_a_job_are_those_of_silver_and_hold_what_it_held(answers: An
     )
     dead = f"SELECT cluster_id, job_id, job_key FROM silver_jobs WHERE job_id = '{DEAD_JOB}'"
     for job in (*chosen, *rows_of(lake, dead)):
-        found = ask(answers, "job_attempts", job=job["job_id"], cluster=job["cluster_id"])
+        result = ask(answers, "job_attempts", job=job["job_id"], cluster=job["cluster_id"])
         silver = rows_of(lake, f"FROM silver_instances WHERE job_key = {job['job_key']}")
-        assert sorted((str(row["instance_id"]), row["attempt"], row["status"]) for row in found) == sorted(
+        assert sorted((str(row["instance_id"]), row["attempt"], row["status"]) for row in result) == sorted(
             (str(row["instance_key"]), row["attempt"], row["status"]) for row in silver
         )
         holdings = rows_of(lake, f"FROM silver_holdings WHERE job_key = {job['job_key']}")
         hours = sum(float(str(row["gpus"])) * float(str(row["held_seconds"])) / 3600 for row in holdings)
-        assert sum(row["held_gpu_hours"] or 0 for row in found) == pytest.approx(hours)
+        assert sum(row["held_gpu_hours"] or 0 for row in result) == pytest.approx(hours)
     names = ("attempt", "status", "machine_id", "ran_seconds", "gpus", "held_gpu_hours", "bucket", "used_gpus")
-    assert sorted(tuple(row[name] for name in names) for row in found) == [
+    assert sorted(tuple(row[name] for name in names) for row in result) == [
         (1, "interrupted", "gpu01", 1200.0, 2.0, pytest.approx(2 / 3), "interrupted", None),
         (1, "interrupted", "gpu02", 1200.0, 2.0, pytest.approx(2 / 3), "interrupted", None),
         (2, "failed", "gpu01", 3600.0, 2.0, pytest.approx(2), "failed", 1.0),
@@ -228,21 +214,21 @@ def test_neighbours_are_those_who_ran_there_then(answers: Answers, rich: Config)
         f"WHERE cluster_id = '{CLUSTER}' AND i.started_at IS NOT NULL",
     )  # fmt: skip
     far = max(row["ended_at"] for row in rows if isinstance(row["ended_at"], datetime))
-    own: dict[Any, list[Any]] = {}
+    selected: dict[Any, list[Any]] = {}
     for row in rows:
         if row["job_id"] == DEAD_JOB:
-            times = own.setdefault(row["machine_key"], [row["started_at"], row["ended_at"]])
+            times = selected.setdefault(row["machine_key"], [row["started_at"], row["ended_at"]])
             times[:] = min(times[0], row["started_at"]), max(times[1], row["ended_at"])
     expected = {
         str(row["job_id"])
         for row in rows
         if row["job_id"] != DEAD_JOB
-        and row["machine_key"] in own
-        and row["started_at"] < own[row["machine_key"]][1]
-        and (row["ended_at"] or far) > own[row["machine_key"]][0]
+        and row["machine_key"] in selected
+        and row["started_at"] < selected[row["machine_key"]][1]
+        and (row["ended_at"] or far) > selected[row["machine_key"]][0]
     }
-    found = ask(answers, "job_neighbours", job=DEAD_JOB, cluster=CLUSTER)
-    assert {row["job_id"] for row in found} == expected == {"81"}
+    result = ask(answers, "job_neighbours", job=DEAD_JOB, cluster=CLUSTER)
+    assert {row["job_id"] for row in result} == expected == {"81"}
 
 
 def text_of(client: TestClient, page: str, panel: str, **values: str) -> str:

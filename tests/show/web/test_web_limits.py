@@ -39,8 +39,10 @@ def opened(url: str) -> Iterator[socket.socket]:
 
 def status_of(url: str, **headers: str) -> int:
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/api/v1", headers=headers), timeout=PATIENT) as found:
-            return int(found.status)
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{url}/api/v1", headers=headers), timeout=PATIENT
+        ) as result:
+            return int(result.status)
     except urllib.error.HTTPError as error:
         return error.code
 
@@ -132,8 +134,8 @@ def test_there_are_only_so_many_connections_in_all_and_who_leaves_makes_room(con
                 connection.sendall(ASK)
             with opened(url) as refused:
                 assert all_of(refused).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-        found = [status_of(url) for _ in range(50)]
-        assert found[-1] == 200
+        result = [status_of(url) for _ in range(50)]
+        assert result[-1] == 200
 
 
 @pytest.mark.slow
@@ -170,8 +172,8 @@ def test_a_large_body_is_neither_read_nor_kept(config: Config, path: str, chunke
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with serving(config, Guard(Serve(), TOKENS)) as url:
         for token in ("", "Bearer ann-has-this-token"):
-            own = {"Content-Type": "application/json", **({"Authorization": token} if token else {})}
-            answer, taken = sent(url, path, chunked, **own)
+            selected = {"Content-Type": "application/json", **({"Authorization": token} if token else {})}
+            answer, taken = sent(url, path, chunked, **selected)
             assert not answer or int(answer.split()[1]) in (401, 403, 404, 405, 413)
             assert taken < LARGE / 2
         assert status_of(url, Authorization="Bearer ann-has-this-token") == 200

@@ -9,9 +9,6 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from gpulake.core.config import Config
-from gpulake.flow.serving import application
-from gpulake.lake import Lake
 from gpulake.show.web.given import FILTERS
 from gpulake.show.web.pages import pages
 
@@ -20,15 +17,10 @@ MOST_STEPS = 3
 MOST_ALIKE = 1  # of links with the same path and the same names in their query: one row of a table stands for all
 
 
-@pytest.fixture(scope="module")
-def client(rich: Config) -> TestClient:
-    return TestClient(application(Lake(rich)))
-
-
 def links(text: str, base: str) -> list[str]:
     """Addresses of our own that a page names, as a browser would ask for them."""
-    found = (urljoin(base, html.unescape(link)) for link in HREF.findall(text))
-    return [link for link in found if link.startswith("/") and not link.startswith("/static/")]
+    result = (urljoin(base, html.unescape(link)) for link in HREF.findall(text))
+    return [link for link in result if link.startswith("/") and not link.startswith("/static/")]
 
 
 def shape(link: str) -> tuple[str, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from gpulake.core.ledger import BUCKETS
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machine
 from gpulake.show.web.questions.machine import MOST_POINTS
-from show.web.asking import Row, client_of, figure_told, rows_told
+from show.web.asking import Row, ask, client_of, figure_of
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE
 
 MOST_ATTEMPTS = 1_000  # of the timeline: the last
@@ -30,11 +30,6 @@ GROUP BY ALL ORDER BY count(*) DESC, machine_id LIMIT 1"""
 
 
 @pytest.fixture(scope="module")
-def client(rich: Config) -> TestClient:
-    return client_of(rich)
-
-
-@pytest.fixture(scope="module")
 def of_trace(shared_lake: Config) -> TestClient:
     return client_of(shared_lake)
 
@@ -42,20 +37,20 @@ def of_trace(shared_lake: Config) -> TestClient:
 @pytest.fixture(scope="module")
 def traced(shared_lake: Config) -> Row:
     """The machine of the trace that has most metrics."""
-    (found,) = rows_of(Lake(shared_lake), BUSIEST)
-    return cast("Row", found)
+    (result,) = rows_of(Lake(shared_lake), BUSIEST)
+    return cast("Row", result)
 
 
 def tiles(client: TestClient, **given: str) -> dict[str, str]:
-    return {row["label"]: row["value"] for row in rows_told(client, "machine_facts", **given)}
+    return {row["label"]: row["value"] for row in ask(client, "machine_facts", **given)}
 
 
 def test_a_machine_of_the_inventory_has_its_facts(client: TestClient) -> None:
-    told = tiles(client, machine="gpu03")
-    (lemon,) = [row for row in rows_told(client, "lemon_machines") if row["machine_id"] == "gpu03"]
-    (ledger,) = [row for row in rows_told(client, "machine_ledgers") if row["machine_id"] == "gpu03"]
+    shown = tiles(client, machine="gpu03")
+    (lemon,) = [row for row in ask(client, "lemon_machines") if row["machine_id"] == "gpu03"]
+    (ledger,) = [row for row in ask(client, "machine_ledgers") if row["machine_id"] == "gpu03"]
     held = ledger["capacity_gpu_hours"] - ledger["down_gpu_hours"] - ledger["unallocated_gpu_hours"]
-    assert told == {
+    assert shown == {
         "Cluster": "tiger",
         "GPUs": "2 × H100",
         "Cores": "8",
@@ -70,11 +65,11 @@ def test_a_node_that_telemetry_alone_knows_has_a_page(client: TestClient) -> Non
     assert tiles(client, machine="edge1") == {"Cluster": "local", "Cores": "8", "Memory": "64 GiB"}
     assert tiles(client, machine="edge1", cluster="local") == tiles(client, machine="edge1")
     assert tiles(client, machine="edge1", cluster="tiger") == {}
-    (event,) = rows_told(client, "machine_events", machine="edge1")
+    (event,) = ask(client, "machine_events", machine="edge1")
     assert (event["kind"], event["message"]) == ("link_down", "eth0: link is down")
 
 
-def test_a_machine_that_nobody_knows_is_said_to_be_unknown(client: TestClient) -> None:
+def test_an_unknown_machine_is_said_to_be_unknown(client: TestClient) -> None:
     assert "This machine is in no inventory and no telemetry" in client.get("/panels/machine/facts?machine=nobody").text
     assert client.get("/machine").status_code == 422
 
@@ -95,11 +90,11 @@ def test_its_ledger_is_all_of_its_hours(
         for row in cast("list[Row]", rows_of(Lake(shared_lake), query))
         if span.get("from", "0") <= str(row["dt"]) <= span.get("to", "9")
     ]
-    told = rows_told(of_trace, "machine_ledger", machine=traced["machine_id"], **span)
+    shown = ask(of_trace, "machine_ledger", machine=traced["machine_id"], **span)
     for bucket in (*BUCKETS, "capacity"):
-        assert sum(row[bucket] for row in told) == pytest.approx(sum(hour[f"{bucket}_gpu_hours"] for hour in hours))
-    assert len(told) == (len(hours) if "to" in span else len({hour["dt"] for hour in hours}))
-    for row in told:
+        assert sum(row[bucket] for row in shown) == pytest.approx(sum(hour[f"{bucket}_gpu_hours"] for hour in hours))
+    assert len(shown) == (len(hours) if "to" in span else len({hour["dt"] for hour in hours}))
+    for row in shown:
         assert sum(row[bucket] for bucket in BUCKETS) == pytest.approx(row["capacity"])
 
 
@@ -108,35 +103,33 @@ def test_what_it_used_is_the_same_after_it_was_thinned_out(
 ) -> None:
     query = f"FROM silver_machine_stretches WHERE machine_key = {traced['machine_key']}"
     stretches = cast("list[Row]", rows_of(Lake(shared_lake), query))
-    told = rows_told(of_trace, "machine_use", machine=traced["machine_id"])
-    assert 0 < len(told) <= MOST_POINTS
-    assert sum(row["observed_seconds"] for row in told) == pytest.approx(sum(one["seconds"] for one in stretches))
+    shown = ask(of_trace, "machine_use", machine=traced["machine_id"])
+    assert 0 < len(shown) <= MOST_POINTS
+    assert sum(row["observed_seconds"] for row in shown) == pytest.approx(sum(one["seconds"] for one in stretches))
     used = sum(one["busy_gpus"] * one["seconds"] for one in stretches)
-    assert sum(row["busy_gpus"] * row["observed_seconds"] for row in told) == pytest.approx(used)
+    assert sum(row["busy_gpus"] * row["observed_seconds"] for row in shown) == pytest.approx(used)
 
 
 def test_samples_are_the_same_after_they_were_thinned_out(client: TestClient, rich: Config) -> None:
     samples = cast("list[Row]", rows_of(Lake(rich), "FROM silver_gpu_samples WHERE node_id = 'gpu01'"))
     by_gpu: dict[str, list[Row]] = defaultdict(list)
-    for row in rows_told(client, "machine_gpus", machine="gpu01"):
+    for row in ask(client, "machine_gpus", machine="gpu01"):
         by_gpu[row["gpu_id"]].append(row)
     assert set(by_gpu) == {sample["gpu_id"] for sample in samples}
     for gpu, rows in by_gpu.items():
-        own = [sample for sample in samples if sample["gpu_id"] == gpu]
+        selected = [sample for sample in samples if sample["gpu_id"] == gpu]
         assert len(rows) <= MOST_POINTS
-        assert sum(row["samples"] for row in rows) == len(own)
+        assert sum(row["samples"] for row in rows) == len(selected)
         for column in ("busy_ratio", "memory_used_bytes", "temperature_celsius", "power_watts"):
             total = sum(row[column] * row["samples"] for row in rows)
-            assert total == pytest.approx(sum(sample[column] for sample in own))
-    assert rows_told(client, "machine_gpus", machine="gpu01", to="2026-02-28") == []
-    assert len(rows_told(client, "machine_gpus", machine="gpu01", **{"from": "2026-03-01"})) == sum(
-        map(len, by_gpu.values())
-    )
+            assert total == pytest.approx(sum(sample[column] for sample in selected))
+    assert ask(client, "machine_gpus", machine="gpu01", to="2026-02-28") == []
+    assert len(ask(client, "machine_gpus", machine="gpu01", **{"from": "2026-03-01"})) == sum(map(len, by_gpu.values()))
 
 
 def test_each_gpu_has_a_line_in_each_chart(client: TestClient, of_trace: TestClient, traced: Row) -> None:
-    assert len(figure_told(of_trace, "machine", "use", machine=traced["machine_id"])["data"]) == 2
-    traces = figure_told(client, "machine", "gpus", machine="gpu01")["data"]
+    assert len(figure_of(of_trace, "machine", "use", machine=traced["machine_id"])["data"]) == 2
+    traces = figure_of(client, "machine", "gpus", machine="gpu01")["data"]
     assert {trace["yaxis"] for trace in traces} == {"y", "y2", "y3", "y4"}
     assert {trace["name"] for trace in traces} == {"GPU 0", "GPU 1"}
 
@@ -152,11 +145,11 @@ def test_its_attempts_are_those_that_touch_the_days(
         for row in cast("list[Row]", rows_of(Lake(shared_lake), query))
         if row["held_until"] > begin and row["held_from"] < end + timedelta(days=1)
     ]
-    told = rows_told(of_trace, "machine_attempts", machine=traced["machine_id"], **span)
-    assert len(told) == len(held) > 0
+    shown = ask(of_trace, "machine_attempts", machine=traced["machine_id"], **span)
+    assert len(shown) == len(held) > 0
     hours = sum(row["gpus"] * row["held_seconds"] / 3600 for row in held)
-    assert sum(row["held_gpu_hours"] for row in told) == pytest.approx(hours)
-    jobs = rows_told(of_trace, "machine_jobs", machine=traced["machine_id"], **span)
+    assert sum(row["held_gpu_hours"] for row in shown) == pytest.approx(hours)
+    jobs = ask(of_trace, "machine_jobs", machine=traced["machine_id"], **span)
     assert len(jobs) == len({row["job_key"] for row in held})
     assert sum(row["held_gpu_hours"] for row in jobs) == pytest.approx(hours)
     assert sum(row["attempts"] for row in jobs) == len(held)
@@ -165,7 +158,7 @@ def test_its_attempts_are_those_that_touch_the_days(
 LIMITS = (("from", "1900-01-01"), ("to", "2100-01-01"))
 
 
-def test_an_attempt_that_began_before_the_days_is_told(of_trace: TestClient, shared_lake: Config) -> None:
+def test_an_attempt_that_started_before_the_days_is_shown(of_trace: TestClient, shared_lake: Config) -> None:
     query = """
 SELECT machine_id, job_id, held_from, held_until FROM silver_holdings INNER JOIN silver_machines USING (machine_key)
 INNER JOIN silver_jobs USING (job_key) ORDER BY held_seconds DESC, job_id LIMIT 1"""
@@ -176,43 +169,43 @@ INNER JOIN silver_jobs USING (job_key) ORDER BY held_seconds DESC, job_id LIMIT 
     for day in (first, last):
         span = {"from": str(day), "to": str(day), "machine": longest["machine_id"]}
         for question in ("machine_attempts", "machine_jobs"):
-            assert longest["job_id"] in {row["job_id"] for row in rows_told(of_trace, question, **span)}
+            assert longest["job_id"] in {row["job_id"] for row in ask(of_trace, question, **span)}
     before = {"to": str(first - timedelta(days=1)), "machine": longest["machine_id"]}
-    assert longest["job_id"] not in {row["job_id"] for row in rows_told(of_trace, "machine_jobs", **before)}
+    assert longest["job_id"] not in {row["job_id"] for row in ask(of_trace, "machine_jobs", **before)}
 
 
 def test_every_attempt_is_a_bar_of_its_length(of_trace: TestClient, traced: Row) -> None:
-    told = rows_told(of_trace, "machine_attempts", machine=traced["machine_id"])[:MOST_ATTEMPTS]
+    shown = ask(of_trace, "machine_attempts", machine=traced["machine_id"])[:MOST_ATTEMPTS]
     bars = [
         (custom[0], length / 1000)
-        for trace in figure_told(of_trace, "machine", "timeline", machine=traced["machine_id"])["data"]
+        for trace in figure_of(of_trace, "machine", "timeline", machine=traced["machine_id"])["data"]
         for custom, length in zip(trace["customdata"], trace["x"], strict=True)
     ]
-    assert sorted(bars) == sorted((row["job_id"], round(row["held_seconds"], 3)) for row in told)
+    assert sorted(bars) == sorted((row["job_id"], round(row["held_seconds"], 3)) for row in shown)
 
 
 def test_its_jobs_can_be_clicked(client: TestClient) -> None:
-    figure = figure_told(client, "machine", "timeline", machine="gpu03")
+    figure = figure_of(client, "machine", "timeline", machine="gpu03")
     assert [HOSTILE_JOB, "tiger"] in [one for trace in figure["data"] for one in trace["customdata"]]
     assert f'href="/job?job={HOSTILE_JOB}&amp;cluster=tiger"' in client.get("/panels/machine/jobs?machine=gpu03").text
 
 
-def test_it_was_down_when_somebody_said_so(client: TestClient) -> None:
-    (outage,) = rows_told(client, "machine_outages", machine="gpu03")
+def test_it_was_down_in_recorded_outages(client: TestClient) -> None:
+    (outage,) = ask(client, "machine_outages", machine="gpu03")
     assert (outage["basis"], outage["down_seconds"]) == ("recorded", 7200)
-    assert rows_told(client, "machine_outages", machine="gpu03", to="2026-02-28") == []
+    assert ask(client, "machine_outages", machine="gpu03", to="2026-02-28") == []
 
 
-def test_its_errors_are_told(client: TestClient) -> None:
-    (error,) = rows_told(client, "machine_gpu_errors", machine="gpu01")
+def test_its_errors_are_shown(client: TestClient) -> None:
+    (error,) = ask(client, "machine_gpu_errors", machine="gpu01")
     assert (error["serious_errors"], error["ecc_corrected"], error["xid_counts"]) == (1, 119, '{"79": 1}')
-    (event,) = rows_told(client, "machine_events", machine="gpu01")
+    (event,) = ask(client, "machine_events", machine="gpu01")
     assert event["code"] == 79
-    assert rows_told(client, "machine_events", machine="gpu01", to="2026-02-28") == []
+    assert ask(client, "machine_events", machine="gpu01", to="2026-02-28") == []
 
 
 @pytest.mark.slow
-def test_incidents_and_findings_about_it_are_told(rich_copy: Config) -> None:
+def test_incidents_and_findings_about_it_are_shown(rich_copy: Config) -> None:
     journal = rich_copy.lake / "incidents.jsonl"
     known = json.loads(journal.read_text().splitlines()[0])
     node = {"node": "gpu01", "subject": "the fan", "cluster_id": None, "incident_id": "i-1&2", "cause": "<b>hot</b>"}
@@ -227,20 +220,18 @@ def test_incidents_and_findings_about_it_are_told(rich_copy: Config) -> None:
     with duckdb.connect(str(build)) as connection:
         connection.execute("UPDATE findings SET node = 'gpu01', headline = '<i>slow</i>' WHERE rank = 1")
     client = client_of(rich_copy)
-    told = rows_told(client, "machine_incidents", machine="gpu01", cluster="tiger")
-    assert [(row["headline"], row["level"], row["link"]) for row in told] == [
+    shown = ask(client, "machine_incidents", machine="gpu01", cluster="tiger")
+    assert [(row["headline"], row["level"], row["link"]) for row in shown] == [
         ("<b>hot</b>", "critical", "/incident?incident=i-1%262")
     ]
-    assert len(rows_told(client, "machine_incidents", machine="gpu01")) == 2
-    assert [row["link"] for row in rows_told(client, "machine_incidents", machine="gpu02")] == [
-        "/incident?incident=i-2"
-    ]
+    assert len(ask(client, "machine_incidents", machine="gpu01")) == 2
+    assert [row["link"] for row in ask(client, "machine_incidents", machine="gpu02")] == ["/incident?incident=i-2"]
     assert "&lt;b&gt;hot&lt;/b&gt;" in client.get("/panels/machine/incidents?machine=gpu01").text
     assert "&lt;i&gt;slow&lt;/i&gt;" in client.get("/panels/machine/findings?machine=gpu01").text
-    assert rows_told(client, "machine_findings", machine="gpu02") == []
+    assert ask(client, "machine_findings", machine="gpu02") == []
 
 
-def test_a_line_has_a_gap_where_nobody_observed() -> None:
+def test_a_line_has_a_gap_where_nothing_was_observed() -> None:
     rows = [
         {"began_at": BEGAN_AT + timedelta(hours=hour), "busy_gpus": float(hour), "cpu_util_ratio": None}
         for hour in (0, 1, 3, 7)

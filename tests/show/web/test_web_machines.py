@@ -16,17 +16,12 @@ from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machines
 from gpulake.show.web.questions.machines import DOWN, METRICS, POOL, UNKNOWN, UNOBSERVED
-from show.web.asking import Row, client_of, figure_told, rows_told
+from show.web.asking import Row, ask, client_of, figure_of
 from show.web.lakes import HOSTILE_MACHINE
 
 PARTS = {"used": ("used",), "held": HELD, "idle": ("idle",), "lost": LOST, "unknown": ("unknown",), "down": ("down",)}
 BY_HOUR: list[dict[str, str]] = [{"from": "1970-02-03", "to": "1970-02-05"}, {"cluster": "tiger"}]
 BY_DAY: list[dict[str, str]] = [{}, {"from": "1970-02-03", "to": "1970-02-06"}, {"gpu_type": "T4"}]
-
-
-@pytest.fixture(scope="module")
-def client(rich: Config) -> TestClient:
-    return client_of(rich)
 
 
 @pytest.fixture(scope="module")
@@ -80,51 +75,51 @@ def expected_cells(hours: list[Row], metric: str, is_hourly: bool) -> dict[tuple
 def test_each_cell_of_the_map_is_a_sum_over_the_hours_of_its_machine(
     client: TestClient, hours: list[Row], given: dict[str, str], metric: str
 ) -> None:
-    own = chosen(hours, given)
-    told = {
+    selected = chosen(hours, given)
+    shown = {
         (row["cluster_id"], row["machine_id"], begin): share
-        for row in rows_told(client, "machine_heat", metric=metric, **given)
+        for row in ask(client, "machine_heat", metric=metric, **given)
         for begin, share in zip(row["begins"], row["shares"], strict=True)
     }
-    expected = expected_cells(own, metric, given in BY_HOUR)
-    assert told == {key: pytest.approx(share, abs=0.00051) for key, share in expected.items()}
+    expected = expected_cells(selected, metric, given in BY_HOUR)
+    assert shown == {key: pytest.approx(share, abs=0.00051) for key, share in expected.items()}
 
 
-def test_the_map_has_cells_that_are_down_and_cells_that_nobody_observed(client: TestClient) -> None:
-    told = rows_told(client, "machine_heat", cluster="tiger")
-    found = {share for row in told for share in row["shares"]}
-    assert {DOWN, UNOBSERVED} <= found
-    of_fan = next(row for row in told if row["machine_id"] == "gpu03")
+def test_the_map_has_cells_that_are_down_and_cells_that_were_not_observed(client: TestClient) -> None:
+    shown = ask(client, "machine_heat", cluster="tiger")
+    result = {share for row in shown for share in row["shares"]}
+    assert {DOWN, UNOBSERVED} <= result
+    of_fan = next(row for row in shown if row["machine_id"] == "gpu03")
     down = [begin for begin, share in zip(of_fan["begins"], of_fan["shares"], strict=True) if share == DOWN]
     assert down == ["2026-03-01 08:00", "2026-03-01 09:00"]  # 13 to 15 UTC
 
 
 def test_without_a_metric_the_map_shows_what_was_used(client: TestClient) -> None:
-    assert rows_told(client, "machine_heat") == rows_told(client, "machine_heat", metric="used")
+    assert ask(client, "machine_heat") == ask(client, "machine_heat", metric="used")
 
 
 def test_machines_are_sorted_by_type_and_name(client: TestClient) -> None:
-    told = [(row["gpu_type"], row["machine_id"]) for row in rows_told(client, "machine_heat")]
-    assert told == sorted(told)
+    shown = [(row["gpu_type"], row["machine_id"]) for row in ask(client, "machine_heat")]
+    assert shown == sorted(shown)
 
 
 @pytest.mark.parametrize("given", [*BY_HOUR, *BY_DAY], ids=str)
 def test_the_ledgers_of_the_machines_sum_to_that_of_the_days(client: TestClient, given: dict[str, str]) -> None:
-    days, own = rows_told(client, "ledger_by_day", **given), rows_told(client, "machine_ledgers", **given)
+    days, selected = ask(client, "ledger_by_day", **given), ask(client, "machine_ledgers", **given)
     for bucket in (*BUCKETS, "capacity"):
-        total = sum(row[f"{bucket}_gpu_hours"] for row in own)
+        total = sum(row[f"{bucket}_gpu_hours"] for row in selected)
         assert total == pytest.approx(sum(row[bucket] for row in days), abs=1e-6)
-    for row in own:
+    for row in selected:
         assert sum(row[f"{bucket}_gpu_hours"] for bucket in BUCKETS) == pytest.approx(row["capacity_gpu_hours"])
 
 
 def test_the_numbers_of_the_fleet_are_those_of_its_rows(client: TestClient, hours: list[Row]) -> None:
     given = {"from": "1970-02-03", "to": "1970-02-20", "cluster": "synth"}
-    own = chosen(hours, given)
-    sums = {part: sum(hour[f"{part}_gpu_hours"] for hour in own) for part in (*BUCKETS, "capacity")}
-    with_gpus = [row for row in rows_told(client, "machines", cluster="synth") if row["gpus"]]
-    told = {row["label"]: row["value"] for row in rows_told(client, "fleet_facts", **given)}
-    assert told == {
+    selected = chosen(hours, given)
+    sums = {part: sum(hour[f"{part}_gpu_hours"] for hour in selected) for part in (*BUCKETS, "capacity")}
+    with_gpus = [row for row in ask(client, "machines", cluster="synth") if row["gpus"]]
+    shown = {row["label"]: row["value"] for row in ask(client, "fleet_facts", **given)}
+    assert shown == {
         "Machines with GPUs": len(with_gpus),
         "GPUs": sum(row["gpus"] for row in with_gpus),
         "Used": pytest.approx(sums["used"] / sum(sums[part] for part in SENSED)),
@@ -132,13 +127,13 @@ def test_the_numbers_of_the_fleet_are_those_of_its_rows(client: TestClient, hour
         "Lost": pytest.approx(sum(sums[part] for part in LOST)),
         "Down": pytest.approx(sums["down"]),
         **({"Unknown": pytest.approx(sums["unknown"])} if sums["unknown"] else {}),
-        "Lemons": sum(row["is_lemon"] for row in rows_told(client, "lemon_machines", cluster="synth")),
+        "Lemons": sum(row["is_lemon"] for row in ask(client, "lemon_machines", cluster="synth")),
     }
 
 
 def test_a_click_on_the_map_has_the_machine_and_its_cluster(client: TestClient) -> None:
-    figure = figure_told(client, "machines", "heat", cluster="tiger")
-    rows = rows_told(client, "machine_heat", cluster="tiger")
+    figure = figure_of(client, "machines", "heat", cluster="tiger")
+    rows = ask(client, "machine_heat", cluster="tiger")
     for trace in figure["data"]:
         assert trace["meta"]["rows"] == [[row["machine_id"], row["cluster_id"]] for row in rows]
         assert "&lt;img src=x onerror=alert(&#x27;machine&#x27;)&gt;" in trace["y"]
@@ -149,8 +144,8 @@ def test_a_click_on_the_map_has_the_machine_and_its_cluster(client: TestClient) 
 
 
 def test_what_is_no_share_is_in_a_layer_of_its_own(client: TestClient) -> None:
-    shares, down, unobserved = figure_told(client, "machines", "heat", cluster="tiger")["data"]
-    for row, line in enumerate(rows_told(client, "machine_heat", cluster="tiger")):
+    shares, down, unobserved = figure_of(client, "machines", "heat", cluster="tiger")["data"]
+    for row, line in enumerate(ask(client, "machine_heat", cluster="tiger")):
         for at, share in enumerate(line["shares"]):
             cells = [trace["z"][row][at] for trace in (shares, down, unobserved)]
             assert cells == [
@@ -191,15 +186,15 @@ def test_the_map_has_every_machine_however_many_an_answer_may_have(tmp_path: Pat
     row = f"1|a|b|d|c|COMPLETED|{time(1)}|{time(1)}|{time(1)}|{time(2)}|1|gres/gpu=1|gres/gpu=1|node0007"
     lake = built_from(tmp_path, {"machines.csv": inventory, "sacct.txt": f"{fields}\n{row}\n"})
     client = client_of(lake.config)
-    assert [name for name, _ in figure_told(client, "machines", "heat")["data"][0]["meta"]["rows"]] == names
+    assert [name for name, _ in figure_of(client, "machines", "heat")["data"][0]["meta"]["rows"]] == names
     assert client.get("/panels/machines/heat", params={"limit": "20000"}).status_code == 422
 
 
 def test_a_machine_that_fails_like_its_peers_lies_on_the_line(client: TestClient) -> None:
-    rows = rows_told(client, "lemon_machines")
+    rows = ask(client, "lemon_machines")
     points = [
         point
-        for trace in figure_told(client, "machines", "lemons")["data"]
+        for trace in figure_of(client, "machines", "lemons")["data"]
         for point in zip(trace["x"], trace["y"], strict=True)
     ]
     compared = [row for row in rows if row["expected_failed_jobs"] is not None]
@@ -208,7 +203,7 @@ def test_a_machine_that_fails_like_its_peers_lies_on_the_line(client: TestClient
 
 def test_energy_is_that_of_the_days(client: TestClient, rich: Config) -> None:
     (total,) = rows_of(Lake(rich), "SELECT sum(energy_kilowatt_hours) AS kwh FROM gold_energy_daily")
-    used, wasted = figure_told(client, "machines", "energy")["data"]
+    used, wasted = figure_of(client, "machines", "energy")["data"]
     assert sum(used["y"]) + sum(wasted["y"]) == pytest.approx(total["kwh"], rel=1e-3)
 
 
@@ -224,12 +219,12 @@ def test_energy_is_that_of_the_days(client: TestClient, rich: Config) -> None:
 def test_gpus_that_telemetry_speaks_of_lead_to_their_machine(
     client: TestClient, rich: Config, question: str, table: str, is_told: str
 ) -> None:
-    told = rows_told(client, question)
+    shown = ask(client, question)
     expected = rows_of(Lake(rich), f"SELECT node_id, gpu_index FROM {table} WHERE {is_told}")
-    assert sorted((row["node"], row["gpu_index"]) for row in told) == sorted(
+    assert sorted((row["node"], row["gpu_index"]) for row in shown) == sorted(
         (row["node_id"], row["gpu_index"]) for row in expected
     )
-    assert f'href="/machine?machine={told[0]["node"]}&amp;cluster=tiger"' in client.get(f"/rows/{question}").text
+    assert f'href="/machine?machine={shown[0]["node"]}&amp;cluster=tiger"' in client.get(f"/rows/{question}").text
 
 
 @pytest.mark.slow

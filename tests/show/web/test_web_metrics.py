@@ -205,7 +205,7 @@ def test_a_histogram_counts_what_is_at_most_its_bound() -> None:
     assert _values(text, "gpulake_serve_request_duration_seconds_sum") == {("/x",): pytest.approx(20.0101)}
 
 
-def test_a_route_that_nobody_made_is_none() -> None:
+def test_an_unknown_route_is_none() -> None:
     assert route_of({"path": "/api/v1/x"}, 404) == "none"
     assert route_of({"path": "/api/v1/x.parquet"}, 200) == "/api/v1/{name}.parquet"
 
@@ -227,12 +227,12 @@ def test_a_real_prometheus_scrapes_it(built_lake: Config, tmp_path: Path) -> Non
         listen = f"--web.listen-address=127.0.0.1:{port}"
         with subprocess.Popen([PROMETHEUS, *flags, listen], stderr=subprocess.DEVNULL) as process:
             try:
-                found = _patiently(
+                result = _patiently(
                     port, "sum(gpulake_lake_day_gpu_seconds) / sum(gpulake_lake_day_capacity_gpu_seconds)"
                 )
             finally:
                 process.terminate()
-    assert float(found) == pytest.approx(1)
+    assert float(result) == pytest.approx(1)
 
 
 def _patiently(port: int, query: str) -> str:

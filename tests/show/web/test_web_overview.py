@@ -6,7 +6,6 @@ import html
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +23,7 @@ from gpulake.show.plots import holders, utilisation
 from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import pages
 from hand_made import Attempt, write_accounting, write_trace
+from show.web.asking import ask
 
 PAGES = ("overview", "efficiency")
 SEVERITY = ("critical", "warning", "info")
@@ -34,26 +34,6 @@ FILTERS: tuple[dict[str, str], ...] = (
     {"gpu_type": "T4"},
     {"cluster": "synth", "gpu_type": "P100"},
 )
-
-
-@pytest.fixture(scope="module")
-def client(rich: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(rich))) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def traced(shared_lake: Config) -> Iterator[TestClient]:
-    """A trace alone, with the utilisation of its machines."""
-    with TestClient(application(Lake(shared_lake))) as found:
-        yield found
-
-
-def ask(client: TestClient, name: str, **given: object) -> list[dict[str, Any]]:
-    response = client.get(f"/api/v1/{name}", params={"limit": 1000, **{key: str(one) for key, one in given.items()}})
-    assert response.status_code == 200, response.text
-    rows: list[dict[str, Any]] = response.json()["rows"]
-    return rows
 
 
 def hours(rich: Config, **given: str) -> dict[str, float]:
@@ -76,8 +56,8 @@ def test_each_moment_of_the_ledger_sums_to_its_capacity_and_all_to_the_machines_
 ) -> None:
     rows = ask(client, "ledger", **given)
     assert [sum(row[bucket] for bucket in BUCKETS) for row in rows] == pytest.approx([row["capacity"] for row in rows])
-    found = {bucket: sum(row[bucket] for row in rows) for bucket in (*BUCKETS, "capacity")} if rows else {}
-    assert found == pytest.approx(dict(hours(rich, **given)))
+    result = {bucket: sum(row[bucket] for row in rows) for bucket in (*BUCKETS, "capacity")} if rows else {}
+    assert result == pytest.approx(dict(hours(rich, **given)))
 
 
 def test_the_ledger_is_by_hour_for_a_week_and_by_day_for_more(client: TestClient) -> None:
@@ -105,7 +85,7 @@ def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incide
     sums = hours(rich, **given)
     held, sensed = (sum(sums[bucket] for bucket in part) for part in (HELD, SENSED))
     ended = rows_of(Lake(rich), "SELECT cluster_id, status FROM silver_jobs WHERE ended_at IS NOT NULL")
-    own = [job["status"] for job in ended if given.get("cluster", job["cluster_id"]) == job["cluster_id"]]
+    selected = [job["status"] for job in ended if given.get("cluster", job["cluster_id"]) == job["cluster_id"]]
     incidents = [
         one
         for one in read_incidents(Lake(rich))
@@ -121,8 +101,8 @@ def test_the_key_numbers_are_those_of_the_machines_hours_the_jobs_and_the_incide
             "lost": sum(sums[bucket] for bucket in LOST) / held,
             "unobserved": sums["unobserved"] / held,
             **({"unknown": sums["unknown"] / sums["capacity"]} if sums["unknown"] else {}),
-            "jobs ended": len(own),
-            "failed": own.count("failed") / len(own),
+            "jobs ended": len(selected),
+            "failed": selected.count("failed") / len(selected),
             "unresolved incidents": len(incidents),
         }
     )
@@ -169,7 +149,7 @@ def test_a_page_of_measured_data_says_nothing_of_generated_ones(client: TestClie
 
 
 @pytest.mark.slow
-def test_what_nobody_knows_is_told_on_the_overview(config: Config, tmp_path: Path) -> None:
+def test_unknown_hours_are_shown_on_the_overview(config: Config, tmp_path: Path) -> None:
     raw = write_trace(tmp_path / "raw", [Attempt("j", "ann", 0, 10, gpus=2, used=1), Attempt("k", "ann", 2, 4)])
     tasks = raw / "pai_task_table.csv"
     tasks.write_text("".join(line for line in tasks.read_text().splitlines(keepends=True) if line.startswith("j,")))
@@ -217,8 +197,8 @@ def test_findings_are_most_severe_and_newest_first_and_each_leads_to_its_thing(
 def test_findings_of_other_days_are_left_out_and_those_of_no_day_stay(traced: TestClient) -> None:
     every = ask(traced, "found")
     day = next(row["at"] for row in every if row["at"])
-    own = ask(traced, "found", **{"from": day, "to": day})
-    assert own == [row for row in every if row["at"] in (day, None)]
+    selected = ask(traced, "found", **{"from": day, "to": day})
+    assert selected == [row for row in every if row["at"] in (day, None)]
 
 
 def test_utilisation_is_that_of_the_days_with_the_band_of_the_score(traced: TestClient, shared_lake: Config) -> None:
@@ -278,7 +258,7 @@ def test_every_panel_says_what_to_do_where_there_is_nothing(config: Config) -> N
 
 def panel_figure(client: TestClient, path: str) -> tuple[dict[str, Any], str]:
     text = client.get(path).text
-    found = re.search(r'<script type="application/json" class="figure">(.*?)</script>', text, re.DOTALL)
-    assert found, text
-    figure: dict[str, Any] = json.loads(found[1])
+    result = re.search(r'<script type="application/json" class="figure">(.*?)</script>', text, re.DOTALL)
+    assert result, text
+    figure: dict[str, Any] = json.loads(result[1])
     return figure, text

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -23,23 +22,7 @@ from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.figures import quality as figures
 from gpulake.show.web.pages import pages
-
-
-def ask(client: TestClient, name: str, **given: str) -> list[dict[str, Any]]:
-    answer = client.get(f"/api/v1/{name}", params={"limit": "1000", **given})
-    assert answer.status_code == 200, answer.text
-    rows: list[dict[str, Any]] = answer.json()["rows"]
-    return rows
-
-
-@pytest.fixture(scope="module")
-def client(rich: Config) -> TestClient:
-    return TestClient(application(Lake(rich)))
-
-
-@pytest.fixture(scope="module")
-def traced(shared_lake: Config) -> TestClient:
-    return TestClient(application(Lake(shared_lake)))
+from show.web.asking import ask
 
 
 def test_tiles_say_what_landed_what_did_not_and_what_failed(client: TestClient, rich: Config) -> None:
@@ -170,7 +153,7 @@ def test_tests_that_failed_come_first(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_our_own_steps_are_told_with_their_failures_first(lake: Lake, tmp_path: Path) -> None:
+def test_steps_of_gpulake_are_shown_with_failures_first(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(GpulakeError):
         Flow(lake.config).land([tmp_path / "not there"])
     (tmp_path / "pai_job_table.csv").write_text("j1,i1,u,Terminated,1,2\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +11,6 @@ from starlette.testclient import TestClient
 
 from conftest import rows_of
 from gpulake.core.config import Config
-from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.questions import questions
@@ -20,19 +18,6 @@ from gpulake.show.web.viewers import LOCAL
 from show.web.night_run import COMMANDS, HOSTILE_PATH, LONG_TRACE, LONG_TRACE_SPANS, NODES, RUN, TICKS
 
 Row = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def client(rich: Config) -> Iterator[TestClient]:
-    with TestClient(application(Lake(rich))) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def answers(rich: Config) -> Iterator[Answers]:
-    found = Answers(Lake(rich).open())
-    yield found
-    found.snapshots.close()
 
 
 def ask(answers: Answers, name: str, **values: Any) -> list[Row]:
@@ -54,15 +39,15 @@ def depth_of(span: Row, by_id: dict[str, Row]) -> int:
 def test_a_span_is_as_deep_as_its_chain_of_causes(answers: Answers, rich: Config, trace: str) -> None:
     spans = rows_of(Lake(rich), f"FROM silver_invocations WHERE trace_id = '{trace}'")
     by_id = {str(span["span_id"]): span for span in spans}
-    found = ask(answers, "run_spans", run=RUN, trace=trace)
-    assert {row["span_id"]: row["depth"] for row in found} == {name: depth_of(by_id[name], by_id) for name in by_id}
+    result = ask(answers, "run_spans", run=RUN, trace=trace)
+    assert {row["span_id"]: row["depth"] for row in result} == {name: depth_of(by_id[name], by_id) for name in by_id}
     # Each stands below its parent, with nothing between them that is not of the same parent.
     last: dict[int, str] = {}
-    for row in found:
+    for row in result:
         if row["depth"]:
             assert last[row["depth"] - 1] == row["parent_span_id"]
         last[row["depth"]] = row["span_id"]
-    assert all(row["begin_ratio"] >= 0 and row["begin_ratio"] + row["width_ratio"] <= 1 + 1e-9 for row in found)
+    assert all(row["begin_ratio"] >= 0 and row["begin_ratio"] + row["width_ratio"] <= 1 + 1e-9 for row in result)
 
 
 def test_the_waterfall_shows_the_longest_trace_and_counts_the_rest(client: TestClient) -> None:
@@ -83,13 +68,13 @@ def test_a_path_of_a_span_is_text_and_leads_to_its_row(client: TestClient) -> No
 
 
 def test_traces_are_counted_and_the_longest_comes_first(answers: Answers) -> None:
-    found = ask(answers, "run_traces", run=RUN)
-    assert [(row["trace_id"], row["spans"], row["response_seconds"]) for row in found] == [
+    result = ask(answers, "run_traces", run=RUN)
+    assert [(row["trace_id"], row["spans"], row["response_seconds"]) for row in result] == [
         (LONG_TRACE, LONG_TRACE_SPANS, pytest.approx(34.9)),
         ("t-1", 5, pytest.approx(10)),
         ("t-2", 3, pytest.approx(5)),
     ]
-    assert [row["level"] for row in found] == ["", "critical", ""]
+    assert [row["level"] for row in result] == ["", "critical", ""]
 
 
 def test_a_run_is_listed_with_what_it_has(answers: Answers) -> None:
@@ -113,9 +98,9 @@ def test_series_are_thinned_and_lose_no_sample_and_no_peak(
 ) -> None:
     points = ask(answers, question, run=RUN)
     assert 0 < len(points) <= 500
-    (told,) = rows_of(Lake(rich), f"SELECT count(*) AS samples, max({peak}) AS peak FROM {table}")
-    assert sum(row["samples"] for row in points) == told["samples"]
-    assert max(row[value] for row in points) == told["peak"]
+    (shown,) = rows_of(Lake(rich), f"SELECT count(*) AS samples, max({peak}) AS peak FROM {table}")
+    assert sum(row["samples"] for row in points) == shown["samples"]
+    assert max(row[value] for row in points) == shown["peak"]
 
 
 @pytest.mark.slow
@@ -132,8 +117,8 @@ def test_the_mean_of_a_node_is_that_of_its_samples(answers: Answers, rich: Confi
 
 
 def test_processes_are_summed_and_sorted_by_cpu(answers: Answers) -> None:
-    found = ask(answers, "run_processes", run=RUN)
-    assert [(row["command"], row["cpu_seconds"], row["mean_cores"]) for row in found] == [
+    result = ask(answers, "run_processes", run=RUN)
+    assert [(row["command"], row["cpu_seconds"], row["mean_cores"]) for row in result] == [
         (command, pytest.approx(TICKS * 10.0 * cores), pytest.approx(cores))
         for command, cores in zip(COMMANDS.values(), (3, 2, 1, 0), strict=True)
     ]

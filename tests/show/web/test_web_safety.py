@@ -23,7 +23,7 @@ from gpulake.show.web.guard import Guard
 from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import questions
 from gpulake.show.web.viewers import LOCAL
-from show.web.asking import rows_told
+from show.web.asking import ask
 from show.web.lakes import CLUSTER
 
 TOKEN = "ann-has-this-token"
@@ -65,7 +65,7 @@ def test_the_cookie_of_a_login_stays_with_tls_that_a_proxy_speaks_for_us(
     assert ("Secure" in answer.headers["set-cookie"]) is is_kept
 
 
-def test_a_long_address_does_not_keep_anybody_from_logging_in(guarded: FastAPI) -> None:
+def test_a_long_address_does_not_prevent_a_login(guarded: FastAPI) -> None:
     client = TestClient(guarded, headers={"Accept": "text/html"})
     assert client.get("/jobs", params={"search": "x" * 3_000}).status_code == 200  # the login page
     assert client.get("/login", params={"next": "/" + "x" * 3_000}).status_code == 200
@@ -87,7 +87,7 @@ def test_a_long_address_does_not_keep_anybody_from_logging_in(guarded: FastAPI) 
         ("SELECT MAP {1: [NULL, 2]}, {'a': TIME '10:00:00'}", [[[1, [None, 2]]], {"a": "10:00:00"}]),
     ],
 )
-def test_odd_values_are_told_as_they_are(client: TestClient, query: str, told: list[Any]) -> None:
+def test_odd_values_are_shown_as_they_are(client: TestClient, query: str, told: list[Any]) -> None:
     answer = client.post("/api/v1/sql", json={"query": query})
     assert (answer.status_code, answer.json().get("rows")) == (200, [told])
 
@@ -114,10 +114,10 @@ def test_days_beyond_the_calendar_of_python_are_text() -> None:
 
 
 def test_text_that_a_spreadsheet_would_run_is_text() -> None:
-    told = ["=1", " =1", "\n=1", "\t1", "＝1", "\u3000＠x", "\ufeff=x", "\u200b+1", "\x00-1", "-5", "\r\n@x"]
+    shown = ["=1", " =1", "\n=1", "\t1", "＝1", "\u3000＠x", "\ufeff=x", "\u200b+1", "\x00-1", "-5", "\r\n@x"]
     calm = ["a=1", "", "x\n=1", "1-2", "'=1", "ann"]
-    for column in (text := pa.array([*told, *calm, None]), text.dictionary_encode(), text.cast(pa.large_string())):
-        assert harmless_column(column).to_pylist() == [f"'{one}" for one in told] + [*calm, None]
+    for column in (text := pa.array([*shown, *calm, None]), text.dictionary_encode(), text.cast(pa.large_string())):
+        assert harmless_column(column).to_pylist() == [f"'{one}" for one in shown] + [*calm, None]
 
 
 # Memory
@@ -148,13 +148,13 @@ def days_of(rows: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("given", [{}, {"cluster": CLUSTER}, {"cluster": "synth"}, {"place": 3}, {"gpu_type": "H100"}])
 def test_jobs_and_incidents_at_a_glance_are_the_rows_they_lead_to(client: TestClient, given: dict[str, Any]) -> None:
     if "place" in given:
-        days = days_of(rows_told(client, "ledger_by_day"))
+        days = days_of(ask(client, "ledger_by_day"))
         given = {"from": days[3], "to": days[5]}
-    tiles = {row["label"]: row for row in rows_told(client, "key_numbers", **given)}
+    tiles = {row["label"]: row for row in ask(client, "key_numbers", **given)}
     ended, failed = (tiles[name]["link"] for name in ("jobs ended", "failed"))
     assert tiles["jobs ended"]["value"] == total(client, ended) > 0
     assert tiles["failed"]["value"] == pytest.approx(total(client, failed) / total(client, ended))
-    incidents = rows_told(client, "incidents", **given)
+    incidents = ask(client, "incidents", **given)
     assert tiles["unresolved incidents"]["value"] == sum(row["state"] != "resolved" for row in incidents)
 
 
@@ -175,19 +175,19 @@ def test_jobs_end_on_the_days_of_their_cluster(client: TestClient, rich: Config)
     ended = Counter(str(job["ended_at"].astimezone(ZoneInfo(zones[job["cluster_id"]])).date()) for job in jobs)
     assert len(ended) > 10
     for day, jobs_of_day in sorted(ended.items())[::7]:
-        assert len(rows_told(client, "ended_jobs", **{"from": day, "to": day})) == jobs_of_day, day
+        assert len(ask(client, "ended_jobs", **{"from": day, "to": day})) == jobs_of_day, day
 
 
 def test_what_was_found_in_a_cluster_is_not_shown_under_another(client: TestClient) -> None:
-    found = {name: rows_told(client, "found", cluster=name) for name in (CLUSTER, "synth")}
-    for name, rows in found.items():
+    result = {name: ask(client, "found", cluster=name) for name in (CLUSTER, "synth")}
+    for name, rows in result.items():
         assert {row["subject"] for row in rows if row["kind"] == "ledger"} == {name}
         assert {row["cluster_id"] for row in rows} <= {name, None}
 
 
 def test_days_that_stand_out_are_those_of_the_cluster(client: TestClient) -> None:
-    every = days_of(rows_told(client, "anomalous_days"))
-    used = {row["dt"] for row in rows_told(client, "utilisation_by_day", cluster="synth")}
+    every = days_of(ask(client, "anomalous_days"))
+    used = {row["dt"] for row in ask(client, "utilisation_by_day", cluster="synth")}
     assert every
-    assert set(days_of(rows_told(client, "anomalous_days", cluster="synth"))) == set(every) & used
-    assert rows_told(client, "anomalous_days", cluster="no such cluster") == []
+    assert set(days_of(ask(client, "anomalous_days", cluster="synth"))) == set(every) & used
+    assert ask(client, "anomalous_days", cluster="no such cluster") == []

@@ -63,16 +63,16 @@ def test_it_reads_what_is_published(allowed: TestClient, shared_lake: Config) ->
 def test_values_are_as_json_has_them(allowed: TestClient) -> None:
     query = """SELECT 'nan'::DOUBLE, 9223372036854775807, DATE '2026-01-02', [1, 2], {'a': 'b'}, true, NULL,
         TIMESTAMPTZ '2026-01-02 03:04:05+00', 1.5::DECIMAL(4, 2), INTERVAL 1 DAY, '\\x00'::BLOB"""
-    status, found = ask(allowed, query)
+    status, result = ask(allowed, query)
     assert status == 200
-    assert found["rows"][0][:9] == [
+    assert result["rows"][0][:9] == [
         None, "9223372036854775807", "2026-01-02", [1, 2], {"a": "b"}, True, None, "2026-01-02T03:04:05+00:00", 1.5
     ]  # fmt: skip
 
 
 def test_it_is_off_unless_it_is_allowed(shared_lake: Config) -> None:
-    status, told = ask(client_of(shared_lake, Serve()), "SELECT 1")
-    assert (status, "set sql = true in [serve]" in told["error"]) == (403, True)
+    status, shown = ask(client_of(shared_lake, Serve()), "SELECT 1")
+    assert (status, "set sql = true in [serve]" in shown["error"]) == (403, True)
 
 
 @pytest.mark.slow
@@ -100,21 +100,21 @@ def test_who_sees_some_groups_alone_may_not(shared_lake: Config) -> None:
     ],
 )
 def test_what_is_not_allowed_is_named(allowed: TestClient, query: str, refused: str) -> None:
-    status, told = ask(allowed, query)
-    assert (status, set(told), told["error"]) == (400, {"error", "hint"}, refused)
+    status, shown = ask(allowed, query)
+    assert (status, set(shown), shown["error"]) == (400, {"error", "hint"}, refused)
 
 
 def test_a_query_that_asks_too_much_is_ended_and_the_server_goes_on(allowed: TestClient) -> None:
     for query in ("SELECT repeat('x', 4294967295)", "SELECT levenshtein(repeat('x', 1000000), repeat('y', 1000000))"):
-        status, told = ask(allowed, query)
-        assert (status, set(told)) == (400, {"error", "hint"})
+        status, shown = ask(allowed, query)
+        assert (status, set(shown)) == (400, {"error", "hint"})
         assert allowed.get("/api/v1").status_code == 200
         assert ask(allowed, "SELECT 1")[0] == 200
 
 
-def test_too_late_is_told_with_the_way_out(allowed: TestClient) -> None:
-    _, told = ask(allowed, "SELECT count(*) FROM range(1000000000000) a, range(1000) b")
-    assert told == {
+def test_a_timeout_comes_with_a_hint(allowed: TestClient) -> None:
+    _, shown = ask(allowed, "SELECT count(*) FROM range(1000000000000) a, range(1000) b")
+    assert shown == {
         "error": f"the query took more than {SECONDS:g} seconds",
         "hint": "narrow it, or raise sql_seconds in [serve] of gpulake.toml",
     }
@@ -122,8 +122,8 @@ def test_too_late_is_told_with_the_way_out(allowed: TestClient) -> None:
 
 def test_a_huge_answer_is_refused(shared_lake: Config) -> None:
     client = client_of(shared_lake, replace(ALLOWED, sql_rows=1_000, sql_seconds=30, sql_memory="500MB"))
-    status, told = ask(client, "SELECT repeat('x', 1000000) FROM range(100)")
-    assert (status, told["error"][:20], told["hint"]) == (
+    status, shown = ask(client, "SELECT repeat('x', 1000000) FROM range(100)")
+    assert (status, shown["error"][:20], shown["hint"]) == (
         400,
         "the answer has 100,0",
         "name fewer columns, or add a LIMIT",
@@ -143,6 +143,6 @@ def test_a_huge_answer_is_refused(shared_lake: Config) -> None:
         b'{"query": "%s"}' % (b"x" * 30_000),
     ],
 )
-def test_what_is_no_query_is_told(allowed: TestClient, body: bytes) -> None:
+def test_what_is_not_a_query_is_refused(allowed: TestClient, body: bytes) -> None:
     response = allowed.post(URL, content=body, headers={"Content-Type": "application/json"})
     assert (response.status_code, set(response.json())) == (422, {"error", "hint"})

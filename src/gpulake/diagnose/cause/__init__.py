@@ -1,1 +1,1 @@
-"""Stories become diagnoses: the root cause, and what it brought about."""
+"""From stories to diagnoses: the root cause and its symptoms."""

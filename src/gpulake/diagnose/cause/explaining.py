@@ -1,4 +1,4 @@
-"""The root cause of a story, and not its last symptom."""
+"""The diagnosis of a story: its root cause, not its last symptom."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from collections.abc import Sequence
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote, Recovery, Symptom, Verdict
 from gpulake.diagnose.cause.cascade import root_of
 from gpulake.diagnose.cause.outcome import ABORTED, Silence, success
-from gpulake.diagnose.cause.suspects import Handled, is_muttered, suspects
+from gpulake.diagnose.cause.suspects import Handled, is_incidental, suspects
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.diagnose.story.events import Ending, Event, Story
 
 MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
-JUST_BEGUN = 200  # lines of a run that has only begun
-LAUNCHER = 25  # a wrapper of this strength tells of a process, a weaker one of a thread or a pool
+JUST_BEGUN = 200  # a run with fewer lines has only begun
+LAUNCHER = 25  # a wrapper of this strength reports a process, a weaker one a thread or a pool
 LONGEST_CAUSE = 400
-_LOUD = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
+_SEVERE = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
-# Rules of what launchers do to processes that did not end by themselves.
+# Rules of launchers that kill the remaining processes.
 _SWEEPING = {"sigterm_of_peer", "torchrun_closes_peers", "deepspeed_kills", "srun_tears_down"}
-# Of a program that finds nothing where the one before it failed.
+# Reasons of a program that misses the output of the one before it.
 _LEFT_WITHOUT = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError"}
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def explain(story: Story) -> Diagnosis:
-    """By rules alone. What they cannot tell is unknown."""
-    told = suspects(story.events)
-    well = success(story, told)
+    """By rules alone; without a matching rule the reason is unknown."""
+    suspected = suspects(story.events)
+    well = success(story, suspected)
     if well is not None:
-        return _healthy(story, well, told)
+        return _healthy(story, well, suspected)
     is_handled = Handled(story.events)
-    left = [event for event in told if not is_handled(event)]
+    left = [event for event in suspected if not is_handled(event)]
     root = root_of(left)
-    has_failed = _is_told_to_have_failed(story) or any(not is_muttered(event) for event in left)
-    if root is None and told and has_failed:
-        root = told[-1]
-    if not has_failed and (root is None or Silence(story).is_only_muttered(root)):
+    has_failed = _has_failed_launcher(story) or any(not is_incidental(event) for event in left)
+    if root is None and suspected and has_failed:
+        root = suspected[-1]
+    if not has_failed and (root is None or Silence(story).is_only_incidental(root)):
         return _silent(story)
     if root is None:
         return _unknown(story)
-    return _failed(story, root, told)
+    return _failed(story, root, suspected)
 
 
 def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
-    """Of the last run that tells how it ended; a run that has just begun does not hide the one before it."""
+    """Of the last run with a known end; a run that has just begun does not hide the one before it."""
     last = stories[-1], explain(stories[-1])
     if _is_left_without(stories, last[1]):
         before = stories[-2], explain(stories[-2])
@@ -55,11 +55,11 @@ def explain_last(stories: Sequence[Story]) -> tuple[Story, Diagnosis]:
     if last[1].rule or stories[-1].lines_read > JUST_BEGUN or _has_worked(stories[-1]):
         return last
     earlier = ((story, explain(story)) for story in reversed(stories[:-1]))
-    return next((told for told in earlier if told[1].rule or told[1].verdict == "failed"), last)
+    return next((suspected for suspected in earlier if suspected[1].rule or suspected[1].verdict == "failed"), last)
 
 
 def _is_left_without(stories: Sequence[Story], last: Diagnosis) -> bool:
-    """A script went on to its next program, which misses what the one before was to leave."""
+    """Whether a script continued with its next program, which misses the output of the failed one."""
     if len(stories) == 1 or last.reason not in _LEFT_WITHOUT or _has_worked(stories[-1]):
         return False
     before, after = (_programs(story) for story in stories[-2:])
@@ -75,14 +75,14 @@ def _has_worked(story: Story) -> bool:
     return any(event.hit.rule.role == "progress" for event in story.events)
 
 
-def _is_told_to_have_failed(story: Story) -> bool:
-    told = [event.hit.rule for event in story.events if event.hit.rule.role == "wrapper"]
-    return any(rule.strength >= LAUNCHER for rule in told)
+def _has_failed_launcher(story: Story) -> bool:
+    suspected = [event.hit.rule for event in story.events if event.hit.rule.role == "wrapper"]
+    return any(rule.strength >= LAUNCHER for rule in suspected)
 
 
-def _healthy(story: Story, success: Event, told: Sequence[Event]) -> Diagnosis:
-    """What looks like a failure and was none is shown beside it."""
-    noise = [event.quote for event in told if not is_muttered(event)]
+def _healthy(story: Story, success: Event, suspected: Sequence[Event]) -> Diagnosis:
+    """Errors that ended nothing are quoted as evidence, too."""
+    noise = [event.quote for event in suspected if not is_incidental(event)]
     return _diagnosis(
         story,
         "healthy",
@@ -112,7 +112,7 @@ def _silent(story: Story) -> Diagnosis:
         cause = "The log stops in the midst of work, with neither an end nor an error"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
     known = {(event.quote.file, event.quote.line) for event in story.events}
-    if any(_LOUD.search(quote.text) and (quote.file, quote.line) not in known for quote in last):
+    if any(_SEVERE.search(quote.text) and (quote.file, quote.line) not in known for quote in last):
         cause = "The log ends with an error that no rule knows"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
     nothing = Recovery("none", "Nothing failed, as far as the log tells.")
@@ -131,7 +131,7 @@ def _unknown(story: Story) -> Diagnosis:
     return _diagnosis(story, "failed", UNKNOWN, cause, evidence=tuple(failed[:MOST_EVIDENCE]), confidence=0.3)
 
 
-def _failed(story: Story, root: Event, told: Sequence[Event]) -> Diagnosis:
+def _failed(story: Story, root: Event, suspected: Sequence[Event]) -> Diagnosis:
     rule = root.hit.rule
     ending = _ending(story, root)
     return _diagnosis(
@@ -145,7 +145,7 @@ def _failed(story: Story, root: Event, told: Sequence[Event]) -> Diagnosis:
         rank=root.rank if root.rank is not None or ending is None else ending.rank,
         node=root.host or root.hit.words.get("host") or (ending.host if ending is not None else None),
         recovery=Recovery(rule.recovery, rule.why),
-        confidence=_confidence(root, told),
+        confidence=_confidence(root, suspected),
         rule=rule.name,
     )
 
@@ -175,14 +175,14 @@ def _ending(story: Story, root: Event) -> Ending | None:
 
 
 def _filled(sentence: str, event: Event) -> str:
-    """What the rule's groups matched, put in; the text of a log is never a format of ours."""
+    """The sentence with the groups of the rule's pattern filled in; log text is never used as a format."""
     words = event.hit.words
     filled = _PLACE.sub(lambda place: words.get(place[1], "").strip(), sentence)
     return filled.strip().removesuffix(":").strip()
 
 
 def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tuple[Quote, ...]:
-    """The root's line, the statement that raised it, and other lines of the same reason that say it in other words."""
+    """The root's line, the statement that raised it, and other lines of the same reason with other words."""
     quotes = [root.quote, *root.rest[:2]]
     quotes += [event.quote for event in events if event.chain is not None and event.chain == root.chain][-1:]
     if root.raised_by is not None and root.raised_by.text.startswith(("raise", "assert")):
@@ -199,7 +199,7 @@ def _evidence(root: Event, events: Sequence[Event], ending: Ending | None) -> tu
 
 
 def _symptoms(root: Event, events: Sequence[Event]) -> tuple[Symptom, ...]:
-    """Each kind once: a launcher says in many lines that it ends what is left."""
+    """Each kind once: a launcher reports in many lines that it kills the remaining processes."""
     found: dict[str, Symptom] = {}
     for event in events:
         rule: Rule = event.hit.rule
@@ -211,13 +211,13 @@ def _symptoms(root: Event, events: Sequence[Event]) -> tuple[Symptom, ...]:
     return tuple(found.values())[:MOST_SYMPTOMS]
 
 
-def _confidence(root: Event, told: Sequence[Event]) -> float:
-    """Higher for a rule that knows more and an exception that ended its process, lower where others compete."""
+def _confidence(root: Event, suspected: Sequence[Event]) -> float:
+    """Higher for a stronger rule and an uncaught exception, lower where there are other causes."""
     rule = root.hit.rule
     value = 0.5 + 0.4 * rule.strength / 100
     value += 0.08 if root.is_uncaught else 0.0
     value -= 0.15 if rule.role == "cascade" else 0.0
-    value -= 0.2 if is_muttered(root) else 0.0
-    rivals = {e.hit.rule.reason for e in told if e.hit.rule.role == "cause"} - {rule.reason}
+    value -= 0.2 if is_incidental(root) else 0.0
+    rivals = {e.hit.rule.reason for e in suspected if e.hit.rule.role == "cause"} - {rule.reason}
     value -= 0.04 * min(len(rivals), 4)
     return round(min(max(value, 0.1), 0.97), 2)

@@ -1,21 +1,21 @@
-"""How a run ended, as far as its log tells: done, in the midst of work, or without a word."""
+"""How a run ended according to its log: successfully, in the middle of work, or without any sign."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpulake.diagnose.cause.suspects import MENTION, is_muttered, is_of_tracker, is_warned
+from gpulake.diagnose.cause.suspects import MENTION, is_incidental, is_of_tracker, is_warned
 from gpulake.diagnose.story.events import Event, Story
 from gpulake.diagnose.story.lines import QUIET
 from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
 
-ABORTED = "mlperf_aborted"  # the rule of a run that ended in order and missed its target
-PLAIN_WORD = 60  # a success of this strength is said by the program, a weaker one perhaps by the script around it
+ABORTED = "mlperf_aborted"  # the rule of a run that ended regularly and missed its target
+PLAIN_WORD = 60  # a success of this strength is the program's, a weaker one may be the script's around it
 ITERATION = "progress_iteration"
-LAST_WORDS = 3  # lines at the end of a log within which even a mention is a last word
-LONG_BEFORE_END = 30  # lines after a word in passing that show that it ended nothing
-# What ranks say of each other when some have left already: after the last step it is how they part.
+LAST_WORDS = 3  # lines at the end of a log within which even a mention counts
+LONG_BEFORE_END = 30  # lines after an incidental error that show that it ended nothing
+# What ranks report of each other when some have exited already: normal after the last step.
 PARTING = {
     "NCCLRemoteError",
     "NCCLTimeoutError",
@@ -28,8 +28,8 @@ PARTING = {
 _ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
 
 
-def success(story: Story, told: Sequence[Event]) -> Event | None:
-    """The line that says that the run ended well, if nothing takes it back."""
+def success(story: Story, suspected: Sequence[Event]) -> Event | None:
+    """The line that reports success, unless a later failure contradicts it."""
     successes = [event for event in story.events if event.hit.rule.role == "success"]
     final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
     if final:
@@ -37,33 +37,34 @@ def success(story: Story, told: Sequence[Event]) -> Event | None:
     if any(event.hit.rule.name == ABORTED for event in story.events):
         return None
     if successes:
-        return successes[-1] if not _takes_back(successes[-1], told, story.events) else None
+        return successes[-1] if not _takes_back(successes[-1], suspected, story.events) else None
     last = _last_counter(story.events)
     if last is None or not _is_last_step(last):
         return None
     failing = [
         event
-        for event in told
-        if not is_muttered(event)
+        for event in suspected
+        if not is_incidental(event)
         and not _is_parting(event, last)
         and (event.is_uncaught or event.order > last.order or event.hit.rule.reason == "LossNaN")
     ]
     return last if not failing else None
 
 
-def _takes_back(success: Event, told: Sequence[Event], events: Sequence[Event]) -> bool:
-    after = [event for event in told if event.order > success.order and event.hit.rule.role == "cause"]
-    failing = [event for event in after if event.hit.rule.reason not in _ENDED_FROM_OUTSIDE and not is_muttered(event)]
-    return any(event.is_uncaught or event.hit.rule.strength >= PLAIN_WORD for event in failing) or _is_of_the_script(
-        success, told, events
-    )
+def _takes_back(success: Event, suspected: Sequence[Event], events: Sequence[Event]) -> bool:
+    after = [event for event in suspected if event.order > success.order and event.hit.rule.role == "cause"]
+    inside = [event for event in after if event.hit.rule.reason not in _ENDED_FROM_OUTSIDE]
+    failing = [event for event in inside if not is_incidental(event)]
+    if any(event.is_uncaught or event.hit.rule.strength >= PLAIN_WORD for event in failing):
+        return True
+    return _is_of_the_script(success, suspected, events)
 
 
-def _is_of_the_script(success: Event, told: Sequence[Event], events: Sequence[Event]) -> bool:
-    """Said after the program was dead: the script around it goes on to its last line, whatever happened before."""
+def _is_of_the_script(success: Event, suspected: Sequence[Event], events: Sequence[Event]) -> bool:
+    """Whether the success is that of the script around the program, which runs on after the program died."""
     is_weak = success.hit.rule.strength < PLAIN_WORD
     failures = [event.order for event in events if event.hit.rule.role == "wrapper"]
-    deaths = [event.order for event in told if event.is_uncaught and event.order < success.order]
+    deaths = [event.order for event in suspected if event.is_uncaught and event.order < success.order]
     deaths += [order for order in failures if order < success.order and is_weak]
     if not deaths or any(max(deaths) < order < success.order for order in advances(events)):
         return False
@@ -80,8 +81,8 @@ def _last_counter(events: Sequence[Event]) -> Event | None:
 
 
 def _is_last_step(event: Event) -> bool:
-    told, total = step(event), event.hit.words.get("total")
-    return told is not None and total is not None and told[1] >= float(total) > 1
+    counter, total = step(event), event.hit.words.get("total")
+    return counter is not None and total is not None and counter[1] >= float(total) > 1
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ class Silence:
 
     @property
     def is_midway(self) -> bool:
-        """Whether work was announced that is not told to be done."""
+        """Whether a counter has not reached its total."""
         counters: dict[tuple[str, str], Event] = {}
         for event in self.story.events:
-            if told := step(event):
-                counters[told[0]] = event
+            if counter := step(event):
+                counters[counter[0]] = event
         if not counters:
             return not self.story.last_lines
         last = max(counters.values(), key=lambda event: event.order)
@@ -108,9 +109,9 @@ class Silence:
     def _ends_with(self, event: Event) -> bool:
         return not self.story.last_lines or self.story.last_lines[-1].line <= event.quote.line
 
-    def is_only_muttered(self, root: Event) -> bool:
-        """Said in passing as a warning, or within a line of which many follow."""
-        if root.chain is not None or root.hit.rule.role != "cause" or not is_muttered(root):
+    def is_only_incidental(self, root: Event) -> bool:
+        """Whether it is a warning, or many lines follow it."""
+        if root.chain is not None or root.hit.rule.role != "cause" or not is_incidental(root):
             return False
         last = self.story.last_lines[-1].line if self.story.last_lines else 0
         is_mention = root.hit.rule.name.startswith(MENTION)
@@ -119,9 +120,9 @@ class Silence:
 
 
 def _is_done(event: Event, events: Sequence[Event]) -> bool:
-    """Counters that begin with zero end one before their total."""
-    told, total = step(event), float(event.hit.words.get("total") or 0)
-    if told is None or told[1] >= total:
+    """Counters that begin with 0 end at total - 1."""
+    counter, total = step(event), float(event.hit.words.get("total") or 0)
+    if counter is None or counter[1] >= total:
         return True
-    of_same = [other[1] for one in events if (other := step(one)) and other[0] == told[0]]
-    return told[1] == total - 1 and min(of_same) == 0
+    of_same = [other[1] for one in events if (other := step(one)) and other[0] == counter[0]]
+    return counter[1] == total - 1 and min(of_same) == 0

@@ -1,4 +1,4 @@
-"""Which lines of a story may be its root cause: what was handled, ignored or only a link of a chain is not."""
+"""The events that may be the root cause: those not handled, ignored or part of a chain of exceptions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpulake.diagnose.story.events import Event
 from gpulake.diagnose.story.lines import QUIET
 from gpulake.diagnose.story.runs import advances, step
 
-# A rule that is so much stronger than another one knows more of what happened.
+# The difference in strength from which one rule outranks another in a chain.
 CLEARLY_STRONGER = 10
-# Exceptions of the world outside the program: whatever handles them, they are what went wrong.
+# Exceptions caused from outside the program: they are the cause even where they were handled.
 _OUTSIDE = {
     "ImportError",
     "FileNotFoundError",
@@ -26,36 +26,36 @@ _OUTSIDE = {
     "HostOOMKilled",
     "UserInterrupt",
 }
-# A signal from outside is what it is, wherever in the program it strikes.
+# Signals from outside, wherever in the program they arrive.
 _SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}
-# A rule below this strength gives a hint, unless a traceback stands behind it.
+# A rule below this strength is only a hint, unless there is a traceback.
 HINT = 25
-# Rules of what is said in passing, however loud: it counts where something else follows from it.
+# Rules of mentions, whatever their severity: they count where another error follows from them.
 MENTION = "mention_"
-# Families of rules that know an exception by its class: without its traceback it is only spoken of.
+# Families of rules that match an exception by its class: without a traceback it is only mentioned.
 _BY_CLASS = ("python", "exceptions")
-# Slurm ends the tasks that are left when a step is given up, and the step when one of its tasks has failed.
+# Slurm kills the remaining tasks of a failed step, and the step of a failed task.
 SWEPT_AFTER = {
     "srun_task_killed": ("srun_tears_down", "srun_task_exited"),
     "slurm_step_cancelled": ("srun_task_exited",),
 }
 _WARNING = re.compile(r"\b(?:User|Runtime|Future|Deprecation|Import|Resource)?Warning: ")
 _TRACKER = re.compile(r"\W{0,3}(?:wandb|comet|comet_ml|swanlab|mlflow|clearml|tensorboard)\b", re.IGNORECASE)
-_GOES_ON = 2  # steps after an error that show that it was handled
+_STEPS_AFTER = 2  # steps after an error that show that it was handled
 _FINITE_AGAIN = 5  # steps after a NaN that show that training recovered
-_GOES_ON_FROM_START = 3  # the same, where nothing had gone before
+_STEPS_FROM_START = 3  # the same, where there was no step before
 
 
 def suspects(events: Sequence[Event]) -> list[Event]:
-    """Events that can explain the story, a chain of exceptions told by its root, in order."""
+    """Events that can explain the story, in order; a chain of exceptions is represented by its root."""
     chains: dict[tuple[str, int], list[Event]] = defaultdict(list)
     found: list[Event] = []
-    told: set[str] = set()  # rules that were met so far
+    rules_so_far: set[str] = set()  # rules that were met so far
     for event in events:
-        told.add(event.hit.rule.name)
+        rules_so_far.add(event.hit.rule.name)
         if event.hit.rule.role not in EXPLAINING or (event.is_ignored and event.hit.rule.reason not in _SIGNALS):
             continue
-        if told.intersection(SWEPT_AFTER.get(event.hit.rule.name, ())):
+        if rules_so_far.intersection(SWEPT_AFTER.get(event.hit.rule.name, ())):
             continue
         if event.chain is None:
             found.append(event)
@@ -70,12 +70,12 @@ def _root_of_chain(chain: Sequence[Event]) -> Event:
     for event in chain[1:]:
         if event.link == "origin" or not _stays(root, event):
             root = event
-    # What became of the last one became of all.
+    # If one of the chain was uncaught, all were.
     return replace(root, is_uncaught=True) if any(event.is_uncaught for event in chain) else root
 
 
 def _stays(root: Event, later: Event) -> bool:
-    """Whether the earlier exception of two is the root: by what is known of them, and by how they are linked."""
+    """Whether the earlier of two linked exceptions is the root."""
     if root.hit.rule.reason == later.hit.rule.reason:
         return True
     if later.hit.rule.strength >= root.hit.rule.strength + CLEARLY_STRONGER:
@@ -90,46 +90,46 @@ def is_of_outside(event: Event) -> bool:
     return reason in _OUTSIDE or CATEGORY_OF.get(reason) == "infrastructure"
 
 
-def is_muttered(event: Event) -> bool:
-    """Said in passing: as a warning, within a logger's message, or without the traceback that it should end."""
+def is_incidental(event: Event) -> bool:
+    """A warning, part of a logger's message, or an exception without its traceback."""
     if event.is_uncaught:
         return False
     if event.is_uncaught is False:
         return event.hit.rule.reason not in _SIGNALS
-    return _is_by_the_way(event) or _is_told_as_information(event)
+    return _is_in_passing(event) or _is_informational(event)
 
 
-def _is_by_the_way(event: Event) -> bool:
+def _is_in_passing(event: Event) -> bool:
     if event.hit.rule.name.startswith(MENTION) or is_warned(event):
         return True
     return is_bare(event) and (event.hit.rule.strength < HINT or is_of_tracker(event))
 
 
-def _is_told_as_information(event: Event) -> bool:
+def _is_informational(event: Event) -> bool:
     if _is_nan(event):
-        return False  # losses are told as information, whatever they are
+        return False  # losses are logged as information
     if event.severity in QUIET and event.hit.rule.strength < 75:
         return True
     return event.chain is None and (event.hit.rule.family in _BY_CLASS or event.hit.rule.strength < HINT)
 
 
 def is_warned(event: Event) -> bool:
-    """Said by Python's warnings, after which the program goes on."""
+    """Printed by Python's warnings, after which the program continues."""
     return event.chain is None and _WARNING.search(event.quote.text) is not None
 
 
 def is_of_tracker(event: Event) -> bool:
-    """Said by the client of an experiment tracker, which never ends a job by a line of its own."""
+    """Printed by the client of an experiment tracker, whose errors do not end a job."""
     return _TRACKER.match(event.quote.text) is not None
 
 
 def is_bare(event: Event) -> bool:
-    """No traceback stands behind it: another program may have said it in passing."""
+    """It has no traceback: another program may have printed it."""
     return event.chain is None or len(event.traceback) <= 1 or event.first_line == event.quote.line
 
 
 class Handled:
-    """Tells whether the work went on after an error. What ended its process was not handled, whatever others did."""
+    """Whether work continued after an error. An error that ended its process was not handled."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         measured = [event.order for event in events if event.hit.rule.role == "progress" and step(event) is None]
@@ -141,7 +141,7 @@ class Handled:
             return False
         since = self._last_nan if _is_nan(event) else event.order
         before = bisect_right(self._advances, since)
-        enough = _GOES_ON if before or event.chain is None else _GOES_ON_FROM_START
+        enough = _STEPS_AFTER if before or event.chain is None else _STEPS_FROM_START
         return len(self._advances) - before >= (_FINITE_AGAIN if _is_nan(event) else enough)
 
 

@@ -1,7 +1,7 @@
-"""Who the others wait for: the first cause of a hang, from the flight recorder's dumps of its ranks.
+"""The ranks that caused a hang, from the flight recorder's dumps.
 
-Many groups are blocked at once, most of them because a member is itself stuck in another group. A rank is a first
-cause where others wait for it and it waits for nobody, or where its own GPU does not finish what its peers finished.
+Many groups are blocked at once, most of them because a member is stuck in another group. A rank is the cause where
+others wait for it and it waits for no other, or where its GPU does not finish what its peers finished.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from dataclasses import dataclass, replace
 from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN, Diagnosis, Quote, Recovery
 from gpulake.diagnose.hang.flight_recorder import Dump, Dumps, Group, Operation
 
-# What a log says of a hang without knowing more: the dumps complete it.
+# Reasons of a log that the dumps complete with the missing ranks.
 COMPLETED_BY_DUMPS = ("NCCLTimeoutError", "HangStraggler")
-# All ranks finish these together, and must bring the same sizes to them.
+# What the dumps decide of a log that names no failure.
+DECIDED_BY_DUMPS = (
+    *("verdict", "category", "reason", "cause", "remedy", "evidence"),
+    *("rank", "recovery", "confidence", "method", "missing_ranks"),
+)
+# All ranks finish these together, and must give the same sizes.
 SYMMETRIC = ("all_reduce", "allreduce", "_all_gather_base", "all_gather", "_reduce_scatter_base", "reduce_scatter")
 FINISHED_TOGETHER = (*SYMMETRIC, "all_to_all", "all_to_all_base")
-MANY_RANKS = 16  # as many are listed
+MANY_RANKS = 16  # the most that are listed
 
 
 @dataclass(frozen=True)
 class Blockage:
-    """An operation that some ranks of a group wait in and others never entered."""
+    """An operation that some ranks of a group wait in and others have not entered."""
 
     group: Group
     operation: Operation  # as the first of those that wait has it
@@ -35,7 +40,7 @@ class Blockage:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Ranks that brought different things to the same collective."""
+    """Ranks that gave different inputs to the same collective."""
 
     group: Group
     sequence: int
@@ -47,12 +52,12 @@ class Mismatch:
 @dataclass(frozen=True)
 class Hang:
     missing: tuple[int, ...]  # the first cause
-    heads: tuple[Blockage, ...]  # where they are missed, one blockage for each set of them
+    heads: tuple[Blockage, ...]  # where they are missing, one blockage for each set of them
     blockages: tuple[Blockage, ...]  # all, the oldest first
     stuck: tuple[int, ...]  # ranks whose GPU has not finished what their peers finished
     without_dump: tuple[int, ...]
     mismatches: tuple[Mismatch, ...]
-    is_circular: bool = False  # ranks wait for each other, and nobody else
+    is_circular: bool = False  # ranks wait only for each other
     is_partial: bool = False  # too few dumps to tell who is missing
 
 
@@ -70,7 +75,7 @@ def find_hang(dumps: Dumps) -> Hang:
         for rank in blockage.waiting:
             waits_for[rank].update(blockage.missing)
     missed = {rank for blockage in blockages for rank in blockage.missing}
-    # With few dumps most ranks look missing only because nobody gave theirs.
+    # With few dumps most ranks look missing only because their dumps were not given.
     is_partial = 2 * len(by_rank) <= len(dumps.world)
     if is_partial:
         missed -= set(silent)
@@ -100,7 +105,7 @@ def _finished(dump: Dump, group: str, sending: frozenset[str]) -> int:
 
 
 def _pending(dumps: Dumps) -> dict[tuple[str, int], dict[int, Operation]]:
-    """Collectives that are not over, by group and number: by rank."""
+    """Unfinished collectives, by group and number, then by rank."""
     found: dict[tuple[str, int], dict[int, Operation]] = defaultdict(dict)
     for dump in dumps.dumps:
         for operation in dump.pending:
@@ -110,7 +115,7 @@ def _pending(dumps: Dumps) -> dict[tuple[str, int], dict[int, Operation]]:
 
 
 def _collectives(dumps: Dumps, by_rank: Mapping[int, Dump], sending: frozenset[str]) -> Iterable[Blockage]:
-    """Of each group the first collective that not all of its members entered."""
+    """The first collective of each group that some members have not entered."""
     groups = dumps.groups
     blocked: set[str] = set()
     for (name, sequence), waiting in sorted(_pending(dumps).items(), key=lambda item: item[0][1]):
@@ -119,8 +124,7 @@ def _collectives(dumps: Dumps, by_rank: Mapping[int, Dump], sending: frozenset[s
         missing = tuple(
             rank
             for rank in groups[name].ranks
-            if rank not in by_rank
-            or (by_rank[rank].tells_of(name) and _entered(by_rank[rank], name, sending) < sequence)
+            if rank not in by_rank or (by_rank[rank].knows(name) and _entered(by_rank[rank], name, sending) < sequence)
         )
         if not missing:
             continue
@@ -147,7 +151,7 @@ def _sends(dumps: Dumps, by_rank: Mapping[int, Dump]) -> Iterable[Blockage]:
 
 
 def _stuck(dumps: Dumps, by_rank: Mapping[int, Dump], sending: frozenset[str]) -> set[int]:
-    """Ranks that still wait in a collective that another member has behind it: nobody keeps them but their GPU."""
+    """Ranks that wait in a collective that another member has finished: only their GPU can hold them up."""
     groups = dumps.groups
     found: set[int] = set()
     for (name, sequence), waiting in _pending(dumps).items():
@@ -160,20 +164,20 @@ def _stuck(dumps: Dumps, by_rank: Mapping[int, Dump], sending: frozenset[str]) -
 
 
 def _heads(blockages: list[Blockage], first: set[int]) -> Iterable[Blockage]:
-    told: set[int] = set()
+    done: set[int] = set()
     for blockage in blockages:
-        new = first.intersection(blockage.missing) - told
+        new = first.intersection(blockage.missing) - done
         if new:
-            told |= new
+            done |= new
             yield blockage
 
 
 def _mismatches(dumps: Dumps) -> Iterable[Mismatch]:
     groups = dumps.groups
     files = {dump.rank: dump.file for dump in dumps.dumps}
-    told: set[str] = set()
+    done: set[str] = set()
     for (name, sequence), waiting in sorted(_pending(dumps).items(), key=lambda item: item[0][1]):
-        if name in told or name not in groups:
+        if name in done or name not in groups:
             continue
         values = {rank: operation.name for rank, operation in waiting.items()}
         what = "operation"
@@ -183,40 +187,36 @@ def _mismatches(dumps: Dumps) -> Iterable[Mismatch]:
             values, what = {rank: operation.input_sizes for rank, operation in waiting.items()}, "size"
         if len(set(values.values())) == 1:
             continue
-        told.add(name)  # what follows in this group is the same fault again
+        done.add(name)  # later mismatches of this group are the same fault
         often = Counter(values.values()).most_common()
         by_value = tuple((value, tuple(sorted(r for r, v in values.items() if v == value))) for value, _ in often)
         yield Mismatch(groups[name], sequence, what, by_value, files[by_value[-1][1][0]])
 
 
 def explain_hang(dumps: Dumps, diagnosis: Diagnosis | None = None) -> Diagnosis:
-    """What the dumps tell, by themselves or to complete what the log tells.
+    """The diagnosis from the dumps alone, or that of the log completed by them.
 
-    A log that says a collective timed out keeps its reason, and learns who was missing. One that says something else
-    keeps all of it: the dumps are told beside it. One that says nothing is decided by the dumps.
+    A log with a collective that timed out keeps its reason and gets the missing ranks. One with another reason
+    keeps all of it, and the dumps are added as telemetry. One without a failure is decided by the dumps.
     """
     hang = find_hang(dumps)
-    told = _from_dumps(hang, dumps)
-    if diagnosis is None or diagnosis.is_silent:
-        if diagnosis is None or told.verdict == "unknown":
-            return told if diagnosis is None else replace(diagnosis, telemetry=(*diagnosis.telemetry, *told.telemetry))
-        return replace(
-            diagnosis,
-            **{name: getattr(told, name) for name in ("verdict", "category", "reason", "cause", "remedy", "evidence")},
-            **{name: getattr(told, name) for name in ("rank", "recovery", "confidence", "method", "missing_ranks")},
-            telemetry=(*diagnosis.telemetry, *told.telemetry),
-        )
-    if diagnosis.reason not in COMPLETED_BY_DUMPS:
-        return replace(diagnosis, telemetry=(*diagnosis.telemetry, told.cause, *told.telemetry))
-    if not hang.missing:
-        return replace(diagnosis, telemetry=(*diagnosis.telemetry, told.cause, *told.telemetry))
+    by_dumps = _from_dumps(hang, dumps)
+    if diagnosis is None:
+        return by_dumps
+    telemetry = (*diagnosis.telemetry, *by_dumps.telemetry)
+    if diagnosis.is_silent and by_dumps.verdict == "unknown":
+        return replace(diagnosis, telemetry=telemetry)
+    if diagnosis.is_silent:
+        return replace(diagnosis, **{name: getattr(by_dumps, name) for name in DECIDED_BY_DUMPS}, telemetry=telemetry)
+    if diagnosis.reason not in COMPLETED_BY_DUMPS or not hang.missing:
+        return replace(diagnosis, telemetry=(*diagnosis.telemetry, by_dumps.cause, *by_dumps.telemetry))
     return replace(
         diagnosis,
-        cause=f"{diagnosis.cause.rstrip('.')}. {told.cause}" if diagnosis.cause else told.cause,
-        evidence=(*diagnosis.evidence, *told.evidence),
-        rank=told.rank,
-        missing_ranks=told.missing_ranks,
-        telemetry=(*diagnosis.telemetry, *told.telemetry),
+        cause=f"{diagnosis.cause.rstrip('.')}. {by_dumps.cause}" if diagnosis.cause else by_dumps.cause,
+        evidence=(*diagnosis.evidence, *by_dumps.evidence),
+        rank=by_dumps.rank,
+        missing_ranks=by_dumps.missing_ranks,
+        telemetry=telemetry,
     )
 
 

@@ -1,6 +1,6 @@
 """Dumps of NCCL's flight recorder, as JSON: which collectives each rank entered, and which it still waits in.
 
-Of a dump only what is not over is kept: a rank remembers thousands of collectives, and a job has thousands of ranks.
+Only unfinished operations of a dump are kept: there may be thousands of collectives and ranks.
 A pickle is refused and never opened: it could run code.
 """
 
@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Operation:
-    """A collective, or one side of a send, that a rank entered and that is not over."""
+    """A collective, or one side of a send, that a rank entered and has not finished."""
 
     group: str
     sequence: int
@@ -54,19 +54,19 @@ class Operation:
 
 @dataclass(frozen=True)
 class Dump:
-    """What one rank told."""
+    """The dump of one rank."""
 
     rank: int
     file: str
     groups: dict[str, Group]
     pending: tuple[Operation, ...]
-    entered: dict[str, int] = field(default_factory=dict)  # by group: the last collective that it remembers
-    completed: dict[str, int] = field(default_factory=dict)  # by group: the last of them that is over
+    entered: dict[str, int] = field(default_factory=dict)  # by group: the last collective recorded
+    completed: dict[str, int] = field(default_factory=dict)  # by group: the last finished one
     counters: dict[str, tuple[int, int]] = field(default_factory=dict)  # by group: both, as the process counts them
-    sending: frozenset[str] = frozenset()  # groups that send and receive: their counters count that, too
-    is_full: bool = False  # its oldest entries were overwritten: of a group that it does not tell of, nothing is known
+    sending: frozenset[str] = frozenset()  # groups with sends and receives, which their counters count, too
+    is_full: bool = False  # its oldest entries were overwritten: a group without entries is unknown
 
-    def tells_of(self, group: str) -> bool:
+    def knows(self, group: str) -> bool:
         return not self.is_full or group in self.entered or group in self.counters
 
 
@@ -81,12 +81,12 @@ class Dumps:
 
     @property
     def world(self) -> tuple[int, ...]:
-        told = {rank for group in self.groups.values() for rank in group.ranks}
-        return tuple(sorted(told | {dump.rank for dump in self.dumps}))
+        value = {rank for group in self.groups.values() for rank in group.ranks}
+        return tuple(sorted(value | {dump.rank for dump in self.dumps}))
 
 
 def read_dumps(paths: Sequence[Path]) -> Dumps:
-    """Of files and folders. One that was cut short is left out, and said so; that none can be read is an error."""
+    """From files and folders. Truncated dumps are left out with a note; it is an error if none can be read."""
     files = [file for path in paths for file in _files(path)]
     if not files:
         raise InputError(f"no flight-recorder dump in {', '.join(map(str, paths)) or 'nothing'}", _HINT)
@@ -104,7 +104,7 @@ def read_dumps(paths: Sequence[Path]) -> Dumps:
         found[dump.rank] = dump
     if not found:
         raise InputError(notes[0].rstrip("."), _HINT)
-    return Dumps(tuple(_told_apart([found[rank] for rank in sorted(found)])), tuple(notes))
+    return Dumps(tuple(_disambiguated([found[rank] for rank in sorted(found)])), tuple(notes))
 
 
 def _files(path: Path) -> list[Path]:
@@ -138,7 +138,7 @@ def _read(file: Path) -> Dump:
 
 
 def _is_dump(document: dict[str, Any]) -> bool:
-    """A rank that waits in nothing may write no list of entries at all; it may be the one for which others wait."""
+    """A rank that waits in nothing may write no entries; it may be the one that others wait for."""
     if "entries" not in document:
         return isinstance(document.get("pg_config"), dict)
     return isinstance(document["entries"], list)
@@ -180,14 +180,14 @@ def _is_over(entry: Mapping[str, Any]) -> bool:
 
 
 def _sequence(entry: Mapping[str, Any], is_p2p: bool) -> int | None:
-    """The oldest versions count sends and collectives by one number."""
+    """The oldest versions number sends and collectives together."""
     return _whole(entry.get("p2p_seq_id" if is_p2p else "collective_seq_id", entry.get("seq_id")))
 
 
 def _batches(entries: list[dict[str, Any]]) -> dict[tuple[str, bool, int], bool]:
-    """By group, kind and number: whether operations that were entered at once are over.
+    """By group, kind and number: whether a batch of operations is finished.
 
-    PyTorch notes this of the batch alone, in an entry after those of its members, which look unfinished for ever.
+    PyTorch records this only for the batch, in an entry after its members, which look unfinished for ever.
     """
     sends = {(_group_name(entry), _sequence(entry, True)) for entry in entries if entry.get("is_p2p") is True}
     found: dict[tuple[str, bool, int], bool] = {}
@@ -209,8 +209,8 @@ def _operation_name(entry: Mapping[str, Any]) -> str:
     return _BACKEND.sub("", label(entry.get("profiling_name", ""), 64))
 
 
-def _told_apart(dumps: list[Dump]) -> Iterator[Dump]:
-    """Groups that were split off another may share a name: a number behind it tells them apart."""
+def _disambiguated(dumps: list[Dump]) -> Iterator[Dump]:
+    """Groups that were split off another may share a name: a number is appended."""
     members: dict[str, set[tuple[int, ...]]] = {}
     for dump in dumps:
         for name, group in dump.groups.items():
@@ -234,34 +234,34 @@ def _told_apart(dumps: list[Dump]) -> Iterator[Dump]:
 
 def _groups(config: object) -> dict[str, Group]:
     found = {}
-    for key, told in config.items() if isinstance(config, dict) else ():
-        if not isinstance(told, dict):
+    for key, value in config.items() if isinstance(config, dict) else ():
+        if not isinstance(value, dict):
             continue
         try:  # older versions write the list as text
-            ranks = json.loads(told["ranks"]) if isinstance(told.get("ranks"), str) else told.get("ranks")
+            ranks = json.loads(value["ranks"]) if isinstance(value.get("ranks"), str) else value.get("ranks")
         except (ValueError, RecursionError):
             continue
         if isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks):
-            found[label(key, 64)] = Group(label(key, 64), label(told.get("desc", ""), 128), tuple(ranks))
+            found[label(key, 64)] = Group(label(key, 64), label(value.get("desc", ""), 128), tuple(ranks))
     return found
 
 
-def _counters(told: object, groups: Mapping[str, Group], entries: list[dict[str, Any]]) -> dict[str, tuple[int, int]]:
-    """By group: the last collective that was entered, and the last one that is over.
+def _counters(value: object, groups: Mapping[str, Group], entries: list[dict[str, Any]]) -> dict[str, tuple[int, int]]:
+    """By group: the last collective that was entered, and the last finished one.
 
-    It is told by numbers that a process gives its groups as it makes them. Entries say which is which; for a rank
-    without entries the names, which count up over the whole job, are in the same order.
+    The keys are numbers that a process gives its groups in order. Entries map them to names; for a rank without entries
+    the names, which are numbered over the whole job, are in the same order.
     """
-    if not isinstance(told, dict) or not all(isinstance(row, dict) for row in told.values()):
+    if not isinstance(value, dict) or not all(isinstance(row, dict) for row in value.values()):
         return {}
     names = {str(entry["pg_id"]): _group_name(entry) for entry in entries if "pg_id" in entry}
-    is_counted = all(key.isdecimal() for key in (*told, *groups))
-    if is_counted and len(told) == len(groups):
-        in_order = dict(zip(sorted(told, key=int), sorted(groups, key=int), strict=True))
+    is_counted = all(key.isdecimal() for key in (*value, *groups))
+    if is_counted and len(value) == len(groups):
+        in_order = dict(zip(sorted(value, key=int), sorted(groups, key=int), strict=True))
         if all(in_order.get(number) == name for number, name in names.items()):
             names = in_order
     found = {}
-    for number, row in told.items():
+    for number, row in value.items():
         enqueued, over = _whole(row.get("last_enqueued_collective")), _whole(row.get("last_completed_collective"))
         name = names.get(number)
         if name and enqueued is not None and over is not None:
@@ -270,8 +270,8 @@ def _counters(told: object, groups: Mapping[str, Group], entries: list[dict[str,
 
 
 def _group_name(entry: Mapping[str, Any]) -> str:
-    told = entry.get("process_group")
-    return label(told[0], 64) if isinstance(told, list) and told else label(entry.get("pg_id", ""), 64)
+    value = entry.get("process_group")
+    return label(value[0], 64) if isinstance(value, list) and value else label(entry.get("pg_id", ""), 64)
 
 
 def _operations(
@@ -309,19 +309,19 @@ def _operations(
         )
 
 
-def _whole(told: object) -> int | None:
-    """A whole number; the recorder's own JSON has some of them as text."""
-    if isinstance(told, str) and re.fullmatch(r"-?\d{1,19}", told, re.ASCII):
-        return int(told)
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
+def _whole(value: object) -> int | None:
+    """A whole number; the recorder's JSON has some as text."""
+    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, re.ASCII):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _sizes(told: object) -> str:
-    if not isinstance(told, list):
+def _sizes(value: object) -> str:
+    if not isinstance(value, list):
         return ""
-    sizes = ("x".join(map(str, size)) if isinstance(size, list) else str(size) for size in told)
+    sizes = ("x".join(map(str, size)) if isinstance(size, list) else str(size) for size in value)
     return label(", ".join(sizes), 128)
 
 
-def _first(told: object) -> str:
-    return label(told[0] if isinstance(told, list) and told else told if isinstance(told, str) else "", 32)
+def _first(value: object) -> str:
+    return label(value[0] if isinstance(value, list) and value else value if isinstance(value, str) else "", 32)

@@ -1,4 +1,4 @@
-"""The judge: a model that is asked where rules do not suffice, and believed only where it quotes the log."""
+"""The judge: a model that is asked where no rule gives a reason, and accepted only where it quotes the log."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import re2
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote
 from gpulake.core.judge_settings import Judge
 from gpulake.core.secret_words import SECRET
-from gpulake.diagnose.judge.prompt import MOST_QUOTES, UNSEEN, Message, Question, plain, question_for
+from gpulake.diagnose.judge.prompt import MOST_QUOTES, UNSEEN, JudgeRequest, Message, plain, request_for
 from gpulake.diagnose.logs.digest import Digest, Line
 from gpulake.diagnose.past.recoveries import recovery_for
 
-MOST_CONFIDENCE = 0.6  # never as sure as a rule
+MOST_CONFIDENCE = 0.6  # below that of a rule
 MOST_CAUSE = 400
 MOST_REMEDY = 800
-LEAST_QUOTE = 8  # characters: a shorter part of a line is in every log
+LEAST_QUOTE = 8  # characters: shorter quotes occur in every log
 
-# Lines that speak to a model are no evidence of anything but of their author's intent. No list is complete: what keeps
-# a log from steering the outcome is that a model can neither clear a job nor choose an action.
+# Lines with instructions to a model are no evidence. No list is complete; what protects the outcome is that a model can
+# neither declare a job healthy nor choose an action.
 _INSTRUCTION = re2.compile(
     r"(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|prompt|previous|above|rule)s?"
     r"|\bsystem\s*(?:override|prompt|message)\b|\b(?:answer|respond|reply|output)\b.{0,30}\b(?:json|reason)\b"
@@ -32,8 +32,8 @@ _INSTRUCTION = re2.compile(
 )
 
 
-class NoAnswer(Exception):  # noqa: N818 - what came of it, told in a sentence; it never leaves this room
-    """Nothing came back that can be used."""
+class NoAnswer(Exception):  # noqa: N818 - its message ends in a note; it is caught in this package
+    """There is no usable answer."""
 
 
 class Model(Protocol):
@@ -42,33 +42,35 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     diagnosis: Diagnosis
-    note: str = ""  # what came of it, for the card
+    note: str = ""  # whether the answer was used, for the card
 
 
 def is_wanted(diagnosis: Diagnosis) -> bool:
-    """Only what rules leave unknown. What they answered, and a job that ended well, no model turns around."""
+    """Only for an unknown reason: a model may not overrule a rule or a healthy run."""
     return diagnosis.reason == UNKNOWN and diagnosis.verdict != "healthy"
 
 
-def judged(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge, model: Model | None = None) -> Judged:
-    """The diagnosis with the model's answer, or as it was and a note that says why. Never raises for what a model,
-    an endpoint or a log does."""
+def ask_model(
+    diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge, model: Model | None = None
+) -> Judgement:
+    """The diagnosis with the model's answer, or unchanged with a note that says why. Never raises because of a model,
+    an endpoint or a log."""
     if not settings.is_on or not is_wanted(diagnosis):
-        return Judged(diagnosis)
-    question = question_for(diagnosis, digests, settings)
-    if not question.lines:
-        return Judged(diagnosis, "the model was not asked: the log has no lines")
+        return Judgement(diagnosis)
+    request = request_for(diagnosis, digests, settings)
+    if not request.lines:
+        return Judgement(diagnosis, "the model was not asked: the log has no lines")
     try:
-        text = (model or _endpoint(settings)).ask(question.messages, question.schema)
+        text = (model or _endpoint(settings)).ask(request.messages, request.schema)
     except NoAnswer as error:
-        return Judged(diagnosis, f"no answer from the model {settings.model}: {error}")
+        return Judgement(diagnosis, f"no answer from the model {settings.model}: {error}")
     try:
-        answered = _answered(diagnosis, _document(text), question)
+        answered = _answered(diagnosis, _document(text), request)
     except NoAnswer as error:
-        return Judged(diagnosis, f"the answer of the model {settings.model} was dropped: {error}")
-    return Judged(answered, f"the cause is the word of the model {settings.model}: no rule knows it")
+        return Judgement(diagnosis, f"the answer of the model {settings.model} was dropped: {error}")
+    return Judgement(answered, f"the cause is the word of the model {settings.model}: no rule knows it")
 
 
 def _endpoint(settings: Judge) -> Model:
@@ -78,7 +80,7 @@ def _endpoint(settings: Judge) -> Model:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """The object that the text holds, after what a model may think aloud or draw around it."""
+    """The JSON object in the text, without the model's thoughts and decoration around it."""
     text = text.rpartition("</think>")[2]
     start = text.find("{")
     if start < 0:
@@ -96,7 +98,7 @@ def _refuse(word: str) -> float:
     raise ValueError(word)
 
 
-def _answered(diagnosis: Diagnosis, answer: dict[str, Any], question: Question) -> Diagnosis:
+def _answered(diagnosis: Diagnosis, answer: dict[str, Any], request: JudgeRequest) -> Diagnosis:
     reason = answer.get("reason")
     if not isinstance(reason, str) or reason not in CATEGORY_OF:
         raise NoAnswer("its reason is none of ours")
@@ -104,7 +106,7 @@ def _answered(diagnosis: Diagnosis, answer: dict[str, Any], question: Question) 
         raise NoAnswer("it says that nothing failed, which a model may not decide")
     if reason == UNKNOWN:
         raise NoAnswer("it cannot tell either")
-    cause, remedy = (_sentence(answer, name, most, question) for name, most in _SENTENCES)
+    cause, remedy = (_sentence(answer, name, most, request) for name, most in _SENTENCES)
     confidence = answer.get("confidence")
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not abs(confidence) <= 100:
         raise NoAnswer("its confidence is no number")
@@ -115,7 +117,7 @@ def _answered(diagnosis: Diagnosis, answer: dict[str, Any], question: Question) 
         reason=reason,
         cause=cause,
         remedy=remedy,
-        evidence=_evidence(answer.get("evidence"), question),
+        evidence=_evidence(answer.get("evidence"), request),
         recovery=recovery_for(reason),
         confidence=round(max(0.0, min(MOST_CONFIDENCE, confidence)), 2),
         method="model",
@@ -125,36 +127,36 @@ def _answered(diagnosis: Diagnosis, answer: dict[str, Any], question: Question) 
 _SENTENCES = (("cause", MOST_CAUSE), ("remedy", MOST_REMEDY))
 
 
-def _sentence(answer: dict[str, Any], name: str, most: int, question: Question) -> str:
+def _sentence(answer: dict[str, Any], name: str, most: int, request: JudgeRequest) -> str:
     given = answer.get(name)
     if not isinstance(given, str) or not given.strip():
         raise NoAnswer(f"it has no {name}")
-    # A secret stays hidden in what is told on, be it to a person, a table or a message.
-    text = _folded(question.redactor.restore(_encodable(given[: 4 * most]), but=(SECRET,)))
+    # Secrets stay redacted in every output.
+    text = _folded(request.redactor.restore(_encodable(given[: 4 * most]), but=(SECRET,)))
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _evidence(given: Any, question: Question) -> tuple[Quote, ...]:
-    """The lines that are quoted, as the log has them."""
+def _evidence(given: Any, request: JudgeRequest) -> tuple[Quote, ...]:
+    """The quoted lines, as they are in the log."""
     if not isinstance(given, list) or not 1 <= len(given) <= MOST_QUOTES:
         raise NoAnswer("it quotes nothing, or too much")
     found: dict[tuple[str, int], Quote] = {}
     for entry in given:
-        line = _quoted(entry, question)
+        line = _quoted(entry, request)
         found[line.file, line.number] = Quote(line.number, line.text, line.file)
     return tuple(found.values())
 
 
-def _quoted(entry: Any, question: Question) -> Line:
+def _quoted(entry: Any, request: JudgeRequest) -> Line:
     if not isinstance(entry, dict):
         raise NoAnswer("its evidence is no list of quotes")
     number, quote, file = entry.get("line"), entry.get("quote"), entry.get("file", "")
     if isinstance(number, bool) or not isinstance(number, int) or not isinstance(quote, str):
         raise NoAnswer("its evidence is no list of quotes")
-    line = question.lines.get((file, number)) if isinstance(file, str) else None
+    line = request.lines.get((file, number)) if isinstance(file, str) else None
     if line is None:
         raise NoAnswer(f"it quotes line {number}, which it was not shown" if abs(number) < 10**12 else "no such line")
-    text, said = _folded(line.text), _folded(question.redactor.restore(_encodable(quote)))
+    text, said = _folded(line.text), _folded(request.redactor.restore(_encodable(quote)))
     if said not in text:
         said = _folded(said.removeprefix(f"{number}|"))
     if said not in text or (len(said) < LEAST_QUOTE and said != text) or not any(map(str.isalpha, said)):
@@ -169,5 +171,5 @@ def _encodable(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Alike, but for the amount of space."""
+    """With single spaces."""
     return " ".join(plain(_encodable(text)).split())

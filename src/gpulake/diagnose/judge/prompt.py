@@ -59,14 +59,14 @@ The schema of the answer:
 
 
 @dataclass(frozen=True)
-class Question:
+class JudgeRequest:
     messages: list[Message]
     schema: dict[str, Any]
     lines: dict[tuple[str, int], Line]  # those that are shown, by what their file is called there, and their number
     redactor: Redactor
 
 
-def question_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge) -> Question:
+def request_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge) -> JudgeRequest:
     """The same input gives the same question, and however long the log, a bounded one."""
     cited = {(quote.file, quote.line) for quote in (*diagnosis.evidence, *diagnosis.symptoms)}
     lines = chosen([line for digest in digests for line in digest.lines], cited, settings.most_lines)
@@ -90,15 +90,15 @@ def question_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judg
     shown_schema = json.dumps(schema, ensure_ascii=False)
     system = INSTRUCTIONS.format(fence=fence, unknown=UNKNOWN, most=MOST_QUOTES, schema=shown_schema)
     messages = [{"role": "system", "content": system}, {"role": "user", "content": content}]
-    return Question(messages, schema, {(files[line.file], line.number): line for line, _ in kept}, redactor)
+    return JudgeRequest(messages, schema, {(files[line.file], line.number): line for line, _ in kept}, redactor)
 
 
 def prompt_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge) -> list[Message]:
     """Exactly what would be sent."""
-    return question_for(diagnosis, digests, settings).messages
+    return request_for(diagnosis, digests, settings).messages
 
 
-def shown(messages: Iterable[Message]) -> str:
+def prompt_text(messages: Iterable[Message]) -> str:
     """For people: what would be sent, and nothing else."""
     return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in messages)
 

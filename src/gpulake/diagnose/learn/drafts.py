@@ -43,7 +43,7 @@ def rule_draft(
         role=role,
         matches=(one,),
         reason=reason if role in EXPLAINING else "",
-        cause=_sentence(redacted(cause) or _told(one)),
+        cause=_sentence(redacted(cause) or _message_of(one)),
         remedy=_sentence(redacted(remedy) or _first(rule.remedy for rule in alike)),
         recovery=recovery or agreed_recovery(reason, known),  # type: ignore[arg-type]
         source=_sentence(source),
@@ -81,7 +81,7 @@ def _words(line: str) -> str:
     return " ".join(token.text for token in tokens(message(line)) if not token.kind)
 
 
-def _told(line: str) -> str:
+def _message_of(line: str) -> str:
     """What the line says, without what differs from job to job. Other rules of the reason have causes of their own."""
     return "".join("…" if token.kind and token.kind != "gap" else token.text for token in tokens(message(line)))
 

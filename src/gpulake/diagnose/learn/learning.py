@@ -60,11 +60,11 @@ class Learned:
         return Candidate(self.rule, self.kind, self.proposed_by.startswith(MODEL))
 
 
-def unheard(message: str) -> None:
+def no_message(message: str) -> None:
     """Says nothing to anybody."""
 
 
-def every(lake: Lake) -> list[Learned]:
+def all_learned(lake: Lake) -> list[Learned]:
     """As they stand now, oldest first."""
     found: dict[str, Learned] = {}
     for row in sorted(lake.journal("rule_events"), key=lambda row: str(row.get("changed_at"))):
@@ -81,29 +81,29 @@ def every(lake: Lake) -> list[Learned]:
     return list(found.values())
 
 
-def learned(lake: Lake, say: Callable[[str], None] = unheard) -> tuple[Rule, ...]:
+def learned(lake: Lake, say: Callable[[str], None] = no_message) -> tuple[Rule, ...]:
     """The approved rules; what cannot be used is skipped and said, never fatal."""
-    return _usable(every(lake), "rule", say)
+    return _usable(all_learned(lake), "rule", say)
 
 
-def learned_filters(lake: Lake, say: Callable[[str], None] = unheard) -> tuple[Rule, ...]:
+def learned_filters(lake: Lake, say: Callable[[str], None] = no_message) -> tuple[Rule, ...]:
     """The approved filters: rules of role noise, of which nothing but the pattern counts."""
-    return _usable(every(lake), "filter", say)
+    return _usable(all_learned(lake), "filter", say)
 
 
 def ground_of(lake: Lake) -> Ground:
     """The rules of now, and what the lake knows of healthy and of failed logs."""
-    known = every(lake)
+    known = all_learned(lake)
     healthy, proofs = past(lake)
-    rules = (*shipped_rules(), *_usable(known, "rule", unheard))
-    return Ground(rules, _usable(known, "filter", unheard), healthy, proofs)
+    rules = (*shipped_rules(), *_usable(known, "rule", no_message))
+    return Ground(rules, _usable(known, "filter", no_message), healthy, proofs)
 
 
 def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_id: str = "", note: str = "") -> Learned:
     """Makes it a candidate if it passes every check. It counts for nothing before somebody approves it."""
     candidate = replace(candidate, is_by_model=by.startswith(MODEL))
     rule_id = id_of(candidate)
-    others = {known.rule_id: known for known in every(lake)}
+    others = {known.rule_id: known for known in all_learned(lake)}
     before = others.pop(rule_id, None)
     if before and before.state in ("candidate", "approved"):
         raise UsageError(f"{before.name} is {before.state} already, as {rule_id}", "see: gpulake rules review")
@@ -139,7 +139,7 @@ def decide(
     lake: Lake, clock: Clock, one: Learned, state: State, by: str, note: str = "", allow_silencing: bool = False
 ) -> Learned:
     """Approves, rejects or retires what was looked at. At approval every check runs again, on the rules of then."""
-    now = next((known for known in every(lake) if known.rule_id == one.rule_id), None)
+    now = next((known for known in all_learned(lake) if known.rule_id == one.rule_id), None)
     if now is None or (now.state, now.changed_at, now.definition) != (one.state, one.changed_at, one.definition):
         became = f"is {now.state} by {label(now.changed_by, 80)}" if now else "is gone"
         raise UsageError(f"{one.name} {became} since you looked at it", "look again: gpulake rules review")

@@ -14,7 +14,7 @@ from gpulake.diagnose.learn.candidates import Candidate, Check, Ground
 from gpulake.diagnose.learn.definitions import definition_of
 from gpulake.diagnose.learn.drafts import filter_draft, rule_draft
 from gpulake.diagnose.learn.ground import quotes, recent, recurring
-from gpulake.diagnose.learn.learning import MODEL, Learned, every, ground_of, learned, propose, unheard
+from gpulake.diagnose.learn.learning import MODEL, Learned, all_learned, ground_of, learned, no_message, propose
 from gpulake.diagnose.learn.proposals import masked
 from gpulake.diagnose.learn.trials import examined
 from gpulake.diagnose.rulebook.book import Rulebook, compiled, shipped_rules
@@ -55,7 +55,7 @@ def is_there(lake: Lake) -> bool:
     return lake.root.exists() and lake.open() is lake
 
 
-def rules_in_force(lake: Lake, say: Callable[[str], None] = unheard) -> tuple[Rule, ...]:
+def rules_in_force(lake: Lake, say: Callable[[str], None] = no_message) -> tuple[Rule, ...]:
     return (*shipped_rules(), *(learned(lake, say) if is_there(lake) else ()))
 
 
@@ -64,7 +64,7 @@ def ground_in_force(lake: Lake) -> Ground:
 
 
 def everything_learned(lake: Lake) -> list[Learned]:
-    return every(lake) if is_there(lake) else []
+    return all_learned(lake) if is_there(lake) else []
 
 
 def the_learned(lake: Lake, given: str) -> Learned:
@@ -155,7 +155,7 @@ def effects(lake: Lake, candidate: Candidate) -> list[Effect]:
 
 
 def _names(lake: Lake) -> Sequence[str]:
-    return [*(rule.name for rule in shipped_rules()), *(one.name for one in every(lake))]
+    return [*(rule.name for rule in shipped_rules()), *(one.name for one in all_learned(lake))]
 
 
 def examined_together(lake: Lake, rules: Sequence[Rule]) -> list[tuple[Rule, tuple[Check, ...]]]:
@@ -177,7 +177,7 @@ def _is_sound(rule: Rule) -> bool:
         return False
 
 
-def shareable(lake: Lake, say: Callable[[str], None] = unheard) -> list[dict[str, Any]]:
+def shareable(lake: Lake, say: Callable[[str], None] = no_message) -> list[dict[str, Any]]:
     """Approved rules without the names of people and machines. One whose pattern needs them is left out and said."""
     found = []
     for rule in learned(lake, say):

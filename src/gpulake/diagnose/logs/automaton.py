@@ -1,4 +1,4 @@
-"""Many patterns at once: which of them may be found in which lines."""
+"""Searches many patterns at once: which of them may match which lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import re2
 from gpulake.diagnose.logs.prefilter import relaxed
 from gpulake.diagnose.logs.shapes import DIGITS
 
-# What an automaton may remember. With too little it starts over again and again, or a set finds nothing and does not
-# say so.
+# With too little memory an automaton restarts again and again, and a set finds nothing without an error.
 MOST_MEMORY_BYTES = 48 << 20
 FEW_LINES = 16
 
 
 def bytes_options() -> Any:
-    """Of patterns for bytes that hold many lines, of which each stands for itself."""
+    """For patterns over bytes of many lines, matched line by line."""
     options = re2.Options()
     options.max_mem = MOST_MEMORY_BYTES
     options.encoding = re2.Options.Encoding.LATIN1
@@ -29,12 +28,12 @@ def bytes_options() -> Any:
 
 
 def any_of(patterns: Sequence[bytes]) -> Any:
-    """One pattern that is found where any of these is."""
+    """One pattern that matches where any of these does."""
     return re2.compile(b"(?m)" + b"|".join(b"(?:%s)" % pattern for pattern in dict.fromkeys(patterns)), bytes_options())
 
 
 class Automaton:
-    """Patterns are named by their place."""
+    """A pattern is identified by its place."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = tuple(patterns)
@@ -42,7 +41,7 @@ class Automaton:
         self._loose: dict[bytes, _Loose] = {}
 
     def candidates(self, shapes: Sequence[bytes], dropped: bytes = DIGITS) -> dict[bytes, list[int]]:
-        """Of lines from which these characters were dropped: those in which patterns may be found, and which."""
+        """Of lines from which these characters were dropped: those that patterns may match, and which patterns."""
         if not self._patterns:
             return {}
         if dropped not in self._loose:
@@ -50,11 +49,11 @@ class Automaton:
         return self._loose[dropped].candidates(shapes)
 
     def matching(self, pattern: int, lines: Sequence[bytes]) -> Iterator[int]:
-        """Places of the lines in which the pattern is found, as far as bytes can tell."""
+        """Places of the lines that the weaker pattern matches."""
         return _places(self._line_pattern(pattern), lines)
 
     def spans(self, pattern: int, line: bytes) -> Iterator[tuple[int, int]]:
-        """Where it is found in one line."""
+        """Where it matches in one line."""
         for match in self._line_pattern(pattern).finditer(line):
             yield match.span()
 
@@ -65,7 +64,7 @@ class Automaton:
 
 
 class _Loose:
-    """First whether any is found, then which."""
+    """First whether any pattern matches, then which."""
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns
@@ -74,7 +73,7 @@ class _Loose:
         return {shapes[place]: self._which(shapes[place]) for place in _places(self._any, shapes)}
 
     def _which(self, shape: bytes) -> list[int]:
-        # A set that runs out of memory finds nothing; something is there, so any may be.
+        # A set that runs out of memory finds nothing; one pattern matches, so any may.
         found = self._set.Match(shape) if self._set is not None else None
         return found or [*range(len(self._patterns))]
 
@@ -95,7 +94,7 @@ class _Loose:
 
 
 def _places(pattern: Any, lines: Sequence[bytes]) -> Iterator[int]:
-    """One search over all of the lines: a search for each costs more than the searching."""
+    """One search over all lines: a call for each line costs more than the search."""
     if len(lines) < FEW_LINES:
         yield from (place for place, line in enumerate(lines) if pattern.search(line))
         return

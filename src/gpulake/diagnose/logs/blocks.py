@@ -1,4 +1,4 @@
-"""A stream of bytes, cut into blocks of whole lines. How it arrives makes no difference to where it is cut."""
+"""Cuts a stream of bytes into blocks of whole lines, independent of how it arrives."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import accumulate
 
 from gpulake.diagnose.logs.shapes import cleaned, shapes_of
 
-# What a processor keeps near: larger blocks are slower.
+# Fits the processor's cache: larger blocks are slower.
 BLOCK_BYTES = 1 << 19
-# A line that is longer than a block is looked at in pieces; what is cut in two is whole in one of them.
+# A line longer than a block is cut into overlapping pieces.
 OVERLAP_BYTES = 4096
 LINE_FEED = ord("\n")
 
-# Number of the line, and which part of it: the state of a progress bar, or the piece of a line that has no end.
+# Number of the line, and its part: the state of a progress bar, or the piece of a very long line.
 Place = tuple[int, int]
 
 
 class Block:
     def __init__(self, text: bytes, is_open: bool, number: int, part: int = 0) -> None:
-        self.is_open = is_open  # its last line goes on in the next block, if there is one; else a line feed followed
+        self.is_open = is_open  # its last line continues in the next block; else a line feed followed
         self.text = cleaned(text if is_open else text.removesuffix(b"\r"))
         self.number = number
         self._part = part
@@ -36,7 +36,7 @@ class Block:
 
     @property
     def segments(self) -> list[bytes]:
-        """Its lines, and the states of its progress bars, as many as it has shapes."""
+        """Its lines and the states of its progress bars, one for each shape."""
         if self._segments is None:
             text = self.text.replace(b"\r", b"\n") if self._has_parts else self.text
             self._segments = text.split(b"\n")
@@ -54,14 +54,14 @@ class Block:
         return self.number + line, part + (self._part if line == 0 else 0)
 
     def shown(self, line: int) -> int:
-        """Of the line with this index: the segment that a terminal would show in the end."""
+        """The segment of a line that a terminal would show in the end."""
         if not self._has_parts:
             return line
         first, end = self._line_starts[line], self._line_starts[line + 1]
         return next((index for index in range(end - 1, first, -1) if self.segments[index].strip()), first)
 
     def following(self) -> tuple[int, int]:
-        """Number and part with which the next block begins."""
+        """Number and part of the begin of the next block."""
         if not self.is_open:
             return self.number + self.lines, 0
         number, part = self.place(len(self.segments) - 1)
@@ -75,7 +75,7 @@ class Block:
 
 
 class Cutter:
-    """Takes chunks and gives texts of blocks, without the line feed at their end, and whether there was none."""
+    """Takes chunks and gives texts of blocks without the final line feed, and whether there was none."""
 
     def __init__(self, block_bytes: int = BLOCK_BYTES) -> None:
         self._block_bytes = block_bytes

@@ -1,4 +1,4 @@
-"""How many lines of a log have which shape. Bounded: of too many shapes, the rare ones are forgotten."""
+"""Counts the lines of a log by shape, within bounds: rare shapes are forgotten first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SHAPES = 30_000
 MOST_BYTES = 24 << 20
 MOST_SHAPE_BYTES = 2048
 EXAMPLE_BYTES = 320
-# Lines whose like was met so often are routine.
+# Lines of a shape this frequent are routine.
 ROUTINE_LINES = 5
 
 
@@ -22,14 +22,14 @@ ROUTINE_LINES = 5
 class Census:
     counts: Counter[bytes] = field(default_factory=Counter)
     firsts: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)  # number and text of the first such line
-    forgotten_kept: int = 0  # lines of shapes that were forgotten and not routine
+    forgotten_kept: int = 0  # lines of forgotten shapes that were not routine
     _bytes: int = 0
 
     def add(self, block: Block, shapes: Sequence[bytes]) -> list[bytes]:
-        """The shapes of a block; gives back those that were not met before, as they came."""
+        """Adds the shapes of a block; returns the new ones in order."""
         known = len(self.counts)
         self.counts.update(shapes)
-        # New keys stand at the end of a dictionary.
+        # New keys are at the end of a dictionary.
         fresh = list(islice(reversed(self.counts), len(self.counts) - known))[::-1]
         if fresh:
             self._note(block, shapes, fresh)
@@ -50,20 +50,20 @@ class Census:
                 return
 
     def _shortened(self, shape: bytes) -> bytes:
-        """A long shape is counted by its beginning, and new each time that it comes."""
+        """A long shape is counted by its beginning, and counts as new each time."""
         if len(shape) <= MOST_SHAPE_BYTES:
             return shape
         key = shape[:MOST_SHAPE_BYTES]
         self.counts[key] += self.counts.pop(shape)
         return key
 
-    def forget(self, shape: bytes, is_telling: bool = False) -> None:
-        """As if it had not been met, but for the number of its lines."""
+    def forget(self, shape: bytes, is_protected: bool = False) -> None:
+        """Removes a shape; only the number of its lines is kept."""
         shape = shape[:MOST_SHAPE_BYTES]
         count = self.counts.pop(shape, 0)
         if self.firsts.pop(shape, None) is not None:
             self._bytes -= len(shape)
-        if is_telling or count < ROUTINE_LINES:
+        if is_protected or count < ROUTINE_LINES:
             self.forgotten_kept += count
 
     @property
@@ -71,7 +71,7 @@ class Census:
         return len(self.counts) > MOST_SHAPES or self._bytes > MOST_BYTES
 
     def drop(self, dropped: bytes) -> None:
-        """From here on shapes have fewer characters: those that were met become such."""
+        """From here on more characters are dropped from shapes; the known ones are converted."""
         counts, firsts = self.counts, self.firsts
         self.counts, self.firsts = Counter(), {}
         for shape, count in counts.items():
@@ -81,7 +81,7 @@ class Census:
         self._bytes = sum(map(len, self.firsts))
 
     def fold(self, spared: Container[bytes]) -> None:
-        """The rarer half of the shapes is forgotten, but for some."""
+        """Forgets the rarer half of the shapes, except the spared ones."""
         by_count = sorted((shape for shape in self.counts if shape not in spared), key=self.counts.__getitem__)
         for shape in by_count[: len(by_count) // 2 + 1]:
             self.forget(shape)

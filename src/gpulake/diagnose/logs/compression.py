@@ -1,4 +1,4 @@
-"""What the lines of a log were like, and which of them are routine."""
+"""The templates of a log's lines, and which of them are routine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gpulake.diagnose.logs.census import EXAMPLE_BYTES, ROUTINE_LINES, Census
 from gpulake.diagnose.logs.digest import Template
 from gpulake.diagnose.logs.filters import Filters
+from gpulake.diagnose.logs.selection import LineSelector
 from gpulake.diagnose.logs.shapes import readable, template_of
-from gpulake.diagnose.logs.watch import Watch
 
 MOST_FREQUENT = 200
 MOST_TEMPLATES = 500
@@ -22,28 +22,28 @@ class _Kind:
     first_line: int
     example: bytes
     lines: int = 0
-    telling: int | None = 0  # lines that may never be dropped; None: nobody counted them
+    protected: int | None = 0  # lines that may never be dropped; None: not counted
 
 
-def compressed(census: Census, watch: Watch, filters: Filters) -> tuple[int, tuple[Template, ...]]:
-    """How many lines no filter drops, and the templates."""
-    kinds = _kinds(census, watch)
+def compressed(census: Census, selector: LineSelector, filters: Filters) -> tuple[int, tuple[Template, ...]]:
+    """The number of lines that are not dropped, and the templates."""
+    kinds = _kinds(census, selector)
     kept = census.forgotten_kept
-    found = []
+    templates = []
     for template, kind in kinds.items():
         example = readable(kind.example)
         is_routine = kind.lines >= ROUTINE_LINES or filters.is_routine(example)
-        if kind.telling is None or not is_routine:
+        if kind.protected is None or not is_routine:
             kept += kind.lines
         else:
-            kept += min(kind.telling, kind.lines)
+            kept += min(kind.protected, kind.lines)
         text = readable(template)[:EXAMPLE_BYTES]
-        is_dropped = is_routine and kind.telling == 0
-        found.append(Template(text, kind.lines, kind.first_line, example, is_dropped))
-    return kept, tuple(_chosen(found))
+        is_dropped = is_routine and kind.protected == 0
+        templates.append(Template(text, kind.lines, kind.first_line, example, is_dropped))
+    return kept, tuple(_chosen(templates))
 
 
-def _kinds(census: Census, watch: Watch) -> dict[bytes, _Kind]:
+def _kinds(census: Census, selector: LineSelector) -> dict[bytes, _Kind]:
     kinds: dict[bytes, _Kind] = {}
     for shape, (number, example) in census.firsts.items():
         if not example.strip():
@@ -52,8 +52,8 @@ def _kinds(census: Census, watch: Watch) -> dict[bytes, _Kind]:
         if number < kind.first_line:
             kind.first_line, kind.example = number, example
         kind.lines += census.counts[shape]
-        telling = watch.telling_hits(shape)
-        kind.telling = None if telling is None or kind.telling is None else kind.telling + telling
+        protected = selector.protected_hits(shape)
+        kind.protected = None if protected is None or kind.protected is None else kind.protected + protected
     return kinds
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a log once it has been read: the lines that may tell something, and what the rest was like."""
+"""What is kept of a log: the lines that may matter, and templates of all others."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Line:
     number: int  # from 1, counted by line feeds
-    text: str  # decoded, without colours; of a progress bar, the part that was looked at
-    is_hit: bool = False  # a rule's pattern may match it, exactly; else it is context
+    text: str  # decoded, without colours; of a progress bar, one state
+    is_hit: bool = False  # a rule's pattern matches it; else it is context
     file: str = ""
 
 
 @dataclass(frozen=True)
 class Template:
-    """Lines that differ in nothing but their digits, told as one."""
+    """Lines that differ only in their digits, as one."""
 
-    text: str  # digits removed, at most so many characters
+    text: str  # without digits, shortened
     lines: int
     first_line: int
     example: str
@@ -26,11 +26,11 @@ class Template:
 
 @dataclass(frozen=True)
 class Digest:
-    """Of one file. The same, however the file was cut into chunks."""
+    """Of one file, independent of how it was cut into chunks."""
 
-    name: str  # of a file of a folder: its path below that; empty for a single log
-    lines: tuple[Line, ...]  # by number: the head, the tail, hits and what stands around them
+    name: str  # relative to the folder; empty for a single log
+    lines: tuple[Line, ...]  # by number: the head, the tail, hits and their context
     lines_read: int
     lines_kept: int  # those that no filter drops
     bytes_read: int
-    templates: tuple[Template, ...]  # the most frequent, and all that are kept, up to a bound
+    templates: tuple[Template, ...]  # the most frequent, and all kept ones, up to a bound

@@ -1,4 +1,4 @@
-"""Filters: lines that are routine however rarely they come. They are data, like the rules."""
+"""Filters: lines that are routine however rare they are. They are data, like the rules."""
 
 from __future__ import annotations
 

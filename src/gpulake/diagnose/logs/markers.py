@@ -1,4 +1,4 @@
-"""What a line looks like that tells of trouble, whatever the rules know. Such a line is never dropped as routine."""
+"""Signs of trouble in a line, independent of the rules. A line with one is never dropped as routine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Marker:
 TRACEBACK = Marker(
     "traceback", r"Traceback \(most recent call last\)|^\s*(?:The above|During handling of the above) exception", 3, 3
 )
-# The code of a frame, marks below it, and after the last frame the exception.
+# After a frame come its source code, marks below it and, at the end, the exception.
 FRAME = Marker("frame", r'\bFile "[^"]+", line \d+|\bframe #\d+: |^\s*#\d+ +0x[0-9a-f]+ ', 1, 4)
 ERROR = Marker(
     "error",

@@ -1,4 +1,4 @@
-"""Log files, whatever they are packed in: a file, a folder of them, or what is piped in."""
+"""Log files, plain or compressed: a file, a folder of files, or standard input."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpulake.core.errors import InputError
 from gpulake.diagnose.logs.shapes import cleaned, is_binary, readable
 
 CHUNK_BYTES = 1 << 20
-# Where a stream breaks off, what was unpacked since the last such portion is lost.
+# Decompressed at a time: of a truncated stream, the last portion is lost.
 UNPACKED_BYTES = 1 << 14
 STANDARD_INPUT = "-"
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 ZSTD_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-# What lies beside logs and is none.
+# Files beside logs that are none.
 _OTHER_ENDINGS = (
     ".pt .pth .ckpt .safetensors .bin .npy .npz .pkl .pickle .parquet .arrow .h5 .onnx .pb .idx .png .jpg .jpeg .gif"
     " .svg .pdf .html .css .js .py .pyc .so .o .a .whl .zip .tar .tgz .bz2 .xz .7z .csv .tsv .yaml .yml .toml .ini .cfg"
@@ -39,12 +39,12 @@ _RUN_OF_DIGITS = re.compile(r"(\d+)")
 class LogFile:
     """One file of a log. Read it once."""
 
-    name: str  # as it is told: relative to the folder that was given
+    name: str  # relative to the given folder
     path: Path | None  # None: standard input
-    trouble: str = field(default="", compare=False)  # known once it is read: why it could not be read to its end
+    trouble: str = field(default="", compare=False)  # known after reading: why it could not be read to its end
 
     def chunks(self) -> Iterator[bytes]:
-        """Its text, unpacked. A file that breaks off gives what it has, and `trouble` says so."""
+        """Its text, decompressed. A truncated file gives what it has, and `trouble` says so."""
         try:
             with _opened(self.path) as file:
                 yield from self._sniffed(_as_utf_8(self._unpacked(file)))
@@ -52,7 +52,7 @@ class LogFile:
             raise _unreadable(self.name, error) from error
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Its lines with their numbers, each state of a progress bar too; of a very long one the beginning."""
+        """Its lines with their numbers, each state of a progress bar, too; of a very long line the beginning."""
         number, held = 1, b""
         for chunk in self.chunks():
             *whole, held = (held + chunk).split(b"\n")
@@ -89,7 +89,7 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Logs:
-    """What a path holds."""
+    """The logs of a path."""
 
     files: tuple[LogFile, ...]
     flight_dumps: tuple[Path, ...] = ()  # NCCL flight-recorder dumps, by rank
@@ -147,17 +147,17 @@ def _is_log(path: Path) -> bool:
     try:
         first = next(LogFile(path.name, path).chunks(), b"")[:_SNIFFED_BYTES]
     except InputError:
-        return True  # it says so when it is read
-    return not is_binary(first.lstrip(b"\0"))  # a file with a hole at its start is a log all the same
+        return True  # the error is raised when it is read
+    return not is_binary(first.lstrip(b"\0"))  # a file with a hole at its start may still be a log
 
 
 def _is_flight_dump(path: Path) -> bool:
-    """By its name and by what it begins with: a log may be named like one."""
+    """By its name and its first bytes: a log may have such a name."""
     if not _FLIGHT_DUMP.search(path.name):
         return False
     with path.open("rb") as file:
         first = file.read(_SNIFFED_BYTES)
-    return first.lstrip().startswith(b"{") or first.startswith(b"\x80")  # JSON, or what PyTorch writes by itself
+    return first.lstrip().startswith(b"{") or first.startswith(b"\x80")  # JSON, or PyTorch's pickle
 
 
 def _states(line: bytes) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _again(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gunzipped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Member after member; zeros that pad the end are no member."""
+    """All members; zeros at the end are padding."""
     unpacker = zlib.decompressobj(wbits=31)
     is_open = False
     for chunk in chunks:
@@ -208,7 +208,7 @@ def _unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Readable:
-    """Chunks as a file, for a reader that wants one."""
+    """Chunks as a file object."""
 
     closed = False
 
@@ -228,7 +228,7 @@ class _Readable:
 
 
 def _as_utf_8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Two bytes a character, as a mark at the beginning says, become UTF-8."""
+    """Converts UTF-16, recognised by its byte order mark, to UTF-8."""
     stream = iter(chunks)
     first = next(stream, b"")
     while 0 < len(first) < 2 and (more := next(stream, b"")):

@@ -1,8 +1,7 @@
-"""A log, read once from end to end, in bounded memory.
+"""Reads a log once, from end to end, in bounded memory.
 
-Most lines of a log differ from others in nothing but their digits. So lines are counted by their shape, which is fast;
-patterns are looked for in the shapes that were not met before; and only lines of a shape in which one may be found are
-looked at themselves.
+Most lines of a log differ only in their digits. So lines are counted by their shape (the line without its digits),
+which is fast; patterns are searched in new shapes; and only lines of a shape that may match are searched themselves.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from gpulake.diagnose.logs.census import Census
 from gpulake.diagnose.logs.compression import compressed
 from gpulake.diagnose.logs.digest import Digest, Line
 from gpulake.diagnose.logs.filters import Filters, shipped_filters
-from gpulake.diagnose.logs.keeping import Spot, excerpts
+from gpulake.diagnose.logs.kept_lines import Spot, excerpts
+from gpulake.diagnose.logs.selection import LineSelector
 from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, readable
-from gpulake.diagnose.logs.watch import Watch
 from gpulake.diagnose.rulebook.book import Rulebook
 
 HEAD_LINES = 200
 TAIL_LINES = 400
-# Where lines are very long, so much holds fewer than that; it has to do.
+# Of very long lines this holds fewer than TAIL_LINES.
 MOST_TAIL_BYTES = 8 << 20
 
 
 def scan(name: str, chunks: Iterable[bytes], rulebook: Rulebook, filters: Filters | None = None) -> Digest:
-    """The digest of a file. How it is cut into chunks makes no difference."""
+    """The digest of a file, independent of how it is cut into chunks."""
     scanner = Scanner(rulebook, filters, name)
     for chunk in chunks:
         scanner.feed(chunk)
@@ -35,7 +34,7 @@ def scan(name: str, chunks: Iterable[bytes], rulebook: Rulebook, filters: Filter
 
 
 class Scanner:
-    """Takes a log as it comes, and tells at the end what was in it."""
+    """Takes a log in chunks, and gives its digest at the end."""
 
     def __init__(
         self, rulebook: Rulebook, filters: Filters | None = None, name: str = "", block_bytes: int = BLOCK_BYTES
@@ -45,7 +44,7 @@ class Scanner:
         self._filters = filters if filters is not None else shipped_filters()
         self._cutter = Cutter(block_bytes)
         self._census = Census()
-        self._watch = Watch(rulebook)
+        self._selector = LineSelector(rulebook)
         self._dropped = DIGITS
         self._head: dict[Spot, bytes] = {}
         self._recent: deque[Block] = deque()
@@ -61,7 +60,7 @@ class Scanner:
             self._read(rest, is_open)
         last = self._recent[-1] if self._recent else None
         lines_read = last.number + last.lines - 1 if last else 0
-        kept, templates = compressed(self._census, self._watch, self._filters)
+        kept, templates = compressed(self._census, self._selector, self._filters)
         return Digest(self.name, self._lines(), lines_read, min(kept, lines_read), self._cutter.bytes_read, templates)
 
     def _read(self, text: bytes, is_open: bool) -> None:
@@ -69,21 +68,21 @@ class Scanner:
         block = Block(text, is_open, *(previous.following() if previous else (1, 0)))
         shapes = block.shapes(self._dropped)
         fresh = self._census.add(block, shapes)
-        beyond = self._watch.look(block, shapes, fresh, self._census.counts)
-        if (self._census.is_full or self._watch.is_full) and self._dropped != HEX_DIGITS:
+        beyond = self._selector.look(block, shapes, fresh, self._census.counts)
+        if (self._census.is_full or self._selector.is_full) and self._dropped != HEX_DIGITS:
             self._dropped = HEX_DIGITS
             self._census.drop(HEX_DIGITS)
-            beyond += self._watch.drop(HEX_DIGITS, [*self._census.counts])
+            beyond += self._selector.drop(HEX_DIGITS, [*self._census.counts])
         for shape in beyond:
-            self._census.forget(shape, is_telling=True)
+            self._census.forget(shape, is_protected=True)
         if self._census.is_full:
-            self._census.fold(self._watch.shapes)
+            self._census.fold(self._selector.shapes)
         for line in range(min(block.lines, HEAD_LINES + 1 - block.number)):
             self._head.update(excerpts(block, block.shown(line)))
         self._remember(block)
 
     def _remember(self, block: Block) -> None:
-        """As many of the last blocks as hold the last lines."""
+        """Keeps as many blocks as hold the last lines."""
         self._recent.append(block)
         self._recent_lines += block.lines
         self._recent_bytes += len(block.text)
@@ -95,7 +94,7 @@ class Scanner:
             self._recent_bytes -= len(oldest.text)
 
     def _lines(self) -> tuple[Line, ...]:
-        texts = {**self._head, **self._watch.kept()}
+        texts = {**self._head, **self._selector.kept()}
         wanted = TAIL_LINES
         for block in reversed(self._recent):
             for line in range(max(0, block.lines - wanted), block.lines):

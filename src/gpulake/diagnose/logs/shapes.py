@@ -1,19 +1,19 @@
-"""The shape of a line: what is left of it without its digits. Most lines of a log share a few shapes."""
+"""The shape of a line: the line without its digits. Most lines of a log share a few shapes."""
 
 from __future__ import annotations
 
 import re
 
 DIGITS = b"0123456789"
-# Where hashes and addresses make every line another one, their letters are dropped too.
+# Where hashes and addresses make every line unique, their letters are dropped, too.
 HEX_DIGITS = b"0123456789abcdefABCDEF"
-# A progress bar writes over itself with carriage returns: each of its states is looked at as a line.
+# A progress bar overwrites itself with carriage returns: each state counts as a line.
 _LINE_ENDS = bytes.maketrans(b"\r", b"\n")
 # Colours and cursor movements, titles of windows, and other escapes of a terminal.
 _ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n\r]{0,4096}(?:\x07|\x1b\\)?|[PX^_][^\x1b\n\r]{0,4096}|.)"
 )
-# Words that are never the same twice: addresses, hashes, ids.
+# Words that differ each time: addresses, hashes, ids.
 _RANDOM_WORDS = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
     rb"|\b(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{7,}\b"
@@ -28,7 +28,7 @@ def is_binary(text: bytes) -> bool:
 
 
 def cleaned(block: bytes) -> bytes:
-    """Without what a terminal would not show. Line feeds stay where they are."""
+    """Without what a terminal would not show. Line feeds stay."""
     if b"\0" in block:  # a hole in the file, or a text of two bytes a character
         block = block.replace(b"\0", b"")
     if b"\x1b" in block:
@@ -48,11 +48,11 @@ def shape_of(line: bytes, dropped: bytes = DIGITS) -> bytes:
 
 
 def template_of(example: bytes) -> bytes:
-    """A line as its like would be written: without digits, without words that are random, without alignment."""
+    """The line without digits, random words and alignment."""
     return b" ".join(shape_of(_RANDOM_WORDS.sub(b"*", example)).split())
 
 
 def readable(line: bytes) -> str:
-    """As text that can be printed: what is not UTF-8 is replaced, what controls a terminal is left out."""
+    """Printable text: invalid UTF-8 is replaced, control characters are removed."""
     text = line.decode("utf-8", "replace")
     return text if text.isprintable() else text.translate(_UNSEEN)

@@ -1,4 +1,4 @@
-"""The end of a file that grows, is cut, or is replaced by another of its name."""
+"""The end of a file that grows, is truncated, or is replaced by another of its name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ MOST_BYTES = 64 << 20  # read at one look
 
 
 class Tail:
-    """Whole lines; the beginning of one only where nothing was added to it between two looks."""
+    """Reads whole lines; an unfinished one only where nothing was added to it between two reads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
         self._place = (0, 0)  # device and inode
         self._offset = 0
-        self._open_bytes = 0  # of a line without an end, at the last look
-        self.is_behind = False  # there was more than one look reads
+        self._open_bytes = 0  # of an unfinished line, at the last read
+        self.is_behind = False  # there is more than one read takes
 
     def read(self) -> bytes:
-        """What is new in the file that was opened last, also when another one has its name now."""
+        """The new lines of the open file, also when another file has its name now."""
         if self._file is None and not self._open():
             return b""
         assert self._file is not None
@@ -34,22 +34,22 @@ class Tail:
         if self.is_behind and not end:
             end = len(content)
         elif not end and rest == self._open_bytes:
-            end = rest  # whoever wrote it may be dead
+            end = rest  # its writer may be dead
         self._open_bytes = len(content) - end
         self._offset += end
         return content[:end]
 
     @property
     def is_replaced(self) -> bool:
-        """Another file has the name now, or it was cut. Read the old one to its end before you turn: what a job says
-        last often comes just before its log is moved away."""
+        """Another file has the name now, or it was truncated. Read the old one to its end before reopening: the last
+        lines of a job often come just before its log is rotated."""
         status = self._status()
         if self._file is None or status is None:
             return False
         return (status.st_dev, status.st_ino) != self._place or status.st_size < self._offset
 
-    def turn(self) -> None:
-        """To the file that has the name now, and to its beginning."""
+    def reopen(self) -> None:
+        """At the begin of the file that has the name now."""
         self.close()
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Tail:
         return True
 
     def _status(self) -> os.stat_result | None:
-        """None between its being moved away and the next one."""
+        """None while there is no file of that name."""
         try:
             return self._path.stat()
         except FileNotFoundError:

@@ -18,7 +18,7 @@ from gpulake.diagnose.rulebook.book import Rulebook
 MOST_TEXTS = 6  # pieces of evidence that count
 MOST_CHARACTERS = 400  # of each
 MOST_INCIDENTS = 10_000  # the last ones that are compared
-MOST_TOLD = 3
+MOST_QUOTES = 3
 # Calibrated on labelled failures, see docs/judge.md.
 LEAST_SCORE = 0.5
 LEAST_TO_DECIDE = 0.93
@@ -36,7 +36,7 @@ _PARTICULAR = re2.compile(
 )
 _NO_LETTER = re2.compile(r"[^A-Za-z_]+")
 _NAME = re2.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Exit)\b")
-_TELLING = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
+_ERROR = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
 # Roles of rules whose lines are the same in every failure: two cases that share them are not alike.
 _SAID_BY_ALL = ("wrapper", "teardown", "noise", "success", "start", "progress")
 
@@ -56,21 +56,21 @@ def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
     return "\n".join(text for text in found if text)
 
 
-def words_for(diagnosis: Diagnosis, told: Sequence[Quote] = ()) -> str:
+def words_for(diagnosis: Diagnosis, quotes: Sequence[Quote] = ()) -> str:
     """The words of a diagnosis. Of one that is unknown, what its log told: the sentence that says so, and the last line
     that is shown with it, are the same everywhere."""
     if diagnosis.reason == UNKNOWN:
-        return words_of("", [quote.text for quote in told or diagnosis.evidence])
-    return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or told])
+        return words_of("", [quote.text for quote in quotes or diagnosis.evidence])
+    return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or quotes])
 
 
-def telling(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
+def error_lines(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
     """The last lines that speak of an error and are not a launcher's. For logs that no rule explains."""
     found: list[Quote] = []
     for line in reversed(lines):
-        if len(found) == MOST_TOLD:
+        if len(found) == MOST_QUOTES:
             break
-        if not _TELLING.search(line.text[:MOST_CHARACTERS]):
+        if not _ERROR.search(line.text[:MOST_CHARACTERS]):
             continue
         if any(hit.rule.role in _SAID_BY_ALL for hit in rulebook.hits(line.text, line.number)):
             continue
@@ -108,12 +108,12 @@ def similar(
     return tuple(sorted(near, key=lambda case: (-case.score, not case.is_confirmed, case.incident_id))[:most])
 
 
-def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], told: Sequence[Quote] = ()) -> Recalled:
+def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], quotes: Sequence[Quote] = ()) -> Recalled:
     """The diagnosis with its similar cases; one that rules leave unknown takes the reason of a confirmed twin."""
     if diagnosis.verdict == "healthy":
         return Recalled(diagnosis)
     incidents = past_incidents(standing)
-    words = words_for(diagnosis, told)
+    words = words_for(diagnosis, quotes)
     if not incidents or not words:
         return Recalled(diagnosis)
     try:
@@ -127,10 +127,10 @@ def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], told: Sequen
     if len({case.reason for case in twins}) != 1:
         return Recalled(diagnosis)
     remedies = {past.incident_id: past.remedy for past in incidents}
-    return Recalled(_as_twin(diagnosis, twins[0], remedies[twins[0].incident_id], told))
+    return Recalled(_as_twin(diagnosis, twins[0], remedies[twins[0].incident_id], quotes))
 
 
-def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, told: Sequence[Quote]) -> Diagnosis:
+def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, quotes: Sequence[Quote]) -> Diagnosis:
     return replace(
         diagnosis,
         verdict="failed",
@@ -138,7 +138,7 @@ def _as_twin(diagnosis: Diagnosis, twin: Similar, remedy: str, told: Sequence[Qu
         reason=twin.reason,
         cause=twin.cause,
         remedy=remedy,
-        evidence=tuple(told) or diagnosis.evidence,
+        evidence=tuple(quotes) or diagnosis.evidence,
         recovery=recovery_for(twin.reason),
         confidence=round(min(MOST_CONFIDENCE, twin.score), 2),
         method="recall",

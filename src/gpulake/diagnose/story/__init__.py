@@ -1,1 +1,1 @@
-"""Digests become stories: who said what when, in which run."""
+"""From digests to stories: the events of each run of a log."""

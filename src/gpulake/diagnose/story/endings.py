@@ -1,4 +1,4 @@
-"""What torchrun says of the worker that failed first, and with which exit code."""
+"""torchrun's report of the worker that failed first, with its exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gpulake.core.diagnosis import Quote
 from gpulake.diagnose.logs.digest import Line
 from gpulake.diagnose.story.events import Ending
-from gpulake.diagnose.story.lines import Said
+from gpulake.diagnose.story.lines import ParsedLine
 
 LONGEST_BLOCK = 12
 _BEGINS = re.compile(r"Root Cause \(first observed failure\)")
@@ -17,8 +17,8 @@ _HOST = re.compile(r"host\s+: (\S+)")
 _EXIT = re.compile(r"exitcode\s+: (-?\d{1,9}) +\(pid: (\d{1,10})\)")
 
 
-def read_endings(lines: Sequence[tuple[Line, Said]], file: str = "") -> tuple[Ending, ...]:
-    """Accounts of the first observed failure, in the order of the file. Lines of others may stand in between."""
+def read_endings(lines: Sequence[tuple[Line, ParsedLine]], file: str = "") -> tuple[Ending, ...]:
+    """Reports of the first observed failure, in the order of the file. Lines of other writers may lie between."""
     found = []
     for index, (line, _) in enumerate(lines):
         if _BEGINS.search(line.text):
@@ -26,11 +26,11 @@ def read_endings(lines: Sequence[tuple[Line, Said]], file: str = "") -> tuple[En
     return tuple(found)
 
 
-def _account(begin: Line, block: Sequence[tuple[Line, Said]], file: str) -> Ending:
+def _account(begin: Line, block: Sequence[tuple[Line, ParsedLine]], file: str) -> Ending:
     rank = host = pid = code = None
     quote = Quote(begin.number, begin.text, file)
-    for line, said in block:
-        if "=====" in said.body:
+    for line, parsed in block:
+        if "=====" in parsed.body:
             break
         if rank is None and (found := _RANK.search(line.text)):
             rank = int(found[1])

@@ -1,4 +1,4 @@
-"""Who says a line, when, and how loudly: what launchers and loggers write before the words themselves."""
+"""Parses the prefixes of a line: time, severity, rank, host and pid, as launchers and loggers write them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-MOST_PREFIXES = 8  # of one line: more than any launcher writes
-LONGEST_PREFIX = 600  # characters that are looked at
+MOST_PREFIXES = 8  # of one line
+LONGEST_PREFIX = 600  # characters that are searched
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_LOUDNESS = {
+_SEVERITIES = {
     **dict.fromkeys(("d", "debug", "trace", "t", "v", "verbose"), "debug"),
     **dict.fromkeys(("i", "info", "success", "notice", "n"), "info"),
     **dict.fromkeys(("w", "warn", "warning"), "warning"),
@@ -23,21 +23,21 @@ QUIET = ("debug", "info", "warning")
 
 
 @dataclass(frozen=True)
-class Said:
-    """A line without what its writers put before it."""
+class ParsedLine:
+    """A line without its prefixes, and what they say."""
 
     body: str
     at: datetime | None = None
-    severity: str = ""  # debug, info, warning, error, or nothing where the line does not say
+    severity: str = ""  # debug, info, warning, error; empty: not given
     rank: int | None = None
     host: str | None = None
     pid: int | None = None
     name: str = ""  # of a Ray worker
-    has_bar: bool = False  # a progress bar stood before the words
+    has_bar: bool = False  # a progress bar came before the message
 
     @property
-    def voice(self) -> tuple[int | None, str | None, int | None, str]:
-        """Lines of one voice belong together, whatever others say in between."""
+    def writer(self) -> tuple[int | None, str | None, int | None, str]:
+        """Lines of one writer belong together, whatever lines of others lie between them."""
         return (self.rank, self.host, self.pid, self.name)
 
 
@@ -76,7 +76,7 @@ _PREFIXES = tuple(
         # times of all kinds of loggers
         r" ?[\[(<]?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ,_]" + _TIME + _ZONE + r"[\])>]?(?: ?[-|:](?= ))?\s?",
         r"(?P<us>\d\d/\d\d/\d{4}) " + _TIME + r"(?: -(?= ))?\s?",
-        # how loud: [INFO]  INFO:torch.x:  | INFO |  - WARNING -  [launch.py:324:main]
+        # severity: [INFO]  INFO:torch.x:  | INFO |  - WARNING -  [launch.py:324:main]
         r" *[-|] *" + _LEVEL + r" *[-|]\s?",
         r"\[" + _LEVEL + r"\]:?\s?",
         _LEVEL + r"(?:[:|]| -)(?:[A-Za-z_][\w.]*:(?=\S)(?!//))?\s?",
@@ -91,30 +91,30 @@ _PREFIXES = tuple(
 _MLLOG = re.compile(r":::MLLOG (?P<json>\{.*\})")
 
 
-def read_said(text: str, time_zone: str = "UTC", year: int | None = None) -> Said:
-    """What a line says and who says it. A date without its year is of `year`, or of no time at all."""
+def parse_line(text: str, time_zone: str = "UTC", year: int | None = None) -> ParsedLine:
+    """A date without a year is taken as of `year`; without that there is no time."""
     if "\r" in text:
         text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
     if text.startswith("{") and text.endswith("}"):
         return _of_json(text, time_zone)
-    said = Said(text)
+    parsed = ParsedLine(text)
     for _ in range(MOST_PREFIXES):
-        stripped = _without_bar(said) or _without_prefix(said, time_zone, year)
+        stripped = _without_bar(parsed) or _without_prefix(parsed, time_zone, year)
         if stripped is None:
             break
-        said = stripped
-    if said.at is None and (logged := _MLLOG.search(said.body)):
-        said = replace(said, at=_millis(_document(logged["json"]).get("time_ms")))
-    return said
+        parsed = stripped
+    if parsed.at is None and (logged := _MLLOG.search(parsed.body)):
+        parsed = replace(parsed, at=_millis(_document(logged["json"]).get("time_ms")))
+    return parsed
 
 
-def _without_bar(said: Said) -> Said | None:
-    bar = _BAR.match(said.body)
-    return replace(said, body=said.body[bar.end() :], has_bar=True) if bar else None
+def _without_bar(parsed: ParsedLine) -> ParsedLine | None:
+    bar = _BAR.match(parsed.body)
+    return replace(parsed, body=parsed.body[bar.end() :], has_bar=True) if bar else None
 
 
-def _without_prefix(said: Said, time_zone: str, year: int | None) -> Said | None:
-    head = said.body[:LONGEST_PREFIX]
+def _without_prefix(parsed: ParsedLine, time_zone: str, year: int | None) -> ParsedLine | None:
+    head = parsed.body[:LONGEST_PREFIX]
     for pattern in _PREFIXES:
         if not (found := pattern.match(head)) or not found.end():
             continue
@@ -123,14 +123,14 @@ def _without_prefix(said: Said, time_zone: str, year: int | None) -> Said | None
             continue
         rank, pid = words.get("rank"), words.get("pid")
         return replace(
-            said,
-            body=said.body[found.end() :],
-            at=said.at or _at(words, time_zone, year),
-            severity=said.severity or _LOUDNESS.get((words.get("level") or "").lower(), ""),
-            rank=int(rank) if rank is not None and said.rank is None else said.rank,
-            host=said.host or words.get("host"),
-            pid=int(pid) if pid is not None and said.pid is None else said.pid,
-            name=said.name or words.get("name") or "",
+            parsed,
+            body=parsed.body[found.end() :],
+            at=parsed.at or _at(words, time_zone, year),
+            severity=parsed.severity or _SEVERITIES.get((words.get("level") or "").lower(), ""),
+            rank=int(rank) if rank is not None and parsed.rank is None else parsed.rank,
+            host=parsed.host or words.get("host"),
+            pid=int(pid) if pid is not None and parsed.pid is None else parsed.pid,
+            name=parsed.name or words.get("name") or "",
         )
     return None
 
@@ -142,11 +142,11 @@ def _at(words: dict[str, str | None], time_zone: str, year: int | None) -> datet
         y, m, d = _day(words, year)
         fraction = int(((words.get("frac") or "") + "000000")[:6])
         clock = (int(words["h"] or 0), int(words["mi"] or 0), int(words["s"] or 0), fraction)
-        told = datetime(y, m, d, *clock)  # noqa: DTZ001 - the zone is told below
+        given = datetime(y, m, d, *clock)  # noqa: DTZ001 - the zone is added below
         zone = words.get("zone")
         if zone and zone not in ("Z", "UTC"):
-            return datetime.fromisoformat(told.isoformat() + zone).astimezone(UTC)
-        return told.replace(tzinfo=UTC if zone else _zone(time_zone)).astimezone(UTC)
+            return datetime.fromisoformat(given.isoformat() + zone).astimezone(UTC)
+        return given.replace(tzinfo=UTC if zone else _zone(time_zone)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
@@ -158,10 +158,10 @@ def _day(words: dict[str, str | None], year: int | None) -> tuple[int, int, int]
     if us := words.get("us"):
         m, d, y = us.split("/")
         return int(y), int(m), int(d)
-    told = words.get("year")
-    if told is None and year is None:
+    given = words.get("year")
+    if given is None and year is None:
         raise ValueError("no year")
-    y_number = int(told) if told is not None else year or 0
+    y_number = int(given) if given is not None else year or 0
     if mon := words.get("mon"):
         return y_number, _MONTHS.index(mon) + 1, int(words["day"] or 0)
     md = words.get("md") or ""
@@ -176,16 +176,18 @@ def _zone(name: str) -> Any:
         return UTC
 
 
-def _of_json(text: str, time_zone: str) -> Said:
-    """A line of a container's log, where the words are one of several fields."""
+def _of_json(text: str, time_zone: str) -> ParsedLine:
+    """A line of a container's log, where the message is one of several fields."""
     document = _document(text)
     body = next((document[key] for key in ("log", "message", "msg") if isinstance(document.get(key), str)), None)
     if body is None:
-        return Said(text)
-    said = read_said(body.rstrip("\n"), time_zone) if not body.startswith("{") else Said(body)
-    told = next((document[key] for key in ("time", "timestamp", "ts", "@timestamp") if key in document), None)
+        return ParsedLine(text)
+    parsed = parse_line(body.rstrip("\n"), time_zone) if not body.startswith("{") else ParsedLine(body)
+    given = next((document[key] for key in ("time", "timestamp", "ts", "@timestamp") if key in document), None)
     level = next((document[key] for key in ("level", "severity", "levelname") if key in document), "")
-    return replace(said, at=said.at or _told(told), severity=said.severity or _LOUDNESS.get(str(level).lower(), ""))
+    return replace(
+        parsed, at=parsed.at or _time_of(given), severity=parsed.severity or _SEVERITIES.get(str(level).lower(), "")
+    )
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -196,7 +198,7 @@ def _document(text: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _told(value: object) -> datetime | None:
+def _time_of(value: object) -> datetime | None:
     if isinstance(value, str):
         try:
             at = datetime.fromisoformat(value)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from gpulake.diagnose.rulebook.rule import EXPLAINING
 from gpulake.diagnose.story.events import Event
 
-# A success of this strength is a program's last word: what comes after it is its teardown.
+# After a success of this strength only teardown follows.
 FINAL_WORD = 80
-# So many lines between two deaths of one program are the work of another process.
+# With more lines between two deaths of one program, the second is of another process.
 WORK_BETWEEN_DEATHS = 12
-VAGUE = 25  # a rule of this strength may tell of no more than that another program failed
-STEPS_OF_ANOTHER = 3  # steps after a death that show that another run goes on
-_LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules that tell of several processes
+VAGUE = 25  # a rule of this strength may only report that another program failed
+STEPS_OF_ANOTHER = 3  # steps after a death that show another run
+_LAUNCHED_TOGETHER = ("launchers", "nccl")  # families of rules about several processes
 _AFTERMATH = ("wrapper", "teardown", "cascade", "noise", "clue")
 
 
 def cut_into_runs(events: Sequence[Event]) -> list[list[Event]]:
-    """A run begins where a launcher starts after an end was told, and where a program dies that was dead already."""
+    """A run begins where a launcher starts after an end, and where a program dies that was already dead."""
     runs = [_Run()]
     for event in events:
         run = runs[-1]
@@ -41,7 +41,7 @@ class _Run:
     events: list[Event] = field(default_factory=list)
     death: int | None = None  # index of the last one
     has_ended: bool = False
-    is_of_many: bool = False  # several processes were launched together, as far as was told before the last death
+    is_of_many: bool = False  # several processes were launched together, known before the last death
     has_many: bool = False
 
     def add(self, event: Event) -> None:
@@ -53,16 +53,16 @@ class _Run:
 
 
 def _cut_at_progress(run: list[Event]) -> list[list[Event]]:
-    """Ranks of one job stand still when one of them is dead: steps that go on are of another run."""
+    """Ranks of a job stop when one of them dies: further steps are of another run."""
     parts, begin = [], 0
     reached: dict[tuple[str, str], float] = {}
     going: list[int] = []  # indices of steps that went on after a death
     is_dead = False
     for index, event in enumerate(run):
-        if told := step(event):
-            if is_dead and told[1] > reached.get(told[0], -1.0):
+        if counter := step(event):
+            if is_dead and counter[1] > reached.get(counter[0], -1.0):
                 going.append(index)
-            reached[told[0]] = max(reached.get(told[0], told[1]), told[1])
+            reached[counter[0]] = max(reached.get(counter[0], counter[1]), counter[1])
         if len(going) >= STEPS_OF_ANOTHER:
             parts.append(run[begin : going[0]])
             begin, going, is_dead = going[0], [], False
@@ -72,14 +72,14 @@ def _cut_at_progress(run: list[Event]) -> list[list[Event]]:
 
 
 def is_death(event: Event) -> bool:
-    """A process ended here by itself: an exception that nobody caught, or a refusal of its arguments."""
+    """A process ended here: an uncaught exception, or a usage error."""
     if event.hit.rule.role not in EXPLAINING or event.is_ignored or event.is_uncaught is False:
         return False
     return bool(event.script) or (event.chain is not None and bool(event.traceback))
 
 
 def _is_of_another(event: Event, run: _Run) -> bool:
-    """Whether the program that died before cannot be the one that dies now. Ranks of one job die together."""
+    """Whether this is the death of another program than the last one. Ranks of one job die together."""
     last = run.events[run.death or 0]
     if event.hit.rule.role != "cause" or (last.chain == event.chain and event.chain is not None):
         return False
@@ -92,12 +92,12 @@ def _is_of_another(event: Event, run: _Run) -> bool:
     if run.is_of_many:
         return False
     began = event.first_line if event.first_line is not None else event.quote.line
-    told = sum(one.hit.rule.role in _AFTERMATH for one in run.events[(run.death or 0) + 1 :])
-    return began - last.quote.line - told > WORK_BETWEEN_DEATHS
+    aftermath = sum(one.hit.rule.role in _AFTERMATH for one in run.events[(run.death or 0) + 1 :])
+    return began - last.quote.line - aftermath > WORK_BETWEEN_DEATHS
 
 
 def step(event: Event) -> tuple[tuple[str, str], float] | None:
-    """Which counter the line tells of, and how far it has come."""
+    """The counter of a progress line, and its value."""
     if event.hit.rule.role != "progress":
         return None
     words = event.hit.words
@@ -108,14 +108,14 @@ def step(event: Event) -> tuple[tuple[str, str], float] | None:
 
 
 def advances(events: Sequence[Event]) -> list[int]:
-    """Where in the story a counter came farther than ever before, by order."""
+    """The orders of the events at which a counter reached a new maximum."""
     reached: dict[tuple[str, str], float] = {}
-    found = []
+    orders = []
     for event in events:
-        if (told := step(event)) and told[1] > reached.get(told[0], -1.0):
-            reached[told[0]] = told[1]
-            found.append(event.order)
-    return found
+        if (counter := step(event)) and counter[1] > reached.get(counter[0], -1.0):
+            reached[counter[0]] = counter[1]
+            orders.append(event.order)
+    return orders
 
 
 def _end_of_aftermath(run: Sequence[Event], death: int) -> int:
@@ -126,7 +126,7 @@ def _end_of_aftermath(run: Sequence[Event], death: int) -> int:
 
 
 def _ends(event: Event) -> bool:
-    """Nothing of this process comes after this line, but for what the launcher says."""
+    """Only lines of the launcher follow this one."""
     rule = event.hit.rule
     if rule.role == "wrapper":
         return True
@@ -136,5 +136,5 @@ def _ends(event: Event) -> bool:
 
 
 def has_end(run: Sequence[Event]) -> bool:
-    """Whether the log says how the run ended, be it well or not."""
+    """Whether the log shows how the run ended."""
     return any(event.hit.rule.role in ("success", "wrapper", *EXPLAINING) for event in run)

@@ -1,4 +1,4 @@
-"""Digests become stories: who said what when, and which run of the log it belongs to."""
+"""From digests to stories: the events of each run of a log, with their writers and times."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gpulake.diagnose.rulebook.book import Rulebook, compiled
 from gpulake.diagnose.rulebook.rule import Hit
 from gpulake.diagnose.story.endings import read_endings
 from gpulake.diagnose.story.events import Ending, Event, Story
-from gpulake.diagnose.story.lines import Said, read_said
+from gpulake.diagnose.story.lines import ParsedLine, parse_line
 from gpulake.diagnose.story.runs import cut_into_runs, has_end
 from gpulake.diagnose.story.tracebacks import Raised, lines_of_code, read_tracebacks
 
 LAST_LINES = 5
 BAR = "progress_bar"  # the rule of a progress bar
-OTHER_EXCEPTION = "python_other_exception"  # the rule for exceptions of which no rule knows
+OTHER_EXCEPTION = "python_other_exception"  # the rule for exceptions without a rule of their own
 _YEAR = re.compile(r"\b(20[1-4]\d)[-/_](?:0[1-9]|1[0-2])[-/_](?:0[1-9]|[12]\d|3[01])")
 _JOB = re.compile(
     r"SLURM_JOB(?:_?ID)?[=: ]+['\"]?(\d+)|slurmstepd: error: \*\*\* (?:JOB|STEP) (\d+)|StepId=(\d+)|"
@@ -35,77 +35,77 @@ _PROGRAM = re.compile(r"^(?P<program>[\w.-]+): error: ")
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A file's lines, once they have been listened to."""
+class ParsedFile:
+    """The parsed lines and events of a file."""
 
     digest: Digest
-    lines: tuple[tuple[Line, Said], ...]
+    lines: tuple[tuple[Line, ParsedLine], ...]
     events: tuple[Event, ...]
     endings: tuple[Ending, ...]
 
 
 def read_stories(digests: Sequence[Digest], rulebook: Rulebook, time_zone: str = "UTC") -> list[Story]:
-    """The runs of a log, oldest first; files of a folder are told together. Times without a zone are of time_zone."""
-    heard = [_hear(digest, rulebook, time_zone) for digest in digests]
-    events = _in_order(heard)
+    """The runs of a log, oldest first; files of a folder are one run. Times without a zone are of time_zone."""
+    files = [_parse(digest, rulebook, time_zone) for digest in digests]
+    events = _in_order(files)
     runs = cut_into_runs(events) if len(digests) == 1 else [events]
-    return [_story(index, run, runs, heard) for index, run in enumerate(runs, 1)]
+    return [_story(index, run, runs, files) for index, run in enumerate(runs, 1)]
 
 
-def _hear(digest: Digest, rulebook: Rulebook, time_zone: str) -> Heard:
+def _parse(digest: Digest, rulebook: Rulebook, time_zone: str) -> ParsedFile:
     year = next((int(found[1]) for line in digest.lines if (found := _YEAR.search(line.text))), None)
-    lines = tuple((line, read_said(line.text, time_zone, year)) for line in digest.lines)
+    lines = tuple((line, parse_line(line.text, time_zone, year)) for line in digest.lines)
     file = digest.name
     raised = {one.line: one for one in read_tracebacks(lines)}
     texts = {line.number: line.text for line, _ in lines}
     code = lines_of_code(lines)
     events = []
-    for line, said in lines:
+    for line, parsed in lines:
         if line.number in code and line.number not in raised:
             continue
-        hits = _hits(line, said, rulebook) if line.is_hit or line.number in raised else []
+        hits = _hits(line, parsed, rulebook) if line.is_hit or line.number in raised else []
         start = next((hit for hit in hits if hit.rule.role == "start"), None)
         if start is not None:
-            events.append(_event(start, line, said, None, texts, file))
+            events.append(_event(start, line, parsed, None, texts, file))
         if line.number in raised and all(hit.rule.name == OTHER_EXCEPTION for hit in hits):
-            hits += rulebook.hits(_untangled(raised[line.number]), line.number)
+            hits += rulebook.hits(_disentangled(raised[line.number]), line.number)
         hit = _of_last_bar(_best(hits, raised.get(line.number), rulebook), line, rulebook)
         if hit is not None and hit is not start:
-            events.append(_event(hit, line, said, raised.get(line.number), texts, file))
-    return Heard(digest, lines, tuple(events), read_endings(lines, file))
+            events.append(_event(hit, line, parsed, raised.get(line.number), texts, file))
+    return ParsedFile(digest, lines, tuple(events), read_endings(lines, file))
 
 
-def _hits(line: Line, said: Said, rulebook: Rulebook) -> list[Hit]:
-    """Of the line as it stands, and of its words alone: a prefix may hide where they begin."""
+def _hits(line: Line, parsed: ParsedLine, rulebook: Rulebook) -> list[Hit]:
+    """Of the whole line, and of its message without prefixes."""
     hits = rulebook.hits(line.text, line.number)
-    if said.body != line.text and said.body.strip():
+    if parsed.body != line.text and parsed.body.strip():
         known = {hit.rule.name for hit in hits}
-        hits += [hit for hit in rulebook.hits(said.body, line.number) if hit.rule.name not in known]
+        hits += [hit for hit in rulebook.hits(parsed.body, line.number) if hit.rule.name not in known]
     return hits
 
 
 def _of_last_bar(hit: Hit | None, line: Line, rulebook: Rulebook) -> Hit | None:
-    """A bar that was drawn without carriage returns fills one line: what counts is how far it came."""
+    """Of a progress bar without carriage returns, which fills one line, the last state counts."""
     if hit is None or hit.rule.name != BAR:
         return hit
     rest = line.text[max(0, line.text.rfind("%|") - 3) :]
     return next((last for last in rulebook.hits(rest, line.number) if last.rule.name == BAR), hit)
 
 
-def _untangled(raised: Raised) -> str:
-    """Ranks that write at once join their words; the class is there, if not where it should be."""
+def _disentangled(raised: Raised) -> str:
+    """The exception in a line that several ranks wrote at once."""
     found = _BUILT_IN.search(raised.name)
     return f"{found[0]}: {raised.message.lstrip(': ')}" if found else ""
 
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
-    """The strongest of the rules that match the line, and of equal ones the first in the book."""
+    """The strongest matching rule; of equal ones the first in the book."""
     fitting = [hit for hit in hits if not hit.rule.traceback or _fits(hit, raised)]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
     best = max(fitting, key=lambda hit: hit.rule.strength, default=None)
     if best is not None and best.rule.role == "noise":
-        # That a step tells of no NaN makes it no less a step.
+        # A progress line stays one although it also matches a rule of noise.
         return next((hit for hit in fitting if hit.rule.role == "progress"), best)
     return best
 
@@ -114,20 +114,20 @@ def _fits(hit: Hit, raised: Raised | None) -> bool:
     return raised is not None and bool(compiled(hit.rule.traceback).search("\n".join(raised.texts)))
 
 
-def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[int, str], file: str) -> Event:
+def _event(hit: Hit, line: Line, parsed: ParsedLine, raised: Raised | None, texts: dict[int, str], file: str) -> Event:
     event = Event(
         hit=hit,
         quote=Quote(line.number, line.text, file),
         order=line.number,
-        at=said.at,
-        rank=said.rank,
-        host=said.host,
-        pid=said.pid,
-        severity=said.severity,
-        speaker=said.name,
+        at=parsed.at,
+        rank=parsed.rank,
+        host=parsed.host,
+        pid=parsed.pid,
+        severity=parsed.severity,
+        speaker=parsed.name,
     )
     if raised is None:
-        program = _PROGRAM.match(said.body) if hit.rule.family == "arguments" else None
+        program = _PROGRAM.match(parsed.body) if hit.rule.family == "arguments" else None
         return replace(event, script=program["program"]) if program else event
     statement = raised.raised_at if raised.raised_at in texts else None
     return replace(
@@ -144,35 +144,35 @@ def _event(hit: Hit, line: Line, said: Said, raised: Raised | None, texts: dict[
     )
 
 
-def _in_order(heard: Sequence[Heard]) -> list[Event]:
-    """By line within a file. Across files by time; a line without one has the time of the line before it."""
-    if len(heard) == 1:
-        return list(heard[0].events)
-    told = [pair for file, one in enumerate(heard) for pair in _timed(one, file)]
-    told.sort(key=lambda pair: pair[0])
-    return [replace(event, order=order) for order, (_, event) in enumerate(told)]
+def _in_order(files: Sequence[ParsedFile]) -> list[Event]:
+    """By line within a file, by time across files; a line without a time has that of the line before it."""
+    if len(files) == 1:
+        return list(files[0].events)
+    timed = [pair for file, one in enumerate(files) for pair in _timed(one, file)]
+    timed.sort(key=lambda pair: pair[0])
+    return [replace(event, order=order) for order, (_, event) in enumerate(timed)]
 
 
-def _timed(heard: Heard, file: int) -> Iterator[tuple[tuple[float, int, int], Event]]:
-    """Times never run backwards within a file. A file that tells none stands where its lines stand."""
-    latest: float | None = next((said.at.timestamp() for _, said in heard.lines if said.at is not None), None)
+def _timed(files: ParsedFile, file: int) -> Iterator[tuple[tuple[float, int, int], Event]]:
+    """Times never decrease within a file. Without times, lines are ordered by their number."""
+    latest: float | None = next((parsed.at.timestamp() for _, parsed in files.lines if parsed.at is not None), None)
     times: dict[int, float] = {}
-    for line, said in heard.lines:
-        if said.at is not None:
-            latest = max(latest or 0.0, said.at.timestamp())
+    for line, parsed in files.lines:
+        if parsed.at is not None:
+            latest = max(latest or 0.0, parsed.at.timestamp())
         times[line.number] = latest if latest is not None else 0.0
-    for event in heard.events:
+    for event in files.events:
         yield (times[event.quote.line], event.quote.line, file), event
 
 
-def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Sequence[Heard]) -> Story:
-    first, last = _span(index, runs, heard)
-    spoken = [pair for one in heard for pair in _between(one.lines, first, last)]
-    times = [said.at for _, said in spoken if said.at is not None]
-    hosts = dict.fromkeys(said.host for _, said in spoken if said.host)
-    lines_read = sum(one.digest.lines_read for one in heard) if len(runs) == 1 else len(spoken)
-    lines_kept = sum(one.digest.lines_kept for one in heard) if len(runs) == 1 else len(spoken)
-    quotes = [Quote(line.number, line.text) for line, said in spoken if said.body.strip()]
+def _story(index: int, run: list[Event], runs: Sequence[list[Event]], files: Sequence[ParsedFile]) -> Story:
+    first, last = _span(index, runs, files)
+    lines = [pair for one in files for pair in _between(one.lines, first, last)]
+    times = [parsed.at for _, parsed in lines if parsed.at is not None]
+    hosts = dict.fromkeys(parsed.host for _, parsed in lines if parsed.host)
+    lines_read = sum(one.digest.lines_read for one in files) if len(runs) == 1 else len(lines)
+    lines_kept = sum(one.digest.lines_kept for one in files) if len(runs) == 1 else len(lines)
+    quotes = [Quote(line.number, line.text) for line, parsed in lines if parsed.body.strip()]
     return Story(
         events=tuple(run),
         run=index,
@@ -183,25 +183,25 @@ def _story(index: int, run: list[Event], runs: Sequence[list[Event]], heard: Seq
         ended_at=max(times, default=None),
         last_progress_at=_last_at(run, "progress"),
         is_whole=has_end(run),
-        ranks=_world(spoken),
+        ranks=_world(lines),
         hosts=tuple(hosts),
-        job_id=_job(spoken),
+        job_id=_job(lines),
         last_lines=tuple(quotes[-LAST_LINES:]),
         checkpoint_at=_checkpoint_at(run),
-        endings=tuple(end for one in heard for end in one.endings if first <= end.quote.line <= last),
+        endings=tuple(end for one in files for end in one.endings if first <= end.quote.line <= last),
     )
 
 
-def _between(lines: Sequence[tuple[Line, Said]], first: int, last: int) -> Sequence[tuple[Line, Said]]:
-    def number(pair: tuple[Line, Said]) -> int:
+def _between(lines: Sequence[tuple[Line, ParsedLine]], first: int, last: int) -> Sequence[tuple[Line, ParsedLine]]:
+    def number(pair: tuple[Line, ParsedLine]) -> int:
         return pair[0].number
 
     return lines[bisect_left(lines, first, key=number) : bisect_right(lines, last, key=number)]
 
 
-def _span(index: int, runs: Sequence[list[Event]], heard: Sequence[Heard]) -> tuple[int, int]:
+def _span(index: int, runs: Sequence[list[Event]], files: Sequence[ParsedFile]) -> tuple[int, int]:
     """Numbers of the first and the last line of a run."""
-    last_line = max((one.lines[-1][0].number for one in heard if one.lines), default=0)
+    last_line = max((one.lines[-1][0].number for one in files if one.lines), default=0)
     if len(runs) == 1:
         return 1, last_line
     first = 1 if index == 1 else runs[index - 1][0].quote.line
@@ -217,17 +217,17 @@ def _checkpoint_at(run: Sequence[Event]) -> datetime | None:
     return _last_at(saved, "progress")
 
 
-def _job(spoken: Sequence[tuple[Line, Said]]) -> str | None:
-    for line, _ in spoken:
+def _job(lines: Sequence[tuple[Line, ParsedLine]]) -> str | None:
+    for line, _ in lines:
         if found := _JOB.search(line.text):
             return next(group for group in found.groups() if group)
     return None
 
 
-def _world(spoken: Sequence[tuple[Line, Said]]) -> int | None:
+def _world(lines: Sequence[tuple[Line, ParsedLine]]) -> int | None:
     sizes = [
         int(next(group for group in found.groups() if group))
-        for line, _ in spoken
+        for line, _ in lines
         if (found := _WORLD.search(line.text))
     ]
     return max(sizes, default=None)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpulake.diagnose.logs.digest import Line
-from gpulake.diagnose.story.lines import QUIET, Said
+from gpulake.diagnose.story.lines import QUIET, ParsedLine
 
-# How an exception came to be: of another one (raise ... from), in the handling of another one, or carried over
-# from another process (a DataLoader's worker, a Ray task, a spawned process).
+# How an exception is linked to the one before it: raise ... from, raised while handling it, or carried over from
+# another process (a DataLoader's worker, a Ray task, a spawned process).
 Link = Literal["cause", "context", "origin"]
 
 MOST_LINES = 400  # of one traceback
 MOST_MESSAGE_LINES = 8
-FARTHEST_STRANGER = 40  # lines of others that may stand within a traceback
+MOST_INTERLEAVED = 40  # lines of other writers within a traceback
 
 # Plain, or as rich draws it, in a box.
 _HEADER = re.compile(r"Traceback \(most recent call last\)(?::?\s*| [─-]+[╮+]?\s*)$")
@@ -29,7 +29,7 @@ _EXCEPTION = re.compile(
     r"|Iteration|Killed|Aborted|Invalid\w*|NotFound\w*|Expired|Unavailable|Cancelled|Fault|Denied|Refused|Group|Stop"
     r")(?:\(\w+\))?)(?::(?:\s|$)(?P<message>.*)|\s*$)"
 )
-# A class of any name at all, where a traceback is open and its line looks like nothing else.
+# A class of any name, at the end of an open traceback.
 _ANY_CLASS = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)+[A-Z]\w*|[A-Z][a-z]+(?:[A-Z]\w*)+)(?:: (?P<message>.*)|:?\s*$)")
 _LINKS: tuple[tuple[re.Pattern[str], Link], ...] = (
     (re.compile(r"The above exception was the direct cause of the following"), "cause"),
@@ -40,7 +40,7 @@ _CARRIED = re.compile(
     r"RemoteTraceback"
 )
 _ORIGIN = re.compile(r"Original Traceback|^-- Process \d+ terminated with|^-- Tracebacks? |ray::|^remote_traceback")
-# What Python says before it prints a traceback that ends nothing.
+# What Python prints before a traceback that ends nothing.
 _IGNORED = re.compile(
     r"Exception ignored in|Error in atexit\._run_exitfuncs|^--- Logging error ---|Exception in thread|"
     r"Task exception was never retrieved|Future exception was never retrieved|Exception in callback"
@@ -62,23 +62,23 @@ class Frame:
 class Raised:
     """An exception at the end of a traceback."""
 
-    name: str  # with its module, as it was printed
+    name: str  # with its module, as printed
     message: str
     line: int  # number of the line that names it
     first_line: int
     frames: tuple[Frame, ...]
-    texts: tuple[str, ...]  # the traceback, its last line, and what follows of the message
+    texts: tuple[str, ...]  # the traceback, its last line, and the rest of the message
     chain: int  # exceptions of one chain have one number
     link: Link | None = None  # to the one before it in the chain
-    is_uncaught: bool | None = None  # True: it ended its process; None: the log does not tell
-    is_ignored: bool = False  # printed by Python in passing: it ended nothing
+    is_uncaught: bool | None = None  # True: it ended its process; None: unknown
+    is_ignored: bool = False  # printed by Python without ending anything
     raised_at: int | None = None  # number of the line with the `raise` or the failing statement
     script: str = ""  # the program that died, where the traceback begins with it
-    following: tuple[str, ...] = ()  # lines that stand right after it
+    following: tuple[str, ...] = ()  # lines right after it
 
     @property
     def rest(self) -> dict[int, str]:
-        """Lines that go on with a message which its first line only begins, by number."""
+        """Further lines of a message of several lines, by number."""
         is_open = not self.message.strip(" :") or self.message.rstrip().endswith(":") or "root error" in self.message
         if not is_open and not (self.following and self.following[0][:1].isspace()):
             return {}
@@ -103,31 +103,31 @@ class _Open:
     frames: list[Frame] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     last_source: int | None = None
-    strangers: int = 0
+    interleaved: int = 0
 
 
-def lines_of_code(lines: Sequence[tuple[Line, Said]]) -> frozenset[int]:
-    """Numbers of the lines that show a frame's source: they name classes and files that nobody has met."""
+def lines_of_code(lines: Sequence[tuple[Line, ParsedLine]]) -> frozenset[int]:
+    """Numbers of the lines with a frame's source code, whose classes and files did not necessarily fail."""
     found = set()
     number = -1  # of the line that may be code
-    for line, said in lines:
-        if line.number == number and said.body[:4].isspace():
+    for line, parsed in lines:
+        if line.number == number and parsed.body[:4].isspace():
             found.add(number)
-        if _FRAME.match(said.body):
+        if _FRAME.match(parsed.body):
             number = line.number + 1
     return frozenset(found)
 
 
-def read_tracebacks(lines: Sequence[tuple[Line, Said]]) -> list[Raised]:
+def read_tracebacks(lines: Sequence[tuple[Line, ParsedLine]]) -> list[Raised]:
     """The exceptions of one file, in the order of the lines that name them."""
     reader = _Reader()
-    for index, (line, said) in enumerate(lines):
-        reader.read(index, line, said, lines)
+    for index, (line, parsed) in enumerate(lines):
+        reader.read(index, line, parsed, lines)
     return sorted(reader.found, key=lambda raised: raised.line)
 
 
 class _Reader:
-    """Voices are told apart by rank, host and pid, and share one where nobody says who speaks."""
+    """Writers are distinguished by rank and name; lines without either share one."""
 
     def __init__(self) -> None:
         self.found: list[Raised] = []
@@ -135,91 +135,93 @@ class _Reader:
         self._link: dict[object, Link] = {}
         self._chain: dict[object, int] = {}
         self._chains = 0
-        self._passing: dict[object, bool] = {}
+        self._ignored: dict[object, bool] = {}
 
-    def read(self, index: int, line: Line, said: Said, lines: Sequence[tuple[Line, Said]]) -> None:
-        if _IN_GROUP.match(said.body):
-            said = replace(said, body=_IN_GROUP.sub("", said.body))
-        body = said.body
-        voice: object = (said.rank, said.name)
+    def read(self, index: int, line: Line, parsed: ParsedLine, lines: Sequence[tuple[Line, ParsedLine]]) -> None:
+        if _IN_GROUP.match(parsed.body):
+            parsed = replace(parsed, body=_IN_GROUP.sub("", parsed.body))
+        body = parsed.body
+        writer: object = (parsed.rank, parsed.name)
         if header := _HEADER.search(body):
-            self._begin(voice, line, said, body[: header.start()])
+            self._begin(writer, line, parsed, body[: header.start()])
             return
-        if voice not in self._open and self._open and _FRAME.match(body) and said.voice == (None, None, None, ""):
-            voice = next(reversed(self._open))  # Ray puts its name before the first line alone
+        if writer not in self._open and self._open and _FRAME.match(body) and parsed.writer == (None, None, None, ""):
+            writer = next(reversed(self._open))  # Ray prefixes only the first line
         for pattern, link in _LINKS:
             if pattern.search(body):
-                self._link[voice] = link
+                self._link[writer] = link
                 return
         if _IGNORED.search(body):
-            self._passing[voice] = True
-        elif body.strip() and voice not in self._open:
-            self._passing.pop(voice, None)
-        self._go_on(voice, index, line, said, lines)
+            self._ignored[writer] = True
+        elif body.strip() and writer not in self._open:
+            self._ignored.pop(writer, None)
+        self._continue(writer, index, line, parsed, lines)
 
-    def _begin(self, voice: object, line: Line, said: Said, before: str) -> None:
-        link: Link | None = self._link.pop(voice, None)
+    def _begin(self, writer: object, line: Line, parsed: ParsedLine, before: str) -> None:
+        link: Link | None = self._link.pop(writer, None)
         if _ORIGIN.search(before + " Traceback") or before.strip().startswith("Original"):
             link = "origin"
-        previous = self._open.get(voice)
+        previous = self._open.get(writer)
         if previous is not None and previous.frames and link is None and before.strip() == "":
-            self._open[(voice, line.number)] = previous  # another of the same voice, whose end is still to come
-        told = before.strip(" ╭─+-").rstrip(":").strip()
-        is_logged = bool(told) and told != "Original" and not told.endswith(("|", "]", ")"))
-        self._open[voice] = _Open(
+            self._open[(writer, line.number)] = previous  # another one of the same writer, still open
+        prefix = before.strip(" ╭─+-").rstrip(":").strip()
+        is_logged = bool(prefix) and prefix != "Original" and not prefix.endswith(("|", "]", ")"))
+        self._open[writer] = _Open(
             line.number,
             has_header=True,
-            is_logged=is_logged or said.severity in QUIET,
-            is_ignored=self._passing.pop(voice, False),
+            is_logged=is_logged or parsed.severity in QUIET,
+            is_ignored=self._ignored.pop(writer, False),
             link=link,
-            chain=self._chain_of(voice, link),
-            has_rank=said.rank is not None,
+            chain=self._chain_of(writer, link),
+            has_rank=parsed.rank is not None,
             texts=[line.text],
         )
 
-    def _chain_of(self, voice: object, link: Link | None) -> int:
-        if link is None or voice not in self._chain:
+    def _chain_of(self, writer: object, link: Link | None) -> int:
+        if link is None or writer not in self._chain:
             self._chains += 1
-            self._chain[voice] = self._chains
-        return self._chain[voice]
+            self._chain[writer] = self._chains
+        return self._chain[writer]
 
-    def _go_on(self, voice: object, index: int, line: Line, said: Said, lines: Sequence[tuple[Line, Said]]) -> None:
-        body = said.body
-        current = self._open.get(voice)
+    def _continue(
+        self, writer: object, index: int, line: Line, parsed: ParsedLine, lines: Sequence[tuple[Line, ParsedLine]]
+    ) -> None:
+        body = parsed.body
+        current = self._open.get(writer)
         if frame := _FRAME.match(body) or _BOX_FRAME.match(body):
             if current is None:
-                link = self._link.pop(voice, None)
-                current = _Open(line.number, False, link=link, chain=self._chain_of(voice, link))
-                current.has_rank = said.rank is not None
-                self._open[voice] = current
+                link = self._link.pop(writer, None)
+                current = _Open(line.number, False, link=link, chain=self._chain_of(writer, link))
+                current.has_rank = parsed.rank is not None
+                self._open[writer] = current
             current.frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or ""))
             self._keep(current, line)
             return
         exception = _exception_in(body, current is not None and bool(current.frames))
-        if exception is None or (current is None and said.severity in QUIET):
+        if exception is None or (current is None and parsed.severity in QUIET):
             if current is not None:
                 if _PLAIN_SOURCE.match(body) or _BOX.match(body):
                     current.last_source = line.number if body.strip(" ^~") else current.last_source
                     self._keep(current, line)
                 else:
-                    current.strangers += 1
-                if current.strangers > FARTHEST_STRANGER:
-                    del self._open[voice]
+                    current.interleaved += 1
+                if current.interleaved > MOST_INTERLEAVED:
+                    del self._open[writer]
             return
-        self._end(voice, current, exception, index, line, lines)
+        self._end(writer, current, exception, index, line, lines)
 
     def _end(
         self,
-        voice: object,
+        writer: object,
         current: _Open | None,
         exception: re.Match[str],
         index: int,
         line: Line,
-        lines: Sequence[tuple[Line, Said]],
+        lines: Sequence[tuple[Line, ParsedLine]],
     ) -> None:
         if current is None:
-            link = self._link.pop(voice, None)
-            current = _Open(line.number, False, link=link, chain=self._chain_of(voice, link))
+            link = self._link.pop(writer, None)
+            current = _Open(line.number, False, link=link, chain=self._chain_of(writer, link))
         self._keep(current, line)
         following = _following(index, lines)
         name, message = exception["name"], exception["message"] or ""
@@ -240,13 +242,13 @@ class _Reader:
                 following=following,
             )
         )
-        self._open.pop(voice, None)
+        self._open.pop(writer, None)
         if _CARRIED.search(f"{name}: {message}") or any("Original Traceback" in text for text in following[:3]):
-            self._link[voice] = "origin"
+            self._link[writer] = "origin"
 
     @staticmethod
     def _keep(current: _Open, line: Line) -> None:
-        current.strangers = 0
+        current.interleaved = 0
         if len(current.texts) < MOST_LINES:
             current.texts.append(line.text)
 
@@ -257,11 +259,11 @@ def _exception_in(body: str, is_open: bool) -> re.Match[str] | None:
     return _EXCEPTION.match(body) or (_ANY_CLASS.match(body) if is_open else None)
 
 
-def _following(index: int, lines: Sequence[tuple[Line, Said]]) -> tuple[str, ...]:
-    """What may go on with the message: a class's own words may fill many lines."""
-    voice, found, number = lines[index][1].voice, [], lines[index][0].number
-    for line, said in lines[index + 1 : index + 1 + MOST_MESSAGE_LINES]:
-        if said.voice != voice or line.number != number + 1 or _HEADER.search(said.body) or said.at is not None:
+def _following(index: int, lines: Sequence[tuple[Line, ParsedLine]]) -> tuple[str, ...]:
+    """Lines that may continue the message."""
+    writer, found, number = lines[index][1].writer, [], lines[index][0].number
+    for line, parsed in lines[index + 1 : index + 1 + MOST_MESSAGE_LINES]:
+        if parsed.writer != writer or line.number != number + 1 or _HEADER.search(parsed.body) or parsed.at is not None:
             break
         number = line.number
         found.append(line.text)
@@ -280,7 +282,7 @@ def _is_uncaught(current: _Open) -> bool | None:
 
 
 def _is_at_exit(current: _Open) -> bool:
-    """Python cleans up after the program: its result stands, whatever goes wrong now."""
+    """Python's cleanup after the program, which does not change its result."""
     return bool(current.frames) and current.frames[0].function in (
         "_run_finalizers",
         "_exitfunc",
@@ -290,7 +292,7 @@ def _is_at_exit(current: _Open) -> bool:
 
 
 def _script(current: _Open) -> str:
-    """The file whose body was being run; launchers are passed over."""
+    """The file that was run; launchers are skipped."""
     for frame in current.frames[:4]:
         if frame.function == "<module>" and not _LAUNCHER.search(frame.file):
             return re.split(r"[\\/]", frame.file)[-1]

@@ -7,7 +7,7 @@ where many tasks have the same value: a few percent off in value, a curve may be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,22 @@ def against_points(
         max(float(gaps[worst]) - error, 0.0),
     )
     return curves, measure
+
+
+def against_curves(
+    samples: Iterable[tuple[str, Floats, Mapping[str, Any] | None]], unit: str
+) -> tuple[list[Curve], list[Measure]]:
+    """Several distributions, each in its colour; one that was not published has its median alone."""
+    curves: list[Curve] = []
+    measures: list[Measure] = []
+    for hue, (label, sample, facts) in enumerate(samples):
+        if facts is None:
+            measures.append(Measure(f"{label}, median", unit, float(np.median(sample)) if len(sample) else None))
+            continue
+        drawn, measure = against_curve(label, sample, facts, unit, hue)
+        curves += drawn
+        measures.append(measure)
+    return curves, measures
 
 
 def points_apart(name: str, ours: float | None, reference: float | None, error: float = 0.0) -> Measure:

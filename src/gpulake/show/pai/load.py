@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.pai import published
+from gpulake.show.pai import parts
 from gpulake.show.pai.compare import Floats, percent_apart, points_apart
-from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure
 from gpulake.show.pai.source import TASKS, Trace
 
 # Requests are per instance; an instance that was planned asks for its share.
@@ -77,17 +78,15 @@ CORE_HOURS = About(
 
 
 def chapter(trace: Trace) -> Chapter:
-    present = trace.present
     # One query serves all four; without tasks none is drawn.
-    grids = hourly(trace) if TASKS in present else {}
-    return Chapter(
+    grids = hourly(trace) if TASKS in trace.present else {}
+    return parts.chapter(
         "The load",
-        [
-            figure(WEEK, present, lambda: first_week(grids)),
-            figure(TASK_HOURS, present, lambda: by_hour(grids, "tasks")),
-            figure(ASKED, present, lambda: asked(grids)),
-            figure(CORE_HOURS, present, lambda: by_hour(grids, "cores")),
-        ],
+        trace.present,
+        (WEEK, lambda: first_week(grids)),
+        (TASK_HOURS, lambda: by_hour(grids, "tasks")),
+        (ASKED, lambda: asked(grids)),
+        (CORE_HOURS, lambda: by_hour(grids, "cores")),
     )
 
 

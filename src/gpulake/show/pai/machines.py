@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.pai import published
-from gpulake.show.pai.compare import Floats, against_curve, known, ordered_types, points_apart
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai import parts
+from gpulake.show.pai.compare import Floats, against_curve, against_curves, known, ordered_types, points_apart
+from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure
 from gpulake.show.pai.source import INSTANCES, JOBS, MACHINES, METRICS, SENSORS, TAGS, TASKS, Trace
 
 READS = """
@@ -145,16 +146,14 @@ MOST_HOURS = 2000
 
 
 def chapter(trace: Trace) -> Chapter:
-    present = trace.present
-    return Chapter(
+    return parts.chapter(
         "Machines",
-        [
-            figure(NETWORK, present, lambda: network(trace)),
-            figure(CPU_TIME, present, lambda: processors(trace)),
-            figure(BY_TYPE, present, lambda: by_type(trace)),
-            figure(PACE, present, lambda: contention(trace)),
-            figure(SHARED, present, lambda: sharing(trace)),
-        ],
+        trace.present,
+        (NETWORK, lambda: network(trace)),
+        (CPU_TIME, lambda: processors(trace)),
+        (BY_TYPE, lambda: by_type(trace)),
+        (PACE, lambda: contention(trace)),
+        (SHARED, lambda: sharing(trace)),
     )
 
 
@@ -166,13 +165,9 @@ def network(trace: Trace) -> Content:
 
 def processors(trace: Trace) -> Content:
     columns = trace.columns(PROCESSORS)
-    curves: list[Curve] = []
-    measures: list[Measure] = []
-    for hue, name in enumerate(("usr", "kernel", "iowait")):
-        facts = published()["curves"]["machine_cpu_percent"][name]
-        drawn, measure = against_curve(name, known(columns.numbers(name)), facts, "%", hue)
-        curves += drawn
-        measures.append(measure)
+    facts = published()["curves"]["machine_cpu_percent"]
+    names = ("usr", "kernel", "iowait")
+    curves, measures = against_curves(((name, known(columns.numbers(name)), facts[name]) for name in names), "%")
     return Content(curves, measures, "% of the machine", "workers, %", is_log=True)
 
 

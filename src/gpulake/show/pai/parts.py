@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -101,11 +101,10 @@ class Chapter:
     figures: list[Figure]
 
 
-Make = Callable[[], Content]
-
-
-def figure(about: About, present: Iterable[str], make: Make) -> Figure:
-    """Made only if all tables that it needs are in the lake."""
-    there = set(present)
-    missing = tuple(table for table in about.needs if table not in there)
-    return Figure(about, None if missing else make(), missing)
+def chapter(title: str, present: Collection[str], *figures: tuple[About, Callable[[], Content]]) -> Chapter:
+    """A figure is made only if all tables that it needs are in the lake."""
+    made = []
+    for about, make in figures:
+        missing = tuple(table for table in about.needs if table not in present)
+        made.append(Figure(about, None if missing else make(), missing))
+    return Chapter(title, made)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from gpulake.core.pai import published
 from gpulake.core.types import DurationScore
+from gpulake.show.pai import parts
 from gpulake.show.pai.compare import points_apart
-from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure
 from gpulake.show.pai.source import INSTANCES, JOBS, TASKS, Trace
 
 ALL = "all"
@@ -28,7 +29,11 @@ PREDICTED = About(
 
 
 def chapter(trace: Trace, scores: Sequence[DurationScore]) -> Chapter:
-    return Chapter("Prediction", [figure(PREDICTED, trace.present, lambda: predicted(scores))])
+    return parts.chapter(
+        "Prediction",
+        trace.present,
+        (PREDICTED, lambda: predicted(scores)),
+    )
 
 
 def predicted(scores: Sequence[DurationScore]) -> Content:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from gpulake.core.pai import published
+from gpulake.show.pai import parts
 from gpulake.show.pai.compare import (
     Floats,
     against_curve,
@@ -17,7 +18,7 @@ from gpulake.show.pai.compare import (
     percent_apart,
     points_apart,
 )
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure
 from gpulake.show.pai.source import INSTANCES, MACHINES, SENSORS, TASKS, Columns, Trace
 
 # A worker counts once, though it may have run twice or have a sensor for each of its GPUs. Plans are summed over the
@@ -111,15 +112,13 @@ SPARE = About(
 
 def chapter(trace: Trace) -> Chapter:
     usage = Usage(trace)
-    present = trace.present
-    return Chapter(
+    return parts.chapter(
         "What is asked for and what is used",
-        [
-            figure(CPU, present, lambda: cpu(usage)),
-            figure(GPU, present, lambda: gpu(usage)),
-            figure(MEMORY, present, lambda: memory(usage)),
-            figure(SPARE, present, lambda: spare(usage)),
-        ],
+        trace.present,
+        (CPU, lambda: cpu(usage)),
+        (GPU, lambda: gpu(usage)),
+        (MEMORY, lambda: memory(usage)),
+        (SPARE, lambda: spare(usage)),
     )
 
 

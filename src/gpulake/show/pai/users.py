@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpulake.core.pai import published
+from gpulake.show.pai import parts
 from gpulake.show.pai.compare import Floats, against_curve, known, points_apart
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, figure
+from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve
 from gpulake.show.pai.source import INSTANCES, JOBS, TAGS, TASKS, Trace
 
 TASKS_OF_USERS = """
@@ -62,14 +63,12 @@ GANG_STEPS = np.unique(np.round(np.geomspace(1, 1000, 80)))
 
 
 def chapter(trace: Trace) -> Chapter:
-    present = trace.present
-    return Chapter(
+    return parts.chapter(
         "Users, gangs and recurrence",
-        [
-            figure(PER_USER, present, lambda: per_user(trace)),
-            figure(GANGS, present, lambda: gangs(trace)),
-            figure(RECUR, present, lambda: recurrence(trace)),
-        ],
+        trace.present,
+        (PER_USER, lambda: per_user(trace)),
+        (GANGS, lambda: gangs(trace)),
+        (RECUR, lambda: recurrence(trace)),
     )
 
 

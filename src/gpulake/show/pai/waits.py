@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.pai import published
+from gpulake.show.pai import parts
 from gpulake.show.pai.compare import (
     Floats,
     against_curve,
+    against_curves,
     against_points,
     known,
     ordered_types,
@@ -19,7 +21,7 @@ from gpulake.show.pai.compare import (
     points_apart,
     share_at_most,
 )
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure, figure
+from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure
 from gpulake.show.pai.source import INSTANCES, TASKS, Columns, Trace
 
 # The wait of a task is that until its first instance; its run time the mean of those of its instances.
@@ -99,21 +101,15 @@ TYPE_RUNTIMES = About(
 
 def chapter(trace: Trace) -> Chapter:
     times = Times(trace)
-    present = trace.present
-    return Chapter(
+    return parts.chapter(
         "Run times and waits",
-        [
-            figure(RUNTIMES, present, lambda: runtimes(times)),
-            figure(WAIT_SHARES, present, lambda: wait_shares(times)),
-            figure(REQUEST_WAITS, present, lambda: request_waits(times)),
-            figure(TYPE_WAITS, present, lambda: by_type(times, times.wait, "wait_seconds")),
-            figure(PROPORTIONS, present, lambda: proportions(times)),
-            figure(
-                TYPE_RUNTIMES,
-                present,
-                lambda: by_type(times, np.where(times.is_over, times.run_seconds, np.nan), "runtime_seconds"),
-            ),
-        ],
+        trace.present,
+        (RUNTIMES, lambda: runtimes(times)),
+        (WAIT_SHARES, lambda: wait_shares(times)),
+        (REQUEST_WAITS, lambda: request_waits(times)),
+        (TYPE_WAITS, lambda: by_type(times, times.wait, "wait_seconds")),
+        (PROPORTIONS, lambda: proportions(times)),
+        (TYPE_RUNTIMES, lambda: by_type(times, np.where(times.is_over, times.run_seconds, np.nan), "runtime_seconds")),
     )
 
 
@@ -208,27 +204,15 @@ def long_waits(percent: Floats) -> float | None:
 
 def request_waits(times: Times) -> Content:
     facts = published()["curves"]["request_wait_seconds"]
-    curves: list[Curve] = []
-    measures: list[Measure] = []
-    for hue, name in enumerate(CLASSES):
-        drawn, measure = against_curve(f"{name} %", known(times.wait[times.of_class(name)]), facts[name], "s", hue)
-        curves += drawn
-        measures.append(measure)
+    samples = ((f"{name} %", known(times.wait[times.of_class(name)]), facts[name]) for name in CLASSES)
+    curves, measures = against_curves(samples, "s")
     return Content(curves, measures, "seconds", "tasks, %", is_log=True)
 
 
 def by_type(times: Times, seconds: Floats, family: str) -> Content:
     facts = published()["curves"][family]
-    curves: list[Curve] = []
-    measures: list[Measure] = []
-    for hue, (name, chosen) in enumerate(times.types()):
-        sample = known(seconds[chosen])
-        if name in facts:
-            drawn, measure = against_curve(name, sample, facts[name], "s", hue)
-        else:
-            drawn, measure = [], Measure(f"{name}, median", "s", _quantile(sample, 0.5))
-        curves += drawn
-        measures.append(measure)
+    samples = ((name, known(seconds[chosen]), facts.get(name)) for name, chosen in times.types())
+    curves, measures = against_curves(samples, "s")
     return Content(curves, measures, "seconds", "tasks, %", is_log=True)
 
 

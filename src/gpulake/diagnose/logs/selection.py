@@ -1,4 +1,4 @@
-"""Lines of the shapes in which a pattern may be found, looked at one by one, and kept where it is."""
+"""Selects the lines that patterns match, among lines of the shapes that may match."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from itertools import chain, compress, count
 
 from gpulake.diagnose.logs.blocks import Block
 from gpulake.diagnose.logs.census import MOST_SHAPE_BYTES
-from gpulake.diagnose.logs.keeping import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair, Spot, entry_of, follow
+from gpulake.diagnose.logs.kept_lines import FIRST_HITS, LAST_HITS, Entry, Keeper, Pair, Spot, add_context, entry_of
 from gpulake.diagnose.logs.markers import MARKERS
 from gpulake.diagnose.logs.shapes import DIGITS, is_binary, readable, shape_of
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import EXPLAINING
 
-MOST_WATCHED = 10_000
-# Blocks after which the last lines that a pattern matches are looked for.
+MOST_SHAPES_SELECTED = 10_000
+# Blocks after which the last matching lines are searched.
 ROUND = 32
-# Of a block, so many lines of a shape are remembered until then; what it takes to find more is done again.
+# Lines of a shape per block that are remembered until then; more are found by searching again.
 REMEMBERED = 64
 CONTEXT = (3, 3)  # lines before and after
-# Roles of lines that are evidence: for a failure, or for its absence.
-NEVER_DROPPED = (*EXPLAINING, "success")
-# Roles of lines that are understood without others.
+# Roles of lines that are evidence of a failure or of success, and are never dropped.
+PROTECTED = (*EXPLAINING, "success")
+# Roles of lines that need no context.
 ALONE = ("start", "progress", "success", "noise")
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """Lines of which only the last that match are wanted. They are known at the end of a round."""
+    """Lines of which only the last matches are kept, found at the end of a round."""
 
     pair: Pair
     block: int  # place in the round
     shape: bytes
     begin: int = 0  # the first segment that counts
-    last: array[int] | None = None  # the last segments of the shape; None: not looked for yet
+    last: array[int] | None = None  # the last segments of the shape; None: not searched yet
     is_cut: bool = True  # there are more
 
 
-class Watch:
-    """Patterns are the rules' in their order, then the markers'."""
+class LineSelector:
+    """The patterns are those of the rules in their order, then those of the markers."""
 
     def __init__(self, rulebook: Rulebook) -> None:
         self._rulebook = rulebook
         self._automaton = rulebook.automaton
         self._contexts = [(0, 0) if rule.role in ALONE else CONTEXT for rule in rulebook.rules]
         self._contexts += [(marker.before, marker.after) for marker in MARKERS]
-        self._is_telling = [rule.role in NEVER_DROPPED for rule in rulebook.rules] + [True] * len(MARKERS)
+        self._is_protected = [rule.role in PROTECTED for rule in rulebook.rules] + [True] * len(MARKERS)
         self._pairs: dict[bytes, list[Pair]] = {}
-        self._others: dict[int, Pair] = {}  # one for each pattern, for shapes beyond the bound
+        self._overflow: dict[int, Pair] = {}  # by pattern, for shapes beyond the bound
         self._before: dict[bytes, list[Pair]] = {}  # from when fewer characters were dropped
         self._dropped = DIGITS
-        self._met: dict[bytes, int] = {}  # lines of a shape that were there before this block
+        self._met: dict[bytes, int] = {}  # lines of a shape before this block
         self._keeper = Keeper()
         self._blocks: list[Block] = []  # of the round, after the last one of the round before
         self._waiting: list[_Waiting] = []
-        self._shapes: dict[int, list[bytes]] = {}  # of the block of the round that was looked at last
+        self._shapes: dict[int, list[bytes]] = {}  # of the block searched last
 
     @property
     def shapes(self) -> Container[bytes]:
@@ -66,13 +66,13 @@ class Watch:
     def look(
         self, block: Block, shapes: Sequence[bytes], fresh: Sequence[bytes], counts: Mapping[bytes, int]
     ) -> list[bytes]:
-        """Keeps what is found in a block. Gives back the shapes that were too many to be watched.
+        """Keeps the matching lines of a block. Returns the shapes beyond the bound.
 
-        The counts of all shapes, this block's among them, tell which of the watched ones it has.
+        The counts of all shapes, with this block's, show which of the selected shapes it has.
         """
-        self._keeper.settle(block)
+        self._keeper.complete(block)
         self._blocks.append(block)
-        beyond = self._begin(fresh)
+        beyond = self._select_shapes(fresh)
         for shape, indices in _positions({*beyond, *self._wanted(counts)}, shapes).items():
             for pair in self._pairs[shape]:
                 self._look(pair, shape, indices)
@@ -85,7 +85,7 @@ class Watch:
         return beyond
 
     def _wanted(self, counts: Mapping[bytes, int]) -> list[bytes]:
-        """Watched shapes that the last block has, but for those of which the last lines will do, and are many."""
+        """Selected shapes of the last block, except frequent ones of which only the last lines are needed."""
         wanted = []
         for shape, pairs in self._pairs.items():
             total = counts.get(shape, 0)
@@ -104,10 +104,10 @@ class Watch:
 
     @property
     def is_full(self) -> bool:
-        return len(self._pairs) >= MOST_WATCHED
+        return len(self._pairs) >= MOST_SHAPES_SELECTED
 
     def drop(self, dropped: bytes, shapes: Sequence[bytes]) -> list[bytes]:
-        """From here on shapes have fewer characters: these are all that were met before. Gives back like `look`."""
+        """From here on more characters are dropped from shapes; `shapes` are all so far. Returns as `look` does."""
         self._end_round()
         self._before = defaultdict(list)
         for shape, pairs in self._pairs.items():
@@ -115,22 +115,22 @@ class Watch:
         self._pairs = {}
         self._met = {}
         self._dropped = dropped
-        beyond = self._begin(shapes)
+        beyond = self._select_shapes(shapes)
         for shape in beyond:
             del self._pairs[shape]
         return beyond
 
     def kept(self) -> dict[Spot, bytes]:
-        """Every line that is kept, with what stands around it."""
+        """Every kept line, with its context."""
         self._end_round()
         found: dict[Spot, bytes] = {}
         for entry in chain(self._keeper.first, chain.from_iterable(pair.last or () for pair in self._all_pairs())):
             found.update(entry.texts)
         return found
 
-    def telling_hits(self, shape: bytes) -> int | None:
-        """Of the lines of this shape, those that may never be dropped; None where they were not all counted."""
-        found = [pair.hits for pair in self._of(shape) if self._is_telling[pair.pattern]]
+    def protected_hits(self, shape: bytes) -> int | None:
+        """Lines of this shape that may never be dropped; None where they were not all counted."""
+        found = [pair.hits for pair in self._of(shape) if self._is_protected[pair.pattern]]
         return None if any(hits >= FIRST_HITS for hits in found) else sum(found)
 
     def _of(self, shape: bytes) -> Iterator[Pair]:
@@ -138,20 +138,20 @@ class Watch:
 
     def _all_pairs(self) -> Iterator[Pair]:
         watched = chain(self._pairs.values(), self._before.values())
-        return chain(chain.from_iterable(watched), self._others.values())
+        return chain(chain.from_iterable(watched), self._overflow.values())
 
-    def _begin(self, fresh: Sequence[bytes]) -> list[bytes]:
-        """Watches those of the new shapes in which something may be found."""
+    def _select_shapes(self, fresh: Sequence[bytes]) -> list[bytes]:
+        """Selects the new shapes that patterns may match. Returns those beyond the bound."""
         beyond = []
-        if is_binary(b"".join(fresh)):  # no text at all, and slow to look at
+        if is_binary(b"".join(fresh)):  # no text, and slow to search
             fresh = [shape for shape in fresh if not is_binary(shape)]
         for shape, patterns in self._automaton.candidates(fresh, self._dropped).items():
             if shape in self._pairs:
                 continue
-            if len(self._pairs) < MOST_WATCHED and len(shape) <= MOST_SHAPE_BYTES:
+            if len(self._pairs) < MOST_SHAPES_SELECTED and len(shape) <= MOST_SHAPE_BYTES:
                 self._pairs[shape] = [Pair(pattern) for pattern in patterns]
             else:
-                self._pairs[shape] = [self._others.setdefault(pattern, Pair(pattern)) for pattern in patterns]
+                self._pairs[shape] = [self._overflow.setdefault(pattern, Pair(pattern)) for pattern in patterns]
                 beyond.append(shape)
         return beyond
 
@@ -174,7 +174,7 @@ class Watch:
             self._waiting.append(_Waiting(pair, at, shape, indices[begin], last, is_cut))
 
     def _end_round(self) -> None:
-        """Keeps the last lines that match, looking from the end."""
+        """Keeps the last matching lines, searching from the end."""
         found: dict[int, list[Entry]] = defaultdict(list)
         for waiting in reversed(self._waiting):
             entries = found[id(waiting.pair)]
@@ -194,20 +194,20 @@ class Watch:
     def _entry(self, at: int, pattern: int, index: int) -> Entry:
         spans = self._automaton.spans(pattern, self._blocks[at].segments[index])
         entry = entry_of(self._blocks, at, index, self._contexts[pattern], spans)
-        follow(entry, self._blocks[at], index + 1)
+        add_context(entry, self._blocks[at], index + 1)
         for block in self._blocks[at + 1 :]:
-            follow(entry, block)
+            add_context(entry, block)
         return entry
 
     def _found(self, at: int, pattern: int, indices: Sequence[int]) -> Iterator[int]:
-        """Places among the indices of the segments that it is found in."""
+        """Places among the indices whose segments match."""
         segments = self._blocks[at].segments
         for place in self._automaton.matching(pattern, [segments[index] for index in indices]):
             if self._is_certain(pattern, segments[indices[place]]):
                 yield place
 
     def _last_found(self, waiting: _Waiting, wanted: int) -> list[int]:
-        """What is found often is found soon."""
+        """Searches in growing batches from the end: frequent matches are found early."""
         found: list[int] = []
         for indices in self._batches(waiting):
             end, size = len(indices), LAST_HITS
@@ -220,7 +220,7 @@ class Watch:
         return found[-wanted:]
 
     def _batches(self, waiting: _Waiting) -> Iterator[Sequence[int]]:
-        """Segments of its shape: those that are remembered, then the ones before."""
+        """Segments of its shape: the remembered ones, then those before."""
         end = None
         if waiting.last is not None:
             yield waiting.last
@@ -238,7 +238,7 @@ class Watch:
 
 
 def _positions(wanted: Collection[bytes], shapes: Sequence[bytes]) -> Mapping[bytes, Sequence[int]]:
-    """Where among the shapes the wanted ones are, in the order in which they first come."""
+    """Places of the wanted shapes, in the order of their first occurrence."""
     found: defaultdict[bytes, list[int]] = defaultdict(list)
     if len(wanted) == 1:
         (shape,) = wanted

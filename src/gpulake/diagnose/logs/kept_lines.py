@@ -1,4 +1,4 @@
-"""Which of the lines that patterns match are kept, and what stands around them: a bounded choice."""
+"""Which matching lines are kept, with their context, within bounds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from gpulake.diagnose.logs.blocks import Block
 
-# Of the lines of one shape that one pattern matches, the first and the last are kept: the rest says the same.
+# Of the lines of one shape that one pattern matches, only the first and the last are kept.
 FIRST_HITS = 64
 LAST_HITS = 16
-# Of all lines together, so that no log can fill the memory.
+# Bounds over all lines, so that no log can fill the memory.
 MOST_FIRST_BYTES = 32 << 20
 MOST_LAST_BYTES = 32 << 20
-# A longer line is kept in excerpts: its beginning, its end, and what stands around a match.
+# A longer line is kept in excerpts: its beginning, its end, and the text around a match.
 LONG_LINE_BYTES = 8192
 HEAD_BYTES = 4096
 TAIL_BYTES = 2048
@@ -25,16 +25,16 @@ MOST_EXCERPTS = 4
 MOST_FRAME_LINES = 60
 _FRAME_LINE = re.compile(rb'^\s+\S|File "|Traceback|[\]:|>]\s{3,}\S|^[^"\s]{1,40}\s{3,}\S')
 
-# Where a kept text stands: its segment, and how far into it an excerpt begins.
+# The place of a kept text: line, part, and where in it an excerpt begins.
 Spot = tuple[int, int, int]
 
 
 @dataclass
 class Entry:
-    """A line that a pattern matches, with the lines that are kept with it."""
+    """A matching line, with its context."""
 
     texts: dict[Spot, bytes]
-    owed: int  # lines that follow and are not read yet
+    context_left: int  # context lines that are not read yet
 
     @property
     def size(self) -> int:
@@ -43,21 +43,21 @@ class Entry:
 
 @dataclass
 class Pair:
-    """A shape, and a pattern that may be found in its lines."""
+    """A shape, and a pattern that may match its lines."""
 
     pattern: int
-    hits: int = 0  # exact up to FIRST_HITS; beyond, at least so many
+    hits: int = 0  # exact up to FIRST_HITS; beyond, a lower bound
     last: deque[Entry] | None = None
 
 
 @dataclass
 class Keeper:
-    """What is kept so far."""
+    """The lines kept so far."""
 
     first: list[Entry] = field(default_factory=list)
     first_bytes: int = 0
-    last_bytes: int = 0  # an estimate from above
-    _owing: list[Entry] = field(default_factory=list)
+    last_bytes: int = 0  # an upper bound
+    _incomplete: list[Entry] = field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
@@ -66,25 +66,25 @@ class Keeper:
     def keep_first(self, entry: Entry) -> None:
         self.first.append(entry)
         self.first_bytes += entry.size
-        if entry.owed > 0:
-            self._owing.append(entry)
+        if entry.context_left > 0:
+            self._incomplete.append(entry)
 
     def keep_last(self, pair: Pair, entry: Entry) -> None:
         if pair.last is None:
             pair.last = deque(maxlen=LAST_HITS)
         pair.last.append(entry)
         self.last_bytes += entry.size
-        if entry.owed > 0:
-            self._owing.append(entry)
+        if entry.context_left > 0:
+            self._incomplete.append(entry)
 
-    def settle(self, block: Block) -> None:
-        """Entries whose context runs on into this block get it."""
-        for entry in self._owing:
-            follow(entry, block)
-        self._owing = [entry for entry in self._owing if entry.owed > 0]
+    def complete(self, block: Block) -> None:
+        """Completes the context of entries that continues in this block."""
+        for entry in self._incomplete:
+            add_context(entry, block)
+        self._incomplete = [entry for entry in self._incomplete if entry.context_left > 0]
 
     def trim(self, pairs: Iterable[Pair]) -> None:
-        """Forgets the oldest of the last ones, once they are too many."""
+        """Drops the oldest of the last entries, once there are too many."""
         if self.last_bytes < MOST_LAST_BYTES:
             return
         held = [pair for pair in pairs if pair.last]
@@ -104,9 +104,9 @@ class Keeper:
 def entry_of(
     blocks: Sequence[Block], at: int, index: int, context: tuple[int, int], spans: Iterable[tuple[int, int]]
 ) -> Entry:
-    """A segment of the block that stands at this place among its neighbours, and what belongs to it."""
+    """The entry of a segment of one of the blocks, with the context before it."""
     before, after = context
-    entry = Entry(dict(excerpts(blocks[at], index, spans)), owed=after)
+    entry = Entry(dict(excerpts(blocks[at], index, spans)), context_left=after)
     for back in range(MOST_FRAME_LINES if before else 0):
         index -= 1
         while index < 0 and at > 0:
@@ -118,20 +118,20 @@ def entry_of(
     return entry
 
 
-def follow(entry: Entry, block: Block, begin: int = 0) -> None:
-    """Gives the entry what it is owed, as far as the block has it."""
-    end = min(begin + entry.owed, len(block.segments))
+def add_context(entry: Entry, block: Block, begin: int = 0) -> None:
+    """Adds context lines of the block to the entry."""
+    end = min(begin + entry.context_left, len(block.segments))
     for index in range(begin, end):
         entry.texts.update(excerpts(block, index))
-    entry.owed -= max(0, end - begin)
+    entry.context_left -= max(0, end - begin)
 
 
 def excerpts(block: Block, index: int, spans: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Spot, bytes]]:
-    """The line itself, or of a long one what is kept of it."""
+    """The line, or excerpts of a long one."""
     number, part = block.place(index)
     text = block.segments[index]
     if part > 0 and not text.strip():
-        return  # a progress bar that was wiped
+        return  # a cleared progress bar
     if len(text) <= LONG_LINE_BYTES:
         yield (number, part, 0), text
         return

@@ -1,0 +1,129 @@
+"""Every command that writes to a lake leaves a row in `runs`: each is run for real, on one small lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import dead_jobs
+from cli.test_commands import verbs
+from diagnose.learning import QUOTA, record
+from gpulake.act.alerts.alert import Alert
+from gpulake.cli import root
+from gpulake.core.clock import SystemClock
+from gpulake.core.config import Config
+from gpulake.lake import Lake
+from receiving import listening_receiver
+from replay.test_imported import V2_FRAGMENTS, V3_TASKS, write
+
+# The verbs that only read a lake, and those that need none; a collected run is no lake.
+READING = {
+    *{("alerts", "list"), ("completion",), ("detect", "explain"), ("detect", "list"), ("detect", "training")},
+    *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list")},
+    *{("incidents", "show"), ("incidents", "windows", "list"), ("rules", "check"), ("rules", "export")},
+    *{("rules", "list"), ("rules", "show"), ("rules", "test"), ("serve",), ("sql",), ("synth",), ("tables",)},
+    ("tests",),
+}
+# Under other names: the steps of refresh, and the card and the study of a lake.
+SAME_AS_OTHERS = {("demo",), ("prefect", "run"), ("prefect", "serve"), ("report", "efficiency"), ("report", "pai")}
+SETTINGS = """
+[alerts]
+is_sent_at_once = false
+[alerts.sinks.ops]
+kind = "webhook"
+url_variable = "GPULAKE_OPS_URL"
+"""
+BUILT = ("build", "test", "score", "publish", "incidents")
+
+
+class Scene:
+    """A lake and what the commands are about, by the names that their arguments use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lake = Lake(Config(lake=folder / "lake", threads=1)).create()
+        self.folder = folder
+        raw = folder / "raw"
+        raw.mkdir()
+        for name, user in (("pai_job_table", "u"), ("more", "w")):
+            (raw / f"{name}.csv").write_text(f"job,inst,{user},Terminated,100.0,200.0\n")
+        (raw / "more.csv").rename(folder / "pai_job_table.csv")
+        (folder / "job.log").write_text("step 1 of 9\nRuntimeError: CUDA error: out of memory\n")
+        write(folder / "workload", V3_TASKS, V2_FRAGMENTS)
+        record(self.lake, "3f2a11", reason="RuntimeError", evidence=(QUOTA,))
+        dead_jobs.died_just_now(self.lake)
+        dropped = Alert("a-1", SystemClock().now(), "dropped", "ops", "opened", reason="given up")
+        self.lake.append("alert_events", [dropped.row()])
+
+    def run(self, *arguments: str) -> list[tuple[str, str]]:
+        """The steps that the command leaves, with their status."""
+        before = len(self.lake.journal("runs"))
+        answer = CliRunner().invoke(root, [*arguments, "--lake", str(self.lake.root)], catch_exceptions=False)
+        assert answer.exit_code == 0, (arguments, answer.output)
+        return [(row["step"], row["status"]) for row in self.lake.journal("runs")[before:]]
+
+    def newest(self, table: str, column: str) -> str:
+        return str(self.lake.journal(table)[-1][column])
+
+
+# In an order in which each finds what it works on. What a command leaves, and how it is called.
+WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any]]]] = [
+    (("land",), ("land",), lambda scene: [scene.folder / "raw"]),
+    (("build",), BUILT, lambda _: []),
+    (("land",), ("undo",), lambda scene: ["--undo", scene.folder / "raw" / "pai_job_table.csv"]),
+    (("refresh",), ("land", *BUILT, "report"), lambda scene: [scene.folder / "pai_job_table.csv"]),
+    (("repair",), ("repair",), lambda _: []),
+    (("import", "opendc"), ("import",), lambda scene: [scene.folder / "workload"]),
+    (("export", "opendc"), ("export",), lambda scene: ["--cluster", "workload", "--out", scene.folder / "out"]),
+    (("report", "overview"), ("report",), lambda _: []),
+    (("report", "nudges"), ("nudge",), lambda _: ["--execute"]),
+    (("diagnose",), ("diagnose",), lambda scene: [scene.folder / "job.log"]),
+    (("diagnose",), ("diagnose",), lambda scene: [scene.folder / "job.log", "--follow", "--until-end"]),
+    (("recover",), ("recover",), lambda _: ["4f1c2d", "--executor", "slurm", "--execute"]),
+    (("incidents", "update"), ("incidents",), lambda _: []),
+    (("incidents", "ack"), ("incidents",), lambda _: ["3f2a11"]),
+    (("incidents", "assign"), ("incidents",), lambda _: ["3f2a11", "--to", "ada"]),
+    (("incidents", "comment"), ("incidents",), lambda _: ["3f2a11", "on it"]),
+    (("incidents", "mute"), ("incidents",), lambda _: ["3f2a11", "--for", "2h"]),
+    (("incidents", "unmute"), ("incidents",), lambda _: ["3f2a11"]),
+    (("incidents", "correct"), ("incidents",), lambda _: ["3f2a11", "--reason", "DiskFull", "--cause", "it is full"]),
+    (("incidents", "confirm"), ("incidents",), lambda _: ["3f2a11"]),
+    (("incidents", "resolve"), ("incidents",), lambda _: ["3f2a11"]),
+    (("incidents", "reopen"), ("incidents",), lambda _: ["3f2a11"]),
+    (("incidents", "windows", "add"), ("windows",), lambda _: ["--for", "2h"]),
+    (
+        ("incidents", "windows", "remove"),
+        ("windows",),
+        lambda scene: [scene.newest("maintenance_window_events", "window_id")],
+    ),
+    (
+        ("rules", "propose"),
+        ("rules",),
+        lambda _: ["--line", QUOTA, "--reason", "DiskFull", "--cause", "full", "--remedy", "Delete what is old."],
+    ),
+    (("rules", "review"), ("rules",), lambda scene: ["--approve", scene.newest("rule_events", "rule_id")]),
+    (("rules", "retire"), ("rules",), lambda scene: [scene.newest("rule_events", "rule_id")]),
+    (("alerts", "test"), ("alerts",), lambda _: ["ops"]),
+    (("alerts", "retry"), ("alerts",), lambda _: ["a-1"]),
+    (("alerts", "send"), ("alerts",), lambda _: []),
+]
+
+
+def test_each_command_that_writes_leaves_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dead_jobs.programs(tmp_path / "bin", monkeypatch)
+    scene = Scene(tmp_path)
+    with listening_receiver() as sink:
+        # Alerts wait until they are sent by their own command.
+        monkeypatch.setenv("GPULAKE_OPS_URL", sink.url)
+        Path("gpulake.toml").write_text(SETTINGS)
+        left = [(verb, scene.run(*verb, *map(str, arguments(scene)))) for verb, _, arguments in WRITING]
+    assert left == [(verb, [(step, "succeeded") for step in steps]) for verb, steps, _ in WRITING]
+
+
+def test_every_command_is_known_to_read_or_to_write() -> None:
+    writing = {verb for verb, _, _ in WRITING}
+    assert {verb for verb in verbs() if verb[0] != "collect"} == READING | SAME_AS_OTHERS | writing
