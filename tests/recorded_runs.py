@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpulake.collect.cctf.audit import audit
+from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import KIND_OF, KINDS, GpuSample, HostSample, NicSample, Process, ProcessSample, Row
 from gpulake.collect.segments import Block, SegmentWriter
 
@@ -93,6 +95,13 @@ def sample_of(pid: int, ticks: int, rss_kb: int = 4) -> ProcessSample:
 
 def gpu_of(elapsed_ms: int, uuid: str, **changes: Any) -> GpuSample:
     return GpuSample(elapsed_ms, uuid, **changes)
+
+
+def parse_audited(run: Path) -> dict[str, Any]:
+    """Parses, and compares its audit with one of the files: it counts rows of processes as it writes them."""
+    found = parse(run)
+    assert found == audit(run)
+    return found
 
 
 def rows_in(run: Path, table: str) -> list[dict[str, Any]]:

@@ -211,7 +211,7 @@ def test_the_command_says_what_came_of_each_file(tmp_path: Path) -> None:
     log.write_text(line(1) + "nonsense\n\n")
     result = CliRunner().invoke(command, ["nginx", str(log), "--run-dir", str(run), "--stage", "edge"])
     assert result.exit_code == 0
-    assert result.stdout == f"{log}: 1 invocations, 1 rejected, left out: 1 empty lines\n"
+    assert result.stdout == f"{log}: 1 invocations, 1 rejected, skipped: 1 empty lines\n"
     assert result.stderr == f"What was rejected is kept in {run / 'rejected.nginx.jsonl'}\n"
     (row,) = (json.loads(text) for path in run.glob("events.*") for text in path.read_text().splitlines())
     assert (row["node"], row["stage"], len(row["host_id"])) == ("web1", "edge", 12)

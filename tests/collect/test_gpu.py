@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,8 +17,8 @@ from typing import Any
 
 import pytest
 
-import gpulake
 from collect.gpu_scenes import NO_VALUE, full_gpu, plain_gpu
+from gpulake.collect.bundle import write_bundle
 from gpulake.collect.gpus import child
 from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent, Row
 from gpulake.collect.sources import SOURCES, Machine, NoData
@@ -337,13 +336,8 @@ def test_a_worker_leaves_with_its_parent_even_from_a_call_that_hangs(
 
 
 def test_the_worker_starts_from_a_zip_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = Path(gpulake.__file__).parent
     archive = host.folder / "collector.pyz"
-    with zipfile.ZipFile(archive, "w") as file:
-        for room in ("__init__.py", "core", "collect"):
-            for path in [package / room, *(package / room).rglob("*.py")]:
-                if path.is_file():
-                    file.write(path, path.relative_to(package.parent))
+    write_bundle(archive)
     monkeypatch.setattr(child, "ROOT", archive)
     host.play(plain_gpu())
     source = host.source()

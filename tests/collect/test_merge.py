@@ -261,7 +261,7 @@ def test_the_command_says_what_it_merged(tmp_path: Path) -> None:
     (other / "cctf" / "links.json").write_text("[{half\n")
     result = CliRunner().invoke(root, ["collect", "merge", str(one), str(other), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
-    assert f"2 lines are no rows: {tmp_path / 'out' / 'merge_report.md'}\n" in result.stderr
+    assert f"2 lines are not rows: {tmp_path / 'out' / 'merge_report.md'}\n" in result.stderr
     assert "host_metrics                  2 rows" in result.stdout
     assert "two hosts have one name: n1 on host aaaaaaaaaaaa is now n1~aaaaaa" in result.stderr
     assert "is now" not in result.stdout

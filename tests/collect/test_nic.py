@@ -181,7 +181,7 @@ def answer_of(way: Icmp | Connect, ask: Callable[[], None]) -> float:
     found: list[float] = []
 
     def is_answered() -> bool:
-        seconds = way.answer()
+        seconds = way.receive()
         if seconds is None:
             ask()
             return False
@@ -200,7 +200,7 @@ def test_an_echo_over_loopback_takes_less_than_a_second(family: int, address: st
         way = Icmp(Peer(family, (address, 0), has_port=False), kind)
     except OSError as error:
         pytest.skip(f"this machine does not permit it: {error}")
-    assert 0 < answer_of(way, way.ask) < 1
+    assert 0 < answer_of(way, way.send) < 1
 
 
 class FarSocket:
@@ -233,11 +233,11 @@ def test_an_answer_that_takes_longer_than_a_tick_counts_for_its_own_question(mon
     peer = way._socket
     assert isinstance(peer, FarSocket)
     for _ in range(3):
-        way.ask()
-        assert way.answer() is None
+        way.send()
+        assert way.receive() is None
     peer.arrived = [(peer.sent[1], 10**8 + 250_000_000), (peer.sent[1], 10**9), (b"", 10**9)]
-    assert way.answer() == 0.25
-    assert way.answer() is None
+    assert way.receive() == 0.25
+    assert way.receive() is None
 
 
 def test_a_connection_that_takes_longer_than_a_tick_is_waited_for(listener: socket.socket) -> None:
@@ -249,11 +249,11 @@ def test_a_connection_that_takes_longer_than_a_tick_is_waited_for(listener: sock
             other.setblocking(False)
             other.connect_ex(listener.getsockname())
         way = Connect(Peer(socket.AF_INET, listener.getsockname(), has_port=True))
-        way.ask()
+        way.send()
         waiting = way._socket
         assert waiting is not None
-        assert way.answer() is None
-        way.ask()
+        assert way.receive() is None
+        way.send()
         assert way._socket is waiting
         way.close()
 
@@ -261,16 +261,16 @@ def test_a_connection_that_takes_longer_than_a_tick_is_waited_for(listener: sock
 def test_a_connection_over_loopback_takes_less_than_a_second(listener: socket.socket) -> None:
     with listener:
         way = Connect(Peer(socket.AF_INET, listener.getsockname(), has_port=True))
-        assert 0 < answer_of(way, way.ask) < 1
+        assert 0 < answer_of(way, way.send) < 1
 
 
 def test_a_refused_connection_has_no_round_trip(listener: socket.socket) -> None:
     address = listener.getsockname()
     listener.close()
     way = Connect(Peer(socket.AF_INET, address, has_port=True))
-    way.ask()
-    assert way.answer() is None
-    assert way.answer() is None
+    way.send()
+    assert way.receive() is None
+    assert way.receive() is None
 
 
 def test_the_round_trip_is_told_with_the_main_interface(listener: socket.socket) -> None:
@@ -295,10 +295,10 @@ class Recorded:
         self._answers = list(answers)
         self.asked = self.closed = 0
 
-    def ask(self) -> None:
+    def send(self) -> None:
         self.asked += 1
 
-    def answer(self) -> float | None:
+    def receive(self) -> float | None:
         return self._answers.pop(0) if self._answers else None
 
     def close(self) -> None:
@@ -311,7 +311,7 @@ def refused() -> Recorded:
 
 def test_a_way_that_is_never_answered_gives_room_to_the_next_that_is_permitted() -> None:
     silent, answering, said = Recorded(), Recorded(None, 0.5), list[str]()
-    ping = Ping("node7:22", said.append, ways=[lambda: silent, refused, lambda: answering])
+    ping = Ping("node7:22", said.append, methods=[lambda: silent, refused, lambda: answering])
     assert [ping.exchange() for _ in range(8)] == [*[None] * 6, None, 0.5]
     assert (silent.asked, silent.closed, answering.asked, answering.closed) == (5, 1, 3, 0)
     assert said == []
@@ -319,14 +319,14 @@ def test_a_way_that_is_never_answered_gives_room_to_the_next_that_is_permitted()
 
 def test_a_way_that_is_not_answered_stays_where_no_other_is_permitted() -> None:
     late, said = Recorded(*[None] * 20, 0.5), list[str]()
-    ping = Ping("node7", said.append, ways=[lambda: late, refused])
+    ping = Ping("node7", said.append, methods=[lambda: late, refused])
     assert [ping.exchange() for _ in range(21)] == [*[None] * 20, 0.5]
     assert (late.asked, late.closed, said) == (21, 0, [])
 
 
 def test_where_no_way_is_permitted_it_is_said_once() -> None:
     said: list[str] = []
-    ping = Ping("node7", said.append, ways=[refused, refused])
+    ping = Ping("node7", said.append, methods=[refused, refused])
     assert [ping.exchange() for _ in range(3)] == [None] * 3
     assert said == [
         "round trip to node7: not permitted (Operation not permitted; Operation not permitted); "

@@ -14,10 +14,20 @@ from hypothesis import strategies as st
 
 from examples import cases
 from gpulake.collect.cctf.order import key_of
-from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import ProcessEnd, Row
 from gpulake.collect.segments import Block
-from recorded_runs import EPOCH_MS, block_of, host_of, nic_of, process_of, rows_in, sample_of, told, write_session
+from recorded_runs import (
+    EPOCH_MS,
+    block_of,
+    host_of,
+    nic_of,
+    parse_audited,
+    process_of,
+    rows_in,
+    sample_of,
+    told,
+    write_session,
+)
 
 BOOT_MS = 10**8  # from one boot to the next
 
@@ -148,7 +158,7 @@ def test_rates_are_those_of_a_naive_walk_and_cpu_adds_up(
     for step in steps:
         world.step(step)
     world.save()
-    audit = parse(world.run)
+    audit = parse_audited(world.run)
 
     assert told(rows_in(world.run, "host_metrics"), "ts_ms", "cpu_util") == [rate[:2] for rate in world.rates]
     assert [row["rx_Bps"] for row in rows_in(world.run, "link_metrics")] == [rate[2] for rate in world.rates]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import GpuProcess, ProcessEnd, Row
 from recorded_runs import (
     BOOT,
@@ -13,6 +12,8 @@ from recorded_runs import (
     block_of,
     document_in,
     gpu_of,
+    host_of,
+    parse_audited,
     process_of,
     rows_in,
     sample_of,
@@ -27,13 +28,13 @@ def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_pat
     write_session(
         tmp_path,
         [
-            block_of(1000, [process_of(5, 10), sample_of(5, 300)]),  # it was there before
+            block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),  # it was there before
             block_of(2000, [process_of(9, 150), sample_of(9, 7, rss_kb=8)]),  # it began at 1500 ms
             block_of(3000, []),
             block_of(4000, [sample_of(5, 302), ProcessEnd(9)]),
         ],
     )
-    parse(tmp_path)
+    parse_audited(tmp_path)
     assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid", "utime", "rss_kb", "cpu_ms", "dt_ms") == [
         (AT + 1000, 5, 300, 4, None, None),
         (AT + 2000, 5, 300, 4, 0, 1000),
@@ -76,13 +77,13 @@ def test_while_processes_cannot_be_read_nobody_is_said_to_idle(tmp_path: Path) -
     write_session(
         tmp_path,
         [
-            block_of(1000, [process_of(5, 10), sample_of(5, 300)]),
+            block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
             replace(block_of(2000, []), unread=["pid"]),
             replace(block_of(3000, []), unread=["pid"]),
             block_of(4000, [sample_of(5, 600)]),
         ],
     )
-    parse(tmp_path)
+    parse_audited(tmp_path)
     assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "cpu_ms", "dt_ms") == [
         (AT + 1000, None, None),
         (AT + 4000, 3000, 3000),
@@ -93,18 +94,28 @@ def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:
     write_session(
         tmp_path,
         [
-            block_of(1000, [process_of(5, 10), sample_of(5, 300)]),
+            block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
             block_of(2000, [ProcessEnd(5), process_of(5, 160, comm="bash"), sample_of(5, 2)]),
             block_of(3000, [process_of(6, 210), sample_of(6, 1), ProcessEnd(6)]),  # it came and went
             block_of(4000, [ProcessEnd(5)]),
         ],
     )
-    parse(tmp_path)
+    parse_audited(tmp_path)
     assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "proc_id", "comm", "cpu_ms", "dt_ms") == [
         (AT + 1000, f"{BOOT}-10-5", "python", None, None),
         (AT + 2000, f"{BOOT}-160-5", "bash", 20, 400),
         (AT + 3000, f"{BOOT}-160-5", "bash", 0, 1000),
     ]
+
+
+def test_rows_of_a_process_that_is_moved_to_a_job_are_counted_before_and_after(tmp_path: Path) -> None:
+    moved = process_of(5, 10, owner_kind="slurm", owner_id="77")
+    first: list[Row] = [host_of(1, 1), process_of(5, 10, owner_id=None), sample_of(5, 300)]
+    blocks = [block_of(1000, first), block_of(2000, []), block_of(3000, [moved]), block_of(4000, [])]
+    write_session(tmp_path, blocks)
+    metrics = parse_audited(tmp_path)["files"]["proc_metrics"]
+    assert (metrics["rows"], metrics["missing"]["owner_id"]["count"]) == (4, 2)
+    assert [row["owner_id"] for row in rows_in(tmp_path, "proc_metrics")] == [None, None, "77", "77"]
 
 
 def test_a_process_that_ended_in_a_lost_block_leaves_when_the_others_are_said_again(tmp_path: Path) -> None:
@@ -118,7 +129,7 @@ def test_a_process_that_ended_in_a_lost_block_leaves_when_the_others_are_said_ag
             block_of(4000, []),
         ],
     )
-    parse(tmp_path)
+    parse_audited(tmp_path)
     assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid") == [
         (AT + 1000, 5),
         (AT + 1000, 6),
@@ -158,7 +169,7 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
             )
         ],
     )
-    parse(tmp_path)
+    parse_audited(tmp_path)
     assert told(rows_in(tmp_path, "gpu_metrics"), "gpu_uuid", "owner_kind", "owner_id", "owner_evidence") == [
         ("GPU-aa", "slurm", "41", "process"),
         ("GPU-bb", "several", None, "process"),
@@ -187,7 +198,7 @@ def test_gpu_rows_that_come_late_stand_at_their_own_time(tmp_path: Path) -> None
             block_of(2000, [gpu_of(1900, "GPU-b"), gpu_of(1200, "GPU-a"), gpu_of(900, "GPU-b")]),
         ],
     )
-    parse(tmp_path)
+    parse_audited(tmp_path)
     assert told(rows_in(tmp_path, "gpu_metrics"), "ts_ms", "gpu_uuid", "gpu_busy_ratio") == [
         (AT + 900, "GPU-b", None),
         (AT + 1000, "GPU-a", 0.0),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collect.hosts import BOOT, KERNEL_THREAD, RecordedHost, at
-from gpulake.collect.machine.crowd import TICKS_PER_SECOND, parse_stat
+from gpulake.collect.machine.process_table import TICKS_PER_SECOND, parse_stat
 from gpulake.collect.machine.procfs import Descriptors
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
 from gpulake.collect.sources import NoData

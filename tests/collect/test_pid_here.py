@@ -14,7 +14,7 @@ import pytest
 
 from collect.hosts import wait_until
 from gpulake.collect.identity import read_boot_id
-from gpulake.collect.machine.crowd import TICKS_PER_SECOND
+from gpulake.collect.machine.process_table import TICKS_PER_SECOND
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
 from gpulake.collect.sources import Machine
 from gpulake.collect.sources.pid import Pid

@@ -14,8 +14,8 @@ import gpulake
 from gpulake.core.errors import GpulakeError
 
 SHEBANG = b"#!/usr/bin/env python3\n"
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same bytes, whenever
-# Of our own package: what a node needs.
+EPOCH = (1980, 1, 1, 0, 0, 0)  # reproducible: the same files give the same bytes
+# The parts of our package that a node needs.
 OURS = (
     "__init__.py",
     "core/**/*",
@@ -26,7 +26,7 @@ OURS = (
     "cli/_verbs.py",
     "cli/collect/**/*",
 )
-# Distribution: its modules, and whether a node can do without.
+# Distribution: its module, and whether it is required.
 OTHERS = {"click": ("click", True), "nvidia-ml-py": ("pynvml", False), "PyYAML": ("yaml", False)}
 ENDINGS = (".py", ".toml", ".json", ".typed")
 MAIN = """\
@@ -42,11 +42,11 @@ runpy.run_module("gpulake.cli.collect", run_name="__main__")
 
 
 def write_bundle(out: Path) -> list[str]:
-    """Writes the file, whole or not at all; what is in it besides our own."""
+    """Writes the file atomically; returns the bundled distributions."""
     root = Path(gpulake.__file__).parent.parent
     new = out.with_name(f"{out.name}.new")
     try:
-        if root.is_file():  # this is a bundle: it can only make its like
+        if root.is_file():  # this is a bundle itself: copy it
             shutil.copyfile(root, new)
         else:
             _write(new, dict(_files()))
@@ -60,7 +60,7 @@ def write_bundle(out: Path) -> list[str]:
 
 
 def _files() -> Iterator[tuple[str, bytes]]:
-    """Name in the bundle and content."""
+    """Names in the bundle, and contents."""
     yield "__main__.py", MAIN.encode()
     package = Path(gpulake.__file__).parent
     for pattern in OURS:
@@ -75,7 +75,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
                 raise GpulakeError(f"no module {module} to bundle", f"install it: pip install {distribution}")
             continue
         origin = Path(spec.origin)
-        # A module of one file, or all Python of a package: compiled parts would tie it to this kind of machine.
+        # A module, or all Python files of a package, without compiled parts: those depend on the machine.
         paths = origin.parent.rglob("*.py") if spec.submodule_search_locations else [origin]
         for path in paths:
             start = origin.parent.parent if spec.submodule_search_locations else origin.parent
@@ -84,7 +84,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
 
 
 def _licences(distribution: str) -> Iterator[tuple[str, bytes]]:
-    """Its licence; where it ships none as a file, what its metadata says of it."""
+    """The licence files; without any, the metadata."""
     try:
         files = metadata.distribution(distribution).files or []
     except metadata.PackageNotFoundError:

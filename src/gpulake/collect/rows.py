@@ -1,7 +1,7 @@
-"""What sources read: one class a kind of row. Counters stay counters here; rates are worked out when a run is parsed,
-so that a sample lost, a collector restarted or a clock set costs no more than its own moment.
+"""Rows of sources: one class per kind. Counters stay counters; rates are computed when a run is parsed, so that a lost
+sample, a restart of the collector or a clock step costs no more than its own interval.
 
-A row is of the moment of its tick, unless it carries `elapsed_ms` itself: milliseconds since boot.
+A row has the time of its tick, unless it has `elapsed_ms`: milliseconds since boot.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeAlias
 
 
 class HostSample(NamedTuple):
-    """The host's counters since boot. Ticks: user, nice, system, idle, iowait, irq, softirq, steal."""
+    """Counters of the host since boot. Ticks: user, nice, system, idle, iowait, irq, softirq, steal."""
 
     cpu_ticks: tuple[int, ...]
-    core_ticks: tuple[tuple[int, int], ...]  # of each core: busy, all
+    core_ticks: tuple[tuple[int, int], ...]  # per core: busy, all
     load_1m: float | None
     load_5m: float | None
     load_15m: float | None
@@ -31,25 +31,25 @@ class NicSample(NamedTuple):
     """One network interface. rtt_seconds is to the peer, over the interface of the run."""
 
     iface: str
-    rx_bytes_total: int | None
-    tx_bytes_total: int | None
-    rx_packets_total: int | None
-    tx_packets_total: int | None
-    rx_errors_total: int | None
-    tx_errors_total: int | None
-    rx_dropped_total: int | None
-    tx_dropped_total: int | None
-    carrier_changes_total: int | None
-    link_downed_total: int | None
-    symbol_errors_total: int | None
-    is_up: bool | None
-    speed_bits_per_second: int | None
-    rtt_seconds: float | None
-    is_main: bool  # the interface of the run
+    rx_bytes_total: int | None = None
+    tx_bytes_total: int | None = None
+    rx_packets_total: int | None = None
+    tx_packets_total: int | None = None
+    rx_errors_total: int | None = None
+    tx_errors_total: int | None = None
+    rx_dropped_total: int | None = None
+    tx_dropped_total: int | None = None
+    carrier_changes_total: int | None = None
+    link_downed_total: int | None = None
+    symbol_errors_total: int | None = None
+    is_up: bool | None = None
+    speed_bits_per_second: int | None = None
+    rtt_seconds: float | None = None
+    is_main: bool = False  # the interface of the run
 
 
 class Process(NamedTuple):
-    """A process that comes into view: once, or again when its name or owner changed."""
+    """A process: when it is first seen, and again when its name or owner changed."""
 
     proc_id: str
     pid: int
@@ -58,11 +58,11 @@ class Process(NamedTuple):
     start_ticks: int  # since boot
     owner_kind: str
     owner_id: str
-    given_gpus: str  # what its environment says it was given: indexes or uuids, with commas
+    given_gpus: str  # allocated GPUs by its environment: indexes or uuids, separated by commas
 
 
 class ProcessSample(NamedTuple):
-    """Counters of a process, when one of them moved: between two rows of a process it was as in the former."""
+    """Counters of a process, when one of them changed; until the next row they stay the same."""
 
     pid: int
     utime_ticks: int
@@ -74,13 +74,13 @@ class ProcessSample(NamedTuple):
 
 
 class ProcessEnd(NamedTuple):
-    """A process that was gone when it was to be read."""
+    """A process that has ended."""
 
     pid: int
 
 
 class GpuSample(NamedTuple):
-    """One GPU or MIG instance, field by field as cctf.toml says."""
+    """One GPU or MIG instance, with the fields of cctf.toml."""
 
     elapsed_ms: int
     gpu_uuid: str
@@ -147,7 +147,7 @@ class GpuProcess(NamedTuple):
 
 
 class NodeEvent(NamedTuple):
-    """Something that happened: kinds are listed in cctf.toml."""
+    """An event: kinds are listed in cctf.toml."""
 
     elapsed_ms: int
     kind: str
@@ -159,15 +159,15 @@ class NodeEvent(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What the collector itself costs, and what it dropped, since it began."""
+    """The cost of the collector itself, and what it dropped, since it began."""
 
     cpu_seconds_total: float
     resident_bytes: int
-    tick_seconds: float  # the tick before
+    tick_seconds: float  # of the tick before
     rows_total: int
     written_bytes_total: int
     ticks_missed_total: int  # the tick before took too long
-    ticks_dropped_total: int  # there was no room for them
+    ticks_dropped_total: int  # for lack of disk space
     values_dropped_total: int  # impossible values
 
 
@@ -175,7 +175,7 @@ Row: TypeAlias = (
     HostSample | NicSample | Process | ProcessSample | ProcessEnd | GpuSample | GpuProcess | NodeEvent | Cost
 )
 
-# The names of the kinds in the files; a class keeps its name there for good.
+# Names of kinds in segments: they must never change.
 KINDS: dict[str, type[Row]] = {
     "host": HostSample,
     "nic": NicSample,

@@ -15,8 +15,8 @@ from typing import Self
 
 from gpulake.collect import lock
 from gpulake.collect.identity import Identity, identify
-from gpulake.collect.machine.chosen import Choice
 from gpulake.collect.machine.ping import split_peer
+from gpulake.collect.machine.selection import Selection
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
 from gpulake.collect.rows import Row
@@ -121,7 +121,7 @@ def check(settings: Settings) -> None:
         )
     if settings.cap_bytes < LEAST_CAP_BYTES:
         raise UsageError(f"the cap is {settings.cap_bytes} bytes", f"the least is {LEAST_CAP_BYTES >> 20}MiB")
-    Choice(Machine(match=settings.match))
+    Selection(Machine(match=settings.match))
     if settings.peer:
         split_peer(settings.peer)
 

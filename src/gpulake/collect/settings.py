@@ -1,4 +1,4 @@
-"""What a collector is asked to do, and the same as arguments of a command line: for the background and for systemd."""
+"""Settings of a collector, and the same as command line arguments: for background processes and systemd."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Settings:
     duration_seconds: float = math.inf
 
     def arguments(self) -> list[str]:
-        """The options of `gpulake collect run` that say the same; what is as it would be anyway is left out."""
+        """The same as options of `gpulake collect run`, without empty ones."""
         given = {
             "--dir": str(self.base),
             "--run-id": self.run_id,
@@ -57,7 +57,7 @@ class Settings:
             "--cap": str(self.cap_bytes),
             "--duration": "" if math.isinf(self.duration_seconds) else _plain(self.duration_seconds),
         }
-        # With an equals sign: a value may begin with a dash.
+        # With an equals sign, since a value may begin with a dash.
         arguments = [f"{name}={value}" for name, value in given.items() if value]
         return arguments if self.has_refresh else [*arguments, "--no-refresh"]
 

@@ -1,4 +1,4 @@
-"""A systemd unit that keeps a collector running, with as few rights as it can do with."""
+"""A systemd unit that keeps a collector running, with the least rights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from gpulake.collect.settings import Settings
 from gpulake.core.errors import UsageError
 
-STATE = Path("/var/lib")  # what a unit has below it as its own, systemd creates for its user
+STATE = Path("/var/lib")  # systemd creates state directories below it
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@,+-]+")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
 ESCAPES = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -60,8 +60,8 @@ WantedBy=multi-user.target
 
 
 def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = (), user: str = "") -> str:
-    """Runs the command with the settings and more arguments. Without a user systemd makes one up, who can write below
-    /var/lib only."""
+    """Runs the command with the settings and more arguments. Without a user systemd allocates one, which can write
+    below /var/lib only."""
     base = settings.base
     if not base.is_absolute():
         raise UsageError(f"the folder of a service is {str(base)!r}", "give --dir as an absolute path")
@@ -80,7 +80,7 @@ def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = ()
 
 
 def quoted(word: str) -> str:
-    """One word of a unit's command line: systemd takes %, $, quotes and backslashes for its own."""
+    """One word of the command line of a unit: systemd interprets %, $, quotes and backslashes."""
     if PLAIN.fullmatch(word):
         return word
     return '"' + "".join(ESCAPES.get(letter, _escaped(letter)) for letter in word) + '"'

@@ -1,16 +1,17 @@
-"""Options that the collector's verbs share."""
+"""Options that several verbs of the collector share."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings, bytes_of, seconds_of
 
 Function = Callable[..., Any]
@@ -34,21 +35,6 @@ def grace_option(function: Function) -> Function:
     )(function)
 
 
-def settings_options(function: Function) -> Function:
-    """All that a collector can be asked to do; the command is given `settings`."""
-
-    @functools.wraps(function)
-    def with_settings(**options: Any) -> Any:
-        names = {name for name in Settings.__dataclass_fields__ if name in options}
-        settings = Settings(**{name: options.pop(name) for name in names})
-        return function(settings=settings, **options)
-
-    wrapped: Function = with_settings
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
-
-
 def new_run_id() -> str:
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
@@ -69,7 +55,7 @@ _OPTIONS: tuple[Callable[[Function], Function], ...] = (
     dir_option,
     click.option("--run-id", default="", help="The run's name. [default: the time, such as 20260102T030405Z]"),
     click.option("--node-id", default="", help="This node's name in the run. [default: the host's name]"),
-    click.option("--stage", default="", help="Where the node stands, such as edge or cloud."),
+    click.option("--stage", default="", help="Stage of the node, such as edge or cloud."),
     click.option("--interface", default="", help="The network interface of the run. [default: of the default route]"),
     click.option("--peer", default="", help="Address of another node, to measure the round trip to."),
     click.option("--match", default="", metavar="REGEX", help="Only processes whose name or command line matches."),
@@ -98,7 +84,7 @@ _OPTIONS: tuple[Callable[[Function], Function], ...] = (
         "--cpu-freq-mhz",
         type=click.IntRange(min=0),
         default=0,
-        help="Clock rate of a core, where the machine does not tell it or tells it wrong.",
+        help="Clock rate of a core, if the machine reports none or a wrong one.",
     ),
     click.option(
         "--cap",
@@ -107,13 +93,88 @@ _OPTIONS: tuple[Callable[[Function], Function], ...] = (
         show_default=True,
         callback=_parsed_by(bytes_of),
         metavar="SIZE",
-        help="The most disk that the samples of the run may take.",
+        help="The most disk space for the samples of the run.",
     ),
     click.option(
         "--duration",
         "duration_seconds",
         callback=_duration,
         metavar="TIME",
-        help="Stop after this time. [default: when told to]",
+        help="Stop after this time. [default: until stopped]",
     ),
 )
+_LIVE_OPTIONS: tuple[Callable[[Function], Function], ...] = (
+    click.option(
+        "--listen",
+        metavar="HOST:PORT",
+        default="",
+        help="Serve /metrics for Prometheus there, such as 127.0.0.1:9841 or :9841, which is the same; "
+        "0.0.0.0:PORT is every interface. [default: none]",
+    ),
+    click.option(
+        "--allowed-host",
+        "allowed_hosts",
+        metavar="NAME",
+        multiple=True,
+        help="A further name of the page, besides addresses, localhost and the host name; "
+        "with passwords any name is accepted.",
+    ),
+    click.option(
+        "--web-config-file",
+        "web_config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=lambda _context, _parameter, path: None if path is None else path.absolute(),
+        help="TLS and passwords for the page, in the form of Prometheus' exporters.",
+    ),
+    click.option(
+        "--names",
+        type=click.Choice(["dcgm", "otel"]),
+        default="dcgm",
+        show_default=True,
+        help="Names of metrics: those of dcgm-exporter and node_exporter, or OpenTelemetry's.",
+    ),
+    click.option(
+        "--otlp",
+        metavar="URL",
+        default="",
+        help="Push metrics to this OTLP/HTTP receiver; credentials come from OTEL_EXPORTER_OTLP_HEADERS. "
+        "[default: OTEL_EXPORTER_OTLP_ENDPOINT, else none]",
+    ),
+    click.option(
+        "--otlp-every",
+        "otlp_every_seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        default=15.0,
+        show_default=True,
+        help="How often to push.",
+    ),
+    click.option(
+        "--most-process-series",
+        type=click.IntRange(min=0),
+        default=1_000,
+        show_default=True,
+        help="Processes with their own series: those with most CPU; the others are only counted.",
+    ),
+)
+
+
+def _as_one(name: str, build: type[Any], options: Sequence[Callable[[Function], Function]]) -> Callable[..., Function]:
+    """A decorator that adds the options to a command and passes them as one object."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            fields = [field for field in build.__dataclass_fields__ if field in values]
+            return function(**{name: build(**{field: values.pop(field) for field in fields})}, **values)
+
+        decorated: Function = command
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+settings_options = _as_one("settings", Settings, _OPTIONS)
+live_options = _as_one("live", LiveOptions, _LIVE_OPTIONS)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpulake.collect.tracing.adapting import LogImport, Tally
 
 POLL_SECONDS = 0.5
-FORMATTED = ("nginx", "envoy")  # whose lines are written as the user likes
+FORMATTED = ("nginx", "envoy")  # adapters with configurable formats
 
 
 @click.command()
@@ -30,11 +30,9 @@ FORMATTED = ("nginx", "envoy")  # whose lines are written as the user likes
 @click.option("--stage", default="", help="Stage of it. [default: the run's]")
 @click.option("--module", default="", help="Name of the service. [default: as the log says, or the adapter's]")
 @click.option("--format", "log_format", default="", help="How lines are written: nginx's log_format, Envoy's format.")
-@click.option(
-    "--trace-header", "--trace-field", "trace_field", default="", help="Header or field that holds the trace id."
-)
-@click.option("--tz", "zone", default="UTC", show_default=True, help="Zone of times that do not say theirs.")
-@click.option("--follow", is_flag=True, help="Go on as the log grows and is rotated, until interrupted.")
+@click.option("--trace-header", "--trace-field", "trace_field", default="", help="Header or field with the trace id.")
+@click.option("--tz", "zone", default="UTC", show_default=True, help="Zone of times without one.")
+@click.option("--follow", is_flag=True, help="Continue as the log grows and is rotated, until interrupted.")
 @json_option
 def command(
     adapter: str,
@@ -49,10 +47,10 @@ def command(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Turn what others logged into invocations of a run.
+    """Convert logs of other programs to invocations of a run.
 
     ADAPTER is nginx, envoy, sacct (the text of `sacct --parsable2`) or otlp (spans as JSON); INPUTS are files, or - for
-    standard input. What was read before is not read again. Lines that cannot be read are counted, and kept in
+    standard input. Lines that were read before are not read again. Lines that cannot be read are counted, and kept in
     RUN_DIR/rejected.ADAPTER.jsonl.
 
     \b
@@ -64,7 +62,7 @@ def command(
     from gpulake.collect.tracing.place import place_of
 
     place = place_of(run_dir, node=node, stage=stage)
-    asked = AdapterOptions(
+    options = AdapterOptions(
         node=place.node,
         stage=place.stage,
         host_id=place.host_id,
@@ -74,10 +72,10 @@ def command(
         module=module,
         zone=zone_of(zone),
     )
-    adapting = LogImport(adapter, place.run, asked)
+    log_import = LogImport(adapter, place.run, options)
     if (log_format or trace_field) and adapter not in FORMATTED:
         raise UsageError(f"{adapter} has neither a --format nor a --trace-header", "leave them out")
-    tallies = _followed(adapting, inputs) if follow else [_read(adapting, name) for name in inputs]
+    tallies = _followed(log_import, inputs) if follow else [_read(log_import, name) for name in inputs]
     if as_json:
         click.echo(json.dumps([asdict(tally) for tally in tallies]))
     else:
@@ -92,29 +90,29 @@ def command(
             )
 
 
-def _read(adapting: LogImport, name: str) -> Tally:
-    return adapting.read_pipe(sys.stdin.fileno()) if name == "-" else adapting.read(Path(name))
+def _read(log_import: LogImport, name: str) -> Tally:
+    return log_import.read_pipe(sys.stdin.fileno()) if name == "-" else log_import.read(Path(name))
 
 
-def _followed(adapting: LogImport, inputs: tuple[str, ...]) -> list[Tally]:
+def _followed(log_import: LogImport, inputs: tuple[str, ...]) -> list[Tally]:
     if len(inputs) != 1:
         raise UsageError(f"{len(inputs)} files to follow", "follow one, and start the command again for each other")
     if inputs[0] == "-":
-        return [_read(adapting, "-")]  # a pipe is followed as it is
+        return [_read(log_import, "-")]  # a pipe is followed as it is
     ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    # Held back while a batch is written, and taken while there is nothing to do.
+    # Blocked while a batch is written, and handled while there is nothing to do.
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     try:
-        return list(adapting.follow(Path(inputs[0]), lambda: signal.sigtimedwait(ends, POLL_SECONDS) is None))
+        return list(log_import.follow(Path(inputs[0]), lambda: signal.sigtimedwait(ends, POLL_SECONDS) is None))
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
 
 
 def _say(tallies: list[Tally]) -> None:
     for tally in tallies:
-        left_out = "; ".join(f"{count:,} {reason}" for reason, count in tally.left_out.items())
+        skipped = "; ".join(f"{count:,} {reason}" for reason, count in tally.left_out.items())
         click.echo(
             f"{label(tally.file)}: {tally.invocations:,} invocations, {tally.rejected:,} rejected"
-            + (f", left out: {left_out}" if left_out else "")
+            + (f", skipped: {skipped}" if skipped else "")
             + (" (since it was read before)" if tally.was_read_before else "")
         )

@@ -14,10 +14,10 @@ from gpulake.cli._options import json_option
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_option
 def command(folder: Path, as_json: bool) -> None:
-    """Say what the files of a run are worth.
+    """Report the quality of the files of a run.
 
-    FOLDER is a run directory, or the folder with its files: cctf, CTS or a merged run, whoever wrote it. Counts rows,
-    missing values, rows out of order, pids that were not sampled, gaps and what was dropped. Writes nothing.
+    FOLDER is a run directory, or the folder with its files: cctf, CTS or a merged run, by any collector. Counts rows,
+    missing values, rows out of order, pids that were not sampled, gaps and drops. Writes nothing.
 
     \b
     Example:  gpulake collect audit runs/night1/node7

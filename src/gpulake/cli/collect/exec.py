@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gpulake.cli.collect._options import dir_option
 from gpulake.core.errors import UsageError
 from gpulake.core.words import label
 
@@ -15,14 +16,7 @@ from gpulake.core.words import label
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD [ARG]...")
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="The run's folder on this node.")
 @click.option("--run-id", default="", help="Or the run, with --dir and --node-id: DIR/RUN_ID/NODE_ID is its folder.")
-@click.option(
-    "--dir",
-    "base",
-    default="runs",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of all runs.",
-)
+@dir_option
 @click.option("--node-id", "node", default="", help="This node. [default: the run's, or the host's name]")
 @click.option("--stage", default="", help="Its stage. [default: the run's]")
 @click.option("--module", default="", help="Name of what runs. [default: the program's]")
@@ -53,8 +47,8 @@ def command(
     """Run a command and trace it: when it began and ended, its exit code, CPU time, bytes and pid.
 
     The command runs as it would alone: signals reach it, its exit code is the exit code (128 and the signal where one
-    killed it, 127 where there is no such program, 126 where it cannot be run). It is given TRACEPARENT, so that what it
-    calls belongs to the same trace. The collector need not run; where it does, --pid-dir RUN_DIR/pids samples the
+    killed it, 127 where there is no such program, 126 where it cannot be run). It gets TRACEPARENT, so that its
+    calls belong to the same trace. The collector need not run; where it does, --pid-dir RUN_DIR/pids samples the
     command from its first moment.
 
     \b
@@ -65,7 +59,7 @@ def command(
     from gpulake.core.clock import SystemClock
 
     place = place_of(_folder(run_dir, run_id, base, node), node=node if run_dir else "", stage=stage)
-    asked = Command(
+    traced = Command(
         arguments=arguments,
         module=module,
         app=app,
@@ -75,7 +69,7 @@ def command(
         cpus=cpus_of(cpus, os.sched_getaffinity(0)),
         environment=os.environ,
     )
-    ended = run_command(asked, place, SystemClock(), lambda words: click.echo(f"gpulake: {words}", err=True))
+    ended = run_command(traced, place, SystemClock(), lambda message: click.echo(f"gpulake: {message}", err=True))
     if ended.error:
         click.echo(f"error: cannot run {label(arguments[0])!r}: {ended.error}", err=True)
         click.echo("hint: is it installed, on PATH, and executable?", err=True)
@@ -92,8 +86,8 @@ def _folder(run_dir: Path | None, run_id: str, base: Path, node: str) -> Path:
 
 
 def _milliseconds(text: str | None) -> int | None:
-    """A wrong one is said and left out: it must not keep the command from running."""
+    """An invalid value is reported and ignored: it must not keep the command from running."""
     if text is None or (text.isascii() and text.isdigit() and len(text) < 15):
         return None if text is None else int(text)
-    click.echo(f"gpulake: --ts-enqueue {label(text)!r} is no count of milliseconds, and is left out", err=True)
+    click.echo(f"gpulake: --ts-enqueue {label(text)!r} is no count of milliseconds, and is ignored", err=True)
     return None

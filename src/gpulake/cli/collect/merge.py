@@ -13,14 +13,16 @@ from gpulake.cli._options import json_option
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where to put the run.")
-@click.option("--apply-skew", is_flag=True, help="Correct the clocks by the offsets that traces across nodes tell.")
+@click.option(
+    "--apply-skew", is_flag=True, help="Correct the clocks by the offsets estimated from traces across nodes."
+)
 @json_option
 def command(folders: tuple[Path, ...], out: Path, apply_skew: bool, as_json: bool) -> None:
     """Merge the files of many nodes into one run, in the order of time.
 
-    FOLDERS are parsed run directories, their folders cctf or CTS, or folders that hold them. What is there twice
-    counts once; rows that contradict each other are counted and named; two hosts with one node name get two; how far
-    clocks are apart is told from traces that cross nodes. merge_report.md says all of it.
+    FOLDERS are parsed run directories, their folders cctf or CTS, or folders that contain them. Duplicates count once;
+    rows in conflict are counted and listed; two hosts with one node name get two names; clock skew is estimated from
+    traces across nodes. See merge_report.md.
 
     \b
     Example:  gpulake collect merge runs/night1 --out runs/night1-merged
@@ -35,10 +37,13 @@ def command(folders: tuple[Path, ...], out: Path, apply_skew: bool, as_json: boo
     for name, rows in report["rows"].items():
         click.echo(f"{name:<18} {rows:>12,} rows")
     for renamed in report["renamed"]:
-        words = f"{label(renamed['node'])} on host {label(renamed['host_id'])} is now {label(renamed['name'])}"
-        click.echo(f"two hosts have one name: {words}", err=True)
+        names = f"{label(renamed['node'])} on host {label(renamed['host_id'])} is now {label(renamed['name'])}"
+        click.echo(f"two hosts have one name: {names}", err=True)
     if report["conflicts"]:
-        click.echo(f"{sum(report['conflicts'].values()):,} rows contradict others: {out / 'merge_report.md'}", err=True)
+        click.echo(
+            f"{sum(report['conflicts'].values()):,} rows are in conflict with others: {out / 'merge_report.md'}",
+            err=True,
+        )
     if report["bad_lines"]:
-        click.echo(f"{report['bad_lines']:,} lines are no rows: {out / 'merge_report.md'}", err=True)
+        click.echo(f"{report['bad_lines']:,} lines are not rows: {out / 'merge_report.md'}", err=True)
     click.echo(out)

@@ -22,11 +22,11 @@ from gpulake.cli._options import json_option
 )
 @json_option
 def command(run_dir: Path, tz: str, vmstat_unit: str, as_json: bool) -> None:
-    """Turn what a node left in RUN_DIR into RUN_DIR/cctf.
+    """Convert the raw files of a node in RUN_DIR to RUN_DIR/cctf.
 
-    Reads the collector's segments, what adapters appended, and the raw text of mpstat (cpu.log), vmstat -t (mem.log)
-    and ifstat -t (net.log). Each file is written whole or not at all; the same again gives the same. What does not
-    parse is in rejected.jsonl, and audit_report.md says what the files are worth.
+    Reads the segments of the collector, the rows of adapters, and the text of mpstat (cpu.log), vmstat -t (mem.log) and
+    ifstat -t (net.log). Files are written atomically, and the result is reproducible. Lines that do not parse are in
+    rejected.jsonl; audit_report.md describes the quality of the files.
 
     \b
     Example:  gpulake collect parse runs/night1/node7
@@ -44,5 +44,5 @@ def command(run_dir: Path, tz: str, vmstat_unit: str, as_json: bool) -> None:
     if rejected:
         click.echo(f"{rejected:,} lines were rejected: the audit says why", err=True)
     if audit["parse"]["damaged_blocks"]:
-        click.echo(f"{audit['parse']['damaged_blocks']:,} blocks are damaged and left out", err=True)
+        click.echo(f"{audit['parse']['damaged_blocks']:,} blocks are damaged and skipped", err=True)
     click.echo(run_dir / "cctf")

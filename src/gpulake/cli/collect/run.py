@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import click
 
-from gpulake.cli.collect._live import live_options
-from gpulake.cli.collect._options import new_run_id, settings_options
+from gpulake.cli.collect._options import live_options, new_run_id, settings_options
 from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings
 
@@ -20,8 +19,8 @@ from gpulake.collect.settings import Settings
 def command(settings: Settings, live: LiveOptions, answer_to: int | None) -> None:
     """Collect traces of this machine in the foreground, until ^C, TERM or --duration.
 
-    Needs no root: what it may not read is said once and left out. Samples are on the disk within a second, and a run
-    that was cut off goes on where it stopped when it is given the same --run-id.
+    Needs no root: what it may not read is reported once and skipped. Samples are on the disk within a second, and an
+    interrupted run continues with the same --run-id.
 
     \b
     Example: gpulake collect run --run-id night1 --interval 200ms --match 'python|ffmpeg'
@@ -33,12 +32,12 @@ def command(settings: Settings, live: LiveOptions, answer_to: int | None) -> Non
 
     if answer_to is not None and os.fork():
         os._exit(0)
-    told = answer_to is None
+    is_answered = answer_to is None
 
     def acknowledged(*_: object) -> None:
-        nonlocal told
-        if not told and answer_to is not None:
-            told = True
+        nonlocal is_answered
+        if not is_answered and answer_to is not None:
+            is_answered = True
             control.answer_to(answer_to, {"ok": True})
 
     settings = replace(settings, run_id=settings.run_id or new_run_id())
@@ -53,7 +52,7 @@ def command(settings: Settings, live: LiveOptions, answer_to: int | None) -> Non
                 acknowledged=acknowledged,
             )
     except GpulakeError as error:
-        if not told and answer_to is not None:
+        if not is_answered and answer_to is not None:
             answer = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
             control.answer_to(answer_to, answer)
         raise

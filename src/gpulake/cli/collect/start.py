@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import click
 
-from gpulake.cli.collect._live import live_options
-from gpulake.cli.collect._options import grace_option, new_run_id, settings_options
+from gpulake.cli.collect._options import grace_option, live_options, new_run_id, settings_options
 from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings
 

@@ -19,7 +19,7 @@ from gpulake.core.errors import UsageError
 @click.option("--all", "is_all", is_flag=True, help="Every run under the folder that is being collected.")
 @grace_option
 def command(base: Path, run_id: str, node_id: str, is_all: bool, grace: float) -> None:
-    """Stop a collector: it finishes its tick, brings it to the disk and ends; if it does not, it is killed.
+    """Stop a collector: it finishes its tick, syncs it to the disk and exits; after the grace period it is killed.
 
     \b
     Example: gpulake collect stop --run-id night1
@@ -29,7 +29,7 @@ def command(base: Path, run_id: str, node_id: str, is_all: bool, grace: float) -
         none = f"no run {run_id!r}" if run_id else "no run"
         raise UsageError(f"{none} under {base}", "name its folder with --dir, or begin one: gpulake collect start")
     states = {run: control.run_status(run).state for run in runs}
-    # One that is hidden is tried where no other is meant, to say why it cannot be stopped.
+    # A hidden run is tried only if no other is running, to report why it cannot be stopped.
     running = [run for run in runs if states[run] == "running"] or [run for run in runs if states[run] == "hidden"]
     if not node_id:
         running = [run for run in running if control.is_here(run)] or running

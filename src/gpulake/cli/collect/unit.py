@@ -7,24 +7,23 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli.collect._live import live_options
-from gpulake.cli.collect._options import settings_options
+from gpulake.cli.collect._options import live_options, settings_options
 from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings
 
 FOLDER = Path("/var/lib/gpulake")
-RUN_ID = "service"  # a restart goes on with the same run
+RUN_ID = "service"  # a restart continues the same run
 
 
 @click.command(short_help="Print a systemd unit.")
 @settings_options
 @live_options
-@click.option("--user", default="", help="Whom it runs as. [default: a user that systemd makes up]")
+@click.option("--user", default="", help="User of the service. [default: a user that systemd allocates]")
 @click.pass_context
 def command(context: click.Context, settings: Settings, live: LiveOptions, user: str) -> None:
     """Print a systemd unit that collects as `gpulake collect run` with these options would, and restarts if it dies.
 
-    It needs no root. The folder is /var/lib/gpulake and the run is named service, unless they are given.
+    It needs no root. By default the folder is /var/lib/gpulake and the run is named service.
 
     \b
     Example: gpulake collect unit --peer 10.0.0.2 > /etc/systemd/system/gpulake-collect.service

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ DOCUMENT, REPORT = "audit.json", "audit_report.md"
 WITNESSES = ("host_metrics", "gpu_metrics", "proc_metrics", "proc_cpu")
 
 
-def write(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def write(folder: Path, facts: Mapping[str, Any], known: Mapping[str, FileCheck]) -> dict[str, Any]:
     """Audits the folder and writes the report beside its files."""
-    found = examine(folder, facts)
+    found = examine(folder, facts, known)
     write_json(folder / DOCUMENT, found)
     write_text(folder / REPORT, audit_report(found))
     return found
@@ -33,10 +34,11 @@ def audit(path: Path) -> dict[str, Any]:
     folder = output_folder(path)
     before = read_document(folder / DOCUMENT, [])
     facts = before.get("parse") if isinstance(before, dict) else None
-    return examine(folder, facts if is_complete(facts) else None)
+    return examine(folder, facts if is_complete(facts) else None, {})
 
 
-def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def examine(folder: Path, facts: Mapping[str, Any] | None, known: Mapping[str, FileCheck]) -> dict[str, Any]:
+    """Files with a known check are not read again: those of processes may have hundreds of millions of rows."""
     unreadable: list[str] = []
     nodes = as_rows(read_document(folder / "nodes.json", unreadable))
     run_meta = read_document(folder / "run_meta.json", unreadable)
@@ -50,7 +52,11 @@ def examine(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, A
         path = folder / cctf_tables()[table].file
         if not path.is_file():
             continue
-        check = checks[table] = FileCheck(table, str(only.get("node_id") or ""), str(only.get("host_id") or ""))
+        names = str(only.get("node_id") or ""), str(only.get("host_id") or "")
+        if table in known and table != witness:
+            checks[table] = replace(known[table], only_node=names[0], only_host=names[1])
+            continue
+        check = checks[table] = FileCheck(table, *names)
         for row in rows_of(path, check.note_bad):
             check.note(row)
             if table == witness:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from statistics import median
@@ -75,6 +75,18 @@ class FileCheck:
         interval = row.get("dt_ms")
         if interval is not None and isinstance(interval, int | float) and interval < 0:
             self._violation("negative_interval", row)
+
+    def note_written(self, subject: tuple[Any, ...], rows: int, missing: Iterable[str]) -> None:
+        """Rows of one subject that a parse just wrote, in order and with the same missing columns."""
+        self.rows += rows
+        self.subjects[subject] = 0
+        for column in missing:
+            self.missing[column] += rows
+
+    def note_time(self, at: int) -> None:
+        """The time of rows that a parse just wrote, in order."""
+        self.first_ms = at if self.first_ms is None else self.first_ms
+        self.last_ms = at
 
     def _note_missing(self, row: Mapping[str, Any]) -> None:
         for column, value in row.items():

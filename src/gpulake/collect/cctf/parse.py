@@ -151,7 +151,7 @@ class _Parse:
                 file.discard()
             raise
         self._write_documents()
-        return audit.write(self.run.cctf, self._facts())
+        return audit.write(self.run.cctf, self._facts(), processes.checks())
 
     def _read_events(self, invocations: SortedFile) -> None:
         for path in invocation_files(self.run.path):

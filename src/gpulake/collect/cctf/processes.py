@@ -11,15 +11,18 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpulake.collect.cctf.blocks import Layout, Tick
+from gpulake.collect.cctf.checks import FileCheck
 from gpulake.collect.cctf.files import SortedFile
 from gpulake.collect.cctf.gpus import GivenGpus
 from gpulake.collect.cctf.order import Key
 from gpulake.collect.segments import Block
 
 SOURCE = "pid"
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+TABLES = ("proc_metrics", "proc_cpu", "proc_rss")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,17 @@ class Life:
     ended_ms: int | None = None
 
 
+class _Names(NamedTuple):
+    """What the facts of a process put into its rows: texts, its subject, and the columns without a value."""
+
+    before: str  # the threads
+    after: str  # the counters
+    ids: str  # the end of a row of proc_cpu and proc_rss
+    subject: tuple[Any, ...]
+    missing: list[str]  # of proc_metrics
+    missing_ids: list[str]  # of the two small files
+
+
 @dataclass(slots=True)
 class _Process:
     pid: int
@@ -45,9 +59,18 @@ class _Process:
     sample: Mapping[str, Any] | None = None
     charged_ticks: int = 0
     charged_at_ms: int | None = None  # since boot; None: no interval yet
-    head: str = ""  # from its pid to before its cpu_ms
-    tail: str = ""  # what follows its dt_ms
-    ids: str = ""  # what follows in the two small files
+    # Texts of its rows, after ts_ms: to before its cpu_ms, the same with no CPU to before its dt_ms, the rest; in
+    # proc_cpu, with no CPU to before its dt_ms; in proc_rss, all of it, or empty if it is unknown.
+    head: str = ""
+    idle: str = ""
+    tail: str = ""
+    idle_cpu: str = ""
+    ids: str = ""
+    rss: str = ""
+    names: _Names | None = None
+    missing: list[str] = field(default_factory=list)  # columns of proc_metrics without a value
+    rows: int = 0  # written with these texts, and not yet in the checks
+    rows_without_cpu: int = 0
     is_changed: bool = True
     life: Life | None = None
 
@@ -72,6 +95,9 @@ class Processes:
     _session: int = -1
     _began_ms: int = 0  # when the first session of this boot began
     _written_ms: int = -1
+    _written_ts_ms: int = -1
+    _is_exact: bool = True  # the checks describe what was written
+    _checks: dict[str, FileCheck] = field(default_factory=lambda: {name: FileCheck(name, "", "") for name in TABLES})
 
     def proc_id_of(self, pid: int | None) -> str | None:
         process = None if pid is None else self._view.get(pid)
@@ -135,7 +161,8 @@ class Processes:
             self._ordered = None
         else:
             self.given.remove(process.facts)
-        process.facts = facts
+        self._count(process)
+        process.facts, process.names = facts, None
         process.is_changed = True
         self.given.add(facts)
         if pid in self.pids_of_interest and process.life is None:
@@ -166,44 +193,84 @@ class Processes:
 
     def _end(self, pid: int, tick: Tick) -> None:
         process = self._view.pop(pid)
+        self._count(process)
         self.given.remove(process.facts)
         self._ordered = None
         if process.life is not None:
             process.life.ended_ms = tick.ts_ms
 
+    def checks(self) -> dict[str, FileCheck]:
+        """The audit of the written files; empty where it would have to be read from them."""
+        for process in self._view.values():
+            self._count(process)
+        found = {name: check for name, check in self._checks.items() if check.rows}
+        return found if self._is_exact else {}
+
+    def _count(self, process: _Process) -> None:
+        """Adds the rows of a process that were written since its texts last changed to the checks."""
+        if not process.rows or process.names is None:
+            return
+        rows, without_cpu = process.rows, process.rows_without_cpu
+        metrics, cpu, rss = self._checks.values()
+        metrics.note_written(process.names.subject, rows, process.missing)
+        for column in ("cpu_ms", "dt_ms"):
+            metrics.missing[column] += without_cpu
+        if rows > without_cpu:
+            cpu.note_written(process.names.subject, rows - without_cpu, process.names.missing_ids)
+        if process.rss:
+            rss.note_written(process.names.subject, rows, process.names.missing_ids)
+        process.rows = process.rows_without_cpu = 0
+
     def _write(self, tick: Tick) -> None:
         self._written_ms = now_ms = tick.elapsed_ms
         if self._ordered is None:
             self._ordered = sorted(self._view.values(), key=lambda process: (process.pid, process.proc_id))
+        is_exact = self._is_exact and tick.ts_ms > self._written_ts_ms
+        self._is_exact = False  # until all is written
         stamp = f'{{"ts_ms":{tick.ts_ms}'
         metrics: list[str] = []
         cpu: list[str] = []
         rss: list[str] = []
+        idle_since, idle_span = -1, ""
         for process in self._ordered:
-            sample = process.sample
-            if sample is None:
-                continue
-            spent, span = self._interval(process, tick)
-            if process.is_changed:
-                _write_texts(process, tick)
-            metrics.append(f'{stamp}{process.head}{spent},"dt_ms":{span}{process.tail}')
-            if spent != "null":
-                cpu.append(f'{stamp},"pid":{process.pid},"cpu_ms":{spent},"dt_ms":{span}{process.ids}')
-            if sample.get("rss_bytes") is not None:
-                rss.append(f'{stamp},"pid":{process.pid},"rss_kb":{sample["rss_bytes"] // 1024}{process.ids}')
+            since = process.charged_at_ms
+            if process.is_changed or since is None:
+                if process.sample is None:
+                    continue
+                self._write_changed(process, tick, stamp, metrics, cpu)
+            else:
+                if since != idle_since:
+                    idle_since, idle_span = since, str(now_ms - since)
+                metrics.append(f"{stamp}{process.idle}{idle_span}{process.tail}")
+                cpu.append(f"{stamp}{process.idle_cpu}{idle_span}{process.ids}")
+            process.rows += 1
+            if process.rss:
+                rss.append(stamp + process.rss)
             process.charged_at_ms = now_ms
-            process.is_changed = False
         first: Key = (tick.ts_ms,)
         last: Key = (tick.ts_ms, chr(0x10FFFF))
-        self.files.metrics.add_sorted(first, last, metrics)
-        self.files.cpu.add_sorted(first, last, cpu)
-        self.files.rss.add_sorted(first, last, rss)
+        files = (self.files.metrics, self.files.cpu, self.files.rss)
+        for file, check, lines in zip(files, self._checks.values(), (metrics, cpu, rss), strict=True):
+            file.add_sorted(first, last, lines)
+            if lines:
+                check.note_time(tick.ts_ms)
+        self._written_ts_ms = tick.ts_ms
+        self._is_exact = is_exact
+
+    def _write_changed(self, process: _Process, tick: Tick, stamp: str, metrics: list[str], cpu: list[str]) -> None:
+        spent, span = self._interval(process, tick)
+        self._count(process)
+        _write_texts(process, tick)
+        process.is_changed = False
+        metrics.append(f'{stamp}{process.head}{spent},"dt_ms":{span}{process.tail}')
+        if spent != "null":
+            cpu.append(f'{stamp},"pid":{process.pid},"cpu_ms":{spent},"dt_ms":{span}{process.ids}')
+        else:
+            process.rows_without_cpu += 1
 
     def _interval(self, process: _Process, tick: Tick) -> tuple[str, str]:
         """CPU and time since the row before, as JSON."""
         since = process.charged_at_ms
-        if since is not None and not process.is_changed:
-            return "0", str(tick.elapsed_ms - since)
         assert process.sample is not None
         spent = (process.sample.get("utime_ticks"), process.sample.get("stime_ticks"))
         if None in spent:
@@ -237,31 +304,53 @@ def _born_ms(facts: Mapping[str, Any], tick: Tick) -> float:
 
 
 def _write_texts(process: _Process, tick: Tick) -> None:
-    sample, facts, names = process.sample or {}, process.facts, tick.names
+    sample = process.sample or {}
+    if process.names is None:
+        process.names = _names(process, tick)
+    names = process.names
     rss = sample.get("rss_bytes")
-    process.head = (
-        f',"pid":{process.pid},"rss_kb":{"null" if rss is None else rss // 1024}'
-        f',"utime":{json.dumps(sample.get("utime_ticks"))},"stime":{json.dumps(sample.get("stime_ticks"))},"cpu_ms":'
-    )
-    ids = {"node": names.node, "host_id": names.host_id, "proc_id": process.proc_id or None}
-    process.ids = "," + _inside(ids)
-    process.tail = "," + _inside(
-        {
-            **names.columns,
-            "proc_id": process.proc_id or None,
-            "started_ms": round(_born_ms(facts, tick)) + tick.offset_ms if facts else None,
-            "ppid": facts.get("ppid"),
-            "comm": facts.get("comm"),
-            "threads": sample.get("threads"),
-            "ticks_per_second": tick.ticks_per_second,
-            "read_bytes_total": sample.get("read_bytes_total"),
-            "written_bytes_total": sample.get("written_bytes_total"),
-            "owner_kind": facts.get("owner_kind"),
-            "owner_id": facts.get("owner_id"),
-        }
+    counters = {
+        "rss_kb": None if rss is None else rss // 1024,
+        "utime": sample.get("utime_ticks"),
+        "stime": sample.get("stime_ticks"),
+    }
+    others = {
+        "threads": sample.get("threads"),
+        "ticks_per_second": tick.ticks_per_second,
+        "read_bytes_total": sample.get("read_bytes_total"),
+        "written_bytes_total": sample.get("written_bytes_total"),
+    }
+    process.head = f',"pid":{process.pid},{_inside(counters)},"cpu_ms":'
+    process.idle = f'{process.head}0,"dt_ms":'
+    process.tail = f"{names.before}{_inside(others)}{names.after}"
+    process.idle_cpu = f',"pid":{process.pid},"cpu_ms":0,"dt_ms":'
+    process.ids = names.ids
+    process.rss = "" if rss is None else f',"pid":{process.pid},"rss_kb":{rss // 1024}{names.ids}'
+    sampled = counters | others
+    process.missing = names.missing + [column for column, value in sampled.items() if value is None]
+
+
+def _names(process: _Process, tick: Tick) -> _Names:
+    facts, names, proc_id = process.facts, tick.names, process.proc_id or None
+    before = {
+        **names.columns,
+        "proc_id": proc_id,
+        "started_ms": round(_born_ms(facts, tick)) + tick.offset_ms if facts else None,
+        "ppid": facts.get("ppid"),
+        "comm": facts.get("comm"),
+    }
+    after = {"owner_kind": facts.get("owner_kind"), "owner_id": facts.get("owner_id")}
+    ids = {"node": names.node, "host_id": names.host_id, "proc_id": proc_id}
+    return _Names(
+        before=f",{_inside(before)},",
+        after=f",{_inside(after)}}}",
+        ids=f",{_inside(ids)}}}",
+        subject=(names.node, names.host_id, process.pid, proc_id),
+        missing=[column for column, value in (before | after).items() if value is None],
+        missing_ids=[column for column, value in ids.items() if value is None],
     )
 
 
 def _inside(values: Mapping[str, Any]) -> str:
-    """The rest of a JSON object, without its opening brace."""
-    return json.dumps(values, separators=(",", ":"), ensure_ascii=False)[1:]
+    """The members of a JSON object, without its braces."""
+    return _encode(values)[1:-1]

@@ -1,1 +1,1 @@
-"""The parts of a machine that sources read: /proc, its processes and their owners, links, and the kernel's words."""
+"""Parts of a machine that sources read: /proc, processes and their owners, and links."""

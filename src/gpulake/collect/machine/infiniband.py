@@ -1,4 +1,4 @@
-"""Ports of InfiniBand adapters, and of Ethernet adapters that speak RDMA: they have counters of their own."""
+"""Ports of InfiniBand adapters, and of Ethernet adapters with RDMA, which have separate counters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from gpulake.collect.machine.procfs import KeptFile, number_in, read_if_any
 from gpulake.collect.rows import NicSample
 
-WORD_BYTES = 4  # data is counted in words of the link
+WORD_BYTES = 4  # data counters are in words
 COUNTERS = {
     "rx_words": "port_rcv_data",
     "tx_words": "port_xmit_data",
@@ -52,10 +52,7 @@ class Port:
             rx_packets_total=count["rx_packets"],
             tx_packets_total=count["tx_packets"],
             rx_errors_total=count["rx_errors"],
-            tx_errors_total=None,
-            rx_dropped_total=None,
             tx_dropped_total=count["tx_dropped"],
-            carrier_changes_total=None,
             link_downed_total=count["link_downed"],
             symbol_errors_total=count["symbol_errors"],
             is_up=is_up,
@@ -69,7 +66,7 @@ class Port:
             file.close()
 
     def _speed(self) -> int | None:
-        """Of "400 Gb/sec (4X NDR)"."""
+        """From "400 Gb/sec (4X NDR)"."""
         words = (read_if_any(self._rate) or b"").split()
         if len(words) < 2 or words[1] != b"Gb/sec":
             return None

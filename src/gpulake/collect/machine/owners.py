@@ -1,7 +1,7 @@
-"""Whose process it is: the Slurm job, Kubernetes pod or container that its cgroup names, or else the traced command
-that it descends from; and the GPUs it was given.
+"""The owner of a process: the Slurm job, Kubernetes pod or container of its cgroup, or else the traced command that it
+descends from; and its allocated GPUs.
 
-A cgroup's name and a process's environment are what others wrote: only what has the form of an id is taken from them.
+Names of cgroups and environments are untrusted: only values with the form of an id are used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Owner(NamedTuple):
 
 
 UNATTRIBUTED = Owner("unattributed", "")
-TRACE_VARIABLE = "GPULAKE_TRACE"  # `collect exec` gives it to the command, and the command to its children
+TRACE_VARIABLE = "GPULAKE_TRACE"  # set by `collect exec`, and inherited by children
 
 # /slurm/uid_1000/job_123/step_0, /system.slice/slurmstepd.scope/job_123/step_0/user/task_0; with several slurmd on a
 # node, the node's name is in the folder. Slurm 26.05 names the job by its SLUID: an s and 13 digits of Crockford's 32.
@@ -36,12 +36,12 @@ _POD = re.compile(
 _CONTAINER = re.compile(r"[/:-](?P<id>[0-9a-f]{64})(?:\.scope|\.service)?(?:/|$)")
 _LXC = re.compile(r"/lxc(?:\.payload)?[./](?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,63})(?:/|$)")
 _ANY = re.compile(r"slurm|kubepods|lxc|[0-9a-f]{64}")
-# What anyone may make below these is no word of the node's administrator.
-_OWN_FOLDERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
+# Users create cgroups below these, so that names in them prove nothing.
+_USER_FOLDERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
 
 _TRACE = re.compile(r"[!-~]{1,128}")
 _GPUS = re.compile(r"[A-Za-z0-9][A-Za-z0-9,:./_-]{0,1023}")
-_GIVEN_BY = (
+_GPU_VARIABLES = (
     "SLURM_STEP_GPUS",
     "SLURM_JOB_GPUS",
     "GPU_DEVICE_ORDINAL",
@@ -52,10 +52,10 @@ _NO_GPUS = {"all", "none", "void", "nodevfiles"}
 
 
 def owner_of(proc: Path, pid: int, former: Owner | None = None) -> Owner:
-    """The owner of a process, or unattributed: also where the process is gone or not ours to look at.
+    """The owner of a process, or unattributed: also if the process has ended or is not readable.
 
-    A former owner is that of the same program: what its environment told still holds, and is not read again, since that
-    may bring memory of the process back from the disk.
+    A former owner is that of the same program: its environment is not read again, since that may swap in memory of the
+    process.
     """
     folder = f"{proc}/{pid}"
     text = read_if_any(f"{folder}/cgroup")
@@ -72,28 +72,28 @@ def owner_of(proc: Path, pid: int, former: Owner | None = None) -> Owner:
 
 
 def owner_in(cgroup: str) -> Owner:
-    """The owner that the text of /proc/<pid>/cgroup names: a job over a pod over a container."""
-    if not _ANY.search(cgroup):  # most are of nobody
+    """The owner in the text of /proc/<pid>/cgroup: a job, else a pod, else a container."""
+    if not _ANY.search(cgroup):  # most processes have none
         return UNATTRIBUTED
     paths = list(_paths(cgroup))
-    given = [path for path in paths if not _OWN_FOLDERS.search(path)]
-    for path in given:
-        if found := _SLURM.search(path):
-            return Owner("slurm", found["job"] or found["sluid"])
-    for path in given:
-        if found := _POD.search(path):
-            return Owner("pod", found["uid"].replace("_", "-"))
-    for path in paths:
-        if found := _CONTAINER.search(path):
-            return Owner("container", found["id"][:12])
-    for path in given:
-        if found := _LXC.search(path):
-            return Owner("container", found["name"])
+    trusted = [path for path in paths if not _USER_FOLDERS.search(path)]
+    for kind, pattern, places in (
+        ("slurm", _SLURM, trusted),
+        ("pod", _POD, trusted),
+        ("container", _CONTAINER, paths),
+        ("container", _LXC, trusted),
+    ):
+        for path in places:
+            if found := pattern.search(path):
+                name = next(filter(None, found.groups()))
+                return Owner(
+                    kind, name[:12] if pattern is _CONTAINER else name.replace("_", "-") if kind == "pod" else name
+                )
     return UNATTRIBUTED
 
 
 def traced_in(environ: bytes | None) -> Owner:
-    """The traced command that an environment names."""
+    """The traced command of an environment."""
     if not environ or TRACE_VARIABLE.encode() not in environ:
         return UNATTRIBUTED
     trace_id = variables(environ).get(TRACE_VARIABLE, "")
@@ -101,17 +101,17 @@ def traced_in(environ: bytes | None) -> Owner:
 
 
 def is_within(cgroup: str, wanted: str) -> bool:
-    """Whether the text of /proc/<pid>/cgroup puts a process into the wanted cgroup or below it."""
+    """Whether the text of /proc/<pid>/cgroup is in the wanted cgroup or below it."""
     wanted = "/" + wanted.strip("/")
     return any(path == wanted or path.startswith(wanted.rstrip("/") + "/") for path in _paths(cgroup))
 
 
 def given_gpus(environ: bytes | None) -> str:
-    """The GPUs that an environment says its process was given; empty if it says none."""
+    """The allocated GPUs of an environment; empty if there are none."""
     if not environ or not any(word in environ for word in (b"_GPUS=", b"GPU_DEVICE_ORDINAL=", b"_VISIBLE_DEVICES=")):
         return ""
     found = variables(environ)
-    for name in _GIVEN_BY:
+    for name in _GPU_VARIABLES:
         value = found.get(name, "").strip()
         if _GPUS.fullmatch(value) and value.lower() not in _NO_GPUS:
             return value
@@ -119,8 +119,8 @@ def given_gpus(environ: bytes | None) -> str:
 
 
 def names_gpu(given: str, uuid: str, index: int | None, parent_uuid: str | None) -> bool:
-    """Whether a list of GPUs has this one. An index is that of a whole GPU; a uuid may be cut short; a list ends at
-    what is neither, as CUDA reads it."""
+    """Whether a list of GPUs contains this one. An index is that of a whole GPU; a uuid may be a prefix; the list ends
+    at anything else, as in CUDA."""
     for word in given.split(","):
         name = word.strip()
         if name.isdecimal() and len(name) < 7:
@@ -134,7 +134,7 @@ def names_gpu(given: str, uuid: str, index: int | None, parent_uuid: str | None)
 
 
 def variables(environ: bytes | None) -> dict[str, str]:
-    """The variables of an environment as /proc shows it. Of two with one name the first counts, as it does for libc."""
+    """The variables of an environment in /proc. Of duplicates the first counts, as in libc."""
     found: dict[str, str] = {}
     for entry in (environ or b"").split(b"\0"):
         name, is_one, value = entry.partition(b"=")
@@ -144,7 +144,7 @@ def variables(environ: bytes | None) -> dict[str, str]:
 
 
 def _paths(cgroup: str) -> Iterator[str]:
-    """The paths of a process, one a hierarchy: lines are number:controllers:path, and a path may have colons."""
+    """The paths of a process, one per hierarchy: lines are number:controllers:path, and a path may contain colons."""
     for line in cgroup.split("\n"):
         parts = line.split(":", 2)
         if len(parts) == 3:

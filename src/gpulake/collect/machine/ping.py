@@ -1,8 +1,8 @@
-"""Round trip to a peer, without root and without waiting: asked at one tick, answered at the next or a later one.
+"""Round trip to a peer, without root and without waiting: sent at one tick, received at the next or a later one.
 
-The time of an answer is the kernel's own, so that it does not matter when it is picked up. Tried in this order: ICMP
-datagrams, which most systems let anyone send; ICMP on a raw socket, for root; and if the peer has a port, connecting
-to it, of which the kernel tells the round trip.
+The kernel timestamps the answer, so that it does not matter when it is read. Methods in this order: ICMP datagrams,
+which most systems permit; ICMP on a raw socket, for root; and if the peer has a port, a TCP connection, whose round
+trip the kernel measures.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import NamedTuple, Protocol
 from gpulake.core.errors import UsageError
 
 TIMESTAMP_NANOSECONDS = 35  # SO_TIMESTAMPNS and its message, as in asm-generic/socket.h; Python has no name for it
-ICMP_FILTER = 1  # option of a raw socket: a mask of the types that it does not want
+ICMP_FILTER = 1  # option of a raw socket: a mask of unwanted types
 ECHO, ECHO_REPLY, ECHO_V6, ECHO_REPLY_V6 = 8, 0, 128, 129
 TCP_INFO_RTT_AT = 68  # struct tcp_info: tcpi_rtt, microseconds
 TCP_STATES_WITH_RTT = {1, 8}  # established; the peer has closed already
-UNANSWERED_BEFORE_NEXT = 5
+LOST_BEFORE_NEXT = 5
 LONGEST_SECONDS = 60.0
-MOST_UNANSWERED = 600  # that long, at the shortest interval
-CONNECTING = 2  # state of a connection whose peer has not answered
-PATIENCE_SECONDS = 5.0  # for a connection to come about, before another is tried
+MOST_UNANSWERED = 600  # a minute at the shortest interval
+CONNECTING = 2  # SYN_SENT
+PATIENCE_SECONDS = 5.0  # until a connection is abandoned
 
 
 class Peer(NamedTuple):
@@ -35,59 +35,61 @@ class Peer(NamedTuple):
     has_port: bool
 
 
-class Way(Protocol):
-    def ask(self) -> None: ...
+class Method(Protocol):
+    def send(self) -> None: ...
 
-    def answer(self) -> float | None:
-        """Seconds that a question took, if an answer came since the last call."""
+    def receive(self) -> float | None:
+        """The round trip in seconds, if an answer came since the last call."""
         ...
 
     def close(self) -> None: ...
 
 
 class Ping:
-    """Asks a peer once a call. What cannot be measured is said once and is None."""
+    """Sends one request per call. If nothing can be measured, that is reported once."""
 
-    def __init__(self, peer: str, say: Callable[[str], None], *, ways: list[Callable[[], Way]] | None = None) -> None:
+    def __init__(
+        self, peer: str, say: Callable[[str], None], *, methods: list[Callable[[], Method]] | None = None
+    ) -> None:
         self._name = peer
         self._say = say
-        self._ways = _ways(peer, say) if ways is None else ways
-        self._way: Way | None = None
-        self._asked = 0
+        self._methods = _methods(peer, say) if methods is None else methods
+        self._method: Method | None = None
+        self._sent = 0
         self._is_answered = False
-        self._next_way()
+        self._next_method()
 
     def exchange(self) -> float | None:
-        """The answer that came since the call before; asks the next question."""
-        if self._way is None:
+        """The round trip received since the last call; sends the next request."""
+        if self._method is None:
             return None
-        found = self._way.answer()
+        found = self._method.receive()
         self._is_answered |= found is not None
-        if self._asked >= UNANSWERED_BEFORE_NEXT and not self._is_answered and self._ways:
-            self._next_way()
-        self._asked += 1
+        if self._sent >= LOST_BEFORE_NEXT and not self._is_answered and self._methods:
+            self._next_method()
+        self._sent += 1
         with suppress(OSError):  # no route now: the link may come back
-            self._way.ask()
+            self._method.send()
         return found
 
     def close(self) -> None:
-        if self._way is not None:
-            self._way.close()
-            self._way = None
+        if self._method is not None:
+            self._method.close()
+            self._method = None
 
-    def _next_way(self) -> None:
-        """Takes the next way that is permitted; where there is none, the one in use stays."""
+    def _next_method(self) -> None:
+        """Switches to the next permitted method; without one, the current method stays."""
         reasons = []
-        while self._ways:
+        while self._methods:
             try:
-                way = self._ways.pop(0)()
+                method = self._methods.pop(0)()
             except OSError as error:
                 reasons.append(error.strerror or str(error))
                 continue
             self.close()
-            self._way, self._asked = way, 0
+            self._method, self._sent = method, 0
             return
-        if self._way is None and reasons:
+        if self._method is None and reasons:
             self._say(
                 f"round trip to {self._name}: not permitted ({'; '.join(reasons)}); allow ICMP with "
                 "net.ipv4.ping_group_range, or give the peer as host:port"
@@ -104,8 +106,8 @@ class Icmp:
         self._has_ip_header = kind == socket.SOCK_RAW and not is_v6
         self._id = os.getpid() & 0xFFFF
         self._sequence = 0
-        self._token = os.urandom(8)  # the answer brings it back: others may ask the same peer
-        self._asked_ns: dict[int, int] = {}  # by sequence, of what is not answered yet
+        self._token = os.urandom(8)  # returned in the answer: other programs may ping the same peer
+        self._sent_ns: dict[int, int] = {}  # by sequence, of unanswered requests
         self._socket = socket.socket(peer.family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, TIMESTAMP_NANOSECONDS, 1)
@@ -116,35 +118,35 @@ class Icmp:
             self._socket.close()
             raise
 
-    def ask(self) -> None:
+    def send(self) -> None:
         self._sequence = (self._sequence + 1) & 0xFFFF
         head = struct.pack("!BBHHH", self._types[0], 0, 0, self._id, self._sequence)
         checksum = _checksum(head + self._token)
-        if len(self._asked_ns) >= MOST_UNANSWERED:
-            del self._asked_ns[next(iter(self._asked_ns))]
-        self._asked_ns[self._sequence] = time.time_ns()
+        if len(self._sent_ns) >= MOST_UNANSWERED:
+            del self._sent_ns[next(iter(self._sent_ns))]
+        self._sent_ns[self._sequence] = time.time_ns()
         self._socket.send(head[:2] + struct.pack("!H", checksum) + head[4:] + self._token)
 
-    def answer(self) -> float | None:
+    def receive(self) -> float | None:
         found = None
-        for _ in range(1000):  # whatever came in since; a flood is not read to its end
+        for _ in range(1000):  # bounded against a flood
             try:
                 packet, extras, _flags, _from = self._socket.recvmsg(2048, socket.CMSG_SPACE(16))
             except BlockingIOError:
                 break
-            except OSError:  # what the network said about an earlier question
+            except OSError:  # an ICMP error for an earlier request
                 continue
-            asked_ns = self._asked_ns.pop(self._answered(packet), None)
-            # The kernel begins to note times of arrival a moment after it was asked to: too late for the first one.
-            if asked_ns is not None and self._sequence > 1:
-                found = self._seconds(extras, asked_ns)
+            sent_ns = self._sent_ns.pop(self._answered(packet), None)
+            # Kernel timestamps begin slightly late: the first answer has none.
+            if sent_ns is not None and self._sequence > 1:
+                found = self._seconds(extras, sent_ns)
         return found
 
     def close(self) -> None:
         self._socket.close()
 
     def _answered(self, packet: bytes) -> int:
-        """The number of the question that a packet answers; -1: none of ours."""
+        """The sequence number of the request that a packet answers; -1: not ours."""
         at = (packet[0] & 0x0F) * 4 if self._has_ip_header and packet else 0
         if len(packet) < at + 16:
             return -1
@@ -152,32 +154,32 @@ class Icmp:
         is_ours = kind == self._types[1] and packet[at + 8 : at + 16] == self._token
         return int(sequence) if is_ours else -1
 
-    def _seconds(self, extras: list[tuple[int, int, bytes]], asked_ns: int) -> float | None:
+    def _seconds(self, extras: list[tuple[int, int, bytes]], sent_ns: int) -> float | None:
         for level, kind, content in extras:
             if level == socket.SOL_SOCKET and kind == TIMESTAMP_NANOSECONDS and len(content) >= 16:
                 seconds, nanoseconds = struct.unpack_from("=qq", content)
-                took = (seconds * 1_000_000_000 + nanoseconds - asked_ns) / 1e9
-                return took if 0 < took < LONGEST_SECONDS else None  # else the clock was set in between
+                took = (seconds * 1_000_000_000 + nanoseconds - sent_ns) / 1e9
+                return took if 0 < took < LONGEST_SECONDS else None  # otherwise the clock was set
         return None
 
 
 class Connect:
-    """A connection a question: the kernel measured the round trip of its handshake."""
+    """A TCP connection per request: the kernel measures the round trip of its handshake."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._socket: socket.socket | None = None
-        self._asked_at = 0.0
+        self._sent_at = 0.0
 
-    def ask(self) -> None:
-        if self._socket is not None and time.monotonic() - self._asked_at < PATIENCE_SECONDS:
-            return  # the peer is further away than a tick is long
+    def send(self) -> None:
+        if self._socket is not None and time.monotonic() - self._sent_at < PATIENCE_SECONDS:
+            return  # the round trip is longer than a tick
         self.close()
-        self._asked_at = time.monotonic()
+        self._sent_at = time.monotonic()
         self._socket = socket.socket(self._peer.family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._socket.connect_ex(self._peer.address)
 
-    def answer(self) -> float | None:
+    def receive(self) -> float | None:
         if self._socket is None:
             return None
         info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
@@ -208,27 +210,27 @@ def split_peer(peer: str) -> tuple[str, int | None]:
     return host, int(port) if port else None
 
 
-def _ways(peer: str, say: Callable[[str], None]) -> list[Callable[[], Way]]:
+def _methods(peer: str, say: Callable[[str], None]) -> list[Callable[[], Method]]:
     host, port = split_peer(peer)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         say(f"round trip to {peer}: the name is not known ({error})")
         return []
-    # On an ICMP socket the port of an address is its id, or nothing at all.
+    # On an ICMP socket the port is the id, or unused.
     found = Peer(family, address, port is not None)
     quiet = found._replace(address=(address[0], 0, *address[2:]))
-    ways: list[Callable[[], Way]] = [
+    methods: list[Callable[[], Method]] = [
         lambda: Icmp(quiet, socket.SOCK_DGRAM),
         lambda: Icmp(quiet, socket.SOCK_RAW),
     ]
     if found.has_port:
-        ways.append(lambda: Connect(found))
-    return ways
+        methods.append(lambda: Connect(found))
+    return methods
 
 
 def _checksum(packet: bytes) -> int:
-    """The sum that ICMP wants over itself; the kernel sets it where it sends the datagram for us."""
+    """The ICMP checksum; the kernel sets it on datagram sockets."""
     total = sum(int.from_bytes(packet[at : at + 2], "big") for at in range(0, len(packet), 2))
     total = (total >> 16) + (total & 0xFFFF)
     return ~(total + (total >> 16)) & 0xFFFF

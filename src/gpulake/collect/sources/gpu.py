@@ -1,5 +1,5 @@
-"""GPUs through NVML. The calls are made by a worker, a process of its own, so that a driver that hangs or crashes stops
-neither the collector nor its other sources. This side starts the worker, reads its lines and ends it when it hangs."""
+"""GPUs through NVML. A worker process makes the calls, so that a driver that hangs or crashes does not stop the
+collector or its other sources. This side starts the worker, reads its lines and kills it when it hangs."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent, Row
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock
 
-PATIENCE_SECONDS = 10.0  # without a line, before the driver is said to hang
-OPENING_SECONDS = 60.0  # without a line, before a worker that opens the driver is ended: many GPUs wake up slowly
-LEAST_WAIT_SECONDS = 1.0  # before a worker that failed is followed by the next; doubled each time
+PATIENCE_SECONDS = 10.0  # without a line: the driver hangs
+OPENING_SECONDS = 60.0  # the same while the driver is opened: many GPUs wake up slowly
+LEAST_WAIT_SECONDS = 1.0  # before the restart of a failed worker; doubled each time
 MOST_WAIT_SECONDS = 60.0
-# Any of these is there where a driver is: Linux, and Linux under Windows.
+# One of these exists where a driver is installed: Linux, and Linux under Windows.
 DRIVER_FILES = ("nvidiactl", "nvidia0", "dxg")
-LOADED = "driver/nvidia/version"  # in /proc, once the kernel has it
+LOADED = "driver/nvidia/version"  # in /proc, once the module is loaded
 SUBJECT = "gpu"
 
 
 @SOURCES.register("gpu")
 class Gpus:
-    """`values_dropped` counts impossible values, `worker_cpu_seconds` is what the workers cost."""
+    """`values_dropped` counts impossible values, `worker_cpu_seconds` is the CPU time of the workers."""
 
     def __init__(self, machine: Machine, *, nvml: str = "pynvml", patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._machine = machine
         self._nvml = nvml
         interval = machine.interval_seconds
-        # With a long interval, silence is nothing strange until it is over.
+        # With a long interval the first line comes only after it.
         self._patience_seconds = max(patience_seconds, interval + patience_seconds / 2)
-        self._longest_look_seconds = max(patience_seconds / 2, 2 * interval)
+        self._longest_pause_seconds = max(patience_seconds / 2, 2 * interval)
         self._child: Child | None = None
         self._is_killed = False
         self._started_at = 0.0
         self._heard_at = 0.0
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self._silent_seconds = 0.0
         self._start_at = 0.0
         self._wait_seconds = LEAST_WAIT_SECONDS
-        self._is_out = False  # told to be unresponsive, and not back
+        self._is_out = False  # reported as unresponsive
         self._has_answered = False
         self._known: dict[str, int] = {}  # GPUs: index by PCI address
         self._lost: set[str] = set()
-        self._said: set[str] = set()
+        self._refused: set[str] = set()  # calls, reported
         self._former_dropped = 0
         self._former_cpu_seconds = 0.0
         self._child_dropped = 0
@@ -64,15 +64,15 @@ class Gpus:
         return self._child.pid if self._child else None
 
     def read(self, clock: Clock) -> Iterable[Row]:
-        """What the worker wrote since the read before. It never waits."""
+        """Rows of the worker since the last read. Never waits."""
         now = clock.elapsed()
         if self._child is None:
             self._start(now)
             return []
-        return self._look(self._child, clock, now)
+        return self._check(self._child, clock, now)
 
     def close(self) -> None:
-        """Ends the worker, for good."""
+        """Ends the worker permanently."""
         self._start_at = float("inf")
         if self._child:
             self._child.kill()
@@ -94,18 +94,18 @@ class Gpus:
         )
         self._is_killed = False
         self._silent_seconds = 0.0
-        self._started_at = self._heard_at = self._looked_at = now
+        self._started_at = self._heard_at = self._checked_at = now
 
     def _is_driver_here(self) -> bool:
-        """Its devices may only be made once somebody opens it."""
+        """The devices may not exist until the driver is first opened."""
         devices = (self._machine.dev / name for name in DRIVER_FILES)
         return any(path.exists() for path in (*devices, self._machine.proc / LOADED))
 
-    def _look(self, child: Child, clock: Clock, now: float) -> list[Row]:
-        # A collector that did not look, because it was stopped or the machine asleep, has not heard a silence.
-        self._silent_seconds += min(now - self._looked_at, self._longest_look_seconds)
-        self._looked_at = now
-        ending = child.ending()  # before its lines: then the last of them is in the pipe
+    def _check(self, child: Child, clock: Clock, now: float) -> list[Row]:
+        # Pauses of the collector itself, stopped or asleep, do not count as silence of the worker.
+        self._silent_seconds += min(now - self._checked_at, self._longest_pause_seconds)
+        self._checked_at = now
+        ending = child.ending()  # before reading lines, so that none is missed
         rows: list[Row] = []
         failure = ""
         for line in child.lines():
@@ -120,7 +120,7 @@ class Gpus:
             if not self._is_killed:
                 rows += self._fail(clock, failure or f"{ending}{_during(child.note)}")
             self._end(child)
-            if self._heard_at - self._started_at >= MOST_WAIT_SECONDS:  # it was well for long
+            if self._heard_at - self._started_at >= MOST_WAIT_SECONDS:  # it worked for long
                 self._wait_seconds = LEAST_WAIT_SECONDS
             self._start_at = now + self._wait_seconds
             self._wait_seconds = min(self._wait_seconds * 2, MOST_WAIT_SECONDS)
@@ -138,8 +138,9 @@ class Gpus:
         self._has_answered = True
         self._child_dropped = line["dropped"]
         self._child_cpu_seconds = line["cpu_seconds"]
-        for call in line["refused"]:
-            self._say(f"gpu: {call} needs more permission than the collector has: left out")
+        for call in set(line["refused"]) - self._refused:
+            self._refused.add(call)
+            self._machine.say(f"gpu: {call} needs more permission than the collector has: left out")
         samples = [GpuSample(*row) for row in line["rows"]["gpu"]]
         self._known |= {
             row.pci_bus_id: row.gpu_index for row in samples if row.pci_bus_id and row.gpu_index is not None
@@ -152,7 +153,7 @@ class Gpus:
         rows += [GpuProcess(*row) for row in line["rows"]["gpu_process"]]
         for event in (NodeEvent(*row) for row in line["rows"]["event"]):
             if event.kind == "gpu_lost":
-                if event.subject in self._lost:  # said by a worker before
+                if event.subject in self._lost:  # reported by an earlier worker
                     continue
                 self._lost.add(event.subject)
             rows.append(event)
@@ -179,11 +180,6 @@ class Gpus:
         self._child = None
         self._former_dropped, self._child_dropped = self.values_dropped, 0
         self._former_cpu_seconds, self._child_cpu_seconds = self.worker_cpu_seconds, 0.0
-
-    def _say(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
-            self._machine.say(message)
 
 
 def _during(note: str) -> str:

@@ -10,7 +10,7 @@ from gpulake.collect.rows import HostSample
 from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock
 
-SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk's own sectors are
+SECTOR_BYTES = 512  # of /proc/diskstats, independent of the disk
 CPU_STATES = 8  # user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user
 IDLE, IOWAIT = 3, 4
 _CORE = re.compile(rb"^cpu(\d+) (.+)$", re.MULTILINE)
@@ -56,7 +56,7 @@ class Host:
         ]
 
     def _disks(self, diskstats: bytes) -> dict[str, tuple[int, int, int]]:
-        """By whole disk: bytes read, bytes written, milliseconds busy."""
+        """Per disk: bytes read, bytes written, milliseconds busy."""
         disks = {}
         for line in diskstats.splitlines():
             fields = line.split()
@@ -70,7 +70,7 @@ class Host:
         return disks
 
     def _is_whole_disk(self, name: str) -> bool:
-        """Partitions, and disks made of other disks (RAID, LVM, crypt), would count the same bytes twice."""
+        """Without partitions and composed disks (RAID, LVM, crypt), which would count bytes twice."""
         if _MEMORY_ONLY.fullmatch(name):
             return False
         block = self._blocks / name.replace("/", "!")
@@ -84,7 +84,7 @@ def _ticks(states: bytes) -> tuple[int, ...]:
 
 
 def _core_ticks(stat: bytes) -> tuple[tuple[int, int], ...]:
-    """Busy and all ticks of each core, in the place of its number; a core that is off has none."""
+    """Busy and all ticks of each core, at the index of its number; zero for a core that is off."""
     cores = {int(number): _ticks(states) for number, states in _CORE.findall(stat)}
     return tuple(_busy_and_all(cores.get(number, ())) for number in range(max(cores, default=-1) + 1))
 

@@ -1,7 +1,7 @@
-"""Events that the kernel tells: GPU errors (Xid), NVSwitch errors (SXid), kills for memory, links that go down and up.
+"""Events in the kernel log: GPU errors (Xid), NVSwitch errors (SXid), OOM kills, links that go down and up.
 
-/dev/kmsg keeps what was said since boot, until newer records need the room: a collector that was restarted goes on
-where it was, and a new one begins with the oldest record that is left. A record carries its own time.
+/dev/kmsg is a ring buffer since boot: a restarted collector resumes at its position, and a new one begins with the
+oldest record. A record has its own time.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class Kernel:
     def __init__(self, machine: Machine) -> None:
         self._path = machine.dev / "kmsg"
         self._file = -1
-        self._rest = b""  # of a line that is not whole yet
+        self._rest = b""  # of an incomplete line
         self._position = 0
         self._resumed_at = 0
         self._kills = Kills()
-        self._killed_at = 0  # the number of the record that told the last kill first
+        self._killed_at = 0  # number of the first record of the last kill
 
     def position(self) -> int:
-        """The number of the next record; 0 if none was read."""
+        """The number of the next record; 0 before the first."""
         return self._position
 
     def resume(self, position: int) -> None:
-        """Goes on with the record of this number. A number from before a reboot is told by there being none so high."""
+        """Resumes at the record of this number. After a reboot there is no record with such a high number."""
         self._position = self._resumed_at = position
-        # What was read is read again only by who opens it anew.
+        # Only a new descriptor reads from the start again.
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
         self._rest = b""
-        if position <= self._killed_at:  # it was told in vain, and is to be told again
+        if position <= self._killed_at:  # its event was lost, and must be reported again
             self._kills = Kills()
 
     def read(self, clock: Clock) -> Iterable[NodeEvent]:
@@ -74,7 +74,7 @@ class Kernel:
             raise NoData(f"{self._path}: {error.strerror}") from error
 
     def _records(self) -> list[tuple[int, int, str]]:
-        """Number, milliseconds since boot and message of the records that are there now."""
+        """Number, milliseconds since boot and message of the available records."""
         records: list[tuple[int, int, str]] = []
         while len(records) < MOST_RECORDS or self._resumed_at:
             try:
@@ -82,13 +82,13 @@ class Kernel:
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno == errno.EPIPE:  # records were overwritten: the next number tells how many
+                if error.errno == errno.EPIPE:  # records were overwritten: the next number shows how many
                     continue
                 raise
             if not chunk:
                 break
             *lines, self._rest = (self._rest + chunk).split(b"\n")
-            # Lines that begin with a space say more of the record before: its device.
+            # Lines that begin with a space continue the record before.
             found = (_RECORD.fullmatch(line) for line in lines if not line.startswith(b" "))
             records += [
                 (int(record["seq"]), int(record["usec"]) // 1000, record["message"].decode("utf-8", "replace"))
@@ -99,7 +99,7 @@ class Kernel:
 
     def _after_resumption(self, records: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
         resumed_at, self._resumed_at = self._resumed_at, 0
-        if records[-1][0] < resumed_at - 1:  # the machine was booted since: numbers begin anew
+        if records[-1][0] < resumed_at - 1:  # rebooted: numbers begin again
             self._position = 0
             return records
         return [record for record in records if record[0] >= resumed_at]

@@ -13,8 +13,8 @@ from gpulake.collect.sources import SOURCES, Machine, NoData
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError, choice_hint
 
-LOOK_SECONDS = 10.0  # how often to look for interfaces, routes and speeds that changed
-PORT_SECONDS = 1.0  # an adapter asks its firmware for every counter of a port: not more often than this
+LOOK_SECONDS = 10.0  # between checks of interfaces, routes and speeds
+PORT_SECONDS = 1.0  # an adapter queries its firmware for every counter of a port
 ROUTE_IS_UP, ROUTE_REJECTS = 0x1, 0x200
 MEGABIT = 1_000_000
 
@@ -51,7 +51,7 @@ class Nic:
             for name, link in self._links.items()
         ]
         if self._ports and (self._next_ports is None or elapsed >= self._next_ports):
-            # A little earlier than a second on: ticks do not fall on the same millisecond each time.
+            # Slightly less than a second: ticks are not exactly periodic.
             self._next_ports = elapsed + PORT_SECONDS * 0.9
             for port in self._ports:
                 is_main = port.name == self._main
@@ -68,13 +68,13 @@ class Nic:
             self._ping.close()
 
     def _check_interface(self) -> None:
-        asked = self._machine.interface
+        wanted = self._machine.interface
         known = {*_counters(self._counters.read() or b""), *(port.name for port in self._ports)}
-        if asked and asked not in known:
-            raise UsageError(f"no network interface named {asked!r}", choice_hint(asked, known))
+        if wanted and wanted not in known:
+            raise UsageError(f"no network interface named {wanted!r}", choice_hint(wanted, known))
 
     def _look(self, names: Iterable[str]) -> None:
-        """Takes in interfaces that came or came up, and lets go of those that went."""
+        """Adds new and newly active interfaces, and removes those that are gone."""
         self._names = set(names)
         for name in [name for name in self._links if name not in self._names]:
             self._links.pop(name).close()
@@ -89,7 +89,7 @@ class Nic:
         self._main = self._machine.interface or self._route_interface()
 
     def _route_interface(self) -> str:
-        """The interface of the default route; without one the one before, or the first that there is."""
+        """The interface of the default route; without one the former, or the first."""
         known = [*self._links, *(port.name for port in self._ports)]
         for name in (*default_interfaces(self._machine.proc), self._main, *known):
             if name in known:
@@ -98,7 +98,7 @@ class Nic:
 
 
 class Link:
-    """What /sys says of one interface."""
+    """The files of one interface in /sys."""
 
     def __init__(self, folder: Path) -> None:
         self.name = folder.name
@@ -112,7 +112,7 @@ class Link:
         return (self._folder / "device").exists()
 
     def is_up(self) -> bool | None:
-        """Drivers of loopback and tunnels leave the state unknown: then a carrier is enough."""
+        """Loopback and tunnels have an unknown state: then a carrier counts as up."""
         state = self._operstate.read()
         if state is None:
             return None
@@ -121,7 +121,7 @@ class Link:
         return state.strip() == b"up"
 
     def read_speed(self) -> None:
-        """Drivers say -1, or refuse, where they do not know it."""
+        """Drivers return -1 or an error for an unknown speed."""
         megabits = number_in(read_if_any(self._folder / "speed"))
         self._speed_bits_per_second = megabits * MEGABIT if megabits is not None and megabits > 0 else None
 
@@ -137,8 +137,6 @@ class Link:
             rx_dropped_total=counters[3],
             tx_dropped_total=counters[11],
             carrier_changes_total=number_in(self._carrier_changes.read()),
-            link_downed_total=None,
-            symbol_errors_total=None,
             is_up=self.is_up(),
             speed_bits_per_second=self._speed_bits_per_second,
             rtt_seconds=rtt_seconds,

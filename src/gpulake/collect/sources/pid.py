@@ -1,9 +1,9 @@
 """Processes: CPU ticks, memory, threads and disk I/O of each, when they changed.
 
-Most processes sleep most of the time: their /proc/<pid>/stat is kept open, and if its bytes are those of the tick
-before, no more is done for them.
+Most processes sleep most of the time: their /proc/<pid>/stat is kept open, and if its bytes have not changed since the
+last tick, nothing more is done.
 
-Of the rows of one read, ends belong to processes of earlier reads: a pid that has an end and a process was reused.
+Ends in the rows of one read refer to processes of earlier reads: a pid with an end and a process was reused.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from gpulake.collect.identity import read_boot_id
-from gpulake.collect.machine.crowd import NOT_OPEN, STAT_BYTES, Crowd, Tracked, parse_stat
 from gpulake.collect.machine.owners import given_gpus, owner_of
+from gpulake.collect.machine.process_table import NOT_OPEN, STAT_BYTES, ProcessTable, Tracked, parse_stat
 from gpulake.collect.machine.procfs import Descriptors, read_if_any, read_once
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
 from gpulake.collect.sources import SOURCES, Machine
 from gpulake.core.clock import Clock
 
-IO_TICKS = 10  # how often to read the I/O of a process that seems to sleep
-OWNER_TICKS = 60  # how often to look whether it was moved; a multiple of IO_TICKS
+IO_TICKS = 10  # between reads of the I/O of a sleeping process
+OWNER_TICKS = 60  # between checks of its cgroup; a multiple of IO_TICKS
 DENIED = -2  # instead of a descriptor
 GONE = (errno.ESRCH, errno.ENOENT)
 
@@ -36,11 +36,11 @@ class Pid:
         self._boot_id = read_boot_id(machine.proc)
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._descriptors = descriptors or Descriptors()
-        self._crowd = Crowd(machine, self._descriptors)
+        self._table = ProcessTable(machine, self._descriptors)
         self._tracked: dict[int, Tracked] = {}
         self._tick = 0
         self._next_refresh: float | None = None
-        self._is_told = False
+        self._is_reported = False
 
     def read(self, clock: Clock) -> Iterable[ProcessRow]:
         self._tick += 1
@@ -48,27 +48,27 @@ class Pid:
         came: list[Tracked] = []
         elapsed = clock.elapsed()
         if self._next_refresh is None or (self._machine.refresh_seconds > 0 and elapsed >= self._next_refresh):
-            # Half a tick early: ticks do not fall on the same millisecond each time.
+            # Half a tick early: ticks are not exactly periodic.
             self._next_refresh = elapsed + self._machine.refresh_seconds - self._machine.interval_seconds / 2
-            gone, came = self._crowd.refresh(elapsed, self._tracked)
+            gone, came = self._table.refresh(elapsed, self._tracked)
             for process in gone:
                 self._end(process, rows)
         for process in self._read_all(elapsed, rows):
             self._end(process, rows)
-            if successor := self._crowd.look(process.pid, elapsed):
+            if successor := self._table.look(process.pid, elapsed):
                 came.append(successor)
         for process in came:
             self._tracked[process.pid] = process
-            self._tell(process, process.text, elapsed, rows)
+            self._report(process, process.text, elapsed, rows)
         return rows
 
     def forget(self) -> None:
-        """Rows were lost on their way: the next read tells every process anew."""
+        """Rows were lost: the next read reports every process again."""
         for process in self._tracked.values():
             process.text, process.owner, process.sample = b"", None, None
 
     def _read_all(self, elapsed: float, rows: list[ProcessRow]) -> list[Tracked]:
-        """Adds what changed of the processes in view; answers those that are gone."""
+        """Adds rows of changed processes; returns those that have ended."""
         pread, slot = os.pread, self._tick % IO_TICKS
         gone = []
         for pid, process in self._tracked.items():
@@ -81,22 +81,22 @@ class Pid:
                 continue
             if text == process.text:
                 if pid % IO_TICKS == slot:
-                    self._tell_asleep(process, rows)
-            elif not self._tell(process, text, elapsed, rows):
+                    self._report_sleeping(process, rows)
+            elif not self._report(process, text, elapsed, rows):
                 gone.append(process)
         return gone
 
-    def _tell(self, process: Tracked, text: bytes, elapsed: float, rows: list[ProcessRow]) -> bool:
-        """Adds what changed of a process; False if it is not the one that it was: gone, or another with its pid."""
+    def _report(self, process: Tracked, text: bytes, elapsed: float, rows: list[ProcessRow]) -> bool:
+        """Adds rows of a changed process; False if it has ended, or its pid was reused."""
         stat = parse_stat(text)
         if stat is None or stat.start_ticks != process.start_ticks:
             return False
         is_renamed = stat.comm != process.comm
         process.text, process.comm, process.ppid = text, stat.comm, stat.ppid
         if process.owner is None or is_renamed or elapsed < process.young_until:
-            self._tell_owner(process, rows, may_be_another=True, is_renamed=is_renamed)
+            self._report_owner(process, rows, is_new_program=True, is_renamed=is_renamed)
         elif process.pid % OWNER_TICKS == self._tick % OWNER_TICKS:
-            self._tell_owner(process, rows)
+            self._report_owner(process, rows)
         read_bytes, written_bytes = self._io_bytes(process)
         sample = ProcessSample(
             pid=process.pid,
@@ -112,22 +112,22 @@ class Pid:
             rows.append(sample)
         return True
 
-    def _tell_asleep(self, process: Tracked, rows: list[ProcessRow]) -> None:
-        """Adds what can change of a process without a trace in its stat: little I/O, and what others do to it."""
+    def _report_sleeping(self, process: Tracked, rows: list[ProcessRow]) -> None:
+        """Adds changes that do not show in its stat: small I/O, and its cgroup."""
         if process.pid % OWNER_TICKS == self._tick % OWNER_TICKS:
-            self._tell_owner(process, rows)
+            self._report_owner(process, rows)
         read_bytes, written_bytes = self._io_bytes(process)
         before = process.sample
         if before and (before.read_bytes_total, before.written_bytes_total) != (read_bytes, written_bytes):
             process.sample = before._replace(read_bytes_total=read_bytes, written_bytes_total=written_bytes)
             rows.append(process.sample)
 
-    def _tell_owner(
-        self, process: Tracked, rows: list[ProcessRow], *, may_be_another: bool = False, is_renamed: bool = False
+    def _report_owner(
+        self, process: Tracked, rows: list[ProcessRow], *, is_new_program: bool = False, is_renamed: bool = False
     ) -> None:
-        # An environment changes with the program alone.
-        owner = owner_of(self._machine.proc, process.pid, None if may_be_another else process.owner)
-        given = given_gpus(read_if_any(process.path + "environ")) if may_be_another else process.given
+        # The environment changes only with the program.
+        owner = owner_of(self._machine.proc, process.pid, None if is_new_program else process.owner)
+        given = given_gpus(read_if_any(process.path + "environ")) if is_new_program else process.given
         if (owner, given) == (process.owner, process.given) and not is_renamed:
             return
         process.owner, process.given = owner, given
@@ -145,7 +145,7 @@ class Pid:
         )
 
     def _io_bytes(self, process: Tracked) -> tuple[int | None, int | None]:
-        """Bytes read from and written to disks; None where we may not know."""
+        """Bytes read from and written to disks; None without permission."""
         if process.io_file == DENIED:
             return None, None
         try:
@@ -166,13 +166,13 @@ class Pid:
     def _deny_io(self, process: Tracked) -> None:
         self._descriptors.close(process.io_file)
         process.io_file = DENIED
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             self._machine.say(f"pid: no permission to read the I/O of some processes, pid {process.pid} the first")
 
     def _end(self, process: Tracked, rows: list[ProcessRow]) -> None:
         self._descriptors.close(process.stat_file)
         self._descriptors.close(process.io_file)
         del self._tracked[process.pid]
-        self._crowd.expect()
+        self._table.expect()
         rows.append(ProcessEnd(process.pid))

@@ -1,4 +1,4 @@
-"""The processes of a machine as they come and go: which of them are looked at, and which were passed over."""
+"""The processes of a machine: which of them are sampled, and which are skipped."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gpulake.collect.machine.chosen import Choice, pids_in
 from gpulake.collect.machine.owners import Owner
 from gpulake.collect.machine.procfs import Descriptors, KeptFile, read_if_any, read_once
+from gpulake.collect.machine.selection import Selection, pids_in
 from gpulake.collect.rows import ProcessSample
 from gpulake.collect.sources import Machine, NoData
 
 STAT_BYTES = 2048
-LIST_SECONDS = 10.0  # how often to list all processes although no pid was given out
-AGAIN_REFRESHES = 60  # how often to look again at what was passed over
-YOUNG_SECONDS = 5.0  # how long a process may become another: by exec, and by being moved to its cgroup
+LIST_SECONDS = 10.0  # between full lists although no new pid was allocated
+AGAIN_REFRESHES = 60  # between checks of skipped processes
+YOUNG_SECONDS = 5.0  # in which a process may still change, by exec or by a move to its cgroup
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 NOT_OPEN = -1  # instead of a descriptor
@@ -24,10 +24,10 @@ NO_PARENT = -1
 
 
 class Stat(NamedTuple):
-    """The fields of /proc/<pid>/stat that we keep."""
+    """The used fields of /proc/<pid>/stat."""
 
     comm: bytes
-    is_program: bool  # neither a thread of the kernel nor dead and waiting for its parent
+    is_program: bool  # neither a kernel thread nor a zombie
     ppid: int
     utime_ticks: int
     stime_ticks: int
@@ -37,7 +37,7 @@ class Stat(NamedTuple):
 
 
 class Tracked:
-    """A process in view, and what was last told of it."""
+    """A sampled process, and its last reported values."""
 
     __slots__ = (
         "comm",
@@ -74,54 +74,54 @@ class Changes(NamedTuple):
     came: list[Tracked]
 
 
-class Crowd:
+class ProcessTable:
     def __init__(self, machine: Machine, descriptors: Descriptors) -> None:
         self._proc = str(machine.proc)
-        self._choice = Choice(machine)
+        self._selection = Selection(machine)
         self._descriptors = descriptors
         self._loadavg = KeptFile(machine.proc / "loadavg")
-        # The kernel tells the newest pid of our own namespace; this may be the /proc of another.
+        # /proc/loadavg has the newest pid of our namespace; this may be the /proc of another.
         status = read_if_any(machine.proc / "self/status") or b""
-        self._tells_newest_pid = re.search(rb"^NSpid:\t\d+$", status, re.MULTILINE) is not None
+        self._has_newest_pid = re.search(rb"^NSpid:\t\d+$", status, re.MULTILINE) is not None
         self._newest_pid = b""
         self._next_list = 0.0
         self._must_list = True
         self._refreshes = 0
-        self._passed: dict[int, int] = {}  # pids that are not looked at, and their parents
-        self._young: set[int] = set()  # those of them that may still become another program
+        self._skipped: dict[int, int] = {}  # skipped pids, and their parents
+        self._young: set[int] = set()  # skipped pids that may still execute another program
 
     def refresh(self, elapsed: float, tracked: Mapping[int, Tracked]) -> Changes:
-        """Who came and who is gone since the last time. Raises NoData where there are no processes at all."""
+        """New and ended processes since the last call. Raises NoData if there are no processes at all."""
         self._refreshes += 1
-        self._choice.refresh()
-        again = self._young | (self._choice.named & self._passed.keys())
-        if self._choice.is_partial:
-            # A process may become another late, and a pid be another's.
+        self._selection.refresh()
+        again = self._young | (self._selection.named & self._skipped.keys())
+        if self._selection.is_partial:
+            # A process may execute another program late, and a pid may be reused.
             turn = self._refreshes % AGAIN_REFRESHES
-            again.update(pid for pid in self._passed if pid % AGAIN_REFRESHES == turn)
+            again.update(pid for pid in self._skipped if pid % AGAIN_REFRESHES == turn)
         gone: list[Tracked] = []
         if self._is_list_due(elapsed):
             pids = self._listed()
             gone = [tracked[pid] for pid in tracked.keys() - pids]
-            self._passed = {pid: parent for pid, parent in self._passed.items() if pid in pids}
-            again = (again & pids) | (pids - tracked.keys() - self._passed.keys())
+            self._skipped = {pid: parent for pid, parent in self._skipped.items() if pid in pids}
+            again = (again & pids) | (pids - tracked.keys() - self._skipped.keys())
             self._young &= pids
         found = (self.look(pid, elapsed) for pid in sorted(again))
         came = {process.pid: process for process in found if process}
-        if self._choice.is_partial:
+        if self._selection.is_partial:
             self._follow(tracked, came)
         return Changes(gone, list(came.values()))
 
     def look(self, pid: int, elapsed: float) -> Tracked | None:
-        """The process, if it is to be looked at."""
+        """The process, if it is to be sampled."""
         found = self._open(pid)
         if found is None:
             return None
         process, stat = found
-        if stat.is_program and self._choice.wants(pid, stat.comm.decode("utf-8", "replace")):
-            self._pass_no_more(pid)
+        if stat.is_program and self._selection.wants(pid, stat.comm.decode("utf-8", "replace")):
+            self._unskip(pid)
             return process
-        self._passed[pid] = stat.ppid if stat.is_program else NO_PARENT
+        self._skipped[pid] = stat.ppid if stat.is_program else NO_PARENT
         if stat.is_program and elapsed < process.young_until:
             self._young.add(pid)
         else:
@@ -130,23 +130,23 @@ class Crowd:
         return None
 
     def expect(self) -> None:
-        """A process was gone when it was to be read: where one ended, another may have begun."""
+        """A process has ended: others may have begun."""
         self._must_list = True
 
-    def _pass_no_more(self, pid: int) -> None:
-        self._passed.pop(pid, None)
+    def _unskip(self, pid: int) -> None:
+        self._skipped.pop(pid, None)
         self._young.discard(pid)
 
     def _follow(self, tracked: Mapping[int, Tracked], came: dict[int, Tracked]) -> None:
-        """Takes in the children of those in view, and theirs."""
-        while children := [pid for pid, parent in self._passed.items() if parent in tracked or parent in came]:
+        """Adds the descendants of sampled processes."""
+        while children := [pid for pid, parent in self._skipped.items() if parent in tracked or parent in came]:
             for pid in children:
-                self._pass_no_more(pid)
+                self._unskip(pid)
                 found = self._open(pid)
                 if found and (found[1].ppid in tracked or found[1].ppid in came):
                     came[pid] = found[0]
-                elif found:  # its parent had died, and the number of its parent is another's by now
-                    self._passed[pid] = found[1].ppid
+                elif found:  # its parent has ended, and the pid of the parent was reused
+                    self._skipped[pid] = found[1].ppid
                     self._descriptors.close(found[0].stat_file)
 
     def _open(self, pid: int) -> tuple[Tracked, Stat] | None:
@@ -155,7 +155,7 @@ class Crowd:
         try:
             file = self._descriptors.open(path + "stat")
             text = os.pread(file, STAT_BYTES, 0) if file >= 0 else read_once(path + "stat")
-        except OSError:  # it ended between the list and here
+        except OSError:  # it has ended meanwhile
             text = b""
         stat = parse_stat(text)
         if stat is None:
@@ -164,13 +164,13 @@ class Crowd:
         return Tracked(pid, path, file, text, stat), stat
 
     def _is_list_due(self, elapsed: float) -> bool:
-        """Nobody came if no pid was given out since; but numbers come round again, so now and then it is looked up."""
+        """No new process without a new pid; but pids wrap around, so all are listed now and then."""
         fields = (self._loadavg.read() or b"").split()
-        newest_pid = fields[4] if self._tells_newest_pid and len(fields) == 5 else b""
+        newest_pid = fields[4] if self._has_newest_pid and len(fields) == 5 else b""
         is_changed = not newest_pid or newest_pid != self._newest_pid
         is_due = is_changed or self._must_list or elapsed >= self._next_list
         self._newest_pid = newest_pid
-        # A pid is given out a moment before its process can be seen: after a change it is listed once more.
+        # A pid is allocated slightly before its process is visible: after a change all are listed once more.
         self._must_list = is_changed
         if is_due:
             self._next_list = elapsed + LIST_SECONDS
@@ -187,7 +187,7 @@ class Crowd:
 
 
 def parse_stat(text: bytes) -> Stat | None:
-    """A name may hold spaces and brackets: it ends at the last one."""
+    """A name may contain spaces and brackets: it ends at the last bracket."""
     end = text.rfind(b")")
     fields = text[end + 2 :].split(b" ", 22)
     if end < 0 or len(fields) < 22:

@@ -1,4 +1,4 @@
-"""Which processes a run looks at: by name, by a folder of pids, by cgroup; or all that are programs."""
+"""The processes that a run samples: by name, by a folder of pids, by cgroup; or all programs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpulake.collect.sources import Machine
 from gpulake.core.errors import UsageError
 
 
-class Choice:
-    """What a machine is asked to look at. A process that is asked for in several ways must fit all of them."""
+class Selection:
+    """Criteria for processes; a process must fit all that are given."""
 
     def __init__(self, machine: Machine) -> None:
         self._proc = str(machine.proc)
         self._pid_dir = machine.pid_dir
         self._cgroup = machine.cgroup
         self._say = machine.say
-        self._is_told = False
+        self._is_reported = False
         self._own_pid = os.getpid() if machine.proc == Machine().proc else -1
         self.is_partial = bool(machine.match or machine.pid_dir or machine.cgroup)
         try:
@@ -31,26 +31,26 @@ class Choice:
         self.named: set[int] = set()
 
     def refresh(self) -> None:
-        """Reads the folder of pids. One that is not there yet names nobody."""
+        """Reads the folder of pids. A missing folder selects nothing."""
         if self._pid_dir is None:
             return
         try:
             self.named = pids_in(str(self._pid_dir))
         except OSError as error:
             self.named = set()
-            if not self._is_told:
-                self._is_told = True
+            if not self._is_reported:
+                self._is_reported = True
                 self._say(f"processes by {self._pid_dir}: {error.strerror}; none is looked at until it is there")
 
     def wants(self, pid: int, comm: str) -> bool:
         if self._pid_dir is not None and pid not in self.named:
             return False
         command = read_if_any(f"{self._proc}/{pid}/cmdline")
-        if not command:  # it is becoming a program, or it is ending
+        if not command:  # it is starting or ending
             return False
         if self._match and not (self._match.search(comm) or self._match.search(_words(command))):
             return False
-        if self._match and pid == self._own_pid:  # what to match stands in its own command line
+        if self._match and pid == self._own_pid:  # its command line contains the pattern
             return False
         if self._cgroup:
             cgroup = read_if_any(f"{self._proc}/{pid}/cgroup") or b""
@@ -60,7 +60,7 @@ class Choice:
 
 def pids_in(folder: str) -> set[int]:
     """The names in a folder that are pids. Raises OSError."""
-    return {int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()}  # noqa: PTH208 - the quickest
+    return {int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()}  # noqa: PTH208 - the fastest
 
 
 def _words(command: bytes) -> str:
