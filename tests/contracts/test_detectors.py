@@ -15,6 +15,7 @@ from examples import cases
 from gpulake.core.errors import InputError
 from gpulake.detect import detectors
 from gpulake.detect.series import Detector, Floats, Ints, Scores, Series
+from gpulake.detect.watches import WATCHES
 
 MINUTE_MS = 60_000
 
@@ -185,5 +186,6 @@ def test_times_that_do_not_increase_are_refused(times: list[int]) -> None:
         series(noisy(2), np.array(times, dtype=np.int64))
 
 
-def test_every_detector_is_named_for_its_file() -> None:
+def test_every_detector_is_named_for_its_file_and_used_by_a_watch() -> None:
     assert {name: kind.__name__.lower() for name, kind in DETECTORS.items()} == {name: name for name in DETECTORS}
+    assert {type(WATCHES.get(name)().detector) for name in WATCHES} >= set(DETECTORS.values())

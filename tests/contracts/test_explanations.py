@@ -11,7 +11,6 @@ import pytest
 from detect.scenes import SCENES, lake_of
 from gpulake.core.explanation import Explanation
 from gpulake.detect.evidence import evidence_of
-from gpulake.detect.watches import WATCHES
 from gpulake.detect.watchlist import run_watches
 from gpulake.show.explain_page import series_figure
 from gpulake.show.explain_text import explanation_text
@@ -26,7 +25,7 @@ def explained(name: str, who: str) -> Explanation:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(WATCHES))
+@pytest.mark.parametrize("name", list(SCENES))
 def test_the_alarm_lies_in_the_evidence(name: str) -> None:
     found = explained(name, "thing")
     shown = found.evidence
@@ -43,7 +42,7 @@ def test_the_alarm_lies_in_the_evidence(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(WATCHES))
+@pytest.mark.parametrize("name", list(SCENES))
 def test_a_hostile_name_is_told_and_drawn_as_a_name(name: str) -> None:
     found = explained(name, HOSTILE)
     assert found.evidence is not None

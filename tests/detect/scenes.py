@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpulake.detect.watches import Read
+from gpulake.detect.watches import WATCHES, Read
 from gpulake.lake.engine import connect, create_table, name
 from gpulake.model.plan import shipped_plan
 
@@ -265,4 +266,10 @@ SCENES: dict[str, Callable[[str], Tables]] = {
         stuck_gpus,
         weak_gpus,
     )
+}
+# The scene of another watch is the function `example` of its file.
+SCENES |= {
+    name: module.example
+    for name in WATCHES
+    if (module := sys.modules.get(f"gpulake.detect.watches.{name}")) and hasattr(module, "example")
 }
