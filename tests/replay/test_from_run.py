@@ -257,6 +257,7 @@ def runs(draw: st.DrawFn) -> dict[str, Rows]:
     }
 
 
+@pytest.mark.slow
 @given(files=runs())
 def test_whatever_was_collected_every_task_is_covered_and_within_its_capacity(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, Rows]
