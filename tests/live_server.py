@@ -41,7 +41,7 @@ def start() -> Iterator[Callable[..., Server]]:
 
 
 def ask(server: Server, path: str = "/metrics", method: str = "GET", **headers: str) -> Answer:
-    connection = HTTPConnection(*server.address, timeout=10)
+    connection = HTTPConnection(*server.address, timeout=60)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()
@@ -57,7 +57,7 @@ def basic(user: str, password: str) -> str:
 def send(server: Server, request: bytes) -> bytes:
     """All that comes back, up to the end or a reset."""
     answer = b""
-    with socket.create_connection(server.address, timeout=10) as connection:
+    with socket.create_connection(server.address, timeout=60) as connection:
         connection.sendall(request)
         with suppress(ConnectionError):
             while some := connection.recv(1 << 16):

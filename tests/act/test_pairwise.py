@@ -123,7 +123,7 @@ def test_a_test_that_fails_now_and_then_is_tried_again() -> None:
 
 
 def test_worlds_of_a_round_run_side_by_side_and_share_no_node() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
     busy: set[str] = set()
     lock = threading.Lock()
 

@@ -101,7 +101,9 @@ def test_the_last_line_is_json(tmp_path: Path) -> None:
 @pytest.mark.real
 @pytest.mark.slow
 def test_the_default_is_ahead_of_the_references_forest_on_every_set(real_data: Path) -> None:
-    found = measure(read_cases(real_data, 60_000))
+    # A third of each set; scripts/score measures them whole.
+    every = sorted(read_cases(real_data, 60_000), key=lambda case: case.collection)
+    found = measure(every[::3])
     told = bars(found)
     assert (told["is_ahead_on_each"], told["is_ahead_on_average"], told["is_quiet"]) == (True, True, True)
     for own in found.values():

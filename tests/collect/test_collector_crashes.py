@@ -21,7 +21,7 @@ from gpulake.core.clock import SystemClock
 
 TESTS = Path(__file__).resolve().parents[1]
 KILLS = 50
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60
 
 
 @dataclass

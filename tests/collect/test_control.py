@@ -30,7 +30,7 @@ from gpulake.collect.settings import Settings, bytes_of, seconds_of
 from gpulake.collect.unit import quoted, unit
 from gpulake.core.errors import GpulakeError, UsageError
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 60
 
 
 @pytest.fixture

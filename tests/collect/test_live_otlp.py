@@ -189,7 +189,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pusher]]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.005)

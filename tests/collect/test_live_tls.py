@@ -27,7 +27,7 @@ def test_tls_is_spoken_and_new_certificates_are_taken_up(
 
     def serial() -> Any:
         context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-        connection = HTTPSConnection("localhost", server.address[1], context=context, timeout=10)
+        connection = HTTPSConnection("localhost", server.address[1], context=context, timeout=60)
         try:
             connection.connect()
             shown = connection.sock.getpeercert()["serialNumber"]  # type: ignore[index]
@@ -55,7 +55,7 @@ def test_tls_refuses_plain_text_and_old_versions(
 
     assert b"gpulake" not in send(server, b"GET /metrics HTTP/1.1\r\n\r\n")
     with (
-        socket.create_connection(server.address, timeout=10) as old,
+        socket.create_connection(server.address, timeout=60) as old,
         pytest.raises(ssl.SSLError),
         context.wrap_socket(old, server_hostname="localhost"),
     ):
@@ -84,7 +84,7 @@ def test_clients_show_a_certificate_with_a_name_that_is_let_in(
     if client:
         certificates(tmp_path, client)
         context.load_cert_chain(tmp_path / f"{client}.pem", tmp_path / f"{client}.key")
-    connection = HTTPSConnection("localhost", server.address[1], context=context, timeout=10)
+    connection = HTTPSConnection("localhost", server.address[1], context=context, timeout=60)
     try:
         connection.request("GET", "/healthz")
         found = connection.getresponse().status

@@ -412,7 +412,7 @@ def _patiently(act: Callable[[], None]) -> None:
 
 
 def _alerts_of(port: int) -> list[Any]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/api/v2/alerts")
     found: list[Any] = json.loads(connection.getresponse().read())
     connection.close()

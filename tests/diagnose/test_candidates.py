@@ -76,9 +76,9 @@ def test_a_line_of_nothing_but_a_prefix_is_its_own_message() -> None:
 
 @pytest.mark.parametrize("piece", ["1", "'", "/a", "a.", "a-", "x@", "[a]", "a.com", "node a1", "1.1.1.1.", " "])
 def test_a_hostile_line_takes_no_time(piece: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     generalised(piece * 500_000)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
 
 
 @pytest.mark.slow

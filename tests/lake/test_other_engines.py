@@ -47,7 +47,7 @@ def test_a_process_that_has_a_build_open_reads_on_while_another_is_published(bui
             Flow(built_lake).build(is_forced=True)
         assert old is not None
         assert not old.exists()
-        found, _ = reader.communicate("go\n", timeout=30)
+        found, _ = reader.communicate("go\n", timeout=60)
     assert [tuple(row) for row in json.loads(found)] == [before]
 
 

@@ -111,7 +111,7 @@ def test_what_does_not_end_is_killed_at_its_limit(asked: Sandbox, query: str) ->
     begun = time.monotonic()
     error = told(asked, query)
     assert (type(error), error.message) == (UsageError, f"the query took more than {SECONDS:g} seconds")
-    assert SECONDS <= time.monotonic() - begun < SECONDS + 10  # to start, on a machine that is busy
+    assert SECONDS <= time.monotonic() - begun < SECONDS + 60  # to start, on a machine that is busy
     assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
 
 

@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         asked = Asked(name, self.headers.get("Range"), self.headers.get("If-Range"))
         mirror.asked.append(asked)
         if mirror.together is not None:
-            mirror.together.wait(timeout=10)
+            mirror.together.wait(timeout=60)
         fault = mirror.fault(name)
         body = mirror.files.get(name)
         if fault.status is not None or body is None:
@@ -88,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         stop = fault.hold_after if fault.hold_after is not None else fault.cut_after
         self._send(206 if begin else 200, headers, content[:stop])
         if fault.hold_after is not None:
-            mirror.released.wait(timeout=30)
+            mirror.released.wait(timeout=60)
 
     def _send(self, status: int, headers: dict[str, str], content: bytes) -> None:
         self.send_response(status)

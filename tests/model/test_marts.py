@@ -12,6 +12,8 @@ from gpulake.core.config import Config
 from gpulake.flow import Flow
 from hand_made import Attempt, write_trace
 
+pytestmark = pytest.mark.slow
+
 HELIOS = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 SACCT = "JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList\n"
 

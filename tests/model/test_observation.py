@@ -58,6 +58,7 @@ def hour(hours: float) -> datetime:
     return BEGIN + timedelta(hours=hours)
 
 
+@pytest.mark.slow
 def test_one_old_submission_does_not_stretch_a_week_of_accounting(tmp_path: Path) -> None:
     old = ("n0", "COMPLETED", -14 * 24.0, 167.0, 168.0)
     files = {"sacct.txt": sacct([*full_week(4)[:-1], old]), "machines.csv": inventory(4)}
@@ -66,18 +67,21 @@ def test_one_old_submission_does_not_stretch_a_week_of_accounting(tmp_path: Path
     assert totals(lake, "capacity", "down", "unknown") == (4 * 168, 0, 0)
 
 
+@pytest.mark.slow
 def test_what_ended_last_counts_at_once_even_after_a_quiet_weekend(tmp_path: Path) -> None:
     late = ("n0", "COMPLETED", 220.0, 220.0, 221.5)
     lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), late]), "machines.csv": inventory(4)})
     assert window(lake) == (hour(0), hour(221.5), "events")
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_years_ahead_does_not_stretch_it(tmp_path: Path) -> None:
     wrong = ("n0", "COMPLETED", 9000.0, 9000.0, 9001.0)
     lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), wrong]), "machines.csv": inventory(4)})
     assert window(lake) == (hour(0), hour(168), "trimmed")
 
 
+@pytest.mark.slow
 def test_a_listing_of_what_still_ran_says_that_its_begin_is_missing(tmp_path: Path) -> None:
     """As `sacct -S` prints a full cluster: jobs of days that began before, and nothing that ended before."""
     runs = [(node, "COMPLETED", start, start, end) for node, _, _, start, end in full_week(4) if end > 96]
@@ -92,6 +96,7 @@ def test_a_listing_of_what_still_ran_says_that_its_begin_is_missing(tmp_path: Pa
     assert rows_of(built_from(tmp_path / "settings", files, clusters=bounded), query) == []
 
 
+@pytest.mark.slow
 def test_settings_bound_what_is_under_observation(tmp_path: Path) -> None:
     tiger = Cluster(observed_from="2026-03-03T01:00:00+01:00", observed_until="2026-03-04T00:00:00Z")
     files = {"sacct.txt": sacct(full_week(2)), "machines.csv": inventory(2)}
@@ -109,6 +114,7 @@ def test_bounds_that_cannot_be_are_refused() -> None:
         Cluster(observed_from="2026-03-03T00:00:00Z", observed_until="2026-03-03T00:00:00Z")
 
 
+@pytest.mark.slow
 def test_a_machine_that_lost_all_it_ran_is_down_in_the_ledger(tmp_path: Path) -> None:
     others = [run for run in full_week(4) if run[0] != "n0"]
     # Jobs of an hour until three of them fail at one moment; then nothing for a day.
@@ -122,6 +128,7 @@ def test_a_machine_that_lost_all_it_ran_is_down_in_the_ledger(tmp_path: Path) ->
     assert totals(lake, "down", "unknown") == (4 * 24.5, 0)
 
 
+@pytest.mark.slow
 def test_a_machine_gone_silent_is_unknown_not_down(tmp_path: Path) -> None:
     # Off after three days, and nothing says why.
     runs = [run for run in full_week(4) if run[0] != "n0" or run[4] <= 72]
@@ -129,12 +136,14 @@ def test_a_machine_gone_silent_is_unknown_not_down(tmp_path: Path) -> None:
     assert totals(lake, "down", "unknown", "unallocated") == (0, 96, 0)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_rests_expects_nothing_of_its_machines(tmp_path: Path) -> None:
     runs = [run for run in full_week(4) if run[4] <= 72 or run[2] >= 144]
     lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)})
     assert totals(lake, "down", "unknown", "unallocated") == (0, 0, 4 * 72)
 
 
+@pytest.mark.slow
 def test_work_before_the_last_checkpoint_is_not_lost(tmp_path: Path) -> None:
     runs = [("n0", "FAILED", 0.0, 0.0, 10.0), ("n1", "TIMEOUT", 0.0, 0.0, 10.0), ("n2", "PREEMPTED", 0.0, 0.0, 10.0)]
     moments = {"1": ("08:00", "04:00"), "3": ("11:00",)}
@@ -151,6 +160,7 @@ def test_work_before_the_last_checkpoint_is_not_lost(tmp_path: Path) -> None:
     assert of_buckets == [{"gpu_hours_at_least": 2.0}]
 
 
+@pytest.mark.slow
 def test_overcommit_is_charged_to_those_who_claimed_too_much(tmp_path: Path) -> None:
     jobs = "a,ia,ann,Terminated,0,7200\nb,ib,bob,Terminated,0,7200\nc,ic,eve,Terminated,0,7200\n"
     jobs = jobs.replace(",0,7200", ",3600.0,10800.0")
@@ -171,6 +181,7 @@ def test_overcommit_is_charged_to_those_who_claimed_too_much(tmp_path: Path) -> 
     assert {row["user_id"]: row["held"] for row in rows} == pytest.approx({"ann": 2.0, "bob": 2.0, "eve": 4.0})
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_real_tail_without_its_requests_says_what_is_missing(tmp_path: Path) -> None:
     data = Path(os.environ["GPULAKE_REAL_DATA"]) / "pai"
@@ -184,6 +195,7 @@ def test_the_real_tail_without_its_requests_says_what_is_missing(tmp_path: Path)
     assert (held, unknown) == (0, capacity)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_real_openb_is_observed_from_when_its_pods_come(tmp_path: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))

@@ -10,6 +10,8 @@ from conftest import built_from, rows_of
 from model.expected import at, ledger
 from model.sacct import CLUSTERS, dump, gpus, times
 
+pytestmark = pytest.mark.slow
+
 
 def row(number: int, start: str, end: str, elapsed: str = "", **others: str) -> dict[str, str]:
     found = {"JobID": str(number), "State": "COMPLETED", "AllocTRES": gpus(1), "NodeList": f"n{number}"}

@@ -11,6 +11,8 @@ from conftest import built_from, rows_of
 from gpulake.lake import Lake
 from model.sacct import CLUSTERS, dump, gpus, jobstats, times
 
+pytestmark = pytest.mark.slow
+
 DAY = "2024-05-01T"
 
 

@@ -12,6 +12,8 @@ from gpulake.core.config import Config
 from gpulake.flow import Flow
 from model.expected import at, attempt, holding, job, ledger, same, task
 
+pytestmark = pytest.mark.slow
+
 SEREN = "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"
 KALOS = (
     "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,"

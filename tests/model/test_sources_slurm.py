@@ -12,6 +12,8 @@ from gpulake.flow import Flow
 from model.expected import at, attempt, holding, job, ledger, same, task
 from model.sacct import CLUSTERS, dump, gpus, jobstats, times
 
+pytestmark = pytest.mark.slow
+
 USED = {
     "nodes": {
         "gpu01": {

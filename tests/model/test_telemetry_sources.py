@@ -55,6 +55,7 @@ def built(folder: Path, paths: Sequence[Path], **others: Any) -> Lake:
     return flow.lake
 
 
+@pytest.mark.slow
 def test_scrapes_of_dcgm_meet_the_job_that_the_scheduler_put_there(tmp_path: Path) -> None:
     texts = {
         f"{number}/gpu.prom": (
@@ -109,6 +110,7 @@ node_network_up{{device="eth0"}} 0
 """
 
 
+@pytest.mark.slow
 def test_pages_of_node_exporter_are_hosts_and_links(tmp_path: Path) -> None:
     begin = AT.timestamp()
     texts = {
@@ -133,6 +135,7 @@ def test_pages_of_node_exporter_are_hosts_and_links(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_of_the_clock_of_its_cluster(tmp_path: Path) -> None:
     text = "timestamp, index, uuid, temperature.gpu, clocks_throttle_reasons.active, utilization.gpu [%]\n"
     text += "2026/03/01 10:00:00.000, 0, GPU-1, [N/A], 0x0000000000000001, 0 %\n"
@@ -145,6 +148,7 @@ def test_a_snapshot_is_of_the_clock_of_its_cluster(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) -> None:
     begin_ms = int(AT.timestamp() * 1000)
     first = Gpu("GPU-1", begin_ms, "gpu01", gpu_busy_ratio=0.0, owner_kind="slurm", owner_id="7")
@@ -166,6 +170,7 @@ def test_a_poll_beside_the_collector_takes_nothing_from_the_job(tmp_path: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_gpus_that_are_polled_one_after_the_other_share_what_the_scheduler_holds(tmp_path: Path) -> None:
     header = "timestamp, index, uuid, utilization.gpu [%]\n"
     rows = "".join(f"2026/03/01 10:00:{at:02}.99{gpu}, {gpu}, GPU-{gpu}, 0 %\n" for at in range(31) for gpu in range(4))
@@ -180,6 +185,7 @@ def test_gpus_that_are_polled_one_after_the_other_share_what_the_scheduler_holds
     ]
 
 
+@pytest.mark.slow
 def test_energy_of_a_task_of_an_array_has_its_user(tmp_path: Path) -> None:
     rows = [Gpu("GPU-1", int(AT.timestamp() * 1000) + 1000 * at, "gpu01", power_watts=100.0) for at in range(3)]
     owned = [row._replace(owner_kind="slurm", owner_id="12") for row in rows]
@@ -193,6 +199,7 @@ def test_energy_of_a_task_of_an_array_has_its_user(tmp_path: Path) -> None:
 LARGEST = 2**63 - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "text", "query", "expected"),
     [
@@ -233,6 +240,7 @@ def test_no_number_stops_a_build(tmp_path: Path, file: str, text: str, query: st
     assert rows_of(lake, query) == [expected]
 
 
+@pytest.mark.slow
 def test_a_run_of_the_first_era_is_whole(tmp_path: Path) -> None:
     host = [
         {"ts_ms": 1_000, "node": "vm0", "stage": "edge", "cpu_util": 0.0},
@@ -273,6 +281,7 @@ def test_a_run_of_the_first_era_is_whole(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_two_hosts_of_one_name_stay_two(tmp_path: Path) -> None:
     rows = [{"ts_ms": 1000, "node": "vm0", "host_id": host, "cpu_util": 10.0} for host in ("x", "y")]
     pids = [{"ts_ms": 1000, "node": "vm0", "host_id": host, "pid": 7, "rss_kb": 1} for host in ("x", "y")]
@@ -282,6 +291,7 @@ def test_two_hosts_of_one_name_stay_two(tmp_path: Path) -> None:
     assert rows_of(lake, "SELECT node_id, hosts FROM silver_nodes") == [{"node_id": "vm0", "hosts": 2}]
 
 
+@pytest.mark.slow
 def test_new_telemetry_leads_to_a_build_at_once_and_one_more_day_of_a_trace_does_not(
     trace: tuple[Path, object], tmp_path: Path
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 from conftest import built_from, rows_of
 from model.telemetry_by_hand import Gpu, gpu_file
 
+pytestmark = pytest.mark.slow
+
 SMI = "timestamp, uuid, utilization.gpu [%], memory.used [MiB]\n"
 PAGE = """DCGM_FI_DEV_GPU_UTIL{{gpu="0",UUID="GPU-0",Hostname="a"{owner}}} 0 {at}
 DCGM_FI_DEV_GPU_UTIL{{gpu="1",UUID="GPU-1",Hostname="a"}} 0 {at}

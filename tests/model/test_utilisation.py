@@ -18,6 +18,8 @@ from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 
+pytestmark = pytest.mark.slow
+
 STEP = 600
 ZONE = ZoneInfo("Asia/Shanghai")
 MACHINES = {"m2": (2, 64), "m8": (8, 96), "cpu": (0, 96)}

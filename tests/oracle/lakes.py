@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from random import Random
 
@@ -14,19 +13,16 @@ from oracle.marts import PRICES, WATTS
 from oracle.pai_traces import pai_facts, write_pai
 from oracle.slurm_traces import slurm_facts, write_slurm
 
-CLUSTERS = ("pai", "tiger", "della", "stellar")
+CLUSTERS = ("tiger", "della", "stellar", "adroit", "lion", "puma", "lynx")
 
 
-def landed_lake(seed: int, folder: Path, names: Collection[str] = CLUSTERS) -> tuple[Flow, list[Facts]]:
-    """One trace of PAI and three of Slurm, independent of each other."""
-    every = []
-    for name in names:
-        if name == "pai":
-            facts = pai_facts(seed)
-            write_pai(facts, folder / "raw")
-        else:
-            facts, runs = slurm_facts(seed, name)
-            write_slurm(facts, runs, folder / "raw")
+def landed_lake(seed: int, folder: Path) -> tuple[Flow, list[Facts]]:
+    """One trace of PAI and seven of Slurm, independent of each other."""
+    every = [pai_facts(seed)]
+    write_pai(every[0], folder / "raw")
+    for name in CLUSTERS:
+        facts, runs = slurm_facts(seed, name)
+        write_slurm(facts, runs, folder / "raw")
         every.append(facts)
     write_side_tables(Random(f"side tables {seed}"), every, folder / "raw")
     flow = Flow(

@@ -51,6 +51,7 @@ def pai(folder: Path, *attempts: Attempt) -> Lake:
     return flow.lake
 
 
+@pytest.mark.slow
 def test_an_attempt_is_a_task_with_what_it_asked_for_and_what_it_used(tmp_path: Path) -> None:
     lake = pai(tmp_path, Attempt("j", "ann", 1, 2.5, gpus=2, used=0.5))
     (task,), summary = export(lake, tmp_path)
@@ -74,6 +75,7 @@ def test_an_attempt_is_a_task_with_what_it_asked_for_and_what_it_used(tmp_path: 
     ]
 
 
+@pytest.mark.slow
 def test_an_attempt_without_a_sensor_uses_what_the_measured_ones_of_its_day_do(tmp_path: Path) -> None:
     lake = pai(
         tmp_path,
@@ -96,18 +98,20 @@ def test_an_attempt_without_a_sensor_uses_what_the_measured_ones_of_its_day_do(t
     assert "80.0%  of 10.0 GPU-hours: what was used was not measured" in answer.stderr
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_taken_to_be_used_and_said(tmp_path: Path) -> None:
     (task,), summary = export(pai(tmp_path, Attempt("j", "ann", 0, 1, gpus=0.25)), tmp_path)
     assert (task.gpu_count, task.gpu_capacity, task.fragments) == (1, 250.0, [(3_600_000, 6 * MHZ, 250.0)])
     assert summary["guessed"] == {
         "clock rate of a core: 2400 MHz": 2,
-        "CPU usage: all that was asked for, since nobody measured it": 1,
+        "CPU usage: all that was asked for, since it was not measured": 1,
         "GPU usage: all that was held, since nothing was measured in the cluster": 1,
         "power of a host's CPUs: OpenDC's default": 2,
     }
     assert summary["told"] == {"tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores": 1}
 
 
+@pytest.mark.slow
 def test_a_gpu_of_several_cores_can_be_shared(tmp_path: Path) -> None:
     lake = pai(tmp_path, Attempt("j", "ann", 0, 1, gpus=0.25))
     (task,), summary = export(lake, tmp_path, clock=Clockwork(gpu_cores=4))
@@ -116,6 +120,7 @@ def test_a_gpu_of_several_cores_can_be_shared(tmp_path: Path) -> None:
     assert (host.gpu_cores, host.gpu_core_mhz) == (64, 250.0)
 
 
+@pytest.mark.slow
 def test_a_retry_is_submitted_when_the_try_before_it_ended(tmp_path: Path) -> None:
     lake = pai(
         tmp_path,
@@ -130,6 +135,7 @@ def test_a_retry_is_submitted_when_the_try_before_it_ended(tmp_path: Path) -> No
     assert summary["inferred"] == {"submission of a retry: the end of the try before": 1}
 
 
+@pytest.mark.slow
 def test_what_has_no_begin_or_no_end_is_left_out_by_reason(tmp_path: Path) -> None:
     lake = pai(
         tmp_path,
@@ -143,6 +149,7 @@ def test_what_has_no_begin_or_no_end_is_left_out_by_reason(tmp_path: Path) -> No
     assert summary["inferred"] == {"duration of 1 ms: it began and ended in the same instant": 1}
 
 
+@pytest.mark.slow
 def test_users_and_days_of_submission_can_be_chosen(tmp_path: Path) -> None:
     lake = pai(
         tmp_path,
@@ -171,6 +178,7 @@ SEREN = (
 )
 
 
+@pytest.mark.slow
 def test_a_job_on_several_nodes_is_split_and_that_is_said(tmp_path: Path) -> None:
     tasks, summary = export(built_from(tmp_path, {"trace_seren.csv": SEREN}), tmp_path, "seren")
     assert [(task.name, task.cpu_count, task.gpu_count, task.gpu_capacity) for task in tasks] == [
@@ -197,6 +205,7 @@ OUTAGE = "cluster,machine,started_at,ended_at,reason\nlab,n1,2024-05-01 01:30:00
 MACHINES = "cluster,machine,gpu_type,gpus,cores,memory_gib\nlab,n1,H100,8,96,512\nlab,n2,H100,8,96,512\n"
 
 
+@pytest.mark.slow
 def test_nodes_of_slurm_and_their_outages_make_a_topology_and_a_failure_trace(tmp_path: Path) -> None:
     files = {"sacct.txt": SACCT, "machines.csv": MACHINES, "outages.csv": OUTAGE}
     tasks, summary = export(built_from(tmp_path, files), tmp_path)
@@ -211,6 +220,7 @@ def test_nodes_of_slurm_and_their_outages_make_a_topology_and_a_failure_trace(tm
     ]
 
 
+@pytest.mark.slow
 def test_a_node_that_took_a_job_with_it_was_down_for_a_guess(tmp_path: Path) -> None:
     _, summary = export(built_from(tmp_path, {"sacct.txt": SACCT}), tmp_path)
     assert summary["failures"] == 1
@@ -218,6 +228,7 @@ def test_a_node_that_took_a_job_with_it_was_down_for_a_guess(tmp_path: Path) -> 
     assert summary["guessed"]["hosts that no inventory lists: with as many GPUs as were held at once"] == 2
 
 
+@pytest.mark.slow
 def test_nodes_without_gpus_that_no_inventory_lists_are_hosts_too(tmp_path: Path) -> None:
     plain = SACCT.replace("gres/gpu=8,", "").replace("gres/gpu=1,", "")
     tasks, summary = export(built_from(tmp_path, {"sacct.txt": plain}), tmp_path)

@@ -84,6 +84,7 @@ def round_trip(config: Config, folder: Path, out: Path, name: str | None = None)
     return flow.export_lake(name or folder.name, None, (None, None), export, Clockwork(), out).summary
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize("workload", ["bitbrains-small", "single_task", "small_gpu", "workflow_example"])
 def test_a_published_workload_goes_out_as_it_came_in(
@@ -126,6 +127,7 @@ def test_what_is_odd_about_a_workload_is_said_and_not_mended(config: Config, tmp
     }
 
 
+@pytest.mark.slow
 def test_what_was_exported_can_be_imported_and_exported_again(
     shared_lake: Config, config: Config, tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def test_what_was_exported_can_be_imported_and_exported_again(
         assert pq.ParquetFile(first / table).schema.equals(pq.ParquetFile(second / table).schema)
 
 
+@pytest.mark.slow
 def test_gpus_that_were_cut_into_parts_come_back_as_gpus(shared_lake: Config, config: Config, tmp_path: Path) -> None:
     clock = Clockwork(gpu_mhz=1500.0, gpu_cores=20)
     summary = (
@@ -153,6 +156,7 @@ def test_gpus_that_were_cut_into_parts_come_back_as_gpus(shared_lake: Config, co
         ]
 
 
+@pytest.mark.slow
 def test_imported_tasks_are_jobs_of_a_cluster_of_their_own(config: Config, tmp_path: Path) -> None:
     flow = Flow(config)
     flow.import_opendc([write(tmp_path / "W", V3_TASKS, V2_FRAGMENTS)])
@@ -174,6 +178,7 @@ def test_imported_tasks_are_jobs_of_a_cluster_of_their_own(config: Config, tmp_p
     assert rows_of(flow.lake, "SELECT gpus FROM silver_holdings") == [{"gpus": 1.0}]
 
 
+@pytest.mark.slow
 def test_bad_rows_are_set_aside_and_the_same_content_lands_once(config: Config, tmp_path: Path) -> None:
     usage = V2_FRAGMENTS.set_column(2, "cpu_usage", pa.array([float("nan"), 1.5]))
     folder = write(tmp_path / "w", V3_TASKS, usage)
@@ -190,6 +195,7 @@ def test_bad_rows_are_set_aside_and_the_same_content_lands_once(config: Config, 
     )
 
 
+@pytest.mark.slow
 def test_two_workloads_do_not_mix(config: Config, tmp_path: Path) -> None:
     flow = Flow(config)
     flow.import_opendc([write(tmp_path / "a" / "w", V3_TASKS, V2_FRAGMENTS)])

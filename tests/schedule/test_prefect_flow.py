@@ -90,7 +90,7 @@ class Server:
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/{path}", data, {"Content-Type": "application/json"})
-        with OPENER.open(request, timeout=10) as answer:
+        with OPENER.open(request, timeout=60) as answer:
             return json.load(answer)
 
     def is_up(self) -> bool:

@@ -61,6 +61,7 @@ def kinds(config: Config, user: str | None = None) -> dict[str, float]:
     return {advice.kind: round(advice.saved_gpu_hours, 6) for advice in card.advice}
 
 
+@pytest.mark.slow
 def test_each_card_says_what_would_have_saved_what(small: Config) -> None:
     assert {user: kinds(small, user) for user in ("ann", "bob", "cy", "dee", "eve")} == {
         "ann": {"release": 20.0},
@@ -109,6 +110,7 @@ def test_the_card_of_a_user_has_all_that_they_held(small: Config) -> None:
     assert {advice.kind: advice.saved_cost for advice in card.advice} == pytest.approx({"fewer": 84.0, "smaller": 28.0})
 
 
+@pytest.mark.slow
 def test_a_price_that_is_not_known_is_not_zero(small: Config) -> None:
     card = Flow(replace(small, gpu_types={"T4": PRICES["T4"]})).efficiency_card()
     assert card.money is not None
@@ -124,6 +126,7 @@ def test_a_price_that_is_not_known_is_not_zero(small: Config) -> None:
     assert kinds(replace(small, gpu_types=dear), "cy") == {"fewer": 36.8}
 
 
+@pytest.mark.slow
 def test_the_days_are_the_last_ones_and_a_job_counts_as_far_as_it_lies_in_them(config: Config, tmp_path: Path) -> None:
     attempts = [Attempt("early", "ann", 1, 5, used=0), Attempt("night", "ann", 20, 30, gpus=2, used=0)]
     Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
@@ -133,6 +136,7 @@ def test_the_days_are_the_last_ones_and_a_job_counts_as_far_as_it_lies_in_them(c
     assert advice.proofs == (Proof("night", "ann", "pai", "V100", date(2026, 1, 2), 1, 12.0, 0.0, 12.0),)
 
 
+@pytest.mark.slow
 def test_a_success_between_ends_the_row_of_failures(config: Config, tmp_path: Path) -> None:
     failed = [Attempt("j", "ann", hours, hours + 0.5, gpus=8, status="failed") for hours in (1, 2, 5, 6)]
     good = Attempt("j", "ann", 3, 4, gpus=8, used=8)
@@ -140,6 +144,7 @@ def test_a_success_between_ends_the_row_of_failures(config: Config, tmp_path: Pa
     assert kinds(config, "ann") == {}
 
 
+@pytest.mark.slow
 def test_recurrences_that_fail_at_the_same_time_are_no_retries(config: Config, tmp_path: Path) -> None:
     at_once = [Attempt(f"a{run}", "ann", 1, 2, status="failed", group="g") for run in range(5)]
     in_turn = [Attempt(f"b{run}", "bob", run, run + 1, status="failed", group="h") for run in range(5)]
@@ -151,6 +156,7 @@ def promised(card: Card, *kinds: str) -> float:
     return sum(advice.saved_gpu_hours for advice in card.advice if advice.kind in kinds)
 
 
+@pytest.mark.slow
 def test_no_advice_promises_more_than_there_was_to_save(shared_lake: Config) -> None:
     flow = Flow(shared_lake)
     everyone = flow.efficiency_card()
@@ -165,6 +171,7 @@ def test_no_advice_promises_more_than_there_was_to_save(shared_lake: Config) -> 
         assert promised(card, "release", "stop", "checkpoint") <= card.wasted * slack
 
 
+@pytest.mark.slow
 def test_idle_is_the_bucket_and_under_used_is_no_waste(config: Config, tmp_path: Path) -> None:
     attempts = [Attempt("part", "ann", 0, 10, gpus=8, used=1), Attempt("empty", "bob", 0, 1, gpus=1, used=0)]
     Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
@@ -175,6 +182,7 @@ def test_idle_is_the_bucket_and_under_used_is_no_waste(config: Config, tmp_path:
     assert card.buckets["under_used"] == pytest.approx(70.0)
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_what_is_lost_is_a_range_and_with_one_it_is_known(config: Config, tmp_path: Path) -> None:
     attempts = [
         # Saved after four of five hours: one hour on four GPUs is lost, sixteen GPU-hours count by use.
@@ -200,6 +208,7 @@ def test_without_a_checkpoint_what_is_lost_is_a_range_and_with_one_it_is_known(c
     assert [advice.saving for advice in ann.advice] == ["saves up to 5.0 GPU-hours (100% inferred)"]
 
 
+@pytest.mark.slow
 def test_a_card_says_of_what_time_it_is_and_what_is_not_known(config: Config, tmp_path: Path) -> None:
     raw = write_trace(tmp_path / "raw", [Attempt("j", "ann", 0, 10, gpus=2, used=1), Attempt("k", "ann", 2, 4)])
     # Nobody knows what the second one asked for.
@@ -217,6 +226,7 @@ def test_a_card_says_of_what_time_it_is_and_what_is_not_known(config: Config, tm
     assert "generated" not in text
 
 
+@pytest.mark.slow
 def test_generated_data_are_called_generated(config: Config, tmp_path: Path) -> None:
     Flow(config).refresh([write_accounting(tmp_path / "raw", "synth")], tmp_path / "report.html")
     assert "  generated  synth: not measured on a real cluster\n" in report(config)

@@ -23,7 +23,7 @@ from gpulake.show.web.pages import pages
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
-MOST_MS = 15_000
+MOST_MS = 60_000
 # Pictures of what the tests look at are left here.
 PICTURES = Path(os.environ["GPULAKE_SCREENSHOTS"]) if os.environ.get("GPULAKE_SCREENSHOTS") else None
 FILLED = "() => !document.querySelector('section[aria-busy=true]')"

@@ -13,6 +13,8 @@ from gpulake.lake import Lake
 from gpulake.show.web.pages import pages
 from show.web.browser import PICTURES, Seen, a_browser, a_tab, addresses, shot
 
+pytestmark = pytest.mark.slow
+
 PHONE = 390
 # Each input by the words that say what it is for, or none.
 UNNAMED = """() => [...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')]

@@ -25,6 +25,8 @@ from gpulake.show.web.pages import pages
 from show.web.browser import Seen, a_browser, a_tab
 from show.web.lakes import CLUSTER, NOW, OTHER_LOG
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-that-is-long-enough"
 
 
@@ -146,7 +148,7 @@ def test_a_failure_shows_on_an_open_page_when_it_is_diagnosed(
         expect(page.locator("#incidents")).not_to_contain_text("new.log")
         request = DiagnosisRequest(tmp_path / "new.log", job_id="81", cluster_id=CLUSTER)
         Flow(rich_copy, FrozenClock(NOW)).diagnose(request)
-        expect(page.locator("#incidents")).to_contain_text("new.log", timeout=5_000)
+        expect(page.locator("#incidents")).to_contain_text("new.log", timeout=60_000)
         assert page.evaluate("window.isTheSamePage")
         assert seen.faults == []
 
@@ -216,7 +218,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _wait_for_listeners(url: str, count: int) -> None:
     for _ in range(200):
-        connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from attack.serving import serving
 
 from gpulake.core.incidents import Incident
@@ -11,6 +12,8 @@ from gpulake.flow.incidents import read_incident
 from gpulake.lake import Lake
 from show.web.browser import a_browser, a_tab
 from show.web.journals import FIRST, HOSTILE
+
+pytestmark = pytest.mark.slow
 
 
 def test_an_operator_mutes_unmutes_and_resolves_with_clicks(lake: Lake) -> None:

@@ -122,6 +122,7 @@ def test_a_mute_ends_at_its_time(client: TestClient, journal: Lake) -> None:
     assert act(client, incident(journal), "mute", body={"until": "2026-05-01T10:00:00"}).status_code == 422
 
 
+@pytest.mark.slow
 def test_the_command_line_sees_what_the_dashboard_did(rich_copy: Config) -> None:
     lake = Lake(rich_copy)
     client = TestClient(application(lake, clock=FrozenClock(NOW)))
@@ -222,6 +223,7 @@ def test_buttons_are_there_for_operators_and_only_for_what_may_follow(client: Te
             assert verbs(BOB, path) == set()
 
 
+@pytest.mark.slow
 def test_a_lake_that_cannot_be_written_has_no_buttons(journal: Lake) -> None:
     name = incident(journal)
     client = TestClient(create_app(journal))
@@ -230,6 +232,7 @@ def test_a_lake_that_cannot_be_written_has_no_buttons(journal: Lake) -> None:
     assert "form" not in client.get(f"/panels/incident/facts?incident={name}").text
 
 
+@pytest.mark.slow
 @settings(max_examples=cases(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(note=st.text(max_size=50))
 @example(note="\x00\x1b[31m\n\u2028")

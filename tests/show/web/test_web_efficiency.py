@@ -101,6 +101,7 @@ def test_a_job_has_what_was_counted_by_hand(client: TestClient) -> None:
     assert [row["job_id"] for row in ask(client, "efficiency_of_jobs", by="held", user="ann", group="two")] == ["wide"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"cluster": "synth"}, {"cluster": "tiger"}, {"gpu_type": "T4"}])
 def test_every_cut_sums_to_what_the_ledger_says_was_held(everything: TestClient, given: dict[str, str]) -> None:
     days = ask(everything, "ledger_by_day", **given)
@@ -121,6 +122,7 @@ def test_what_a_user_holds_sums_over_their_groups_and_what_a_group_holds_over_it
             assert sums(parts) == pytest.approx(held_of(row))
 
 
+@pytest.mark.slow
 def test_each_step_of_efficiency_leads_to_its_jobs(everything: TestClient, rich: Config) -> None:
     steps = ask(everything, "job_efficiencies", cluster="synth")
     known = [step for step in steps if step["bin"] is not None]
@@ -244,6 +246,7 @@ def test_the_card_of_a_group_has_what_its_jobs_held(small: Config) -> None:
     assert [user.user_id for user in card.worst_users] == ["bob"]
 
 
+@pytest.mark.slow
 def test_a_brief_card_has_the_numbers_of_the_whole(small: Config) -> None:
     with Lake(small).open().reading() as reader:
         for scope in (Scope(), *SCOPES):

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from gpulake.core.config import Config
 from gpulake.core.serve_settings import Serve, ServeUser
-from gpulake.flow.serving import application, guard_of
+from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.errors import HEADERS
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.login import local
+from gpulake.show.web.server import guard_of
 from gpulake.show.web.sessions import MOST_SESSIONS, Sessions
 from gpulake.show.web.viewers import SESSION, Viewer
 from show.web.boards import all_routes
@@ -105,6 +106,7 @@ def test_anything_else_is_not_logged_in(guarded: TestClient, given: str) -> None
     }
 
 
+@pytest.mark.slow
 def test_without_a_login_nothing_of_the_lake_is_shown(guarded: TestClient, app: FastAPI) -> None:
     paths = {"/api/v1/openapi.json", "/nowhere", *(route.path for route in all_routes(app.routes))}
     assert {"/overview", "/api/v1/sql", "/api/v1/ledger_by_day.csv"} <= paths

@@ -19,7 +19,7 @@ from gpulake.core.config import Config
 from gpulake.core.serve_settings import Serve
 from gpulake.show.web.guard import Guard
 
-PATIENT = 20.0  # seconds that a test waits for what should come at once
+PATIENT = 60.0  # seconds that a test waits for what should come at once
 ASK = b"GET /api/v1 HTTP/1.1\r\nHost: localhost\r\n"
 TOKENS = {"ann-has-this-token": "ann"}
 LARGE = 64 << 20

@@ -238,7 +238,7 @@ def test_a_real_prometheus_scrapes_it(built_lake: Config, tmp_path: Path) -> Non
 def _patiently(port: int, query: str) -> str:
     for _ in range(150):
         try:
-            connection = HTTPConnection("127.0.0.1", port, timeout=10)
+            connection = HTTPConnection("127.0.0.1", port, timeout=60)
             connection.request("GET", f"/api/v1/query?query={quote(query)}")
             if result := json.loads(connection.getresponse().read()).get("data", {}).get("result"):
                 return str(result[0]["value"][1])
