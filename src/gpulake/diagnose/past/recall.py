@@ -1,4 +1,4 @@
-"""Recall: past incidents that are like the one at hand, by a local embedding of their words."""
+"""Recall: similar past incidents, by a local embedding of their words."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ MOST_QUOTES = 3
 # Calibrated on labelled failures, see docs/judge.md.
 LEAST_SCORE = 0.5
 LEAST_TO_DECIDE = 0.93
-LEAST_WORDS_TO_DECIDE = 4  # fewer match everything
+LEAST_WORDS_TO_DECIDE = 4  # fewer words are similar to everything
 MOST_CONFIDENCE = 0.8
 _REASONS = frozenset(CATEGORY_OF) - {UNKNOWN, NOT_A_FAILURE}
-NAMES_COUNT = 0.2  # share of the score for a shared exception name
+NAMES_COUNT = 0.2  # share of the score that a common name of an exception gives
 
-# What differs between two incidents of one kind: addresses, paths, times, amounts, names of machines.
+# What differs between similar cases: addresses, paths, times, amounts, names of machines.
 _PARTICULAR = re2.compile(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+"
     r"|(?:[A-Za-z]:)?(?:[\\/][^\s\"'<>:,;()\[\]{}/\\]+){2,}[\\/]?"
     r"|[\w.+-]+@[\w.-]+"
-    r"|[\w.:-]*\d[\w.:%-]*"  # anything with a digit
+    r"|[\w.:-]*\d[\w.:%-]*"  # whatever holds a digit
 )
 _NO_LETTER = re2.compile(r"[^A-Za-z_]+")
 _NAME = re2.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Exit)\b")
 _ERROR = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
-# Roles of rules whose lines are in every failure: sharing them means nothing.
-_COMMON_ROLES = ("wrapper", "teardown", "noise", "success", "start", "progress")
+# Roles of rules whose lines are in every failure and show no similarity.
+_SAID_BY_ALL = ("wrapper", "teardown", "noise", "success", "start", "progress")
 
 
 @dataclass(frozen=True)
 class Recalled:
     diagnosis: Diagnosis
-    note: str = ""  # why similar incidents were not searched for, if that can be changed
+    note: str = ""  # why nothing was searched, where that can be fixed
 
 
 def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
-    """What is compared: the cause and its evidence, without numbers, addresses, paths and names of machines."""
+    """The words that are compared: cause and evidence, without numbers, addresses, paths and names of machines."""
     found: dict[str, None] = {}
     for text in (cause, *list(evidence_texts)[:MOST_TEXTS]):
         plain = _NO_LETTER.sub(" ", _PARTICULAR.sub(" ", text[:MOST_CHARACTERS]))
@@ -57,21 +57,22 @@ def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
 
 
 def words_for(diagnosis: Diagnosis, quotes: Sequence[Quote] = ()) -> str:
-    """The words of a diagnosis. Of an unknown one, the quotes: its cause and evidence are the same everywhere."""
+    """The words of a diagnosis. Of one that is unknown, what its log told: the sentence that says so, and the last line
+    that is shown with it, are the same everywhere."""
     if diagnosis.reason == UNKNOWN:
         return words_of("", [quote.text for quote in quotes or diagnosis.evidence])
     return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or quotes])
 
 
 def error_lines(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
-    """The last lines that mention an error and are not a launcher's. For logs that no rule explains."""
+    """The last lines with an error that are not a launcher's, for logs without a matching rule."""
     found: list[Quote] = []
     for line in reversed(lines):
         if len(found) == MOST_QUOTES:
             break
         if not _ERROR.search(line.text[:MOST_CHARACTERS]):
             continue
-        if any(hit.rule.role in _COMMON_ROLES for hit in rulebook.hits(line.text, line.number)):
+        if any(hit.rule.role in _SAID_BY_ALL for hit in rulebook.hits(line.text, line.number)):
             continue
         found.append(Quote(line.number, line.text, line.file))
     return tuple(reversed(found))
@@ -87,7 +88,7 @@ def similar(
     incidents: Sequence[Incident], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
 ) -> tuple[Similar, ...]:
     """The nearest first; of equals, the confirmed ones. Raises NoEmbedding where the extra is not installed."""
-    # Incidents with the same reason and words count once: the confirmed one, else the last.
+    # Cases that tell the same in the same words are one: the confirmed one, else the last.
     distinct: dict[tuple[str, str], Incident] = {}
     for past in incidents:
         if past.incident_id == except_id:
@@ -116,13 +117,13 @@ def with_recall(diagnosis: Diagnosis, standing: Iterable[Incident], quotes: Sequ
     if not incidents or not words:
         return Recalled(diagnosis)
     try:
-        near = similar(incidents, words, except_id=diagnosis.incident_id)
+        found = similar(incidents, words, except_id=diagnosis.incident_id)
     except NoEmbedding as error:
         return Recalled(diagnosis, str(error))
-    diagnosis = replace(diagnosis, similar=near)
+    diagnosis = replace(diagnosis, similar=found)
     if diagnosis.reason != UNKNOWN or len(words.split()) < LEAST_WORDS_TO_DECIDE:
         return Recalled(diagnosis)
-    twins = [case for case in near if case.score >= LEAST_TO_DECIDE and case.is_confirmed]
+    twins = [case for case in found if case.score >= LEAST_TO_DECIDE and case.is_confirmed]
     if len({case.reason for case in twins}) != 1:
         return Recalled(diagnosis)
     remedies = {past.incident_id: past.remedy for past in incidents}
@@ -149,15 +150,15 @@ def _rank(past: Incident) -> tuple[bool, datetime, str]:
 
 
 def _scores(words: str, others: Sequence[str]) -> list[float]:
-    """From the embedding and the names of exceptions, which say more than the prose around them."""
-    vector_here, *rest = vectors((words, *others))
+    """By the embedding, and by names of exceptions, which say more than the text around them."""
+    own, *rest = vectors((words, *others))
     names = set(_NAME.findall(words))
     scores = []
     for vector, text in zip(rest, others, strict=True):
-        likeness = float(vector_here @ vector)
+        likeness = float(own @ vector)
         theirs = set(_NAME.findall(text))
         if names or theirs:
             likeness = (1 - NAMES_COUNT) * likeness + NAMES_COUNT * bool(names & theirs)
-        # Rounded, so that the order of equals does not hang on the last bit of a sum.
+        # Rounded, so that rounding errors do not decide the order of equals.
         scores.append(round(max(0.0, min(1.0, likeness)), 3))
     return scores
