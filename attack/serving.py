@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from gpulake.core.config import Config
-from gpulake.flow.serving import application, server_of
+from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.guard import Guard
+from gpulake.show.web.server import server_of
 
 
 @contextmanager

@@ -323,7 +323,7 @@ def test_what_cannot_be_read_ends_with_2_and_says_what_could(tmp_path: Path) -> 
     error = failure(good, "--steps", other)
     assert "ended while the telemetry was taken, 2026-11-15 07:06:40 to 2026-11-15 07:06:49 UTC" in error.message
     assert "--time-zone" in error.hint
-    assert failure(good, "--since", "2027-01-01").hint == "it speaks of 2026-11-15 07:06:40 to 2026-11-15 07:06:49 UTC"
+    assert failure(good, "--since", "2027-01-01").hint == "it covers 2026-11-15 07:06:40 to 2026-11-15 07:06:49 UTC"
     assert failure(good, "--time-zone", "Mars").message == "no time zone named 'Mars'"
 
 
@@ -340,7 +340,7 @@ def test_rows_that_cannot_be_read_are_counted_and_do_no_harm(tmp_path: Path) -> 
 def test_what_was_sampled_seldom_is_said_to_be(tmp_path: Path) -> None:
     rows = [{**row, "ts_ms": BEGIN_MS + place * 15_000} for place, row in enumerate(samples(15))]
     answer = training(written(tmp_path / "run.jsonl", rows))
-    assert "Samples are 15 s apart: what lasts less than a few of them is not seen." in answer.stderr
+    assert "Samples are 15 s apart: phases that last only a few samples are not seen." in answer.stderr
     assert answer.stdout == "nothing unusual in 15 min of 1 GPU\n"
     # A pause that one look fell into, by chance, may have been a short one.
     steps = written(tmp_path / "steps.jsonl", paused(900, 748, 752))

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+if TYPE_CHECKING:
+    from gpulake.core.alert_settings import Incidents
 
 Severity = Literal["critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the most severe first
@@ -53,6 +56,16 @@ FACTS = tuple(name for name, kind in KINDS.items() if kind.is_fact)
 
 def kind_of(name: str) -> Kind:
     return KINDS.get(name, Kind())
+
+
+def severity_of(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
+    """The finding's own severity; else that of the settings for its kind; else the kind's default."""
+    given = row.get("severity")
+    if given in SEVERITIES:
+        return str(given)
+    if kind in settings.critical_kinds:
+        return "critical"
+    return "info" if kind in settings.info_kinds else kind_of(kind).severity
 
 
 def kinds_about(*scopes: Scope) -> tuple[str, ...]:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from gpulake.core.config import Config
 from gpulake.core.serve_settings import Serve, ServeUser
-from gpulake.flow.serving import application, guard_of
+from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.errors import HEADERS
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.login import local
+from gpulake.show.web.server import guard_of
 from gpulake.show.web.sessions import MOST_SESSIONS, Sessions
 from gpulake.show.web.viewers import SESSION, Viewer
 from show.web.boards import all_routes

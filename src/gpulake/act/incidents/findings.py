@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from gpulake.core.alert_settings import Incidents
-from gpulake.core.kinds import SEVERITIES, kind_of
+from gpulake.core.kinds import severity_of
 from gpulake.core.sightings import Sighting
 from gpulake.lake import LakeReader
 
@@ -61,16 +61,6 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
             node=_text(row.get("node")),
             job_id=_text(row.get("job_id")),
         )
-
-
-def severity_of(row: Mapping[str, Any], kind: str, settings: Incidents) -> str:
-    """The finding's own severity; else that of the settings for its kind; else the kind's default."""
-    told = row.get("severity")
-    if told in SEVERITIES:
-        return str(told)
-    if kind in settings.critical_kinds:
-        return "critical"
-    return "info" if kind in settings.info_kinds else kind_of(kind).severity
 
 
 def _window(row: Mapping[str, Any], seen_until: datetime) -> tuple[datetime, datetime]:

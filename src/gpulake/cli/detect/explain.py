@@ -32,7 +32,7 @@ def command(given: str, plot: Path | None, flow: Flow, as_json: bool) -> None:
     \b
     Example:  gpulake detect explain f-3f2a --plot why.html
     """
-    from gpulake.flow.detecting import explain
+    from gpulake.detect.listing import explain
     from gpulake.show.explain_page import write_explanation
     from gpulake.show.explain_text import explanation_text, jobs_text
 

@@ -32,7 +32,7 @@ def command(
     \b
     Example:  gpulake detect list --severity critical --since 2026-01-31
     """
-    from gpulake.flow.detecting import read_findings
+    from gpulake.detect.listing import read_findings
 
     found = read_findings(flow.lake.open(), kind, severity, watch, since)
     if as_json:

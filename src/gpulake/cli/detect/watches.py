@@ -19,7 +19,7 @@ def command(flow: Flow, as_json: bool) -> None:
     \b
     Example:  gpulake detect watches
     """
-    from gpulake.flow.detecting import read_watches
+    from gpulake.detect.listing import read_watches
 
     found = read_watches(flow.lake.open())
     if as_json:

@@ -1,4 +1,4 @@
-"""What was detected as people meet it: listed, and explained by its series and by the jobs of that time."""
+"""Findings of the current build: listed, and explained by their series and by the jobs of that time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from pathlib import Path
 from typing import Any
 
-from gpulake.act.incidents.findings import severity_of
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.explanation import Explanation
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import Incident
-from gpulake.core.kinds import rank
+from gpulake.core.kinds import rank, severity_of
 from gpulake.core.sightings import Sighting
 from gpulake.detect.evidence import evidence_of, id_of, ran
 from gpulake.detect.watches import WATCHES, about
@@ -97,15 +95,9 @@ def explain(lake: Lake, given: str) -> Explanation:
         is_found = name in findings
         chosen, others = (findings[name], []) if is_found else _of_incident(incidents[name], findings.values())
         severity = _severity(lake, chosen)
-        told = tuple(str(row.get("headline") or "") for row in others)
+        headlines = tuple(str(row.get("headline") or "") for row in others)
         evidence = evidence_of(reader.query, chosen)
-        return Explanation(name, chosen, severity, evidence, ran(reader, chosen, evidence), told)
-
-
-def write_plot(explanation: Explanation, path: Path) -> None:
-    from gpulake.show.explain_page import write_explanation
-
-    write_explanation(explanation, path)
+        return Explanation(name, chosen, severity, evidence, ran(reader, chosen, evidence), headlines)
 
 
 def _reading(lake: Lake) -> Any:
@@ -143,10 +135,10 @@ def _midnight(day: object) -> datetime | None:
 
 def _of_incident(incident: Incident, findings: Iterable[Row]) -> tuple[Row, list[Row]]:
     """The finding of it that has the most to show, and the others; of what the build has no more, what it says."""
-    own = [row for row in findings if any(_is_member(row, member) for member in incident.members)]
-    if own:
-        chosen = max(own, key=lambda row: (bool(row.get("watch")), row.get("score") or 0.0, -row["rank"]))
-        return chosen, [row for row in own if row is not chosen]
+    members = [row for row in findings if any(_is_member(row, member) for member in incident.members)]
+    if members:
+        chosen = max(members, key=lambda row: (bool(row.get("watch")), row.get("score") or 0.0, -row["rank"]))
+        return chosen, [row for row in members if row is not chosen]
     said = {
         "kind": incident.kind,
         "subject": incident.subject,
