@@ -5,12 +5,12 @@ A row says by its keys what it is, so that files may be called anything and may 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent
+from gpulake.diagnose.telemetry.samples import GPU_FIELDS, Gathering, GpuSample, HostSample, NodeEvent, gpu_sample
+from gpulake.formats.json_text import json_object
 from gpulake.formats.plausible import is_plausible
 
 _TIME = re.compile(r'"ts_ms"\s*:\s*(\d{9,16})\b', re.ASCII)
@@ -23,7 +23,7 @@ TELLING = tuple(
 
 
 def is_telling(lines: Iterable[str]) -> bool:
-    return any(keys <= row.keys() for line in lines for row in [_object(line) or {}] for keys in TELLING)
+    return any(keys <= row.keys() for line in lines for row in [json_object(line)] for keys in TELLING)
 
 
 def read(lines: Iterable[str], gathering: Gathering, node: str) -> None:
@@ -36,21 +36,13 @@ def read(lines: Iterable[str], gathering: Gathering, node: str) -> None:
         if told is not None and not gathering.window.holds(int(told[1]) / 1000):
             gathering.counts(int(told[1]) / 1000)
             continue
-        row = _object(line)
-        if row is None:
+        row = json_object(line)
+        if not row:
             gathering.bad_rows += 1
         elif isinstance(row.get("meta"), dict):
             about = row["meta"]
         else:
             _add(row, about, gathering, node)
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def _add(row: dict[str, Any], about: dict[str, Any], gathering: Gathering, given: str) -> None:
@@ -67,7 +59,8 @@ def _add(row: dict[str, Any], about: dict[str, Any], gathering: Gathering, given
     elif "gpu_uuid" in row and "pid" in row:
         _add_process(row, at, node, gathering)
     elif "gpu_uuid" in row:
-        gathering.add_gpu(_collected_gpu(row, at, node))
+        measured = {field: row[field] for field in GPU_FIELDS if _is_number(row.get(field))}
+        gathering.add_gpu(gpu_sample(at, node, str(row["gpu_uuid"]), measured))
     elif "pid" in row:
         _add_process(row, at, node, gathering)
     elif "gpu_util" in row or "mem_used" in row:
@@ -95,23 +88,6 @@ def _add_process(row: dict[str, Any], at: float, node: str, gathering: Gathering
     if pid is not None:
         name = str(row.get("comm") or "")
         gathering.add_process(node, pid, at, name, rss * 1024 if rss is not None else None)
-
-
-def _collected_gpu(row: dict[str, Any], at: float, node: str) -> GpuSample:
-    return GpuSample(
-        at_seconds=at,
-        node=node,
-        gpu=str(row["gpu_uuid"]),
-        busy_ratio=_number(row, "gpu_busy_ratio"),
-        memory_used_bytes=_number(row, "memory_used_bytes"),
-        memory_total_bytes=_number(row, "memory_total_bytes"),
-        power_watts=_number(row, "power_watts"),
-        temperature_celsius=_number(row, "temperature_celsius"),
-        slowdown_temperature_celsius=_number(row, "slowdown_temperature_celsius"),
-        ecc_corrected=_count(row, "ecc_corrected_total"),
-        ecc_uncorrected=_count(row, "ecc_uncorrected_total"),
-        clock_event_reasons=_count(row, "clock_event_reasons"),
-    )
 
 
 def _plain_gpu(row: dict[str, Any], about: dict[str, Any], at: float, node: str) -> GpuSample:
