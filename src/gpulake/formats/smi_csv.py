@@ -34,7 +34,7 @@ def header_names(header: tuple[str, ...]) -> tuple[str, ...]:
     found = [FIELD.fullmatch(field) for field in header]
     if not all(field and field[1] in FAMILIES for field in found):
         return ()
-    # A header of plain words might be anybody's.
+    # A header of plain words might be of another format.
     if not any(field and (field[2] or field[3]) for field in found) and IDENTITIES.isdisjoint(header):
         return ()
     names = [f"{field[1]}{field[2]}".replace(".", "_") for field in found if field]

@@ -25,7 +25,7 @@ HOST_FIELDS = {
 HOST = {written("node_exporter")[field].names[0]: ours for field, ours in HOST_FIELDS.items()}
 
 
-def is_telling(lines: Iterable[str]) -> bool:
+def is_telemetry(lines: Iterable[str]) -> bool:
     return any(_COMMENT.match(line) or line.startswith(("DCGM_FI_", "node_memory_")) for line in lines)
 
 

@@ -16,14 +16,14 @@ from gpulake.formats.plausible import is_plausible
 _TIME = re.compile(r'"ts_ms"\s*:\s*(\d{9,16})\b', re.ASCII)
 MEGABYTE = 1_000_000
 # What tells a row of telemetry from any other JSON.
-TELLING = tuple(
+TELEMETRY_KEYS = tuple(
     {"ts_ms", key}
     for key in ("gpu_uuid", "gpu_util", "mem_free_mb", "memory_available_bytes", "cpu_util", "kind", "pid")
 )
 
 
-def is_telling(lines: Iterable[str]) -> bool:
-    return any(keys <= row.keys() for line in lines for row in [json_object(line)] for keys in TELLING)
+def is_telemetry(lines: Iterable[str]) -> bool:
+    return any(keys <= row.keys() for line in lines for row in [json_object(line)] for keys in TELEMETRY_KEYS)
 
 
 def read(lines: Iterable[str], gathering: Gathering, node: str) -> None:
@@ -32,9 +32,9 @@ def read(lines: Iterable[str], gathering: Gathering, node: str) -> None:
         if not line.strip():
             continue
         # Most rows of a long file are of other times: those are not parsed.
-        told = _TIME.search(line, 0, 4096)
-        if told is not None and not gathering.window.holds(int(told[1]) / 1000):
-            gathering.counts(int(told[1]) / 1000)
+        time = _TIME.search(line, 0, 4096)
+        if time is not None and not gathering.window.holds(int(time[1]) / 1000):
+            gathering.counts(int(time[1]) / 1000)
             continue
         row = json_object(line)
         if not row:
@@ -119,11 +119,11 @@ def _pids(listed: list[Any]) -> frozenset[int]:
 def _host(row: dict[str, Any], at: float, node: str) -> HostSample:
     free, busy = _number(row, "mem_free_mb"), _number(row, "cpu_util")
     available = _number(row, "memory_available_bytes")
-    told = _number(row, "mem_available_mb")
+    available_mb = _number(row, "mem_available_mb")
     return HostSample(
         at_seconds=at,
         node=node,
-        memory_available_bytes=available if available is not None or told is None else told * MEGABYTE,
+        memory_available_bytes=available if available is not None or available_mb is None else available_mb * MEGABYTE,
         memory_free_bytes=free * MEGABYTE if free is not None else None,
         memory_total_bytes=_number(row, "memory_total_bytes"),
         cpu_busy_ratio=_sound("_ratio", busy / 100 if busy is not None else None),

@@ -122,7 +122,7 @@ class Samples:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those that were sampled; an event alone does not say that anybody looked."""
+        """Those that were sampled; an event alone is no sample."""
         return tuple(sorted({node for node, _ in self.gpus} | set(self.hosts)))
 
     @property
@@ -220,7 +220,7 @@ class Gathering:
 
 
 def joined(parts: Iterable[Samples]) -> Samples:
-    """Of a file and of the lake, say: a subject that both know is told by the first."""
+    """Of a file and of the lake, say: of a subject that both know, the samples of the first count."""
     found = Samples()
     for part in parts:
         times = [t for t in (found.first_seconds, part.first_seconds) if t is not None]

@@ -15,7 +15,7 @@ NO_NAME = "0"
 JUMP_SECONDS = 600.0
 NEAR_SECONDS = 0.02  # between two GPUs of one round; rounds are further apart
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?: ?(%|MiB|GiB|W|MHz))?", re.ASCII)
-# How much of our unit one of a printed unit is; without units (`nounits`), it is the field's own.
+# How much of our unit one of a printed unit is; without units (`nounits`), the field's unit counts.
 WRITTEN = written("nvidia_smi")
 FACTORS = {"%": 0.01, "MiB": float(1 << 20), "GiB": float(1 << 30), "W": 1.0, "MHz": 1e6}
 
@@ -74,10 +74,10 @@ def _moment(text: str, zone: tzinfo, latest: float) -> float | None:
     """2026/11/15 08:47:20.123, in the zone of the node, which it does not say. An hour that clocks show twice, in
     autumn, is the second one once they have jumped back."""
     try:
-        told = datetime.fromisoformat(text.replace("/", "-"))
+        moment = datetime.fromisoformat(text.replace("/", "-"))
     except ValueError:
         return None
-    if told.tzinfo is not None:
-        return told.timestamp()
-    first, second = (told.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    if moment.tzinfo is not None:
+        return moment.timestamp()
+    first, second = (moment.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     return second if first < latest - JUMP_SECONDS and second >= latest - JUMP_SECONDS else first

@@ -17,10 +17,10 @@ from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.formats.json_text import word
 from gpulake.formats.smi_csv import IDENTITIES, header_names
 from gpulake.formats.smi_xml import Element, Snapshot, snapshots
-from gpulake.land.readers import READERS, Sample, told_columns
+from gpulake.land.readers import READERS, Sample, content_columns
 
 TABLE = "bronze_nvidia_smi"
-COLUMNS = told_columns(TABLE)
+COLUMNS = content_columns(TABLE)
 # Where the XML has it: the first place that says something counts.
 PLACES = {
     "name": ("product_name",),
@@ -182,9 +182,9 @@ def _mig_devices(gpu: Element) -> list[Element]:
 
 
 def _device(gpu: dict[str, str], device: Element) -> dict[str, str]:
-    """A MIG device says its memory; what is the whole board's is not its own."""
-    own = ("timestamp", "driver_version", "index", "name", "uuid", "serial", "pci_bus_id", "mig_mode_current")
-    said = {name: gpu[name] for name in own}
+    """A MIG device has its memory; values of the whole board are not repeated."""
+    shared = ("timestamp", "driver_version", "index", "name", "uuid", "serial", "pci_bus_id", "mig_mode_current")
+    said = {name: gpu[name] for name in shared}
     said |= {f"memory_{part}": device.word(f"fb_memory_usage/{part}") for part in ("total", "reserved", "used", "free")}
     return said | {
         "mig_index": device.word("index"),
