@@ -22,9 +22,9 @@ from gpulake.lake import Lake
 from gpulake.show.web import events
 from gpulake.show.web.answers import Answer, Answers, Asked
 from gpulake.show.web.guard import Guard
-from gpulake.show.web.kept import Kept
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions import questions
+from gpulake.show.web.render_cache import RenderCache
 from gpulake.show.web.viewers import LOCAL, Viewer
 from gpulake.show.web.warming import Warming
 
@@ -156,7 +156,7 @@ def test_an_answer_of_the_api_has_a_tag_too_and_is_the_same_packed(built_lake: C
 def test_what_one_viewer_was_shown_is_not_what_another_gets() -> None:
     from starlette.requests import Request
 
-    kept = Kept()
+    kept = RenderCache()
     request = Request({"type": "http", "path": "/x", "headers": [], "server": ("h", 1), "scheme": "http"})
     shown = [
         kept.respond(request, ("v1",), viewer, "text/html", lambda viewer=viewer: viewer.name)  # type: ignore[misc]
@@ -169,10 +169,10 @@ def test_what_one_viewer_was_shown_is_not_what_another_gets() -> None:
 def test_rendered_bodies_stay_within_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     from starlette.requests import Request
 
-    from gpulake.show.web import kept as room
+    from gpulake.show.web import render_cache as room
 
-    monkeypatch.setattr(room, "MOST_KEPT_BYTES", 10_000)
-    kept = Kept()
+    monkeypatch.setattr(room, "MOST_CACHED_BYTES", 10_000)
+    kept = RenderCache()
     path = {"type": "http", "path": "/x", "headers": [(b"accept-encoding", b"gzip")]}
     request = Request({**path, "server": ("h", 1), "scheme": "http"})
     for number in range(50):
