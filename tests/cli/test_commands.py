@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from examples import each
 from gpulake.cli import root
+from gpulake.cli._verbs import Verbs
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError
 
@@ -69,6 +70,14 @@ def test_help_imports_nothing_heavy() -> None:
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_help_lists_each_command_as_the_command_describes_itself() -> None:
+    context = click.Context(root, terminal_width=100)
+    imported, read = (context.make_formatter() for _ in range(2))
+    Verbs.format_commands(root, context, imported)
+    root.format_commands(context, read)
+    assert read.getvalue() == imported.getvalue()
 
 
 @pytest.mark.slow

@@ -7,12 +7,12 @@ import sys
 import click
 
 from gpulake import __version__
-from gpulake.cli._verbs import Verbs
+from gpulake.cli._verbs import TopVerbs
 from gpulake.core.errors import GpulakeError
 
 
 @click.group(
-    cls=Verbs, package=__name__, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=TopVerbs, package=__name__, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="gpulake", message="%(prog)s %(version)s")
 def root() -> None:

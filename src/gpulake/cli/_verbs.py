@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from importlib.machinery import PathFinder
 from keyword import iskeyword
+from types import CodeType
 from typing import Any
 
 import click
@@ -28,8 +30,7 @@ class Verbs(click.Group):
             return self.commands[cmd_name]
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        found = importlib.import_module(f"{self._package}.{module}")
+        found = importlib.import_module(f"{self._package}.{_module(cmd_name)}")
         if hasattr(found, "command"):
             command: click.Command = found.command
             return command
@@ -42,3 +43,33 @@ class Verbs(click.Group):
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             ctx.fail(f"no command named {args[0]!r}; {choice_hint(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
+
+
+class TopVerbs(Verbs):
+    """The list of commands in its help is read from their compiled files: importing them all takes 0.1 s."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names))  # as click indents it
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._short_help(name, width)) for name in names])
+
+    def _short_help(self, verb: str, width: int) -> str:
+        return click.Command(verb, help=_docstring(self._package, _module(verb))).get_short_help_str(width)
+
+
+def _module(verb: str) -> str:
+    return f"{verb}_" if iskeyword(verb) else verb
+
+
+def _docstring(package: str, module: str) -> str | None:
+    """Of the module's function `command`, or of the module itself."""
+    spec = PathFinder.find_spec(module, importlib.import_module(package).__path__)
+    read = getattr(spec and spec.loader, "get_code", None)
+    code = read(module) if read else None
+    if code is None:
+        return None
+    commands = (part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == "command")
+    documented = next(commands, code)
+    text = documented.co_consts[0]
+    return text if isinstance(text, str) else None
