@@ -9,10 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from counting import IDENTITY, Counter, Plain, SteppingClock, events_in, numbers_in
-from gpulake.collect.rundir import read_object
+from gpulake.collect.rundir import StatusFile, read_object
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, read_segments
-from gpulake.collect.status import StatusFile
 
 FULL = range(5, 25)  # ticks
 

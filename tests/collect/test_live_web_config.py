@@ -86,7 +86,11 @@ def test_a_file_that_says_nothing_asks_for_nothing(tmp_path: Path, text: str) ->
         ("tls_server_config: {cert: a, cert_file: a, key: b}", "has both cert and cert_file", "keep one of them"),
         ("tls_server_config: {cert: a, key: b, min_version: TLS14}", "min_version is 'TLS14'", "did you mean 'TLS13'?"),
         ("tls_server_config: {cert: a, key: 1}", "key is no text", "put it in quotes"),
-        ("tls_server_config: {cert: a, key: b, client_ca: c}", "none is asked for a certificate", "client_auth_type"),
+        (
+            "tls_server_config: {cert: a, key: b, client_ca: c}",
+            "no effect without client_auth_type",
+            "client_auth_type",
+        ),
         (
             "tls_server_config: {cert: a, key: b, client_auth_type: RequireAndVerifyClientCert}",
             "has nothing to verify with",
@@ -260,7 +264,7 @@ def test_a_system_without_bcrypt_is_told_what_to_do(monkeypatch: pytest.MonkeyPa
 def test_a_collector_that_is_not_watched_imports_neither_server_nor_tls_nor_yaml() -> None:
     code = """
 import sys
-from gpulake.cli.collect._live import live_options
+from gpulake.cli.collect._options import live_options
 from gpulake.collect.live.session import LiveOptions, live
 with live(LiveOptions(), interval_seconds=1.0, say=print, environment={}) as observer:
     print(observer, sorted({"http", "ssl", "yaml", "urllib.request", "ctypes", "socketserver"} & set(sys.modules)))

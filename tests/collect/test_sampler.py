@@ -15,11 +15,10 @@ import pytest
 from counting import IDENTITY, Counter, Plain, SteppingClock, events_in, number_row, numbers_in, rows_in, sampled, waits
 from gpulake.collect.identity import Identity
 from gpulake.collect.rows import KINDS, Cost, NodeEvent, Row
-from gpulake.collect.rundir import read_object
+from gpulake.collect.rundir import PAGE_BYTES, StatusFile, page_of, read_object
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, read_blocks_once, read_segments
 from gpulake.collect.sources import NoData
-from gpulake.collect.status import PAGE_BYTES, StatusFile, page_of
 from gpulake.core.clock import Clock
 
 

@@ -10,7 +10,7 @@ import pytest
 from examples import each
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN
 from gpulake.diagnose.logs.automaton import any_of
-from gpulake.diagnose.logs.filters import Filter, shipped_filters
+from gpulake.diagnose.logs.filters import shipped_filters
 from gpulake.diagnose.logs.markers import MARKERS
 from gpulake.diagnose.logs.prefilter import relaxed
 from gpulake.diagnose.logs.scan import scan
@@ -88,7 +88,7 @@ def test_every_reason_is_reached_by_a_rule() -> None:
 
 
 @each_filter
-def test_a_filter_matches_its_examples_and_nothing_that_it_ignores(routine: Filter) -> None:
+def test_a_filter_matches_its_examples_and_nothing_that_it_ignores(routine: Rule) -> None:
     pattern = compiled(routine.pattern)
     assert routine.matches
     assert [line for line in routine.matches if not pattern.search(line)] == []
@@ -96,6 +96,6 @@ def test_a_filter_matches_its_examples_and_nothing_that_it_ignores(routine: Filt
 
 
 @each_filter
-def test_the_examples_of_a_filter_tell_of_no_trouble(routine: Filter) -> None:
+def test_the_examples_of_a_filter_tell_of_no_trouble(routine: Rule) -> None:
     told = [line for line in routine.matches if any(compiled(marker.pattern).search(line) for marker in MARKERS)]
     assert told == []

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from gpulake.core.errors import ConfigError
-from gpulake.diagnose.logs.filters import Filter, Filters, read_filters
+from gpulake.diagnose.logs.filters import Filters, read_filters
 from gpulake.diagnose.logs.scan import scan
 from gpulake.diagnose.rulebook.book import shipped
+from gpulake.diagnose.rulebook.rule import Rule
 
 ENTRY = """[[filter]]
 name = "beat"
@@ -16,7 +17,7 @@ matches = ["beat 1"]
 
 
 def test_filters_are_read() -> None:
-    assert read_filters(ENTRY) == [Filter("beat", "^beat", "a loop", ("beat 1",))]
+    assert read_filters(ENTRY) == [Rule("beat", "^beat", "noise", ("beat 1",), source="a loop", family="filters")]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_what_is_wrong_with_a_filter_is_said(text: str, message: str) -> None:
 
 
 def test_a_filter_drops_a_line_that_came_once_and_never_an_error() -> None:
-    filters = Filters([Filter("all", ".", "everything", ())])
+    filters = Filters([Rule("all", ".", "noise", ())])
     digest = scan("log", [b"calm\nERROR: not calm\ncalm too\nCUDA out of memory\n"], shipped(), filters)
     assert digest.lines_kept == 2
     assert {template.text: template.is_routine for template in digest.templates} == {

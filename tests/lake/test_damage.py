@@ -97,7 +97,7 @@ def test_a_damaged_bronze_file_costs_only_its_own_rows(lake: Lake, damage: str) 
     with pytest.raises(LakeError) as raised:
         rows_of(lake, 'SELECT max(job_name || inst_id || "user" || status), sum(start_time) FROM bronze_job_events')
     assert path.name in raised.value.message
-    assert raised.value.hint == "see what is damaged with: gpulake doctor --deep; mend it with: gpulake repair"
+    assert raised.value.hint == "see what is damaged with: gpulake doctor --deep; repair it with: gpulake repair"
     with pytest.raises(GpulakeError):
         Flow(lake.config).build(is_forced=True)
     assert count_of(lake, "silver_jobs") == 399

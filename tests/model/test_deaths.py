@@ -9,8 +9,9 @@ import duckdb
 import pytest
 
 from gpulake.core.tables import bronze_tables
+from gpulake.lake.types import ENGINE
 from gpulake.model.plan import shipped_plan
-from gpulake.model.sources import SETTINGS, TYPES
+from gpulake.model.sources import SETTINGS
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -64,7 +65,7 @@ def died(held: list[Row], hours: int = 120, recorded: bool = False) -> set[int]:
         _create(
             connection, f"lake.main.{name}", {each.name: each.type for each in plan[name].columns}, rows.get(name, [])
         )
-    bronze = {column.name: TYPES[column.type] for column in bronze_tables()["bronze_outages"].columns}
+    bronze = {column.name: ENGINE[column.type] for column in bronze_tables()["bronze_outages"].columns}
     _create(connection, "landed.main.bronze_outages", bronze, rows["bronze_outages"])
     settings = {name: kind for name, (kind, _) in SETTINGS["parameters"][1].items()}
     _create(connection, "landed.main.parameters", settings, rows["parameters"])

@@ -104,7 +104,7 @@ def test_what_was_not_measured_is_taken_to_be_used_and_said(tmp_path: Path) -> N
     assert (task.gpu_count, task.gpu_capacity, task.fragments) == (1, 250.0, [(3_600_000, 6 * MHZ, 250.0)])
     assert summary["guessed"] == {
         "clock rate of a core: 2400 MHz": 2,
-        "CPU usage: all that was asked for, since nobody measured it": 1,
+        "CPU usage: all that was asked for, since it was not measured": 1,
         "GPU usage: all that was held, since nothing was measured in the cluster": 1,
         "power of a host's CPUs: OpenDC's default": 2,
     }

@@ -150,7 +150,7 @@ def test_memory_is_in_thousands_of_bytes_and_stays_within_the_node(tmp_path: Pat
     run = write_run(tmp_path / "r", invocations=[invoked(0, 1000)], proc_metrics=[sampled(1000, 0), *children])
     (task,), _, workload = exported(run)
     words = "tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"
-    assert (task.mem_capacity_kb, workload.notes.told) == (1_024_000, {words: 1})
+    assert (task.mem_capacity_kb, workload.notes.remarks) == (1_024_000, {words: 1})
 
 
 def test_usage_stays_within_the_node(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_has_no_begin_no_end_or_no_length_is_counted(tmp_path: Path) -> Non
     assert [(task.submission_ms, task.duration_ms) for task in tasks] == [(0, 400), (3000, 1)]
     assert workload.notes.read == 5
     assert workload.notes.left_out == {"end unknown": 1, "begin unknown": 1, "ends before it begins": 1}
-    assert workload.notes.told == {"lines of invocations.jsonl that are no JSON objects": 2}
+    assert workload.notes.remarks == {"lines of invocations.jsonl that are no JSON objects": 2}
 
 
 def gpu(at: int, busy: float | None, uuid: str = "G0") -> dict[str, Any]:
@@ -215,7 +215,7 @@ def test_a_node_that_served_nothing_is_a_host_and_one_that_was_not_parsed_is_sai
     (tmp_path / "r" / "n3" / "segments").mkdir(parents=True)
     tasks, _, workload = exported(tmp_path / "r")
     assert (len(tasks), workload.hosts) == (1, [Host("node-1", 2, 4, 3000, 2**30)])
-    assert workload.notes.told == {"nodes left out, since they were not parsed: gpulake collect parse RUN_DIR": 1}
+    assert workload.notes.remarks == {"nodes left out, since they were not parsed: gpulake collect parse RUN_DIR": 1}
 
 
 def test_a_folder_without_a_run_is_the_users_error(tmp_path: Path) -> None:

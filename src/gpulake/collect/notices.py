@@ -12,14 +12,14 @@ class Notices:
 
     def __init__(self, echo: Callable[[str], None]) -> None:
         self._echo = echo
-        self._said: dict[str, set[str]] = {}
+        self._seen: dict[str, set[str]] = {}
         self._new: list[tuple[str, str]] = []
 
     def say(self, subject: str, message: str, *, is_event: bool = True) -> None:
-        said = self._said.setdefault(subject, set())
-        if message in said or len(said) >= MOST_A_SUBJECT:
+        seen = self._seen.setdefault(subject, set())
+        if message in seen or len(seen) >= MOST_A_SUBJECT:
             return
-        said.add(message)
+        seen.add(message)
         self._echo(f"{subject}: {one_line(message)}")
         if is_event:
             self._new.append((subject, message))

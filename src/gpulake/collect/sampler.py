@@ -16,9 +16,9 @@ from gpulake.collect.identity import Identity
 from gpulake.collect.notices import Notices
 from gpulake.collect.reading import MOST_BACKOFF_SECONDS, OK, Guard, SourceReader
 from gpulake.collect.rows import KINDS, Cost, NodeEvent, Row
+from gpulake.collect.rundir import StatusFile
 from gpulake.collect.segments import Block, NoRoomError, SegmentWriter
 from gpulake.collect.sources import Source
-from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock
 
 STEP_MS = 500  # a larger change of wall clock minus time since boot means that the clock was set

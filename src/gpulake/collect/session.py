@@ -20,12 +20,11 @@ from gpulake.collect.machine.selection import Selection
 from gpulake.collect.meta import write_metas
 from gpulake.collect.notices import Notices
 from gpulake.collect.rows import Row
-from gpulake.collect.rundir import RunDir, prepare, run_dir
+from gpulake.collect.rundir import RunDir, StatusFile, prepare, run_dir
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
 from gpulake.collect.sources import SOURCES, Closable, Machine, NoData, Source
-from gpulake.collect.status import StatusFile
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import GpulakeError, UsageError
 

@@ -74,7 +74,7 @@ def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = ()
     return UNIT.format(
         command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments(), *more]),
         user=f"User={user}" if user else f"DynamicUser=yes\nStateDirectory={base.name}",
-        writable=f"ReadWritePaths={quoted(str(base))}" if user else "# What it writes lies in its StateDirectory.",
+        writable=f"ReadWritePaths={quoted(str(base))}" if user else "# It writes to its StateDirectory.",
         home="read-only" if _is_in_a_home(command, base) else "yes",
     )
 
@@ -91,5 +91,5 @@ def _escaped(letter: str) -> str:
 
 
 def _is_in_a_home(command: Sequence[str], base: Path) -> bool:
-    """Whether the interpreter, the package or the folder lies where ProtectHome would hide it."""
+    """Whether the interpreter, the package or the folder is hidden by ProtectHome."""
     return any(word.startswith(("/home/", "/root/", "/run/user/")) for word in (*command, str(base)))

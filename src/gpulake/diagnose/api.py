@@ -1,4 +1,4 @@
-"""A diagnosis from a log alone, and from what lies beside it: what scripts and notebooks call.
+"""The diagnosis of a log, with telemetry and dumps where there are any, for scripts and notebooks.
 
 from gpulake.diagnose.api import diagnose
 print(diagnose("slurm-4711.out").diagnosis.cause)
@@ -29,8 +29,8 @@ from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
 
-# Names that every machine gives itself: nobody can look for such a node, or take it out of service.
-NOBODY = ("localhost", "localhost.localdomain", "127.0.0.1", "::1")
+# Names that every machine gives itself: no node can be found or drained by them.
+LOCAL_NAMES = ("localhost", "localhost.localdomain", "127.0.0.1", "::1")
 # Samples of the nodes and minutes of a story, from wherever they are kept.
 Witness = Callable[[Diagnosis, Story], Samples]
 # GPU-hours that the failure of a story cost, where they are known.
@@ -39,12 +39,12 @@ Cost = Callable[[Diagnosis, Story], float | None]
 
 @dataclass(frozen=True)
 class Answer:
-    """A diagnosis, and what it was drawn from."""
+    """A diagnosis, and what it rests on."""
 
     diagnosis: Diagnosis
     story: Story
     digests: tuple[Digest, ...]
-    notes: tuple[str, ...] = ()  # what the reader should know beside it
+    notes: tuple[str, ...] = ()  # remarks for the reader
 
     @property
     def context(self) -> dict[tuple[str, int], str]:
@@ -68,22 +68,22 @@ def diagnose(
     now: datetime | None = None,
     report: Report = silent,
 ) -> Answer:
-    """By rules, flight recorder and telemetry. Needs no lake, and leaves nothing anywhere."""
+    """By rules, flight recorder and telemetry. Needs no lake, and writes nothing."""
     check_zone(time_zone)
     book = rulebook or shipped()
     logs = open_logs(log)
     digests, notes = _read(logs, book, filters, report)
     story, diagnosis = _explained(read_stories(digests, book, time_zone), run)
     diagnosis = replace(diagnosis, job_id=job_id, cluster_id=cluster_id)
-    if diagnosis.node in NOBODY:
+    if diagnosis.node in LOCAL_NAMES:
         diagnosis = replace(diagnosis, node=None)
     dumps = (*logs.flight_dumps, *((flight_recorder,) if flight_recorder else ()))
     if dumps:
-        # Without a log there is no word of the rules to keep.
+        # Without a log there is no diagnosis by rules to keep.
         diagnosis = explain_hang(read_dumps(dumps), diagnosis if logs.files else None)
     if telemetry:
         samples = read_samples([telemetry], window_of(story), time_zone)
-        # How long ago the file was written is not known: that a node is silent at its end says nothing.
+        # The age of the file is unknown, so silence at its end means nothing.
         diagnosis = consult(diagnosis, story, samples, book)
     if witness is not None:
         diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
@@ -111,7 +111,7 @@ def _read(
 
 
 def _explained(stories: list[Story], run: int | None) -> tuple[Story, Diagnosis]:
-    """The run that was asked for, else the last one that tells how it ended."""
+    """The requested run, else the last one with a known end."""
     stories = stories or [Story((), run=1, runs=1, lines_read=0, lines_kept=0, is_whole=False)]
     if run is None and stories[-1].lines_read == 0:
         return stories[-1], Diagnosis("unknown", "unknown", UNKNOWN, "The log is empty")

@@ -19,7 +19,7 @@ from gpulake.core.redaction import redacted, redacted_diagnosis
 from gpulake.core.words import label, listed
 from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
-from gpulake.diagnose.logs.filters import Filter, Filters, shipped_filters
+from gpulake.diagnose.logs.filters import Filters, shipped_filters
 from gpulake.diagnose.logs.owner import sole_writer
 from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
@@ -214,9 +214,8 @@ class Diagnoser:
             return shipped_filters()
         from gpulake.diagnose.learn.learning import learned_filters
 
-        approved = learned_filters(self._lake, self._note)
-        found = [Filter(rule.name, rule.pattern, rule.source, rule.matches, rule.ignores) for rule in approved]
-        return Filters((*shipped_filters().filters, *found)) if found else shipped_filters()
+        filters = learned_filters(self._lake, self._note)
+        return Filters((*shipped_filters().filters, *filters)) if filters else shipped_filters()
 
     def _note(self, text: str) -> None:
         if text and text not in self._notes:

@@ -1,4 +1,4 @@
-"""The table of names: what a field of a row is called on the page and in what is pushed. The table is names.toml."""
+"""The vocabulary, names.toml: what a field is called and in which unit, where we write it and where others do."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from gpulake.formats.prometheus import Labels
 
 STYLES = ("dcgm", "otel")
 KINDS = ("gauge", "counter", "updown")
+NO_SUBJECTS = ("version", "units", "read", "dcgm_endings", "otel")
+# By source: how its names begin, and the subject that has them.
+WRITERS = {"dcgm": ("DCGM_FI_", "gpu"), "node_exporter": ("node_", "host")}
 
 
 class Name(NamedTuple):
@@ -37,22 +40,59 @@ class Table:
     subjects: Mapping[str, tuple[Name, ...]]
 
 
+class Written(NamedTuple):
+    """What a source calls a field, and how much of our unit one of its own is."""
+
+    names: tuple[str, ...]  # the first that has a value counts
+    factor: float
+
+
+@cache
+def _content() -> dict[str, Any]:
+    return tomllib.loads(files("gpulake.formats").joinpath("names.toml").read_text(encoding="utf-8"))
+
+
 @cache
 def table(style: str) -> Table:
     if style not in STYLES:
         raise UsageError(f"no names called {style!r}", choice_hint(style, STYLES))
-    content = tomllib.loads(files("gpulake.formats").joinpath("names.toml").read_text(encoding="utf-8"))
-    version = content.pop("version")
-    other = content.pop("otel")
+    content = _content()
     subjects = {}
     for subject, fields in content.items():
-        entries = fields | other.get(subject, {}) if style == "otel" else fields
-        subjects[subject] = tuple(_name(field, entry) for field, entry in entries.items() if entry)
-    return Table(style, version, subjects)
+        if subject not in NO_SUBJECTS:
+            entries = fields | content["otel"].get(subject, {}) if style == "otel" else fields
+            subjects[subject] = tuple(_name(field, entry) for field, entry in entries.items() if entry)
+    return Table(style, content["version"], subjects)
+
+
+@cache
+def written(source: str) -> dict[str, Written]:
+    """By our field, how a source writes it: dcgm, node_exporter, nvidia_smi or rocm_smi."""
+    content = _content()
+    prefix, subject = WRITERS.get(source, ("", ""))
+    fields = {name.field: name for name in table("dcgm").subjects.get(subject, ()) if name.name.startswith(prefix)}
+    found = {field: Written((name.name,), _factor(name.unit)) for field, name in fields.items()}
+    return found | {
+        field: Written(tuple(names), _factor(unit)) for field, (names, unit) in content["read"][source].items()
+    }
+
+
+@cache
+def dcgm_unit(metric: str) -> tuple[str, float]:
+    """What our name of a field of DCGM would end with, and how much of our unit one of its own is."""
+    endings = _content()["dcgm_endings"].items()
+    ending, unit = next((known for end, known in endings if metric.endswith(f"_{end}")), ("", ""))
+    return ending, _factor(unit)
+
+
+def _factor(unit: str) -> float:
+    per_ours = _content()["units"].get(unit, 1)
+    return 1 if per_ours == 1 else 1 / per_ours
 
 
 def _name(field: str, entry: list[Any]) -> Name:
     name, kind, text, *rest = entry
     options = rest[0] if rest else {}
     labels = tuple(options.get("labels", {}).items())
-    return Name(field, name, kind, text, options.get("unit", ""), options.get("scale", 1), labels)
+    unit = options.get("unit", "")
+    return Name(field, name, kind, text, unit, options.get("scale", _content()["units"].get(unit, 1)), labels)

@@ -1,7 +1,7 @@
 """Who may read the lake: its owner alone, unless the setting lake_access says otherwise when it is made.
 
 From then on the mode of the lake's folder rules: files are made with no more rights than it has. So a lake that was
-made before, or that somebody opened with chmod, stays as open as it is, and `gpulake doctor` says so.
+made before, or whose mode was changed with chmod, stays as open as it is, and `gpulake doctor` says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a query of somebody else may name: tables of the lake and listed functions, judged on the parsed statement."""
+"""What an untrusted query may name: tables of the lake and listed functions, checked on the parsed statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the ledger under the names that they had before: views in a schema of their own.
+"""The ledger tables under their former names: views in schema `before`.
 
 `used` was called productive, what sensors measured in a job was called used, and `unknown` counted as unallocated.
 """
@@ -13,7 +13,7 @@ SCHEMA = "before"
 _HELD = "idle_gpu_hours under_used_gpu_hours lost_gpu_hours unobserved_gpu_hours productive_gpu_hours"
 _LEDGER = f"capacity_gpu_hours down_gpu_hours unallocated_gpu_hours {_HELD}"
 _NOTES = "recorded_down_gpu_hours inferred_gpu_hours overcommitted_gpu_hours"
-# Of each table, the columns as they were.
+# The former columns of each table.
 COLUMNS = {
     "gold_machine_hours": f"cluster_id machine_key started_at dt gpu_type {_LEDGER} {_NOTES}",
     "gold_ledger_hourly": f"cluster_id started_at dt gpu_type {_LEDGER} {_NOTES}",
@@ -32,7 +32,7 @@ CHANGED: Mapping[str, str] = {
     "unallocated_gpu_hours": "unallocated_gpu_hours + unknown_gpu_hours",
     "used_gpu_hours": "measured_gpu_hours",
 }
-# Those that are carried over from a build of before have other columns.
+# Tables carried over from an older build have other columns.
 BUILT = """
 SELECT table_name FROM duckdb_columns()
 WHERE database_name = {catalogue} AND schema_name = 'main' AND column_name = 'lost_at_least_gpu_hours'
@@ -40,12 +40,12 @@ WHERE database_name = {catalogue} AND schema_name = 'main' AND column_name = 'lo
 
 
 def name_as_before(connection: Connection, catalogue: str) -> None:
-    """Makes the views of those tables that there are."""
+    """Creates the views of the tables that exist."""
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {catalogue}.{SCHEMA}")
     built = {row[0] for row in connection.execute(BUILT.format(catalogue=text(catalogue))).fetchall()}
     for table, columns in COLUMNS.items():
         if table in built:
             chosen = ", ".join(f"{CHANGED.get(column, column)} AS {column}" for column in columns.split())
-            # Found beside the view, under whatever name somebody attaches the file.
+            # Unqualified by catalogue: the file may be attached under any name.
             rows = f"SELECT {chosen} FROM main.{table}"
             connection.execute(f"CREATE OR REPLACE VIEW {catalogue}.{SCHEMA}.{table} AS {rows}")

@@ -1,6 +1,6 @@
 """Text files → bronze: typed, compressed Parquet, committed to Delta, each content once.
 
-The fast way reads a file with every core while another thread hashes it and counts its lines. Its answer is believed
+The fast way reads a file with every core while another thread hashes it and counts its lines. Its result is accepted
 only if nothing is missing: rows landed + rows rejected = lines. Otherwise the careful way goes over the file line by
 line first.
 """
@@ -28,12 +28,12 @@ from gpulake.lake.sanitise import clean_layout, sanitise
 from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
 from gpulake.lake.types import delta_schema
 
-# By table and source, its newest landing; one without a file was taken back.
+# The newest landing by table and source; one without a file was undone.
 Live = dict[str, dict[str, Landing]]
 
 
 def landing_of(entry: Mapping[str, Any]) -> Landing:
-    """As a commit of a bronze table says it."""
+    """From the metadata of a commit of a bronze table."""
     return Landing(**{**entry, "landed_at": datetime.fromisoformat(entry["landed_at"])})
 
 

@@ -60,7 +60,7 @@ def judge(given: Mapping[str, Any]) -> None:
 def main(given: Mapping[str, Any]) -> None:
     sys.meta_path.insert(0, _WithoutPandas)
     pa.scalar(0, pa.timestamp("us", "UTC")).as_py()
-    # Here the process waits, warm, until somebody asks. The server's log is not for what a query may print.
+    # The process waits here, warm, for a query. What a query prints must not reach the server's log.
     query = sys.stdin.buffer.read().decode()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 2)
     if not query:

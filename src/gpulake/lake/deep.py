@@ -1,6 +1,6 @@
-"""Everything in the lake held to what was written down of it: `doctor --deep` says what is damaged, `repair` mends it.
+"""Verify everything in the lake against what was recorded: `doctor --deep` reports damage, `repair` fixes it.
 
-The logs are read as text, so that a damaged one can still be told of.
+The logs are read as text, so that a damaged one can still be reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind = Literal["file", "orphan", "log", "journal", "build"]
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing that is not as it was written."""
+    """One thing that differs from what was written."""
 
     kind: Kind  # a data file, a file that no commit names, a log, lines of a journal, or the build
     layer: str  # bronze, quarantine, gold, journal or build
@@ -41,7 +41,7 @@ class Damage:
 
 @dataclass
 class Log:
-    """What the commits of a Delta table say, as far as they can be read."""
+    """The commits of a Delta table, as far as they can be read."""
 
     versions: list[int] = field(default_factory=list)
     unreadable: list[Path] = field(default_factory=list)
@@ -90,7 +90,7 @@ def landings(log: Log) -> list[Landing]:
 
 
 def inspect(lake: Lake) -> list[Damage]:
-    """All of it: reads every data file and every table of the build once."""
+    """Reads every data file and every table of the build once."""
     return [
         *(one for table in bronze_tables() for one in _table("bronze", table, lake.bronze.folder / table)),
         *_table("quarantine", "quarantine", lake.quarantine.folder),
@@ -121,7 +121,7 @@ def _table(layer: str, table: str, folder: Path) -> Iterator[Damage]:
 
 
 def file_fault(path: Path, log: Log) -> str:
-    """What is wrong with a data file, or nothing."""
+    """What is wrong with a data file; empty if nothing is."""
     if not path.is_file():
         return "it is missing"
     size = path.stat().st_size
@@ -129,7 +129,7 @@ def file_fault(path: Path, log: Log) -> str:
         return f"it has {size:,} bytes; {log.live[path.name]:,} were written"
     if path.name in log.hashes:
         return "" if sha256(path) == log.hashes[path.name] else "its content is not what was written"
-    # It is of before hashes were kept.
+    # Written by a version that kept no hashes.
     try:
         for _ in pq.ParquetFile(path).iter_batches(batch_size=1 << 16):
             pass

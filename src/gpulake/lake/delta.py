@@ -182,7 +182,7 @@ def _actions(commits: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _prepare(folder: Path) -> None:
-    """The names of the data files are on the disk before the commit that speaks of them."""
+    """The names of the data files are on the disk before the commit that names them."""
     make_folder(folder / LOG)
     sync(folder)
     for path in cut_commits(folder):
@@ -222,7 +222,7 @@ def sha256(path: Path) -> str:
 
 
 def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[str]) -> dict[str, str]:
-    """What a commit says of itself, and of its files: by their hashes damage is told from what was written."""
+    """The metadata of a commit, with the hashes of its files, by which damage is detected."""
     return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps({name: sha256(folder / name) for name in files})}
 
 

@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 
 Connection = duckdb.DuckDBPyConnection
-# What the engine says of Parquet files and databases that are not what was written.
+# Parts of the engine's messages about damaged Parquet files and databases.
 DAMAGE = (
     *(
         "magic bytes",
@@ -36,9 +36,9 @@ DAMAGE = (
     ),
     *("cannot read quarantine", "INTERNAL Error", "corrupt", "Corrupt", "ZSTD", "Out of buffer"),
 )
-# How the error begins that a query gets on rows that cannot be read, and the way out of it.
+# The start of the error of a query on rows that cannot be read, and its hint.
 DAMAGED = "cannot read"
-REPAIR = "see what is damaged with: gpulake doctor --deep; mend it with: gpulake repair"
+REPAIR = "see what is damaged with: gpulake doctor --deep; repair it with: gpulake repair"
 Value: TypeAlias = str | int | float | None
 
 
@@ -57,7 +57,7 @@ def connect(memory_limit: str, threads: int, spill: Path | None) -> Connection:
         )
     except (duckdb.ParserException, duckdb.InvalidInputException) as error:
         raise UsageError(f"memory_limit {memory_limit!r}: {first_line(error)}", "write it like 400MB or 2GB") from error
-    # A day must not depend on where the operator's laptop stands.
+    # A day must not depend on the time zone of the operator's machine.
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     # Windows meet the few days they fall on: looping over those beats sorting all of these.
@@ -112,7 +112,7 @@ def create_table(
 
 @contextmanager
 def lake_errors(doing: str) -> Iterator[None]:
-    """Turns what the engine or the disk says into an error that names the way out."""
+    """Turns errors of the engine and the disk into errors with a hint."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:
@@ -130,7 +130,7 @@ def lake_errors(doing: str) -> Iterator[None]:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the engine met a file that is not what was written, rather than a query that is wrong."""
+    """Whether the engine read a damaged file, rather than a wrong query."""
     words = str(error)
     if any(full in words for full in ("No space left", "ENOSPC", "ermission denied")):
         return False

@@ -1,4 +1,4 @@
-"""What a field of each type may hold. Both readers of text ask here, so that they let the same rows pass."""
+"""What a field of each type may hold. The fast and the careful reader of text share these checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATTERNS = {
 USUAL_DIGITS = 13
 UNIT = "\x1f"  # between the fields of a row
 NEVER = "(?!)"
-# Fields that are beyond doubt: every other one is looked at more closely.
+# Fields that are certainly valid; every other one is checked in detail.
 USUAL = {
     "text": rf"[^{UNIT}]+",
     "integer": "[0-9]{1,%d}",
@@ -62,12 +62,12 @@ def selected(column: str, layout: CsvLayout) -> str:
 
 
 def read_type(kind: str) -> str:
-    """Times are read as text, since they are checked before they are believed."""
+    """Times are read as text, since they are validated before they are converted."""
     return "VARCHAR" if kind in PATTERNS else ENGINE[kind]
 
 
 def checker(layout: CsvLayout, is_strict: bool = False) -> Callable[[Sequence[str]], str]:
-    """Says what is wrong with a row of the right width, or nothing.
+    """A function that says what is wrong with a row of the right width; empty if nothing is.
 
     What is no number at all is left to the engine, which says so better, unless the check is strict: of a row that
     was rewritten the engine could not say which line it was.

@@ -52,8 +52,8 @@ class Gold:
         return self.is_of(build) and all(self._is_of(table, build.stem) for table in tables)
 
     def export(self, connection: Connection, build: Path) -> None:
-        """Exports what is not of this build, or cannot be read. Doing it again does no harm."""
-        # Where the export was cut off, some may name the build whose rows never reached the disk.
+        """Exports what is not of this build, or cannot be read. Idempotent."""
+        # After an interrupted export, a table may name a build whose rows never reached the disk.
         is_done = self.is_of(build)
         connection.execute(f"ATTACH {text(str(build))} AS {_PUBLISHED} (READ_ONLY)")
         tables = [table for table in row_counts(connection, _PUBLISHED) if table.startswith(PREFIX)]
@@ -70,7 +70,7 @@ class Gold:
     def _export(self, connection: Connection, table: str, build_id: str) -> None:
         folder = self.folder / table
         make_folder(folder)
-        # A name of its own: a version that names a file keeps it.
+        # A new name each time: older versions of the table still name their files.
         file = folder / f"{build_id}-{uuid.uuid4().hex[:8]}.parquet"
         options = f"{PARQUET_OPTIONS}, KV_METADATA {{build_id: {text(build_id)}}}"
         connection.execute(f"COPY {_PUBLISHED}.main.{name(table)} TO {text(str(file))} ({options})")
@@ -78,6 +78,6 @@ class Gold:
         try:
             delta.replace(folder, file, {"build_id": build_id})
         except DeltaError:
-            # Derived: its history does not outweigh a table that can be read.
+            # Gold is derived: a readable table matters more than its history.
             shutil.rmtree(folder / delta.LOG)
             delta.replace(folder, file, {"build_id": build_id})

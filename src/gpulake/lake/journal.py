@@ -66,7 +66,7 @@ class Journal:
             elif is_strict and not found[1]:
                 raise LakeError(
                     f"a row of table {table} cannot be read: line {number} of {self.path(table)}: {found[0]}",
-                    "mend or remove that line; what it tells of may have been done",
+                    "fix or remove that line; the action that it records may have been taken",
                 )
         return rows
 
@@ -98,7 +98,7 @@ class Journal:
                 self._sync_name(table)
 
     def _sync_name(self, table: str) -> None:
-        """Once a process: who made the file may have died before its name was on the disk."""
+        """Once a process: the process that created the file may have died before its name was on the disk."""
         if table not in self._named:
             sync(self.folder)
             self._named.add(table)

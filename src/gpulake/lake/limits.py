@@ -1,7 +1,7 @@
-"""The lake as somebody sees it who may see the rows of some groups alone: views of the same names before its tables.
+"""The lake for a viewer who may see only the rows of some groups: views that hide the tables of the same names.
 
-What a view lets through follows from the columns of its table. A row that names a job is theirs if the job is; one that
-names a user or a group is theirs if all jobs of that name are; what names nobody is for everybody. The rest is hidden.
+What a view lets through follows from the columns of its table. A row that names a job is visible if the job is theirs;
+one that names a user or a group, if all jobs of that name are; one that names no person, to all. The rest is hidden.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gpulake.lake.views import LANDED
 KEYS = "keys"  # a schema beside that of the views, which no query looks into
 # Findings and incidents of these kinds name no person and no job.
 CLUSTER_KINDS = kinds_about("cluster", "day", "table")
-# Tables that we write ourselves, and that name nobody.
+# Tables of the journal and of builds that name no person.
 OPEN = frozenset(
     {
         *("build_info", "build_inputs", "runs", "table_builds", "test_results"),
         *("maintenance_windows", "maintenance_window_events"),
     }
 )
-# Columns whose text may speak of others, in rows that are shown all the same.
-TELLING: Mapping[str, tuple[str, ...]] = {
+# Columns of visible rows whose text may name other people: they are redacted.
+REDACTED: Mapping[str, tuple[str, ...]] = {
     "alert_events": ("body",),
     "alerts": ("body",),
     "diagnoses": ("similar",),
@@ -51,7 +51,7 @@ SELECT job_key, cluster_id, job_id, user_id, coalesce(user_id, '') AS named_user
     coalesce(group_id IN ({names}) OR account_id IN ({names}) OR user_id IN ({names}), false) AS is_theirs
 FROM lake.main.silver_jobs
 """
-# Job ids and users are a cluster's own: where a row names no cluster, all of that name have to be theirs.
+# Job ids and users are unique within a cluster: where a row names no cluster, all of that name have to be theirs.
 TABLES = {
     "jobs": "SELECT job_key FROM {keys}.every WHERE is_theirs",
     "job_ids": "SELECT cluster_id, job_id FROM {keys}.every GROUP BY ALL HAVING bool_and(is_theirs)",
@@ -80,7 +80,7 @@ def limit(connection: Connection, catalogue: str, groups: Collection[str]) -> No
     for table in sorted(tables, key=lambda table: table != "diagnoses"):
         where, columns = tables[table]
         condition = rule(catalogue, table, columns)
-        shown = [f"nullif({column}, {column}) AS {column}" for column in map(name, TELLING.get(table, ()))]
+        shown = [f"nullif({column}, {column}) AS {column}" for column in map(name, REDACTED.get(table, ()))]
         if _is_machines(columns) and condition != "false":
             shown.append(_own_owner(keys, columns))
         chosen = f"* REPLACE ({', '.join(shown)})" if shown else "*"
@@ -95,9 +95,9 @@ def _look_up(connection: Connection, keys: str, groups: Collection[str], tables:
     for table, query in TABLES.items():
         connection.execute(f"CREATE TABLE {keys}.{table} AS {query.format(keys=keys)}")
     connection.execute(f"DROP TABLE {keys}.every")
-    own = f"WHERE job_key IN (FROM {keys}.jobs)"
-    workers = f"SELECT DISTINCT worker_key FROM lake.main.silver_instances {own}"
-    owners = f"SELECT DISTINCT cluster_id, owner_kind, owner_id FROM lake.main.gold_job_energy {own}"
+    of_theirs = f"WHERE job_key IN (FROM {keys}.jobs)"
+    workers = f"SELECT DISTINCT worker_key FROM lake.main.silver_instances {of_theirs}"
+    owners = f"SELECT DISTINCT cluster_id, owner_kind, owner_id FROM lake.main.gold_job_energy {of_theirs}"
     if "silver_instances" not in tables:
         workers = "SELECT 0::BIGINT AS worker_key WHERE false"
     if "gold_job_energy" not in tables:
@@ -107,9 +107,9 @@ def _look_up(connection: Connection, keys: str, groups: Collection[str], tables:
 
 
 def rule(catalogue: str, table: str, columns: Collection[str]) -> str:
-    """Which rows of a table somebody sees, as a condition: the first that applies."""
+    """The condition for the visible rows of a table: the first rule that applies."""
     keys = f"{catalogue}.{KEYS}"
-    named = NAMING.intersection(columns).difference(TELLING.get(table, ()), OWNERS if _is_machines(columns) else ())
+    named = NAMING.intersection(columns).difference(REDACTED.get(table, ()), OWNERS if _is_machines(columns) else ())
     rules = (
         (table in OPEN, "true"),
         (table.startswith("bronze_"), "false"),
@@ -141,7 +141,7 @@ def _about(keys: str, columns: Collection[str]) -> str:
 
 
 def _named(keys: str, columns: Collection[str]) -> str:
-    """Sums by user or group; the row of no user and no group is nobody's."""
+    """Sums by user or group; the row of no user and no group is for everyone."""
     user, group = "coalesce(user_id, '')", "coalesce(group_id, '')"
     if "user_id" in columns and "group_id" in columns:
         theirs = f"(cluster_id, {user}, {group}) IN (FROM {keys}.pairs)"
@@ -152,7 +152,7 @@ def _named(keys: str, columns: Collection[str]) -> str:
 
 
 def _is_machines(columns: Collection[str]) -> bool:
-    """A machine's rows are everybody's; who held it is not."""
+    """The rows of a machine are for everyone; who held it is not."""
     return not OWNERS.isdisjoint(columns) and "command" not in columns and "job_key" not in columns
 
 

@@ -17,7 +17,7 @@ WITH named AS (
     UNION
     SELECT machine_key, node_id FROM silver_nodes
 ),
-told AS (
+ran_on AS (
     SELECT jobs.cluster_id, named.machine_id
     FROM silver_jobs AS jobs
     INNER JOIN silver_instances AS instances ON jobs.job_key = instances.job_key
@@ -28,7 +28,7 @@ told AS (
     FROM bronze_slurm_jobs
     WHERE job_id = getvariable('job_id') AND nodes <> ''
 )
-FROM told WHERE getvariable('cluster_id') IS NULL OR cluster_id = getvariable('cluster_id')
+FROM ran_on WHERE getvariable('cluster_id') IS NULL OR cluster_id = getvariable('cluster_id')
 """
 
 
@@ -41,7 +41,7 @@ WHERE
 
 
 def user_of_job(reader: LakeReader, job_id: str, cluster_id: str | None) -> str | None:
-    """None where nobody knows, or two clusters have a job of this id."""
+    """None where it is unknown, or two clusters have a job of this id."""
     if "silver_jobs" not in reader.tables():
         return None
     rows = reader.query(_USERS, job_id=job_id, cluster_id=cluster_id).to_pylist()
@@ -55,7 +55,7 @@ def machines_of_cluster(reader: LakeReader, cluster_id: str) -> frozenset[str]:
 
 
 def machines_of_job(reader: LakeReader, job_id: str, cluster_id: str | None) -> frozenset[str]:
-    """Those that the job ever ran on; none where nobody knows, or two clusters have a job of this id."""
+    """Those that the job ever ran on; none where they are unknown, or two clusters have a job of this id."""
     if not reader.tables() >= {"silver_jobs", "silver_instances", "silver_machines", "silver_nodes"}:
         return frozenset()
     rows = reader.query(_OF_JOB, job_id=job_id, cluster_id=cluster_id).to_pylist()

@@ -21,7 +21,7 @@ class LakeReader:
 
     def query(self, query: str, **values: Value) -> pa.Table:
         """The rows of one query. It reads the values given by their names: getvariable('user')."""
-        with self._asking(query, values):
+        with self._checked(query, values):
             return self.connection.execute(query).to_arrow_table()
 
     def rows(self, query: str, **values: Value) -> list[dict[str, Any]]:
@@ -44,16 +44,16 @@ class LakeReader:
 
     def stream(self, query: str, rows: int, **values: Value) -> Iterator[pa.RecordBatch]:
         """The same, so many rows at a time, for what does not fit into memory. One stream of a reader at a time."""
-        with self._asking(query, values):
+        with self._checked(query, values):
             yield from self.connection.execute(query).to_arrow_reader(rows)
 
     def offer(self, table: str, rows: pa.Table) -> None:
-        """Rows that its queries can read beside the lake's. Nobody else sees them, and they go with the reader."""
+        """Rows that its queries can read beside the lake's. Only this reader sees them."""
         self.connection.register(table, rows)
 
     def first(self, query: str, rows: int) -> pa.Table:
-        """So many of its rows: the rest is not worked out."""
-        with self._asking(query, {}):
+        """The first rows of a query; the rest is not computed."""
+        with self._checked(query, {}):
             found, batches, count = self.connection.execute(query).to_arrow_reader(2_000), [], 0
             while count < rows and (batch := next(found, None)) is not None:
                 batches.append(batch)
@@ -61,11 +61,10 @@ class LakeReader:
             return pa.Table.from_batches(batches, found.schema).slice(0, rows)
 
     @contextmanager
-    def _asking(self, query: str, values: dict[str, Value]) -> Iterator[None]:
+    def _checked(self, query: str, values: dict[str, Value]) -> Iterator[None]:
         try:
             for variable, value in values.items():
-                # As text, for the reason that create_table has; the variables of a connection are not the lake's.
-                # One that has no value has no type either: a NULL that is set would be an integer.
+                # As text, for the reason given in create_table. A variable that is set to NULL would be an integer.
                 words = f"RESET VARIABLE {name(variable)}" if value is None else _set(variable, value)
                 self.connection.execute(words)
             statements = self.connection.extract_statements(query)

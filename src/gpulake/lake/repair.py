@@ -1,4 +1,4 @@
-"""What can be done about damage with what is in the lake alone. Nothing is thrown away: it is set aside."""
+"""Repairs that need only what is in the lake. Damaged files are set aside, never deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def holders(lake: Lake, damage: Damage) -> list[Landing]:
 
 
 def source_of(path: Path) -> str:
-    """Where the rows of a data file came from, by its own words."""
+    """Where the rows of a data file came from, by its metadata."""
     try:
         words = pq.read_metadata(path).metadata or {}
     except (pa.ArrowException, OSError):

@@ -1,4 +1,4 @@
-"""Queries of others: each in a process of its own, without rights, killed at its limits and used once."""
+"""Untrusted queries: each in a separate process without privileges, killed at its limits and used once."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Sandbox:
         if status == 0 and answer.startswith(_ROWS) and len(answer) <= MOST_ANSWER:
             return answer.removeprefix(_ROWS)
         if status == 0 and answer.startswith(_ERROR) and len(answer) <= MOST_ERROR:
-            raise _told(answer.removeprefix(_ERROR))
+            raise _error_of(answer.removeprefix(_ERROR))
         if not is_ready:
             words = f"the process of a query ended with status {status} before it began"
             raise LakeError(words, "see what is missing with: gpulake doctor")
@@ -93,7 +93,7 @@ class Sandbox:
             raise UsageError(f"the answer has more than {MOST_ANSWER:,} bytes", "name fewer columns, or add a LIMIT")
         _LOG.warning("a query crashed its process status=%d", status)
         words = f"the query crashed the engine ({_signal(status)})"
-        raise UsageError(words, "write it in another way; nothing else is affected, the process was its own")
+        raise UsageError(words, "write it in another way; only its process was affected")
 
     def _refused(self, query: str) -> GpulakeError | None:
         """What is let through is judged again where it runs: a judge that fails is replaced, and that is all."""
@@ -103,7 +103,7 @@ class Sandbox:
             found = _verdict(self._judge[0], query)
             if not found.endswith(b"\n") or not self._ending.alive:
                 _end_all(self._judge)
-        return _told(found) if found.endswith(b"\n") and found != b"{}\n" else None
+        return _error_of(found) if found.endswith(b"\n") and found != b"{}\n" else None
 
     @contextmanager
     def _child(self) -> Iterator[Child]:
@@ -152,7 +152,7 @@ def size(words: str) -> int:
 
 
 def _module_folders() -> list[str]:
-    """Where Python finds its modules, without the folder that somebody happened to start it in."""
+    """Where Python finds its modules, without the current directory."""
     ours = Path(__file__).parents[2]
     found = [str(ours), *(path for path in sys.path if path and Path(path) != Path.cwd())]
     return list(dict.fromkeys(found))
@@ -233,7 +233,7 @@ def _verdict(judge: Child, query: str) -> bytes:
     return found
 
 
-def _told(words: bytes) -> GpulakeError:
+def _error_of(words: bytes) -> GpulakeError:
     try:
         found = json.loads(words)
         kind = UsageError if found["is_usage"] else LakeError

@@ -42,11 +42,11 @@ class Snapshots:
 
     @contextmanager
     def reading(self, groups: frozenset[str] | None = None) -> Iterator[LakeReader]:
-        """All rows, or those that somebody of these groups may see."""
+        """All rows, or those that a member of these groups may see."""
         opened = self._enter(groups)
         try:
             cursor = opened.reader.connection.cursor()
-            # A cursor does not look where its connection does. Who is limited finds nothing beside the limits.
+            # A cursor does not inherit the search path. A limited viewer's path has the limiting views alone.
             path = SEARCH_PATH if groups is None else f"{opened.catalogues[groups]}.main"
             cursor.execute(f"SET search_path = '{path}'")
             try:
@@ -57,7 +57,7 @@ class Snapshots:
             self._leave(opened)
 
     def tables(self) -> frozenset[str]:
-        """Those that can be asked now."""
+        """Tables that can be queried now."""
         opened = self._enter()
         self._leave(opened)
         return opened.tables
@@ -83,7 +83,7 @@ class Snapshots:
             self._opened = None
 
     def _enter(self, groups: frozenset[str] | None = None, is_patient: bool = False) -> _Opened:
-        """Who comes first after a change opens the lake anew; others go on with what is open, but for patient ones."""
+        """The first caller after a change reopens the lake; meanwhile others, unless patient, use what is open."""
         while True:
             with self._lock:
                 opened = self._opened
@@ -132,7 +132,7 @@ class Snapshots:
 
     def _state(self) -> tuple[object, ...]:
         """What a connection is opened on: the build, what has landed, and which journals there are."""
-        # A disk that does not answer now may do so again: who watches goes on watching.
+        # An error of the disk may be temporary: the caller keeps polling.
         with lake_errors(f"looking at the lake at {self.lake.root}"):
             current = self.lake.builds.current()
             logs = (self.lake.bronze.folder / table / "_delta_log" for table in bronze_tables())
@@ -142,7 +142,7 @@ class Snapshots:
 
 
 def _is_full(opened: _Opened, groups: frozenset[str] | None) -> bool:
-    """Too many sets of groups were asked for: all are forgotten with their connection, and made anew when needed."""
+    """Too many sets of groups are cached: the connection is replaced and their views made again when needed."""
     return groups is not None and groups not in opened.catalogues and len(opened.catalogues) >= MOST_CATALOGUES
 
 

@@ -138,7 +138,7 @@ class Lake:
 
     @contextmanager
     def alone(self, work: str, is_patient: bool = False) -> Iterator[None]:
-        """One at a time does this work, beside whoever writes to the lake."""
+        """An exclusive lock for this work, independent of the writer's lock."""
         busy = LakeBusyError(
             f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
         )
@@ -170,7 +170,7 @@ class Lake:
     def attach_landed(
         self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()
     ) -> dict[str, list[Path]]:
-        """Bronze and the journal, as views of a catalogue of their own: builds hold no path. Returns their files, by
+        """Bronze and the journal, as views of a separate catalogue: builds hold no path. Returns their files, by
         table; a table whose log cannot be read is not among them.
 
         `without` names files of tables whose rows are not to be seen.
@@ -211,7 +211,7 @@ class Lake:
     def stage(
         self, build_id: str, base: Path | None = None, without: Collection[tuple[str, str]] = ()
     ) -> Iterator[Staging]:
-        """A build in the making, empty or a copy of another: nobody sees it before it is published."""
+        """A build in the making, empty or a copy of another, invisible until it is published."""
         path = self.staged_path(build_id)
         with lake_errors("building"), self.connect() as connection:
             if base:
@@ -257,8 +257,8 @@ class Lake:
     @contextmanager
     def reading(self, may_spill: bool = True) -> Iterator[LakeReader]:
         """The last complete build, bronze and the journal, read-only."""
-        # Not in the lake: a reader may not be able to write there, and a writer empties its staging. Nobody else may
-        # read it.
+        # Not in the lake: a reader may not be able to write there, and a writer empties its staging. It is
+        # private to this user.
         folder = _spill_folder() if may_spill else nullcontext()
         with folder as spill, connect(self.config.memory_limit, self.config.threads, spill) as connection:
             with lake_errors(f"opening the lake at {self.root}"):
@@ -308,19 +308,19 @@ class Staging:
         return self.connection.execute(query).to_arrow_table()
 
     def write(self, table: str, rows: list[dict[str, Any]]) -> None:
-        """Writes a table of written.toml, in the types that it promises."""
+        """Writes a table of written.toml, in the types declared there."""
         create_table(self.connection, f"lake.main.{name(table)}", engine_types(written_tables()[table]), rows)
 
     def tables(self, database: str = "lake") -> list[str]:
         return list(row_counts(self.connection, database))
 
     def record_tables(self, built_at: datetime) -> None:
-        """When each table was made; those that are carried over keep their own time."""
+        """When each table was made; tables that are carried over keep their time."""
         counts = self.counts()
-        own = [
+        built = [
             {"table": table, "build_id": self.build_id, "built_at": built_at, "rows": counts[table]} for table in counts
         ]
-        self.write("table_builds", own)
+        self.write("table_builds", built)
 
     def counts(self) -> dict[str, int]:
         """The rows of each table."""
@@ -354,7 +354,7 @@ class Staging:
 
 @contextmanager
 def _spill_folder() -> Iterator[Path]:
-    """That of a reader which nobody closes goes with it, without a warning."""
+    """Removed with its reader, even one that was never closed, without a warning."""
     folder = mkdtemp(prefix="gpulake-")
     try:
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""Our column types in the words of the engine, of Delta and of Arrow."""
+"""Our column types as the engine, Delta and Arrow name them."""
 
 from __future__ import annotations
 
@@ -8,39 +8,18 @@ from deltalake.schema import PrimitiveType
 
 from gpulake.core.tables import Table
 
-ENGINE = {
-    "text": "VARCHAR",
-    "number": "DOUBLE",
-    "real": "DOUBLE",
-    "integer": "BIGINT",
-    "flag": "BOOLEAN",
-    "date": "DATE",
-    "time": "TIMESTAMPTZ",
-    "local_time": "TIMESTAMP",
-    "json": "JSON",
+TYPES = {
+    "text": ("VARCHAR", "string", pa.string()),
+    "number": ("DOUBLE", "double", pa.float64()),
+    "real": ("DOUBLE", "double", pa.float64()),
+    "integer": ("BIGINT", "long", pa.int64()),
+    "flag": ("BOOLEAN", "boolean", pa.bool_()),
+    "date": ("DATE", "date", pa.date32()),
+    "time": ("TIMESTAMPTZ", "timestamp", pa.timestamp("us", "UTC")),
+    "local_time": ("TIMESTAMP", "timestamp_ntz", pa.timestamp("us")),
+    "json": ("JSON", "string", pa.string()),
 }
-DELTA = {
-    "text": "string",
-    "number": "double",
-    "real": "double",
-    "integer": "long",
-    "flag": "boolean",
-    "date": "date",
-    "time": "timestamp",
-    "local_time": "timestamp_ntz",
-    "json": "string",
-}
-ARROW = {
-    "text": pa.string(),
-    "number": pa.float64(),
-    "real": pa.float64(),
-    "integer": pa.int64(),
-    "flag": pa.bool_(),
-    "date": pa.date32(),
-    "time": pa.timestamp("us", "UTC"),
-    "local_time": pa.timestamp("us"),
-    "json": pa.string(),
-}
+ENGINE, DELTA, ARROW = ({kind: names[place] for kind, names in TYPES.items()} for place in range(3))
 
 
 def engine_types(table: Table) -> dict[str, str]:

@@ -41,7 +41,7 @@ def files_without(lake: Lake, left_out: Sequence[Landing]) -> set[tuple[str, str
 
 
 def take_back(lake: Lake, landings: Sequence[Landing], clock: Clock) -> list[Undone]:
-    """Each in a commit of its own: what a crash leaves undone, the same command takes back."""
+    """One commit each: after a crash the same command takes back the rest."""
     answers = [(landing, lake.bronze.take_back(landing, clock)) for landing in landings]
     return [Undone(landing, held if held.file else None) for landing, held in answers]
 

@@ -25,7 +25,7 @@ def kind_of(kind: pa.DataType) -> str:
 
 
 def values(column: pa.ChunkedArray) -> list[Any]:
-    """Of a column. Times that Python has no words for, such as those after the year 9999, are text."""
+    """Of a column. Times that Python cannot represent, such as those after the year 9999, are text."""
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):

@@ -27,12 +27,12 @@ def parquet_view(connection: Connection, table: Table, files: Sequence[Path], on
     try:
         _view(connection, table.name, f"{body} {only}")
     except duckdb.Error as error:
-        # Whoever does not ask for its rows need not know.
+        # An error only for queries that read its rows.
         broken_view(connection, table, f"{DAMAGED} {table.name}: {first_line(error)}")
 
 
 def broken_view(connection: Connection, table: Table, reason: str) -> None:
-    """Stands for a table that cannot be read: to ask for its rows is an error that says why."""
+    """Stands for a table that cannot be read: reading its rows raises the reason."""
     columns = ", ".join(f"NULL::{kind} AS {name(column)}" for column, kind in engine_types(table).items())
     _view(connection, table.name, f"FROM (SELECT {columns}) WHERE error({text(reason)})")
 

@@ -1,4 +1,4 @@
-"""Which landed file a row that breaks a data test came from, so that somebody can mend it or take it back."""
+"""Which landed file a row that breaks a data test came from, so that the user can fix it or undo its landing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from gpulake.lake import Staging
 from gpulake.lake.engine import name, text
 from gpulake.model.plan import Plan, PlannedTest
 
-# Where the id of a key stands.
+# The table and the column that have the id of a key.
 KEYS = {"machine_key": ("silver_machines", "machine_id"), "job_key": ("silver_jobs", "job_id")}
-UNTELLING = ("cluster_id", "group_id", "user_id", "account_id")
+# Ids that are shared by too many rows to name a file.
+SHARED_IDS = ("cluster_id", "group_id", "user_id", "account_id")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def blame(staging: Staging, plan: Plan, test: PlannedTest, sql: str) -> Blamed |
             if source := _source(staging, plan, test.table, value):
                 return Blamed(column, value, source, _line(source, value))
     except duckdb.Error:
-        # The test has failed, which is to be said: a damaged file is another trouble.
+        # A damaged file must not hide the failed test.
         return None
     return None
 
@@ -47,12 +48,12 @@ def _ids(staging: Staging, sql: str) -> Iterator[tuple[str, str]]:
     rows: list[dict[str, Any]] = staging.read(f"FROM ({sql}) LIMIT 1").to_pylist()
     row = rows[0] if rows else {}
     for column, value in row.items():
-        if column.endswith("_id") and column not in UNTELLING and isinstance(value, str):
+        if column.endswith("_id") and column not in SHARED_IDS and isinstance(value, str):
             yield column, value
         elif column in KEYS and value is not None and KEYS[column][0] in staging.tables():
-            table, own = KEYS[column]
-            found = staging.read(f'SELECT {own} FROM "lake"."main".{table} WHERE {column} = {int(value)} LIMIT 1')
-            yield from ((own, str(one[own])) for one in found.to_pylist())
+            table, id_column = KEYS[column]
+            found = staging.read(f'SELECT {id_column} FROM "lake"."main".{table} WHERE {column} = {int(value)} LIMIT 1')
+            yield from ((id_column, str(row[id_column])) for row in found.to_pylist())
 
 
 def _source(staging: Staging, plan: Plan, table: str, value: str) -> str:

@@ -20,7 +20,7 @@ from gpulake.model.increment import Increment, TouchesTooMuchError
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 from gpulake.model.sources import SETTINGS, settings_rows
 
-MOST_BLAMED = 3  # of the tests that failed, whose rows are looked for in what landed
+MOST_BLAMED = 3  # failed tests whose rows are traced to a landed file
 
 __all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
 
@@ -69,13 +69,13 @@ def test(staging: Staging, plan: Plan, report: Report, increment: Increment | No
             else:
                 tests.append(planned)
         at_once = [planned for planned in tests if planned.condition]
-        for asked in (at_once, *([planned] for planned in tests if not planned.condition)):
-            results |= {result.name: result for result in _ask(staging, asked, increment)}
+        for together in (at_once, *([planned] for planned in tests if not planned.condition)):
+            results |= {result.name: result for result in _run_tests(staging, together, increment)}
     return [results[planned.name] for planned in plan.tests]
 
 
-def _ask(staging: Staging, tests: Sequence[PlannedTest], increment: Increment | None) -> Iterator[TestResult]:
-    """Of one table, in one query: a table is read once for all the tests that look at its rows one by one."""
+def _run_tests(staging: Staging, tests: Sequence[PlannedTest], increment: Increment | None) -> Iterator[TestResult]:
+    """Tests of one table, in one query: tests of single rows share one scan."""
     if not tests:
         return
     first = tests[0]
@@ -91,7 +91,7 @@ def _ask(staging: Staging, tests: Sequence[PlannedTest], increment: Increment | 
         raise
     except duckdb.Error as error:
         names = first.name if len(tests) == 1 else f"{first.name} or one of {len(tests) - 1} others of {first.table}"
-        raise BuildError(f"data test {names} cannot run: {error}", "mend the test in the model's .yml") from error
+        raise BuildError(f"data test {names} cannot run: {error}", "fix the test in the model's .yml") from error
     seconds = (time.perf_counter() - begin) / len(tests)
     for planned, failed in zip(tests, failures, strict=True):
         yield TestResult(planned.name, planned.table, planned.column, planned.severity, int(failed), seconds)
@@ -124,7 +124,7 @@ def _need_rows(staging: Staging) -> None:
 def _hold_contract(staging: Staging, model: PlannedModel) -> None:
     rows = staging.connection.execute(f'DESCRIBE "lake"."main"."{model.name}"').fetchall()
     got = [(row[0], str(row[1]).lower()) for row in rows]
-    promised = [(column.name, column.type) for column in model.columns]
-    if got != promised:
-        wrong = sorted(set(got) ^ set(promised))
+    contract = [(column.name, column.type) for column in model.columns]
+    if got != contract:
+        wrong = sorted(set(got) ^ set(contract))
         raise BuildError(f"model {model.name} breaks its contract: {wrong}", "make its .sql and its .yml agree")

@@ -61,7 +61,7 @@ def _run(verb: str, folder: Path) -> None:
     if answer.returncode:
         broken = [] if verb == "compile" else _broken(folder)
         said = (answer.stdout + answer.stderr).strip()[-2000:]
-        raise BuildError(f"dbt could not {verb} {', '.join(broken[:5])}: {said}", "mend the model that it names")
+        raise BuildError(f"dbt could not {verb} {', '.join(broken[:5])}: {said}", "fix the model that it names")
 
 
 def _broken(folder: Path) -> list[str]:

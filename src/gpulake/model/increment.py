@@ -199,8 +199,8 @@ def _scopes(models: Iterable[PlannedModel]) -> dict[str, Scope]:
     while pending:
         for name, spec in list(pending.items()):
             if other := scopes.get(spec["like"]):
-                own = Scope(name, other.key, touched=spec.get("touched", ""), inputs=other.inputs)
-                scopes[name] = own if own.touched else other
+                touched = spec.get("touched", "")
+                scopes[name] = Scope(name, other.key, touched=touched, inputs=other.inputs) if touched else other
                 del pending[name]
     return scopes
 

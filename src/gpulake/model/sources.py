@@ -6,17 +6,8 @@ from typing import Any
 
 from gpulake.core.config import Config
 from gpulake.core.tables import bronze_tables
+from gpulake.lake.types import ENGINE
 
-TYPES = {
-    "text": "varchar",
-    "number": "double",
-    "real": "double",
-    "integer": "bigint",
-    "flag": "boolean",
-    "date": "date",
-    "time": "timestamp with time zone",
-    "local_time": "timestamp",
-}
 # The settings that models read, as tables: what a row is, and its columns.
 SETTINGS = {
     "parameters": (
@@ -107,7 +98,7 @@ def sources_yaml() -> str:
     for table in bronze_tables().values():
         lines += [f"      - name: {table.name}", f'        description: "{_sentence(table.grain)}"', "        columns:"]
         for entry in table.columns:
-            lines += _column(entry.name, TYPES[entry.type], entry.description)
+            lines += _column(entry.name, ENGINE[entry.type].lower(), entry.description)
     return "\n".join(lines) + "\n"
 
 

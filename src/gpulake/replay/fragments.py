@@ -91,7 +91,7 @@ def _pieces(measured: Measured, notes: Notes) -> list[Piece]:
 
 
 def _cpu_rates(measured: Measured, notes: Notes) -> tuple[Rates, bool]:
-    """Cores in use: of its process, or, where no sample tells, of its own."""
+    """Cores in use: of its process, or, without a sample, as traced."""
     cpu, begin, end = measured.cpu, measured.begin, measured.end
     if cpu is not None and cpu.is_known_in(begin, end):
         return cpu, False

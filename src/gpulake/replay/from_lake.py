@@ -32,7 +32,7 @@ from gpulake.replay.workload import (
 )
 
 ROWS = 65_536
-# How long a machine was down that took an attempt with it, where no outage tells.
+# How long a machine was down that took an attempt with it, where no outage is known.
 REPAIR_MS = 3_600_000
 INFERRED = {
     "is_time_inferred": "begin or end, from the attempts and tasks around it",
@@ -44,7 +44,7 @@ INFERRED = {
     "is_gpu_of_cluster": "GPU usage: the mean of what was measured in the cluster on other days",
 }
 GUESSED = {
-    "is_cpu_guessed": "CPU usage: all that was asked for, since nobody measured it",
+    "is_cpu_guessed": "CPU usage: all that was asked for, since it was not measured",
     "is_gpu_guessed": "GPU usage: all that was held, since nothing was measured in the cluster",
     "is_cores_guessed": "cores: one",
     "is_memory_guessed": "memory: 1 GiB",
@@ -143,9 +143,9 @@ def _noted(batch: pa.RecordBatch, notes: Notes) -> pa.RecordBatch:
     notes.gpu_hours += pc.sum(hours).as_py() or 0.0
     notes.assumed_gpu_hours += pc.sum(hours.filter(kept.column("is_gpu_assumed"))).as_py() or 0.0
     if count := _true(kept, "is_fraction"):
-        notes.told["tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores"] += count
+        notes.remarks["tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores"] += count
     if count := _true(kept, "is_memory_trimmed"):
-        notes.told["tasks with all memory of a machine: a little less, since OpenDC takes MB for MiB"] += count
+        notes.remarks["tasks with all memory of a machine: a little less, since OpenDC takes MB for MiB"] += count
     if count := _true(kept, "is_split"):
         notes.split["tasks that are one node's or one worker's part of a job"] += count
     if count := _true(batch, "is_first_of_split"):

@@ -31,7 +31,7 @@ class Invocation(NamedTuple):
     name: str
     host: HostKey
     process: ProcessKey | None
-    cpu_ms: float | None  # as whoever traced it says
+    cpu_ms: float | None  # as traced
     bytes_moved: int
 
 
@@ -52,9 +52,9 @@ def from_run(path: Path, clock: Clockwork, gpu_types: Mapping[str, GpuType]) -> 
     processes.name({each.process for each in invocations if each.process})
     usage = read_usage(files, processes)
     for name, count in files.unread.items():
-        notes.told[f"lines of {name} that are no JSON objects"] += count
+        notes.remarks[f"lines of {name} that are no JSON objects"] += count
     if files.unparsed:
-        notes.told["nodes left out, since they were not parsed: gpulake collect parse RUN_DIR"] += files.unparsed
+        notes.remarks["nodes left out, since they were not parsed: gpulake collect parse RUN_DIR"] += files.unparsed
     run = Run(nodes, invocations, usage)
     hosts = [powered(host, gpu_types) for host in _hosts(run, clock, notes)]
     origin = {"kind": "run", "path": str(path), "folders": len(files.folders)}
@@ -175,12 +175,12 @@ def _memory_kb(invocation: Invocation, node: Node | None, usage: Usage, sharers:
     # What processes share counts for each; and OpenDC takes the megabytes of a task for mebibytes of its host.
     most_kb = max(1, node.memory_bytes // 2**20 * 1000) if node and node.memory_bytes else kb
     if kb > most_kb:
-        notes.told["tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"] += 1
+        notes.remarks["tasks with all memory of their node, or more: a little less, since OpenDC takes MB for MiB"] += 1
     return min(kb, most_kb)
 
 
 def _hosts(run: Run, clock: Clockwork, notes: Notes) -> list[Host]:
-    """The nodes of the run, those alike together; a node that an invocation names and nobody describes is one, too."""
+    """The nodes of the run, those alike together; a node that an invocation names and nothing describes is one, too."""
     alike: dict[tuple[int | None, float, int | None, int, str | None], int] = defaultdict(int)
     for node in run.nodes.values():
         if not node.core_mhz:

@@ -1,6 +1,6 @@
 """A workload that was imported goes out as it came in: the same rows and columns, in the same order.
 
-Nothing of it is mended. What is odd about it is counted, since a simulator will not say so.
+Nothing of it is changed. What is odd about it is counted, since a simulator does not report it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def export_imported(reader: LakeReader, name: str, export: OpendcExport, folder:
     notes = Notes(read=tasks["rows"])
     for fact, words in SAID.items():
         if facts[fact]:
-            notes.told[words] += facts[fact]
+            notes.remarks[words] += facts[fact]
     notes.guessed["hosts: of the size of the largest task, as many as tasks would run at once"] += 1
     hosts = [
         Host(

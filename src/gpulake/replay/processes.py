@@ -182,6 +182,6 @@ def _busy_times(files: RunFiles) -> Iterator[tuple[Gpu, int, int, float]]:
 
 
 def _near(instants: list[int], begin: int, end: int) -> list[int]:
-    """The samples of an interval; one that comes soon after it still speaks of it."""
+    """The samples of an interval; one that comes soon after it still counts."""
     ordered = sorted(set(instants))
     return ordered[bisect_left(ordered, begin) : bisect_right(ordered, end + NEAR_MS)]

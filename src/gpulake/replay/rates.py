@@ -23,7 +23,7 @@ class Slice(NamedTuple):
     begin: int
     end: int
     rate: float
-    is_filled: bool  # nobody looked: it is the rate of the nearest stretch
+    is_filled: bool  # no sample: the rate of the nearest stretch
 
 
 @dataclass

@@ -8,39 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 
 import pyarrow as pa
 
 from gpulake.core.config import GpuType
 
 LARGEST_ID = 2**31 - 1
-GPUS_OF_A_HOST = 8  # where nobody says how many there are in one
-TASKS = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("name", pa.string()),
-        pa.field("submission_ms", pa.int64(), nullable=False),
-        pa.field("duration_ms", pa.int64(), nullable=False),
-        pa.field("cpu_count", pa.int64(), nullable=False),
-        pa.field("cpu_capacity_mhz", pa.float64(), nullable=False),
-        pa.field("mem_capacity_kb", pa.int64(), nullable=False),
-        pa.field("gpu_count", pa.int64()),
-        pa.field("gpu_capacity_mhz", pa.float64()),
-        pa.field("parents", pa.list_(pa.int64())),
-        pa.field("children", pa.list_(pa.int64())),
-        pa.field("deferrable", pa.bool_()),
-        pa.field("deadline_ms", pa.int64()),
-    ]
-)
-FRAGMENTS = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("duration_ms", pa.int64(), nullable=False),
-        pa.field("cpu_usage_mhz", pa.float64(), nullable=False),
-        pa.field("gpu_usage_mhz", pa.float64()),
-    ]
-)
+GPUS_OF_A_HOST = 8  # where the number is unknown
+ARROW = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "str": pa.string(),
+    "bool": pa.bool_(),
+    "tuple[int, ...]": pa.list_(pa.int64()),
+}
 
 
 @dataclass(frozen=True)
@@ -72,9 +54,19 @@ class Fragment:
     gpu_usage_mhz: float | None = None
 
 
+def _schema(row: type[Task] | type[Fragment]) -> pa.Schema:
+    kinds = {column.name: str(column.type) for column in fields(row)}
+    return pa.schema(
+        [pa.field(name, ARROW[kind.removesuffix(" | None")], kind.endswith("None")) for name, kind in kinds.items()]
+    )
+
+
+TASKS, FRAGMENTS = _schema(Task), _schema(Fragment)
+
+
 @dataclass(frozen=True)
 class Host:
-    """Machines that are alike. None: nobody knows."""
+    """Machines that are alike. None: unknown."""
 
     name: str
     count: int
@@ -122,7 +114,7 @@ class Notes:
     inferred: Counter[str] = field(default_factory=Counter)  # worked out from what is nearest
     guessed: Counter[str] = field(default_factory=Counter)  # an assumption, since there is nothing to go by
     split: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)  # other things that are worth a line
+    remarks: Counter[str] = field(default_factory=Counter)  # shown as `told` in export.json
     gpu_hours: float = 0.0  # of all tasks
     assumed_gpu_hours: float = 0.0  # of tasks whose use of GPUs was not measured
 
@@ -130,12 +122,12 @@ class Notes:
 @dataclass(frozen=True)
 class Workload:
     name: str
-    origin: Mapping[str, object]  # what it was made from, for whoever finds it
+    origin: Mapping[str, object]  # what it was made from
     parts: Iterator[Part]
     notes: Notes
     hosts: Sequence[Host] = ()
     outages: Sequence[Outage] = ()
-    machines: int = 0  # of which outages are told
+    machines: int = 0  # that the outages are of
     clock: Clockwork = field(default_factory=Clockwork)
 
 
@@ -161,10 +153,6 @@ def part_of(tasks: Sequence[Task], fragments: Sequence[Fragment]) -> Part:
 
 
 def _batch(rows: Sequence[Task] | Sequence[Fragment], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*(_values(row) for row in rows), strict=True) if rows else ([] for _ in schema)
+    columns = zip(*map(astuple, rows), strict=True) if rows else ([] for _ in schema)
     arrays = [pa.array(list(values), kind.type) for values, kind in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _values(row: Task | Fragment) -> tuple[object, ...]:
-    return astuple(row)

@@ -33,7 +33,7 @@ DAILY_BOUND = 25.0
 RECURRING_BOUND = 5.0
 RUNTIME_BOUND = 400.0
 RUN_MEAN_BOUND = 700.0
-# Nobody submits less than one job, which in a small trace is more than many of the real users submit.
+# A user submits at least one job, which in a small trace is more than many of the real users submit.
 USERS_BOUND = 0.2
 GPU_CLASSES = {"<25": (0, 25), "[25,50)": (25, 50), "[50,100)": (50, 100), "=100": (100, 101), ">100": (101, 1e9)}
 

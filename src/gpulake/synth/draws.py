@@ -43,7 +43,7 @@ class Curve:
 
 
 def generator(seed: int, *stage: int) -> np.random.Generator:
-    """A stream of its own for every stage, so that one stage's draws do not shift another's."""
+    """A separate random stream for every stage, so that one stage's draws do not shift another's."""
     return np.random.default_rng([seed, *stage])
 
 

@@ -55,7 +55,7 @@ class Incident:
 
 @dataclass(frozen=True)
 class IncidentPlan:
-    """When and where things go wrong: each on days of its own, after the first ten days."""
+    """When and where things go wrong: each on separate days, after the first ten."""
 
     runaway_from: int
     runaway_to: int

@@ -1,4 +1,4 @@
-"""What ran on a few nodes during half a day, GPU by GPU: the ground that their telemetry stands on."""
+"""What ran on a few nodes during half a day, GPU by GPU: what their telemetry is derived from."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def devices_of(row: Ints, cap: Ints, plan: Ints) -> NDArray[np.int64]:
 
 
 def observed_nodes(trace: Trace, usage: Usage, ids: Ids) -> list[Node]:
-    """One machine of each GPU type: the one that held most in this time, and the slow one among its own."""
+    """One machine of each GPU type: the one that held most in this time; of the slow machine's type, the slow one."""
     rows, machines = trace.rows, trace.population.machines
     near = np.flatnonzero((rows.machine >= 0) & (rows.started_at < ENDS_AT) & (rows.ended_at > BEGINS_AT))
     seconds = np.minimum(rows.ended_at[near], ENDS_AT) - np.maximum(rows.started_at[near], BEGINS_AT)

@@ -18,8 +18,8 @@ from gpulake.synth.tasks import Tasks
 
 # All of these in units of the spread of run times between groups.
 SPREAD = 0.004
-"""Between the runs of a group. How alike they are is not published, only how well they could be foretold: the last runs
-of a group foretell 76 to 77 % of instances within a quarter at 20,000 jobs (seeds 0 to 3), 80 % at 100,000."""
+"""Between the runs of a group. How alike they are is not published, only how well they can be predicted: the last runs
+of a group predict 76 to 77 % of instances within a quarter at 20,000 jobs (seeds 0 to 3), 80 % at 100,000."""
 DRIFT = 0.06
 """From the first day to the last, up or down, as the data of a recurring job grow or shrink."""
 LONGER_BY_REQUEST = 0.15
@@ -47,7 +47,7 @@ def runtimes(tasks: Tasks, jobs: Jobs, is_terminated: NDArray[np.bool_], seed: i
 
 
 def _scores(tasks: Tasks, jobs: Jobs, seed: int) -> NDArray[np.float64]:
-    """Who runs longer than whom."""
+    """The rank of each task by run time, as a score."""
     rng = generator(seed, 5)
     group = jobs.group[tasks.job]
     mean_size = (np.bincount(group, weights=tasks.size) / np.bincount(group))[group]
@@ -58,7 +58,7 @@ def _scores(tasks: Tasks, jobs: Jobs, seed: int) -> NDArray[np.float64]:
 
 
 def _likeness(jobs: Jobs, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A score per job: its group's own, which moves a little from the first day to the last."""
+    """A score per job: that of its group, which drifts a little from the first day to the last."""
     groups = int(jobs.group.max()) + 1
     habit, drift = rng.normal(0.0, 1.0, groups), DRIFT * rng.choice([-1.0, 1.0], groups)
     passed = (jobs.submitted_at - clock.FIRST_SECOND) / (clock.LAST_SUBMISSION - clock.FIRST_SECOND)

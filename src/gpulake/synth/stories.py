@@ -47,7 +47,7 @@ def trait(name: str) -> NDArray[np.float64]:
     return np.array([float(getattr(story, name)) for story in STORIES.values()])
 
 
-def told(instances: NDArray[np.int64], seed: int) -> NDArray[np.int8]:
+def assign(instances: NDArray[np.int64], seed: int) -> NDArray[np.int8]:
     """The story of every job, given how many instances it has; dealt evenly along the sizes."""
     rng = generator(seed, 6)
     table = habits()["stories"]

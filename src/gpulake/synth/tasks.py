@@ -136,7 +136,7 @@ def _plan_gpu(
     gpus: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> NDArray[np.int32]:
-    """% of a GPU an instance asks for, in the published classes; dear types ask for more, large gangs for slices."""
+    """% of a GPU per instance, in the published classes; expensive types ask for more, large gangs for slices."""
     shares = published()["shares"]["plan_gpu_class"]
     values: list[int] = []
     weights: list[float] = []

@@ -82,7 +82,7 @@ def _population(count: int, seed: int, strength: float | None) -> Population:
     tasks = planned(template, machines, seed)
     in_job = sums_by(tasks.job, tasks.size, count).astype(np.int64)
     jobs = submitted(template, alike(tasks, count), in_job, seed)
-    story = stories.told(in_job, seed)
+    story = stories.assign(in_job, seed)
     plan = incidents.planned(machines, seed, strength) if strength is not None else None
     burst_jobs = incidents.burst(plan, jobs, story, in_job, seed) if plan else NO_JOBS
     is_terminated = (stories.trait("job_status")[story] == TERMINATED)[tasks.job]

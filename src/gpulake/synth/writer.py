@@ -1,4 +1,4 @@
-"""Writer: files under temporary names, which get their own names when all are whole."""
+"""Writer: files under temporary names, renamed when all are complete."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FORMATTED = ("nginx", "envoy")  # adapters with configurable formats
 @click.option("--run-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="The run's folder.")
 @click.option("--node-id", "node", default="", help="Node that the log is of. [default: the run's]")
 @click.option("--stage", default="", help="Stage of it. [default: the run's]")
-@click.option("--module", default="", help="Name of the service. [default: as the log says, or the adapter's]")
+@click.option("--module", default="", help="Name of the service. [default: from the log, or the adapter's]")
 @click.option("--format", "log_format", default="", help="How lines are written: nginx's log_format, Envoy's format.")
 @click.option("--trace-header", "--trace-field", "trace_field", default="", help="Header or field with the trace id.")
 @click.option("--tz", "zone", default="UTC", show_default=True, help="Zone of times without one.")
@@ -86,7 +86,7 @@ def command(
         if tally.rejected and not tally.invocations and not tally.was_read_before:
             raise InputError(
                 f"nothing in {tally.file!r} could be read",
-                "is it of this adapter?" + (" --format says how its lines are written" if adapter in FORMATTED else ""),
+                "is it of this adapter?" + (" --format gives the format of its lines" if adapter in FORMATTED else ""),
             )
 
 

@@ -1,4 +1,4 @@
-"""gpulake collect audit: what the files of a run are worth."""
+"""gpulake collect audit: the quality of the files of a run."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from gpulake.core.words import label
     "--ts-enqueue",
     envvar="TS_ENQUEUE",
     default=None,
-    help="When it was asked for, in milliseconds of the epoch. [env: TS_ENQUEUE]",
+    help="When it was requested, in milliseconds of the epoch. [env: TS_ENQUEUE]",
 )
 @click.option("--cpus", default="", help="Run it on these CPUs only, such as 0-3,7.")
 def command(

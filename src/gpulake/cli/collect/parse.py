@@ -42,7 +42,7 @@ def command(run_dir: Path, tz: str, vmstat_unit: str, as_json: bool) -> None:
     rejected = sum(reject["lines"] for reject in audit["parse"]["rejected_lines"])
     rejected += sum(log["rejected"] for log in audit["parse"]["logs"])
     if rejected:
-        click.echo(f"{rejected:,} lines were rejected: the audit says why", err=True)
+        click.echo(f"{rejected:,} lines were rejected: see audit_report.md", err=True)
     if audit["parse"]["damaged_blocks"]:
         click.echo(f"{audit['parse']['damaged_blocks']:,} blocks are damaged and skipped", err=True)
     click.echo(run_dir / "cctf")

@@ -92,14 +92,16 @@ def as_rows(document: Any) -> list[dict[str, Any]]:
 def node_row(metas: Metas, header: Mapping[str, Any]) -> dict[str, Any]:
     """The row of nodes.json: from the header of the segments, else from node_meta.json."""
     memory = header.get("memory_bytes")
-    said = {name: header.get(name) for name in HEADER_COLUMNS} | {"mem_mb": memory >> 20 if memory else None}
+    known = {name: header.get(name) for name in HEADER_COLUMNS} | {"mem_mb": memory >> 20 if memory else None}
     raw = dict(metas.node) | {
         "node_id": metas.names.node,
         "host_name": metas.node.get("host_name") or metas.node.get("host"),
         "host_id": metas.host_id,
     }
     types = cctf_tables()["nodes"].column_types
-    row = {name: value if value not in (None, "") else cast(raw.get(name), types[name]) for name, value in said.items()}
+    row = {
+        name: value if value not in (None, "") else cast(raw.get(name), types[name]) for name, value in known.items()
+    }
     return whole("nodes", {name: None if value == "" else value for name, value in row.items()})
 
 

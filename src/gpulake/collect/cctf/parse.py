@@ -224,9 +224,9 @@ class _Parse:
         write_json(folder / "run_meta.json", {"run_id": run_id, "meta": self._run_meta()})
 
     def _run_meta(self) -> dict[str, Any]:
-        said = self.metas.run.get("meta") if isinstance(self.metas.run.get("meta"), dict) else self.metas.run
+        given = self.metas.run.get("meta") if isinstance(self.metas.run.get("meta"), dict) else self.metas.run
         return {
-            **(said or {}),
+            **(given or {}),
             "format": "cctf",
             "parsed_by": f"gpulake {__version__}",
             "blocks": self.counts.blocks,

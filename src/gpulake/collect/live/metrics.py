@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from gpulake import __version__
 from gpulake.collect.live import subjects
-from gpulake.collect.live.state import Snapshot
-from gpulake.collect.live.xids import WINDOW_MS
+from gpulake.collect.live.state import WINDOW_MS, Snapshot
 from gpulake.collect.rows import GpuSample, HostSample, Process, ProcessSample
 from gpulake.formats.names import Table
 from gpulake.formats.prometheus import Labels

@@ -185,7 +185,7 @@ def _check_clients(tls: Tls, path: Path) -> None:
         raise ConfigError(f"{path}: {tls.client_auth_type} has nothing to verify with", "give client_ca_file")
     if not verifies and (tls.client_ca is not None or tls.client_allowed_sans):
         raise ConfigError(
-            f"{path}: clients are described, and none is asked for a certificate",
+            f"{path}: settings for client certificates have no effect without client_auth_type",
             "set client_auth_type to RequireAndVerifyClientCert",
         )
 
@@ -216,7 +216,7 @@ def _users(section: Any, path: Path) -> dict[str, str]:
         if not isinstance(user, str) or ":" in user or not user:
             raise ConfigError(f"{path}: {user!r} is no user name", "use a text without a colon")
         if not isinstance(known, str) or not BCRYPT.fullmatch(known):
-            # What stands there may be the password itself: it is not repeated.
+            # The value may be the password itself: it is not repeated.
             raise ConfigError(
                 f"{path}: what user {user!r} has is no bcrypt hash", "make one with: htpasswd -nBC 10 '' | tr -d ':\\n'"
             )

@@ -54,14 +54,14 @@ class LineFormat:
                 continue
             if isinstance(after, Variable):
                 raise UsageError(
-                    f"nothing stands between {part.name!r} and {after.name!r} in the format",
-                    "values that run into each other cannot be told apart: put a blank between them",
+                    f"nothing is between {part.name!r} and {after.name!r} in the format",
+                    "adjacent values cannot be separated: put a blank between them",
                 )
             self._names.append(part.name)
             is_quoted = isinstance(before, str) and before.endswith('"') and after.startswith('"')
             pattern += self._group(part, after, is_quoted)
         if not self._names:
-            raise UsageError("the format has no variables", "give it as it stands in the configuration, in quotes")
+            raise UsageError("the format has no variables", "give it as in the configuration, in quotes")
         return pattern
 
     def _group(self, variable: Variable, after: str, is_quoted: bool) -> str:

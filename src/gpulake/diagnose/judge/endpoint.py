@@ -18,7 +18,7 @@ from gpulake.diagnose.judge.prompt import Message
 
 MOST_ANSWER_BYTES = 1 << 20
 MISSING = "the client is not installed; to have it: pip install 'gpulake[judge]'"
-# Answers of servers that do not know what was asked of them, and may know something simpler.
+# Status codes of servers that do not support the request, and may support a simpler one.
 NOT_UNDERSTOOD = (400, 415, 422, 501)
 UNASKED_HEADERS = ("openai-organization", "openai-project")
 
@@ -60,7 +60,7 @@ class Endpoint:
         return bytes(client.chat.completions.with_raw_response.create(**request).content)
 
     def _client(self, openai: Any, deadline: float) -> Any:
-        # The HTTP library under the client has changed its name between versions; it is the one its own client is of.
+        # The HTTP library below the client differs between versions: take that of its default client.
         http = sys.modules[openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
         inner = http.HTTPTransport(proxy=self._proxy())
         transport = _bounded_transport(http, inner, _Bounds(deadline, self.monotonic), bool(self.key))
@@ -69,19 +69,19 @@ class Endpoint:
             base_url=self.settings.base_url,
             max_retries=self.settings.retries,
             timeout=self.settings.timeout_seconds,
-            # No proxy but the one that is named here, and nowhere else than was configured.
+            # Only the proxy above, and no redirects.
             http_client=http.Client(transport=transport, trust_env=False, follow_redirects=False),
         )
 
     def _proxy(self) -> str | None:
-        """What is said to this machine must not leave it by way of a proxy."""
+        """Requests to this machine must not go through a proxy."""
         parts = urlsplit(self.settings.base_url)
         if self.settings.is_local or proxy_bypass(parts.hostname or ""):
             return None
         return getproxies().get(parts.scheme)
 
     def _trouble(self, error: BaseException, deadline: float) -> str:
-        """Without the library's own words: they may repeat what was sent."""
+        """Without the library's message, which may repeat the request."""
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, NoAnswer):
@@ -93,11 +93,11 @@ class Endpoint:
 
 
 def _wishes(settings: Judge, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The strictest first. Not every endpoint can hold a model to a schema; the answer is checked in any case."""
+    """The strictest first. Not every endpoint can enforce a schema; the answer is checked in any case."""
     common = {"temperature": settings.temperature, "max_tokens": settings.most_answer_tokens}
     yield {**common, "response_format": _strict(schema)}
     yield {**common, "response_format": _strict(_without_lengths(schema))}
-    # Models that think first take no temperature, and have another name for the bound.
+    # Reasoning models take no temperature, and have another name for the limit.
     yield {
         "max_completion_tokens": settings.most_answer_tokens,
         "response_format": _strict(_without_lengths(schema)),
@@ -118,7 +118,7 @@ def _without_lengths(schema: Any) -> Any:
 
 
 def _text(content: bytes) -> str:
-    """What the model said, from a body that nobody has checked."""
+    """The model's answer, from an unchecked body."""
     try:
         body = json.loads(content)
         choice = body["choices"][0]
@@ -148,7 +148,7 @@ def _too_slow(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Of what is read, whatever its status, and for how long: a timeout of the library's is for each piece alone."""
+    """Limits of size and time of a response: the library's timeout is for each piece only."""
 
     deadline: float
     monotonic: Callable[[], float]
@@ -184,8 +184,8 @@ def _bounded_transport(http: Any, inner: Any, bounds: _Bounds, has_key: bool) ->
             headers = request.headers.copy()
             _trim(request.headers, has_key)
             response = inner.handle_request(request)
-            request.headers = headers  # the client keeps notes for itself among them
-            # How long to wait before the next try is ours to say: there is a deadline.
+            request.headers = headers  # the client reads its own headers later
+            # The server must not set the wait before a retry: there is a deadline.
             for name in ("retry-after", "retry-after-ms"):
                 response.headers.pop(name, None)
             response.stream = Stream(response.stream)
@@ -198,10 +198,10 @@ def _bounded_transport(http: Any, inner: Any, bounds: _Bounds, has_key: bool) ->
 
 
 def _trim(headers: Any, has_key: bool) -> None:
-    """What the client would tell about this machine and its owner, and nobody needs."""
+    """Removes headers about this machine and its owner."""
     for name in list(headers):
         if name.startswith("x-stainless-") or name in UNASKED_HEADERS or (name == "authorization" and not has_key):
             headers.pop(name)
     headers["accept-encoding"] = "identity"
-    # A line that is kept open may be gone when the next request takes it.
+    # A kept-alive connection may be closed when the next request uses it.
     headers["connection"] = "close"

@@ -1,4 +1,4 @@
-"""Which lines of a log to show where not all can be shown."""
+"""Chooses the lines of a log that fit into a prompt."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpulake.diagnose.logs.digest import Line
 
 CONTEXT = 2  # lines before and after a hit
 LAST_LINES = 40
-HITS_RATIO = 0.6  # of the lines, so that a thousand hits leave room for what stands around them and for the end
+HITS_RATIO = 0.6  # of the lines, so that many hits leave room for their context and for the end
 
 _VARYING = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 def chosen(lines: Sequence[Line], cited: set[tuple[str, int]], most: int) -> list[Line]:
-    """The most telling first: what is cited, hits of each kind, the end of each file, what stands around the hits."""
+    """The most important first: cited lines, hits of each kind, the end of each file, context of the hits."""
     found: dict[int, None] = {}
     quoted = [place for place, line in enumerate(lines) if (line.file, line.number) in cited]
     kinds = _from_both_ends(_kinds(lines))
@@ -31,7 +31,7 @@ def chosen(lines: Sequence[Line], cited: set[tuple[str, int]], most: int) -> lis
 
 
 def _kinds(lines: Sequence[Line]) -> list[int]:
-    """The first and the last hit of those that differ in numbers only: a thousand ranks say the same."""
+    """The first and the last of the hits that differ only in numbers."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for place, line in enumerate(lines):
@@ -43,14 +43,14 @@ def _kinds(lines: Sequence[Line]) -> list[int]:
 
 
 def _from_both_ends(places: Sequence[int]) -> list[int]:
-    """The first, the last, the second, the last but one: causes stand early, outcomes late."""
+    """The first, the last, the second, the last but one: causes come early, outcomes late."""
     half = (len(places) + 1) // 2
     found = [place for pair in zip(places[:half], reversed(places[half:]), strict=False) for place in pair]
     return found if len(places) % 2 == 0 else [*found, places[half - 1]]
 
 
 def _last_of_each_file(lines: Sequence[Line]) -> list[int]:
-    """The ends of the files, in turns, from their last lines upwards."""
+    """The last lines of all files, in turns."""
     places: dict[str, list[int]] = {}
     for place, line in enumerate(lines):
         places.setdefault(line.file, []).append(place)

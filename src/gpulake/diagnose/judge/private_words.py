@@ -1,4 +1,4 @@
-"""Where a line names a person, a machine or a place. See secret_words for what a finder is."""
+"""Finders of names of people, machines and paths in a line; see secret_words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import re2
 from gpulake.core.secret_words import SECRET, SEPARATOR, Span, groups
 
 EMAIL, USER, HOST, IP, MAC, ID, PATH = "EMAIL", "USER", "HOST", "IP", "MAC", "ID", "PATH"
-SHOWN = "SHOWN"  # known to be public: no later finder looks at it
+SHOWN = "SHOWN"  # public: no later finder sees it
 
 _PUBLIC = tomllib.loads(files("gpulake.diagnose.judge").joinpath("public_words.toml").read_text(encoding="utf-8"))
 PUBLIC_HOSTS, DOCUMENTATION, COMMON, _PUBLIC_TREES, _SOURCE_TREES, _STRONG_ENDS, _WEAK_ENDS = (
@@ -40,7 +40,7 @@ _MAC = re2.compile(r"[0-9a-fA-F]{2}(?:[:-][0-9a-fA-F]{2}){5,}")
 _IP4 = re2.compile(r"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}")
 _IP6 = re2.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
 
-# What a place is called. An equals sign and brackets may be in the middle of it: day=7, shard_{0..9}.
+# A part of a path. It may contain an equals sign and brackets: day=7, shard_{0..9}.
 _LETTER = r"(?:[^\s\"'`<>|:;,()\[\]{}=*?\\/]|\{[^\s\"'{}/]*\}|\[[^\s\"'\[\]/]*\])"
 _PLACE = rf"{_LETTER}(?:=?{_LETTER})*"
 _PATH = re2.compile(
@@ -92,18 +92,18 @@ _HOSTS = re2.compile(
     r"|\b((?:ip|gpu|node|dgx|hgx|compute|worker|host|rack|nid|cn|gn)(?:-[a-z0-9]+)*-[0-9][a-z0-9-]*)\b"
     r"|\b([a-z0-9]+(?:-[a-z0-9]+)*-(?:gpu|node|dgx|hgx|compute|worker|host|rack|nid)s?[a-z0-9]*(?:-[a-z0-9]+)*)\b"
     r"|\b((?:node|nid|dgx|hgx|compute|gpunode|gpu-?node)[0-9]{2,}[a-z0-9-]*)\b"
-    # Of Kubernetes and of object stores, which are named after what is done there.
+    # Names of Kubernetes and object stores, which reveal what they are for.
     r"|(?i)\b(?:pods?|namespace|deployment|statefulset|daemonset|pytorchjob|mpijob)[\\\"' ]*[/:= ][\\\"' ]*"
     r"([a-z0-9]+(?:-[a-z0-9.]+)+)"
     r"|(?i)bucket(?:[_ ]?name)?[\\\"']*(?::|=| )\s*[\\\"']*([a-z0-9][a-z0-9.]*-[a-z0-9.-]+)"
 )
-# Launchers such as pdsh put the machine before each line; so do loggers with other things that have a number.
+# Launchers such as pdsh prefix each line with the machine; loggers use other prefixes with a number.
 _LINE_OF = re2.compile(r"^([a-z][a-z0-9-]*[0-9][a-z0-9-]*): \S")
 _DOTTED = re2.compile(r"[A-Za-z0-9_](?:[\w-]*[\w])?(?:\.[A-Za-z0-9](?:[\w-]*[\w])?)+")
 
 
 def addresses(text: str) -> Iterator[Span]:
-    """URLs: who and where, but not how, and not a public service's own name."""
+    """User, host and path of URLs, but neither the scheme nor public hosts."""
     for match in _URL.finditer(text):
         if match.start(2) >= 0 and match.end(2) > match.start(2):
             yield match.start(2), match.end(2), SECRET
@@ -143,7 +143,7 @@ def identities(text: str) -> Iterator[Span]:
 
 
 def numbers(text: str) -> Iterator[Span]:
-    """Addresses of a network."""
+    """Network addresses."""
     for match in _MAC.finditer(text):
         yield match.start(), match.end(), MAC
     for match in _IP6.finditer(text):
@@ -182,7 +182,7 @@ def paths(text: str) -> Iterator[Span]:
 
 
 def homes(text: str) -> Iterator[str]:
-    """Names of users, from the folders that are theirs."""
+    """Names of users, from their home folders."""
     for match in _HOME.finditer(text):
         yield match.group(1)
 
@@ -224,7 +224,7 @@ def _is_domain(name: str) -> bool:
 
 
 def _within(start: int, path: str) -> Span:
-    """The part of a path that tells whose it is: not its extension, not what lies inside of a package."""
+    """The private part of a path: not its extension, not the part inside a package."""
     if packages := _PACKAGES.search(path):
         return start, start + packages.start(), PATH
     if _SYSTEM.fullmatch(path):
@@ -236,17 +236,17 @@ def _within(start: int, path: str) -> Span:
 
 
 def _is_public(path: str) -> bool:
-    """Of a library's own sources, as compilers and loggers write them."""
+    """A path in a library's sources."""
     places = [place for place in path.split("/") if place not in (".", "..")]
     if path[:1] in "/~$" or len(places) < 2:
         return False
-    if places[0] in _SOURCE_TREES:  # anybody's may be called so
+    if places[0] in _SOURCE_TREES:  # a common name of private trees, too
         return places[1] in _PUBLIC_TREES or path.endswith(_COMPILED)
     return places[0] in _PUBLIC_TREES
 
 
 def _is_amount(text: str, start: int) -> bool:
-    """A stroke between words or numbers, or of a tag: 12/500, tokens/s, N/A, </s>."""
+    """A slash between words or numbers, or of a tag: 12/500, tokens/s, N/A, </s>."""
     return text[start] == "/" and start > 0 and (text[start - 1].isalnum() or text[start - 1] in "%)]_<")
 
 
@@ -263,7 +263,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_own_address(text: str) -> bool:
-    """Of this machine, of any, or of none."""
+    """Loopback, unspecified or broadcast."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What a model is asked: the messages, word for word, after redaction.
+"""The messages for a model, after redaction.
 
-A log is written by anybody who can write to it. So it is shown as data, line by line, between marks that cannot occur
-in it, and nothing that it says is an instruction.
+A log is untrusted. So it is given as data, line by line, between marks that cannot occur in it, and nothing in it is an
+instruction.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gpulake.diagnose.judge.excerpt import chosen
 from gpulake.diagnose.judge.redact import Redactor
 from gpulake.diagnose.logs.digest import Digest, Line
 
-MOST_LINE = 800  # characters of a line that are shown: its head, and a quarter of it from its tail
-MOST_READ = 4_000  # characters of a line that are looked at
+MOST_LINE = 800  # characters of a line in the prompt; a quarter of them from its end
+MOST_READ = 4_000  # characters of a line that are read
 MOST_FACTS = 12  # of each kind
 MOST_FACT = 300  # characters
 MOST_QUOTES = 3
-MOST_QUOTE = 160  # characters: a part of a line proves as much as all of it
+MOST_QUOTE = 160  # characters: a part of a line is enough
 CUT = " \u2026 "
 UNSEEN = "\ufffd"
-# A model may not say that nothing failed: that would hide a failure on the word of a log's author.
+# A model may not say that nothing failed: a log could make it hide a failure.
 REASONS = tuple(reason for reason in CATEGORY_OF if reason != NOT_A_FAILURE)
 
 Message = dict[str, str]
@@ -62,24 +62,24 @@ The schema of the answer:
 class JudgeRequest:
     messages: list[Message]
     schema: dict[str, Any]
-    lines: dict[tuple[str, int], Line]  # those that are shown, by what their file is called there, and their number
+    lines: dict[tuple[str, int], Line]  # the lines in the prompt, by their file's name in it and their number
     redactor: Redactor
 
 
 def request_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge) -> JudgeRequest:
-    """The same input gives the same question, and however long the log, a bounded one."""
+    """Deterministic, and of bounded length."""
     cited = {(quote.file, quote.line) for quote in (*diagnosis.evidence, *diagnosis.symptoms)}
     lines = chosen([line for digest in digests for line in digest.lines], cited, settings.most_lines)
     redactor = Redactor(names=[diagnosis.node] if diagnosis.node else [])
     facts = _facts(diagnosis)
-    # Twice what is shown is looked at: a placeholder may be shorter than what it stands for.
+    # Twice the limit is redacted: a placeholder may be shorter than its value.
     lines = [
         line for line, _ in _first([(line, line.text[:MOST_LINE]) for line in lines], 2 * settings.most_characters)
     ]
     hidden = _hidden_lines(lines, redactor, _texts(facts))
     kept = _first([(line, hidden[line.file, line.number]) for line in lines], settings.most_characters)
     kept.sort(key=lambda pair: (pair[0].file, pair[0].number))
-    # A file is called by its number: its own name is anybody's words, and stands among the data alone.
+    # Files are numbered: their names are untrusted, and appear only in the data.
     names = sorted({line.file for line, _ in kept} - {""})
     files = {"": "", **{name: f"F{number}" for number, name in enumerate(names, 1)}}
     schema = answer_schema([files[name] for name in names])
@@ -94,17 +94,17 @@ def request_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge
 
 
 def prompt_for(diagnosis: Diagnosis, digests: Sequence[Digest], settings: Judge) -> list[Message]:
-    """Exactly what would be sent."""
+    """The messages that would be sent."""
     return request_for(diagnosis, digests, settings).messages
 
 
 def prompt_text(messages: Iterable[Message]) -> str:
-    """For people: what would be sent, and nothing else."""
+    """The messages as text."""
     return "\n".join(f"[{message['role']}]\n{message['content']}\n" for message in messages)
 
 
 def answer_schema(files: Sequence[str] = ()) -> dict[str, Any]:
-    """The bounds on lengths are for small models, which do not find an end."""
+    """Lengths are bounded because small models may not stop."""
     quote: dict[str, Any] = {"line": {"type": "integer"}, "quote": {"type": "string", "maxLength": MOST_QUOTE}}
     if files:
         quote["file"] = {"type": "string", "enum": list(files)}
@@ -119,7 +119,7 @@ def answer_schema(files: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Nothing that is not seen: no control codes, no invisible or turning characters, no ends of lines."""
+    """Printable characters only: no control codes, no invisible or bidirectional characters, no line ends."""
     return "".join(letter if letter.isprintable() else " " if letter == "\t" else UNSEEN for letter in text)
 
 
@@ -149,7 +149,7 @@ def _facts(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _hidden_lines(lines: Sequence[Line], redactor: Redactor, others: Sequence[str]) -> dict[tuple[str, int], str]:
-    """In the order of the log: a key is known by the lines around it."""
+    """In the order of the log: a private key is recognised by the lines around it."""
     ordered = sorted(lines, key=lambda line: (line.file, line.number))
     texts = [_read(line.text) for line in ordered]
     redactor.learn([*texts, *(line.file for line in ordered), *others])
@@ -173,7 +173,7 @@ def _hidden(value: Any, redactor: Redactor) -> Any:
 
 
 def _read(text: str) -> str:
-    """Of a line of a megabyte the beginning, up to a whole word: half a secret is one, and its end has no name."""
+    """The beginning of a long line, up to a whole word, so that no secret is cut in two."""
     if len(text) <= MOST_READ:
         return plain(text)
     begin = plain(text[:MOST_READ])
@@ -192,7 +192,7 @@ def _shortened(text: str, most: int = MOST_LINE) -> str:
 
 
 def _first(lines: Sequence[tuple[Line, str]], most: int) -> list[tuple[Line, str]]:
-    """The lines come the most telling first: so many as there is room for, and always one."""
+    """As many lines as fit, at least one; the most important come first."""
     kept: list[tuple[Line, str]] = []
     spent = 0
     for line, text in lines:
@@ -215,7 +215,7 @@ def _numbered(lines: Sequence[tuple[Line, str]], files: dict[str, str], redactor
 
 
 def _fence(body: Sequence[str]) -> str:
-    """Of the data itself, so that it is the same each time, and in none of it."""
+    """Derived from the data, so that it is reproducible, and not contained in it."""
     text = "\n".join(body)
     mark = hashlib.sha256(text.encode()).hexdigest()[:16].upper()
     while mark in text.upper():

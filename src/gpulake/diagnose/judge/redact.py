@@ -1,4 +1,4 @@
-"""Nothing private leaves the process: names and secrets become placeholders, and placeholders become them again."""
+"""Reversible redaction of prompts: names and secrets become placeholders, and are restored in the answer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpulake.core.secret_words import SECRET, Span, key_lines
 from gpulake.diagnose.judge import private_words
 from gpulake.diagnose.judge.private_words import COMMON, HOST, SHOWN, USER
 
-TEXT = "TEXT"  # what already looks like a placeholder
+TEXT = "TEXT"  # text that already looks like a placeholder
 MOST_NAMES = 500
 LEAST_NAME = 3
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)  # as many characters as before
 
 Finder = Callable[[str], Iterator[Span]]
 
-# No placeholder holds another, and none can come about where two pieces of text meet: each begins at its only "<"
-# and ends at its only ">". So what looks like one in the original is hidden too, and restoring is unambiguous.
+# A placeholder has exactly one "<", at its begin, and one ">", at its end. What looks like one in the original is
+# redacted, too, so that restoring is unambiguous.
 _PLACEHOLDER = re.compile(r"<[A-Z]+_[0-9]+>")
-_NO_TEXT = re.compile("[\ud800-\udfff]+")  # halves of characters, which cannot be sent
+_NO_TEXT = re.compile("[\ud800-\udfff]+")  # lone surrogates, which cannot be encoded
 
 
 def _literals(text: str) -> Iterator[Span]:
@@ -30,7 +30,7 @@ def _literals(text: str) -> Iterator[Span]:
             yield match.start(), match.end(), TEXT
 
 
-# In this order: what an earlier one takes, a later one does not see.
+# In this order: text that an earlier finder takes is not passed to later ones.
 _FINDERS: tuple[Finder, ...] = (
     _literals,
     private_words.addresses,
@@ -49,19 +49,19 @@ _FINDERS: tuple[Finder, ...] = (
 
 
 class Redactor:
-    """Remembers what it hid: the same value has the same placeholder, in every text."""
+    """The same value has the same placeholder in every text."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """The names are known to be of machines."""
+        """`names` are names of machines."""
         self._placeholders: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._counts: dict[str, int] = {}
-        self._names: dict[str, str] = {}  # of users and machines, to be found wherever they stand
+        self._names: dict[str, str] = {}  # of users and machines, redacted wherever they occur
         for name in names:
             self._learn_name(name, HOST)
 
     def learn(self, texts: Iterable[str]) -> None:
-        """Names that are told in one line are hidden in all, so all are read before the first is hidden."""
+        """Learns names from all texts before the first is redacted, since a name in one line is redacted in all."""
         for text in texts:
             for name in private_words.homes(_NO_TEXT.sub(" ", text)):
                 self._learn_name(name, USER)
@@ -75,7 +75,7 @@ class Redactor:
         return "\n".join(self.hide_lines(lines))
 
     def hide_lines(self, lines: Sequence[str]) -> list[str]:
-        """A line stays a line. The body of a private key is hidden whole, even where its beginning is missing."""
+        """Line by line. The body of a private key is redacted whole, even where its beginning is missing."""
         keys = key_lines([_NO_TEXT.sub(" ", line) for line in lines])
         return [
             self._placeholder(line, SECRET) if number in keys and line else self._hidden(line)
@@ -83,7 +83,7 @@ class Redactor:
         ]
 
     def restore(self, text: str, but: Sequence[str] = ()) -> str:
-        """As it was. Kinds that are named in `but` stay hidden, and so do placeholders that are not ours."""
+        """Kinds in `but` stay redacted, and so do unknown placeholders."""
 
         def value(match: re.Match[str]) -> str:
             placeholder = match.group()
@@ -106,7 +106,7 @@ class Redactor:
 
     def _learn_name(self, name: str, kind: str) -> None:
         first = name.split(".")[0]
-        # The first part of a full name is a machine's own only where it is no word such as git or www.
+        # The first label of a domain is a machine's name only where it is no common word such as git or www.
         is_own = kind == HOST and any(letter in "-0123456789" for letter in first) and not first.isdigit()
         for word in (name, first) if is_own else (name,):
             is_name = len(word) >= LEAST_NAME and word.lower() not in COMMON and not word.isdigit()
@@ -114,7 +114,7 @@ class Redactor:
                 self._names.setdefault(word.translate(_SMALL), kind)
 
     def _known(self, text: str) -> Iterator[Span]:
-        """However they are written, and as parts of other names: anna's run is called Anna_7b."""
+        """In any case, and as parts of other names: the run of anna may be called Anna_7b."""
         small = text.translate(_SMALL)
         for name, kind in self._names.items():
             start = small.find(name)
@@ -126,7 +126,7 @@ class Redactor:
 
 
 def _pieces(text: str, finders: Sequence[Finder]) -> list[tuple[str, str]]:
-    """The text in pieces; those without a kind are free to be shown."""
+    """The text in pieces; pieces without a kind are not redacted."""
     pieces = [(text, "")] if text else []
     for finder in finders:
         split: list[tuple[str, str]] = []
@@ -140,7 +140,7 @@ def _split(text: str, finder: Finder) -> list[tuple[str, str]]:
     pieces: list[tuple[str, str]] = []
     done = 0
     for first, end, kind in sorted(finder(text), key=lambda span: (span[0], -span[1])):
-        start = max(first, done)  # of two that overlap, the rest of the second is hidden as well
+        start = max(first, done)  # of two that overlap, the rest of the second is redacted, too
         if end <= start:
             continue
         pieces += [(text[done:start], "")] if start > done else []
@@ -150,6 +150,6 @@ def _split(text: str, finder: Finder) -> list[tuple[str, str]]:
 
 
 def _is_within_word(text: str, start: int, end: int, kind: str) -> bool:
-    """A machine with another number is another machine; a person with a number is the same one."""
+    """Whether it is part of a longer word; a machine's name followed by a digit is another machine."""
     before, behind = text[max(0, start - 1) : start], text[end : end + 1]
     return before.isalpha() or behind.isalpha() or (kind == HOST and (before.isdigit() or behind.isdigit()))

@@ -1,4 +1,4 @@
-"""A rule or filter that somebody proposes, and what it is held against."""
+"""A proposed rule or filter, and what it is checked against."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
 Kind = Literal["rule", "filter"]
 
-# Roles that can make a failure look like none: they need more than a nod.
+# Roles that can hide a failure: their approval needs --allow-silencing.
 SILENCING = ("success", "noise", "teardown", "start", "progress")
 
 
@@ -26,17 +26,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Proof:
-    """A line that proved a failure that was recorded."""
+    """A line of evidence of a recorded failure."""
 
     line: str
     reason: str
     incident_id: str
-    is_confirmed: bool  # and it is the most telling line of one that a person confirmed
+    is_confirmed: bool  # it is the first evidence of an incident that a person confirmed
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What a candidate is held against: the rules of now, healthy logs and past failures."""
+    """What a candidate is checked against: the current rules, healthy logs and past failures."""
 
     rules: tuple[Rule, ...]
     filters: tuple[Rule, ...] = ()
@@ -52,7 +52,7 @@ class Candidate:
 
     @property
     def is_silencing(self) -> bool:
-        """A filter is none: it drops no line that a rule or a sign of trouble matches, whatever it says."""
+        """Filters are not: they never drop a line that a rule or a marker matches."""
         return self.kind == "rule" and self.rule.role in SILENCING
 
     @cached_property
@@ -64,12 +64,12 @@ class Candidate:
         return compiled(self.rule.unless) if self.rule.unless else None
 
     def matches(self, line: str) -> bool:
-        if not line.isascii():  # half a character, as JSON can hold it, is nothing that RE2 can read
+        if not line.isascii():  # RE2 cannot read lone surrogates
             line = line.encode(errors="replace").decode()
         return self.pattern.search(line) is not None and (self.unless is None or self.unless.search(line) is None)
 
 
 def agreed_recovery(reason: str, rules: Iterable[Rule]) -> str:
-    """What all rules of a reason recommend, or unknown: nothing that is learned makes up an action."""
+    """The recovery that all rules of a reason agree on, or unknown."""
     actions = {rule.recovery for rule in rules if rule.role in EXPLAINING and rule.reason == reason}
     return actions.pop() if len(actions) == 1 else UNKNOWN

@@ -1,4 +1,4 @@
-"""A rule as its TOML has it: read from what anybody may have written, and written to be shared."""
+"""Rules as TOML: read from untrusted input, and written to be shared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEARNED = "learned"  # the family of learned rules
 
 
 def definition_of(rule: Rule) -> dict[str, Any]:
-    """The keys of its TOML; what has its default is left out."""
+    """The keys of its TOML, without defaults."""
     kept = {}
     for setting in fields(Rule):
         value = getattr(rule, setting.name)
@@ -23,7 +23,7 @@ def definition_of(rule: Rule) -> dict[str, Any]:
 
 
 def rule_of(definition: dict[str, Any], family: str = LEARNED) -> Rule:
-    """Reads a definition that anybody may have written. Raises ValueError with what is wrong with it."""
+    """Reads an untrusted definition. Raises ValueError with what is wrong with it."""
     for setting in fields(Rule):
         value = definition.get(setting.name, setting.default)
         is_list = setting.name in ("matches", "ignores")
@@ -51,7 +51,7 @@ def _value(value: Any) -> str:
     if not isinstance(value, str):
         return json.dumps(value)
     if "\\" in value and "'" not in value and value.isprintable():
-        return f"'{value}'"  # as it stands: a pattern is easier to read so
+        return f"'{value}'"  # literal: easier to read for a pattern
     # TOML's strings are JSON's, but for one control character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -1,4 +1,4 @@
-"""The draft of a rule or filter: what a line, a reason and what is known already make of it."""
+"""Drafts of rules and filters, from a line and the rules of its reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rule_draft(
     name: str = "",
     is_by_model: bool = False,
 ) -> Candidate:
-    """A rule for lines like this one. What is not given is what the rules of this reason say."""
+    """A rule for lines like this one. Defaults come from the rules of this reason."""
     one = _one_line(line)
     alike = sorted((rule for rule in known if rule.reason == reason), key=lambda rule: -rule.strength)
     rule = Rule(
@@ -77,17 +77,17 @@ def _one_line(line: str) -> str:
 
 
 def _words(line: str) -> str:
-    """What is the line's own: no path and no host gets into the name of a rule."""
+    """The fixed words of the line, for the name of a rule: no paths, no hosts."""
     return " ".join(token.text for token in tokens(message(line)) if not token.kind)
 
 
 def _message_of(line: str) -> str:
-    """What the line says, without what differs from job to job. Other rules of the reason have causes of their own."""
+    """The message of the line, without the parts that differ from job to job."""
     return "".join("…" if token.kind and token.kind != "gap" else token.text for token in tokens(message(line)))
 
 
 def _sentence(words: str) -> str:
-    """Braces stand for groups of the pattern, and words that were said of one case have none."""
+    """Without braces, which would stand for groups of the pattern."""
     return plain(words).replace("{", "(").replace("}", ")")[:MOST_WORDS]
 
 
@@ -96,7 +96,7 @@ def _first(words: Iterable[str]) -> str:
 
 
 def _strength(line: str, known: Sequence[Rule], most: int) -> int:
-    """Above the rules that explain the line otherwise: a person looked at it, and disagreed with them."""
+    """Above the rules that explain the line otherwise: a person disagreed with them."""
     hits = Rulebook(known).hits(line)
     strongest = max((hit.rule.strength for hit in hits if hit.rule.role in EXPLAINING), default=0)
     return min(max(PERSON_STRENGTH, strongest + 5), most)

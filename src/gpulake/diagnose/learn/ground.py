@@ -1,4 +1,4 @@
-"""What the lake remembers that a learned rule is held against: lines of healthy logs, lines that proved failures."""
+"""Lines of the lake that a learned rule is checked against: of healthy logs, and evidence of failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Recurring:
-    """A template that several healthy logs have in common."""
+    """A template of several healthy logs."""
 
     example: str
     logs: int
@@ -38,7 +38,7 @@ class Seen:
 
 
 def past(lake: Lake) -> tuple[tuple[tuple[str, str], ...], tuple[Proof, ...]]:
-    """Lines of healthy logs, each with its log; and lines that proved failures."""
+    """Lines of healthy logs, each with its log; and evidence of failures."""
     diagnoses = lake.journal("diagnoses")
     confirmed = _confirmed(lake)
     healthy = _healthy(diagnoses, confirmed)
@@ -51,7 +51,7 @@ def past(lake: Lake) -> tuple[tuple[tuple[str, str], ...], tuple[Proof, ...]]:
 
 
 def recurring(lake: Lake, least_logs: int) -> list[Recurring]:
-    """Templates of lines that no filter drops yet, in so many healthy logs, the most frequent first."""
+    """Templates of lines that no filter drops yet, in at least that many healthy logs, the most frequent first."""
     healthy = _healthy(lake.journal("diagnoses"), _confirmed(lake))
     logs: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, dict[str, int]] = defaultdict(dict)
@@ -73,7 +73,7 @@ def recurring(lake: Lake, least_logs: int) -> list[Recurring]:
 
 
 def recent(lake: Lake, most_logs: int) -> list[Seen]:
-    """What the newest logs said: their templates, and what proved their failures."""
+    """Lines of the newest logs: their templates and evidence."""
     newest = lake.journal("diagnoses")[-most_logs:]
     log_of = {row.get("diagnosis_id"): str(row.get("log")) for row in newest}
     seen = {
@@ -88,7 +88,7 @@ def recent(lake: Lake, most_logs: int) -> list[Seen]:
 
 
 def quotes(value: Any) -> list[str]:
-    """The texts of evidence or symptoms, as a journal has them."""
+    """The texts of evidence or symptoms in a row of a journal."""
     try:
         listed = json.loads(value) if isinstance(value, str) else value or []
         return [str(quote["text"]) for quote in listed]
@@ -102,8 +102,8 @@ def _confirmed(lake: Lake) -> dict[str, str]:
 
 
 def _healthy(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> dict[str, str]:
-    """Diagnoses of healthy logs, each with its log: a person's word counts more than the verdict. A log that merely
-    tells of no failure proves nothing: it may hold the line that a rule is wanted for."""
+    """Diagnoses of healthy logs, each with its log; a person's decision overrules the verdict. A log without a sign of
+    failure does not count: it may have the line that a rule is wanted for."""
     found = {}
     for row in diagnoses:
         said = confirmed.get(str(row.get("incident_id")))

@@ -1,4 +1,4 @@
-"""Learned rules and filters: what was proposed, approved, rejected and retired. Only approved ones count."""
+"""Learned rules and filters: candidates, approved, rejected and retired ones. Only approved ones are used."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 State = Literal["candidate", "approved", "rejected", "retired"]
 STATES: tuple[str, ...] = get_args(State)
-# The states that each may follow; the empty one stands for a rule that nobody has proposed yet.
+# The states that each may follow; the empty one: not proposed yet.
 FOLLOWS: dict[State, tuple[str, ...]] = {
     "candidate": ("", "rejected", "retired"),
     "approved": ("candidate",),
     "rejected": ("candidate",),
     "retired": ("approved",),
 }
-MODEL = "model:"  # who proposes is a model where its name begins so
+MODEL = "model:"  # the prefix of a model's name as a proposer
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A rule or filter as it stands, with where it is from and who decided."""
+    """The current state of a rule or filter, with its origin and who decided."""
 
     rule_id: str
     kind: Kind
@@ -46,7 +46,7 @@ class Learned:
     checks: tuple[Check, ...]
     proposed_by: str
     proposed_at: datetime
-    changed_by: str  # who brought it into this state
+    changed_by: str  # who set this state
     changed_at: datetime
     diagnosis_id: str
     note: str
@@ -61,20 +61,20 @@ class Learned:
 
 
 def no_message(message: str) -> None:
-    """Says nothing to anybody."""
+    """Drops the message."""
 
 
 def all_learned(lake: Lake) -> list[Learned]:
-    """As they stand now, oldest first."""
+    """Their current states, oldest first."""
     found: dict[str, Learned] = {}
     for row in sorted(lake.journal("rule_events"), key=lambda row: str(row.get("changed_at"))):
         try:
             read = _read(row)
         except (KeyError, ValueError, TypeError, AttributeError):
-            continue  # not a row of ours, or cut short
+            continue  # a foreign or truncated row
         before = found.get(read.rule_id)
         if before and before.state not in FOLLOWS[read.state]:
-            continue  # two decided at once: the first one counts
+            continue  # of two decisions at once the first counts
         if before and read.state != "candidate":
             read = replace(read, proposed_by=before.proposed_by, proposed_at=before.proposed_at)
         found[read.rule_id] = read
@@ -82,17 +82,17 @@ def all_learned(lake: Lake) -> list[Learned]:
 
 
 def learned(lake: Lake, say: Callable[[str], None] = no_message) -> tuple[Rule, ...]:
-    """The approved rules; what cannot be used is skipped and said, never fatal."""
+    """The approved rules; unusable ones are skipped with a message."""
     return _usable(all_learned(lake), "rule", say)
 
 
 def learned_filters(lake: Lake, say: Callable[[str], None] = no_message) -> tuple[Rule, ...]:
-    """The approved filters: rules of role noise, of which nothing but the pattern counts."""
+    """The approved filters: rules of role noise, of which only the pattern is used."""
     return _usable(all_learned(lake), "filter", say)
 
 
 def ground_of(lake: Lake) -> Ground:
-    """The rules of now, and what the lake knows of healthy and of failed logs."""
+    """The current rules, and the healthy and failed logs of the lake."""
     known = all_learned(lake)
     healthy, proofs = past(lake)
     rules = (*shipped_rules(), *_usable(known, "rule", no_message))
@@ -100,7 +100,7 @@ def ground_of(lake: Lake) -> Ground:
 
 
 def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_id: str = "", note: str = "") -> Learned:
-    """Makes it a candidate if it passes every check. It counts for nothing before somebody approves it."""
+    """Makes it a candidate if it passes every check. It is not used before a person approves it."""
     candidate = replace(candidate, is_by_model=by.startswith(MODEL))
     rule_id = id_of(candidate)
     others = {known.rule_id: known for known in all_learned(lake)}
@@ -138,7 +138,7 @@ def propose(lake: Lake, clock: Clock, candidate: Candidate, by: str, diagnosis_i
 def decide(
     lake: Lake, clock: Clock, one: Learned, state: State, by: str, note: str = "", allow_silencing: bool = False
 ) -> Learned:
-    """Approves, rejects or retires what was looked at. At approval every check runs again, on the rules of then."""
+    """Approves, rejects or retires a rule. At approval every check runs again, with the current rules."""
     now = next((known for known in all_learned(lake) if known.rule_id == one.rule_id), None)
     if now is None or (now.state, now.changed_at, now.definition) != (one.state, one.changed_at, one.definition):
         became = f"is {now.state} by {label(now.changed_by, 80)}" if now else "is gone"
@@ -155,12 +155,12 @@ def decide(
                 "if that is meant, approve it with --allow-silencing",
             )
         checks = _passed(one.candidate, ground_of(lake))
-    at = max(clock.now(), one.changed_at)  # a clock that was set back must not undo what was decided
+    at = max(clock.now(), one.changed_at)  # a clock that was set back must not undo a decision
     return _kept(lake, replace(one, state=state, changed_by=by, changed_at=at, note=note, checks=checks))
 
 
 def id_of(candidate: Candidate) -> str:
-    """The same rule proposed again has the same one."""
+    """The same rule proposed again has the same id."""
     rule = candidate.rule
     parts = (candidate.kind, rule.pattern, rule.unless, rule.traceback, rule.role, rule.reason)
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:12]
@@ -213,7 +213,7 @@ def _read(row: dict[str, Any]) -> Learned:
 
 
 def _checks(value: Any) -> tuple[Check, ...]:
-    """As far as they can be read: what another version wrote of them must not cost the rule."""
+    """As far as they can be read: checks written by another version must not invalidate the rule."""
     try:
         listed = _document(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a learned rule is tried on: lines of healthy jobs, words that say nothing, text at random, signs of trouble."""
+"""Lines that a learned rule is tested on: of healthy jobs, common words, random text, signs of trouble."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _probes() -> dict[str, Any]:
 
 @cache
 def healthy_lines() -> tuple[tuple[str, str], ...]:
-    """Lines of jobs that went well, each with where it is from."""
+    """Lines of healthy jobs, each with its source."""
     logs: Sequence[Mapping[str, str]] = _probes()["healthy"]
     return tuple((line, log["source"]) for log in logs for line in log["lines"].splitlines() if line.strip())
 
@@ -34,7 +34,7 @@ def common_words() -> tuple[str, ...]:
 
 @cache
 def random_lines() -> tuple[str, ...]:
-    """The same ones each time: a check must not change its mind."""
+    """The same ones each time, so that checks are reproducible."""
     draw = random.Random(5)
     letters = string.ascii_letters + string.digits + " .:,-_/()[]='"
     vocabulary = " ".join(word for word in common_words() if word.isalpha()).split()
@@ -49,6 +49,6 @@ def _markers() -> Any:
 
 
 def marker(line: str) -> str:
-    """The sign of trouble in a line, or empty where there is none."""
+    """The sign of trouble in a line; empty where there is none."""
     found = _markers().search(line)
     return str(found[0]) if found else ""

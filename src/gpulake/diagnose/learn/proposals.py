@@ -1,4 +1,4 @@
-"""A line of a log becomes a pattern: what differs from job to job is told as a class, the rest word for word."""
+"""From a line of a log to a pattern: parts that differ from job to job become classes, the rest stays literal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-MOST_LINE = 4_000  # what is looked at of a line
-BLANK = " \t\f\r\n"  # what RE2 takes for a blank
+MOST_LINE = 4_000  # characters of a line that are read
+BLANK = " \t\f\r\n"  # RE2's \s
 MOST_PATTERN = 300  # a pattern ends at the first token beyond
 
-# Kinds of token, the first that fits counts: how it is found, what stands for it in a pattern and in an example.
-# Bounds keep a hostile line from taking long: these run in an engine that backtracks.
+# Kinds of token, the first match counts: its pattern, its class in a rule's pattern, its substitute in an example.
+# Repetitions are bounded, since these patterns run in an engine that backtracks.
 _LABEL = r"[\w-]{0,62}"
 _HEX = "[0-9a-fA-F]"
 _DOMAINS = "local|internal|cluster|lan|com|net|org|cloud"
@@ -38,7 +38,7 @@ _CLASS = {name: stands_for for name, _, stands_for, _ in _KINDS}
 _EXAMPLE = {name: example for name, _, _, example in _KINDS}
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
-# What launchers and loggers put before a message: times, levels, ranks, places of code.
+# Prefixes of launchers and loggers: times, levels, ranks, places of code.
 _BEFORE = re.compile(
     r"\s*(?:"
     r"\[[^\[\]]{0,60}\]:?(?=\s|\[)"
@@ -54,16 +54,16 @@ _BEFORE = re.compile(
 @dataclass(frozen=True)
 class Token:
     text: str
-    kind: str = ""  # empty: as it stands
+    kind: str = ""  # empty: literal
 
 
 def plain(line: str) -> str:
-    """A line that UTF-8 can write, without its end."""
+    """A line that can be encoded as UTF-8, without its line end."""
     return line[:MOST_LINE].encode(errors="replace").decode().rstrip("\r\n")
 
 
 def message(line: str) -> str:
-    """Without what stands before the message; the whole line where nothing else is left."""
+    """Without prefixes; the whole line where nothing else is left."""
     at = 0
     while (before := _BEFORE.match(line, at)) and before.end() > at:
         at = before.end()
@@ -71,9 +71,9 @@ def message(line: str) -> str:
 
 
 def generalised(line: str, keep: Sequence[str] = ()) -> str:
-    """A pattern that matches the line, and any that differs in numbers, names, paths and hosts alone.
+    """A pattern for the line and all that differ only in numbers, names, paths and hosts.
 
-    What is named in `keep` stays as it is: the 79 of an Xid is not just a number.
+    Words in `keep` stay literal, such as the 79 of an Xid.
     """
     parts: list[str] = []
     for token in tokens(message(plain(line).rstrip(BLANK)), keep):
@@ -84,13 +84,13 @@ def generalised(line: str, keep: Sequence[str] = ()) -> str:
 
 
 def whole_line(line: str, keep: Sequence[str] = ()) -> str:
-    """The same for a filter: the line from end to end, so that what is added to it is not dropped with it."""
+    """The same for a filter: it matches the whole line, so that longer lines are not dropped."""
     parts = [_CLASS.get(token.kind) or escaped(token.text) for token in tokens(plain(line).rstrip(BLANK), keep)]
     return f"^{''.join(parts)}\\s*$"
 
 
 def masked(line: str) -> str:
-    """An example to share: names, paths, hosts and addresses are made up, numbers and words stay."""
+    """An example to share: names, paths, hosts and addresses are replaced, numbers and words stay."""
     return "".join(_EXAMPLE.get(token.kind) or token.text for token in tokens(message(plain(line))))
 
 
@@ -99,7 +99,7 @@ def escaped(text: str) -> str:
 
 
 def tokens(text: str, keep: Sequence[str] = ()) -> Iterator[Token]:
-    """The text, cut into what is general and words of a few characters each."""
+    """The text, cut into tokens."""
     kept = "|".join(re.escape(word) for word in sorted(filter(None, keep), key=len, reverse=True))
     for index, piece in enumerate(re.split(f"({kept})", text) if kept else [text]):
         if index % 2:

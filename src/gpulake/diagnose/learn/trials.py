@@ -1,7 +1,6 @@
-"""What a rule or filter must prove before it may be a candidate, and again before it is approved.
+"""The checks of a rule or filter before it becomes a candidate, and again before it is approved.
 
-Each check is a function that answers with what is wrong, or with nothing. All of them are recorded, so that a reviewer
-sees what was tried.
+Each check is a function that returns what is wrong, or an empty text. All are recorded for the reviewer.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from gpulake.diagnose.learn.probes import common_words, healthy_lines, marker, r
 from gpulake.diagnose.rulebook.book import Rulebook, compiled
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
-LEAST_FIXED = 8  # letters and digits that every match holds
-LEAST_LETTERS = 3  # of these, from g to z: a pattern of numbers alone would be looked for in every line
+LEAST_FIXED = 8  # letters and digits that every match has
+LEAST_LETTERS = 3  # of these, from g to z: a pattern of numbers only would be searched in every line
 MOST_PATTERN = 1_000
 MOST_PROGRAM = 4_000  # steps of the automaton; the shipped rules take some dozens each
 MOST_EXAMPLES = 20
@@ -31,7 +30,7 @@ _TROUBLE = ("Traceback (most recent call last): ", " CUDA error: an illegal memo
 
 
 def examined(candidate: Candidate, ground: Ground) -> tuple[Check, ...]:
-    """Every check with its outcome, up to the first that leaves nothing to try."""
+    """Every check with its outcome; a failed check of the form ends the list."""
     found: list[Check] = []
     for check in (*_FORM, *_EFFECT):
         wrong = check(candidate, ground)
@@ -109,7 +108,7 @@ def _names_a_failure(candidate: Candidate, _: Ground) -> str:
 
 
 def _is_modest(candidate: Candidate, ground: Ground) -> str:
-    """A model neither chooses an action, nor silences, nor outranks what people wrote."""
+    """A model may not choose an action, hide failures or outrank a person's rule."""
     rule = candidate.rule
     if not candidate.is_by_model or candidate.kind == "filter":
         return ""
@@ -172,8 +171,8 @@ def _steals_from_no_rule(candidate: Candidate, ground: Ground) -> str:
         return ""
     book = Rulebook(alike)
     for other in others:
-        # A near miss of another rule may well be a line of this reason, where a rule of this reason says so. And what
-        # noise must not swallow is trouble: anybody's.
+        # A line that another rule ignores may be of this reason, if a rule of this reason matches it. Lines that a rule
+        # of noise ignores are failures of any reason.
         for line in filter(candidate.matches, other.ignores):
             if other.role not in SILENCING and not book.hits(line):
                 return f"matches a line that rule {other.name} must ignore: {label(line, 160)}"
@@ -184,14 +183,14 @@ def _steals_from_no_rule(candidate: Candidate, ground: Ground) -> str:
 
 
 def _hides_nothing(candidate: Candidate, ground: Ground) -> str:
-    """Filters, and rules that silence, are held against everything that told of a failure."""
+    """Filters and silencing rules must not match any evidence of a failure."""
     if candidate.kind == "rule" and not candidate.is_silencing:
         return ""
     for proof in ground.proofs:
         if candidate.matches(proof.line):
             return f"matches what proved {proof.reason} in incident {proof.incident_id}: {label(proof.line, 160)}"
     if candidate.kind == "rule" and candidate.rule.role in ("noise", "teardown"):
-        return ""  # that they look like trouble is why they are there
+        return ""  # they are for lines that look like trouble
     for line in candidate.rule.matches:
         if sign := marker(line):
             return f"its own line has a sign of trouble, {sign!r}: {label(line, 160)}"
@@ -208,7 +207,7 @@ def _is_new(candidate: Candidate, ground: Ground) -> str:
             return f"there is a rule named {other.name}"
     for other in known:
         together = candidate.kind == "filter" or _belong_together(candidate, other)
-        # What asks for a traceback, too, does not settle these lines.
+        # A rule that also needs a traceback does not cover these lines.
         if together and not other.traceback and not _refines(rule, other) and _covers(other, rule.matches):
             return f"rule {other.name} matches all of its lines already"
         if other.pattern == rule.pattern and other.unless == rule.unless and other.traceback == rule.traceback:
@@ -226,7 +225,7 @@ def _belong_together(candidate: Candidate, other: Rule) -> bool:
 
 
 def _refines(rule: Rule, other: Rule) -> bool:
-    """A rule for any ValueError leaves room for one that knows what to do about this one."""
+    """Whether a stronger rule with another remedy refines a general one."""
     return rule.role in EXPLAINING and rule.strength > other.strength and rule.remedy != other.remedy
 
 

@@ -1,33 +1,22 @@
-"""Filters: lines that are routine however rare they are. They are data, like the rules."""
+"""Filters: lines that are routine however rare they are. A filter is a rule of role noise."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
 import re2
 
-from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.errors import ConfigError
 from gpulake.diagnose.rulebook.book import compiled
-
-
-@dataclass(frozen=True)
-class Filter:
-    """One `[[filter]]` of diagnose/logs/filters.toml, or a learned one. See docs/add-a-rule.md."""
-
-    name: str
-    pattern: str  # RE2, searched for in the first line of its kind
-    source: str  # where such lines come from
-    matches: tuple[str, ...]
-    ignores: tuple[str, ...] = ()
+from gpulake.diagnose.rulebook.rule import Rule, read_rule
 
 
 class Filters:
-    def __init__(self, filters: Sequence[Filter]) -> None:
+    def __init__(self, filters: Sequence[Rule]) -> None:
         self.filters = tuple(filters)
 
     def is_routine(self, line: str) -> bool:
@@ -48,23 +37,20 @@ def shipped_filters() -> Filters:
     return Filters(read_filters(text))
 
 
-def read_filters(text: str) -> list[Filter]:
+def read_filters(text: str) -> list[Rule]:
     try:
         return [_checked(entry) for entry in tomllib.loads(text).get("filter", [])]
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"filters are not valid TOML: {error}", "correct the line that it names") from error
 
 
-def _checked(entry: dict[str, Any]) -> Filter:
-    hint = "see docs/add-a-rule.md"
-    name = entry.get("name", "without a name")
-    known = {setting.name for setting in fields(Filter)}
-    if unknown := sorted(set(entry) - known):
-        raise ConfigError(f"filter {name}: unknown key {unknown[0]!r}", choice_hint(unknown[0], known))
-    if missing := sorted(known - {"ignores"} - set(entry)):
-        raise ConfigError(f"filter {name}: no {missing[0]}", hint)
+def _checked(entry: dict[str, Any]) -> Rule:
     try:
-        compiled(entry["pattern"])
-    except ValueError as error:
-        raise ConfigError(f"filter {name}: {error}", hint) from error
-    return Filter(**{**entry, "matches": tuple(entry["matches"]), "ignores": tuple(entry.get("ignores", ()))})
+        filter_ = read_rule({"role": "noise", **entry}, "filters")
+        compiled(filter_.pattern)
+        if not filter_.source:
+            raise ValueError("no source")
+    except (ValueError, TypeError) as error:
+        name = entry.get("name", "without a name")
+        raise ConfigError(f"filter {name}: {error}", "see docs/add-a-rule.md") from error
+    return filter_

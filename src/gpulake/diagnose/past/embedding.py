@@ -1,4 +1,4 @@
-"""Texts as vectors, by an embedding whose weights lie in the wheel of wordllama. Nothing is downloaded."""
+"""Texts as vectors, with the weights in the wheel of wordllama. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 MISSING = "similar incidents are not looked for; to have them: pip install 'gpulake[recall]'"
 
 
-class NoEmbedding(Exception):  # noqa: N818 - what is missing, not an error of the user's
+class NoEmbedding(Exception):  # noqa: N818 - an absence, not an error
     """The extra is not installed, or its files are not where they should be."""
 
 
 def vectors(texts: Sequence[str]) -> Any:
-    """One row a text, of length one; of length nought where the text has no words. Raises NoEmbedding."""
+    """One row a text, of length 1; 0 where the text has no words. Raises NoEmbedding."""
     import numpy as np
 
     tokenizer, weights = _model()
@@ -30,8 +30,7 @@ def vectors(texts: Sequence[str]) -> Any:
 
 @cache
 def _model() -> tuple[Any, Any]:
-    # Its files are read without its code: importing it takes a second, sets up everybody's logging, and brings
-    # along a client that would download what it does not find.
+    # Its files are read without its code: importing it takes a second, configures logging, and may download files.
     spec = find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise NoEmbedding(MISSING)

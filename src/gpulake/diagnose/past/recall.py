@@ -1,4 +1,4 @@
-"""Recall: past incidents that are like the one at hand, by a local embedding of their words."""
+"""Recall: similar past incidents, by a local embedding of their words."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MOST_QUOTES = 3
 # Calibrated on labelled failures, see docs/judge.md.
 LEAST_SCORE = 0.5
 LEAST_TO_DECIDE = 0.93
-LEAST_WORDS_TO_DECIDE = 4  # fewer are like everything
+LEAST_WORDS_TO_DECIDE = 4  # fewer words are similar to everything
 MOST_CONFIDENCE = 0.8
 _REASONS = frozenset(CATEGORY_OF) - {UNKNOWN, NOT_A_FAILURE}
 NAMES_COUNT = 0.2  # share of the score that a common name of an exception gives
 
-# What differs between two cases of one kind: addresses, places, times, amounts, names of machines.
+# What differs between similar cases: addresses, paths, times, amounts, names of machines.
 _PARTICULAR = re2.compile(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+"
     r"|(?:[A-Za-z]:)?(?:[\\/][^\s\"'<>:,;()\[\]{}/\\]+){2,}[\\/]?"
@@ -37,18 +37,18 @@ _PARTICULAR = re2.compile(
 _NO_LETTER = re2.compile(r"[^A-Za-z_]+")
 _NAME = re2.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Exit)\b")
 _ERROR = re2.compile(r"\b\w*(?:Error|Exception)\b|(?i)\b(?:error|fatal|failed|failure|panic|abort(?:ed)?|killed)\b")
-# Roles of rules whose lines are the same in every failure: two cases that share them are not alike.
+# Roles of rules whose lines are in every failure and show no similarity.
 _SAID_BY_ALL = ("wrapper", "teardown", "noise", "success", "start", "progress")
 
 
 @dataclass(frozen=True)
 class Recalled:
     diagnosis: Diagnosis
-    note: str = ""  # why nothing was looked for, where that can be helped
+    note: str = ""  # why nothing was searched, where that can be fixed
 
 
 def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
-    """What is compared: the cause and its evidence, without numbers, addresses, paths and names of machines."""
+    """The words that are compared: cause and evidence, without numbers, addresses, paths and names of machines."""
     found: dict[str, None] = {}
     for text in (cause, *list(evidence_texts)[:MOST_TEXTS]):
         plain = _NO_LETTER.sub(" ", _PARTICULAR.sub(" ", text[:MOST_CHARACTERS]))
@@ -65,7 +65,7 @@ def words_for(diagnosis: Diagnosis, quotes: Sequence[Quote] = ()) -> str:
 
 
 def error_lines(lines: Sequence[Line], rulebook: Rulebook) -> tuple[Quote, ...]:
-    """The last lines that speak of an error and are not a launcher's. For logs that no rule explains."""
+    """The last lines with an error that are not a launcher's, for logs without a matching rule."""
     found: list[Quote] = []
     for line in reversed(lines):
         if len(found) == MOST_QUOTES:
@@ -150,7 +150,7 @@ def _rank(past: Incident) -> tuple[bool, datetime, str]:
 
 
 def _scores(words: str, others: Sequence[str]) -> list[float]:
-    """Of the embedding, and of the names of exceptions: these say more than the prose around them."""
+    """By the embedding, and by names of exceptions, which say more than the text around them."""
     own, *rest = vectors((words, *others))
     names = set(_NAME.findall(words))
     scores = []
@@ -159,6 +159,6 @@ def _scores(words: str, others: Sequence[str]) -> list[float]:
         theirs = set(_NAME.findall(text))
         if names or theirs:
             likeness = (1 - NAMES_COUNT) * likeness + NAMES_COUNT * bool(names & theirs)
-        # Rounded, so that the order of equals does not hang on the last bit of a sum.
+        # Rounded, so that rounding errors do not decide the order of equals.
         scores.append(round(max(0.0, min(1.0, likeness)), 3))
     return scores

@@ -1,4 +1,4 @@
-"""What may be done about a reason that no rule named: from our own table, never from a model."""
+"""The recovery of a reason without a rule: from a table, never from a model."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def _table() -> dict[str, Recovery]:
 
 
 def recovery_for(reason: str) -> Recovery:
-    """Nothing that takes a node out of service: that wants a rule, or a person."""
+    """Never one that takes a node out of service: that needs a rule or a person."""
     return _table().get(reason, Recovery())

@@ -19,7 +19,7 @@ from gpulake.diagnose.rulebook.xids import catalogued_rules
 
 
 def compiled(pattern: str) -> Any:
-    """Linear in the length of the text, whatever the pattern: nothing can backtrack. Raises ValueError."""
+    """By RE2, which is linear in the length of the text. Raises ValueError."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -38,7 +38,7 @@ class Rulebook:
         self._patterns: dict[str, Any] = {}
 
     def hits(self, text: str, number: int = 0) -> list[Hit]:
-        """Rules that match the line, in the order of the book. Conditions on a traceback are not looked at here."""
+        """Rules that match the line, in the order of the book. Conditions on a traceback are not checked here."""
         line = text.encode("utf-8", "replace")
         shape = shape_of(line)
         found = []
@@ -50,11 +50,11 @@ class Rulebook:
         return found
 
     def is_matched(self, rule: Rule, text: str) -> bool:
-        """Whether it matches the line. Conditions on a traceback are not looked at here."""
+        """Whether it matches the line. Conditions on a traceback are not checked here."""
         return self._match(rule, text.encode("utf-8", "replace")) is not None
 
     def _match(self, rule: Rule, line: bytes) -> Any | None:
-        """In bytes that are UTF-8: spans need not be counted in characters then."""
+        """In UTF-8 bytes, which saves counting characters."""
         match = self._pattern(rule.pattern).search(line)
         if match and rule.unless and self._pattern(rule.unless).search(line):
             return None
@@ -88,7 +88,7 @@ def shipped() -> Rulebook:
 
 
 def with_learned(rules: Iterable[Rule]) -> Rulebook:
-    """The shipped rules, and those that people approved."""
+    """The shipped and the approved rules."""
     learned = tuple(rules)
     return Rulebook((*shipped_rules(), *learned)) if learned else shipped()
 

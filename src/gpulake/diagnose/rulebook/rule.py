@@ -10,10 +10,10 @@ from gpulake.core.errors import choice_hint
 
 Role = Literal[
     "cause",  # what a job dies of, by itself
-    "cascade",  # mostly what others see when one dies: a cause only where nothing stands before it
-    "wrapper",  # a launcher that tells of somebody else's failure
+    "cascade",  # mostly what other processes see when one dies: a cause only where nothing comes before it
+    "wrapper",  # a launcher's report of another process's failure
     "teardown",  # noise of processes that are ending anyway
-    "clue",  # proves nothing alone, and strengthens a cause (an Xid beside a CUDA error)
+    "clue",  # no proof alone, but strengthens a cause (an Xid beside a CUDA error)
     "success",  # the job says that it is done
     "start",  # a run begins
     "progress",  # a step, an epoch, a checkpoint
@@ -32,8 +32,8 @@ class Rule:
     role: Role
     matches: tuple[str, ...]  # lines that it must match
     ignores: tuple[str, ...] = ()  # lines that it must not match
-    unless: str = ""  # RE2: a line that it is found in is not matched after all
-    traceback: str = ""  # RE2: must be found in the traceback that the line ends, too
+    unless: str = ""  # RE2: lines that match it are not matched by the rule
+    traceback: str = ""  # RE2: must match in the traceback that the line ends
     reason: str = ""  # one of core.diagnosis.CATEGORY_OF; of a role that can be a cause
     cause: str = ""  # a sentence; {group} stands for what a named group matched
     remedy: str = ""

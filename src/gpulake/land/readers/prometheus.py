@@ -13,6 +13,7 @@ from pathlib import Path
 from gpulake.core.lines import line_blocks
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import SEPARATOR, BadRow, CsvLayout, RowBlock, TextRow
+from gpulake.formats.names import dcgm_unit
 from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER, RANGES, is_plausible
 from gpulake.formats.prometheus import SeriesNames, labels_json, read_sample
 from gpulake.land.readers import READERS, Sample
@@ -26,22 +27,6 @@ USUAL_TIME = re.compile(r"1?[0-9]{1,12}(?:\.[0-9]{1,9})?").fullmatch
 SPLIT = re.compile(r"([^ {]+(?:\{.*\})?) ([^ ]+)(?: ([^ ]+))?")
 MOST_SERIES = 20_000
 LATEST_OPEN_METRICS = 2e9  # seconds; a later time is checked by itself
-# By the field's name: our name for its unit, and how much of that one of its own is.
-DCGM_UNITS = {
-    "UTIL": ("_ratio", 0.01),
-    "ACTIVE": ("_ratio", 1.0),
-    "OCCUPANCY": ("_ratio", 1.0),
-    "TEMP": ("_celsius", 1.0),
-    "POWER_USAGE": ("_watts", 1.0),
-    "POWER_USAGE_INSTANT": ("_watts", 1.0),
-    "POWER_MGMT_LIMIT": ("_watts", 1.0),
-    "TOTAL_ENERGY_CONSUMPTION": ("_joules_total", 0.001),
-    "CLOCK": ("_hertz", 1e6),
-    "FB_USED": ("_bytes", 1 << 20),
-    "FB_FREE": ("_bytes", 1 << 20),
-    "FB_TOTAL": ("_bytes", 1 << 20),
-    "FB_RESERVED": ("_bytes", 1 << 20),
-}
 
 
 @READERS.register("prometheus")
@@ -127,7 +112,7 @@ class _UsualLines:
         metric, labels = name
         scale, least, most = 0.0, 0.0, 0.0
         if metric.startswith("DCGM_FI_"):
-            unit, scale = _unit(metric)
+            unit, scale = dcgm_unit(metric)
             least, most = RANGES.get(unit, (-1e300, 1e300))
         series = (f"{metric}{SEPARATOR}{labels}{SEPARATOR}", scale, least, most)
         self._series[found[1]] = series
@@ -175,16 +160,12 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _unit(metric: str) -> tuple[str, float]:
-    return next((known for end, known in DCGM_UNITS.items() if metric.endswith(f"_{end}")), ("", 1.0))
-
-
 def _fault(metric: str, value: str) -> str:
     if not NUMBER.fullmatch(value):
         return f"value is {value!r}, which is not a number"
     if not metric.startswith("DCGM_FI_"):
         return ""
-    unit, scale = _unit(metric)
+    unit, scale = dcgm_unit(metric)
     is_whole = value.lstrip("+-").isdigit()
     # A blank is one before it is scaled.
     sound = is_plausible("", float(value)) and (not is_whole or is_plausible("", int(value)))

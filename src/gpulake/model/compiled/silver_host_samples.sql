@@ -117,17 +117,17 @@ pages as (
         sum(
                 case when metric = 'node_cpu_seconds_total' then case when mode = 'softirq' then value else 0 end end
             ) as softirq_seconds,
-        max(case when metric = 'node_load1' then value end) as load_1m,
-        max(case when metric = 'node_load5' then value end) as load_5m,
-        max(case when metric = 'node_load15' then value end) as load_15m,
-        max(case when metric = 'node_procs_running' then value end) as processes_running,
-        max(case when metric = 'node_procs_blocked' then value end) as processes_blocked,
-        max(case when metric = 'node_memory_MemTotal_bytes' then value end) as memory_total_bytes,
-        max(case when metric = 'node_memory_MemFree_bytes' then value end) as memory_free_bytes,
-        max(case when metric = 'node_memory_MemAvailable_bytes' then value end) as memory_available_bytes,
-        max(case when metric = 'node_memory_SwapTotal_bytes' then value end) as swap_total_bytes,
-        max(case when metric = 'node_memory_SwapFree_bytes' then value end) as swap_free_bytes,
-        max(case when metric = 'node_vmstat_oom_kill' then value end) as oom_kills_total,
+        max(case when metric in ('node_load1') then value * 1 end) as load_1m,
+        max(case when metric in ('node_load5') then value * 1 end) as load_5m,
+        max(case when metric in ('node_load15') then value * 1 end) as load_15m,
+        max(case when metric in ('node_procs_running') then value * 1 end) as processes_running,
+        max(case when metric in ('node_procs_blocked') then value * 1 end) as processes_blocked,
+        max(case when metric in ('node_memory_MemTotal_bytes') then value * 1 end) as memory_total_bytes,
+        max(case when metric in ('node_memory_MemFree_bytes') then value * 1 end) as memory_free_bytes,
+        max(case when metric in ('node_memory_MemAvailable_bytes') then value * 1 end) as memory_available_bytes,
+        max(case when metric in ('node_vmstat_oom_kill') then value * 1 end) as oom_kills_total,
+        max(case when metric in ('node_memory_SwapTotal_bytes') then value * 1 end) as swap_total_bytes,
+        max(case when metric in ('node_memory_SwapFree_bytes') then value * 1 end) as swap_free_bytes,
         sum(case when metric = 'node_cpu_seconds_total' then value end) as cpu_seconds
     from samples
     group by node_id, sampled_at

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from gpulake.core.errors import InputError, UsageError
 from gpulake.replay.exports import EXPORTS, Exported
-from gpulake.replay.exports.opendc_checks import Checks, homeless
+from gpulake.replay.exports.opendc_checks import Checks, unplaceable
 from gpulake.replay.exports.opendc_experiment import check_policy, legacy_experiment, oversubscribes, sdk_experiment
 from gpulake.replay.exports.opendc_failures import failure_batch, failures
 from gpulake.replay.exports.opendc_tables import (
@@ -74,7 +74,7 @@ class OpendcExport:
                 with TableFile(staging / "failures.parquet", FAILURES) as table:
                     table.write(failure_batch(rows))
             if lost:
-                workload.notes.told["tasks that fit no host of the topology"] += lost
+                workload.notes.remarks["tasks that fit no host of the topology"] += lost
             what = Simulated(workload.name, hosts, workload.clock, checks.has_gpus, bool(rows))
             counts = {
                 "tasks": checks.tasks,
@@ -96,7 +96,7 @@ class OpendcExport:
         notes: Notes,
         folder: Path,
     ) -> Exported:
-        """The tables of a workload that came from elsewhere, unchanged: nothing is promised of them."""
+        """The tables of a workload that came from elsewhere, unchanged: they are not checked."""
         counts = {}
         with staged(folder) as staging:
             for file, (schema, batches, gpu_mhz) in tables.items():
@@ -118,7 +118,7 @@ class OpendcExport:
         ):
             for part in workload.parts:
                 checks.check(part)
-                lost += homeless(part.tasks, workload.hosts, workload.clock.gpu_cores)
+                lost += unplaceable(part.tasks, workload.hosts, workload.clock.gpu_cores)
                 tasks.write(task_batch(part.tasks, schema))
                 fragments.write(fragment_batch(part.fragments))
             checks.fragments = fragments.rows
@@ -144,7 +144,7 @@ class OpendcExport:
                 experiment = legacy_experiment(what.name, self.policy, what.has_gpus, what.has_failures)
             write_json(folder / "experiment.json", experiment)
         if oversubscribes(self.policy, what.has_gpus):
-            notes.told[f"policy {self.policy} has no GPU filter: GPUs will be given away many times over"] += 1
+            notes.remarks[f"policy {self.policy} has no GPU filter: GPUs will be given away many times over"] += 1
         summary = {
             "name": what.name,
             "from": dict(origin),
@@ -154,7 +154,7 @@ class OpendcExport:
             "split": dict(notes.split),
             "inferred": dict(notes.inferred),
             "guessed": dict(notes.guessed),
-            "told": dict(notes.told),
+            "told": dict(notes.remarks),
             "hosts": [asdict(host) for host in what.hosts],
             "settings": {**asdict(self), **asdict(what.clock), "dialects": list(self.dialects)},
         }
@@ -164,7 +164,7 @@ class OpendcExport:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """A folder beside the one that was asked for, which takes its name once all is well, and goes if not."""
+    """A folder beside the one that was asked for, renamed to it on success, removed on failure."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there and not empty", "name a new folder with --out")
     staging = folder.absolute().with_name(f".{folder.absolute().name}.{os.getpid()}")

@@ -1,7 +1,7 @@
-"""What every exported workload promises; asked of each part before it is written.
+"""The invariants of an exported workload, checked on each part before it is written.
 
-OpenDC says nothing of a task whose fragments end early, skips one without fragments, and lets usage exceed capacity: so
-none of it may be in what we write.
+OpenDC silently accepts a task whose fragments end early, skips one without fragments, lets usage exceed capacity: so
+none of these may be written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpulake.replay.workload import LARGEST_ID, Host, Part
 SLACK = 1e-9
 
 
-class BrokenPromiseError(GpulakeError):
+class InvariantError(GpulakeError):
     """A fault of ours, never of the user's data."""
 
     def __init__(self, what: str) -> None:
@@ -96,7 +96,7 @@ def memory_mb(tasks: pa.RecordBatch) -> np.ndarray:
     return np.floor(_numbers(tasks, "mem_capacity_kb") / 1000.0 + 0.5).astype(np.int64)
 
 
-def homeless(tasks: pa.RecordBatch, hosts: Sequence[Host], gpu_cores: int) -> int:
+def unplaceable(tasks: pa.RecordBatch, hosts: Sequence[Host], gpu_cores: int) -> int:
     """Tasks that fit no host by OpenDC's filters of cores, GPUs and memory; what is not known of a host is enough."""
     if not tasks.num_rows or not hosts:
         return 0
@@ -138,4 +138,4 @@ def _filled(values: pa.Array, empty: float) -> np.ndarray:
 
 def _demand(is_kept: bool, what: str) -> None:
     if not is_kept:
-        raise BrokenPromiseError(what)
+        raise InvariantError(what)

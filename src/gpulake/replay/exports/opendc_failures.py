@@ -25,7 +25,7 @@ class Failure:
 
 
 def failures(outages: Sequence[Outage], machines: int, began_ms: int) -> list[Failure]:
-    """From the first submission on. What comes after the last task finds nobody there."""
+    """From the first submission on. What comes after the last task has no effect."""
     spans = sorted((max(outage.started_ms, began_ms), outage.ended_ms) for outage in outages)
     found = []
     last_end = began_ms

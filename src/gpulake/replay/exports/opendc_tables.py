@@ -93,7 +93,7 @@ def _nature(deferrable: pa.Array) -> pa.Array:
 
 
 class TableFile:
-    """A Parquet file in the making, in the plain dress that Java's readers know."""
+    """A Parquet file in the making, in a form that Java's readers support."""
 
     def __init__(self, path: Path, schema: pa.Schema, gpu_mhz: float | None = None) -> None:
         self.rows = 0

@@ -38,7 +38,7 @@
     case when {{ counter }} >= {{ before }} then {{ counter }} - {{ before }} else {{ counter }} end
 {%- endmacro %}
 
-{# Lines about the death of one process within so many seconds tell of one kill; core/kernel_words.py has the same. #}
+{# Lines about the death of one process within so many seconds tell of one kill; formats/kernel.py has the same. #}
 {% macro same_kill_seconds() %}10{% endmacro %}
 
 {# No day has more; what says so cannot be counted up to, either. #}
@@ -70,7 +70,7 @@
     ]) }}
 {%- endmacro %}
 
-{# The least and the most that a value can be, by the unit that its name ends with; core/plausible.py has the same. #}
+{# The least and the most that a value can be, by the unit that its name ends with; formats/plausible.py has the same. #}
 {% macro plausible_range(name) -%}
     {%- set ranges = [
         ['_ratio', '0', '1'], ['_celsius', '-40', '150'], ['_watts', '0', '20000'], ['_joules_total', '0', '1e13'],
@@ -111,6 +111,18 @@
 {# A number at the begin of what a tool prints, such as 35 % or (300Mhz); nothing for [N/A]. #}
 {% macro printed_number(column) -%}
     {{ try_number(extract_text(column, '^\\(?(-?[0-9]+(\\.[0-9]+)?)')) }}
+{%- endmacro %}
+
+{# Of the columns that a source may write a field in, the first that has a number, in our unit. #}
+{% macro printed_value(entry) -%}
+    {%- set numbers = [] -%}
+    {%- for column in entry[0] %}{% do numbers.append(printed_number(column)) %}{% endfor -%}
+    {{ numbers[0] if numbers | length == 1 else 'coalesce(' ~ numbers | join(', ') ~ ')' }} * {{ entry[1] }}
+{%- endmacro %}
+
+{# Of the samples of a page, the one that a source writes a field as, in our unit. #}
+{% macro sample_of(entry) -%}
+    max(case when metric in ('{{ entry[0] | join("', '") }}') then value * {{ entry[1] }} end)
 {%- endmacro %}
 
 {# The number of a GPU in its host. #}

@@ -6,43 +6,27 @@ import html
 from collections.abc import Sequence
 from datetime import datetime
 
-from gpulake.show.plots import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PINK,
-    RED,
-    SKY,
-    Figure,
-    Row,
-    bars,
-    figure,
-    from_zero,
-    note,
-    shares,
-    spans,
-    time_axis,
-)
+from gpulake.show import plots
+from gpulake.show.plots import Figure, Row
 
 MOST_LANES = 150
 MOST_NAMED_LANES = 24
 TALLEST, LANE, AROUND = 600, 30, 90  # in pixels
 COLOURS = {
-    "succeeded": GREEN,
-    "failed": RED,
+    "succeeded": plots.GREEN,
+    "failed": plots.RED,
     "node_fail": "#7f2704",
-    "timeout": PINK,
-    "interrupted": ORANGE,
-    "cancelled": GREY,
-    "running": BLUE,
-    "waiting": SKY,
+    "timeout": plots.PINK,
+    "interrupted": plots.ORANGE,
+    "cancelled": plots.GREY,
+    "running": plots.BLUE,
+    "waiting": plots.SKY,
     "unknown": "#b7a9c9",
 }
 RESOURCES = (
-    ("GPU", "requested_gpus", "used_gpus", "{:.3g} of {:.3g} GPUs", BLUE),
-    ("CPU", "requested_cores", "used_cores", "{:.3g} of {:.3g} cores", GREEN),
-    ("memory, peak", "requested_memory_bytes", "peak_memory_bytes", "{:,.0f} of {:,.0f} bytes", ORANGE),
+    ("GPU", "requested_gpus", "used_gpus", "{:.3g} of {:.3g} GPUs", plots.BLUE),
+    ("CPU", "requested_cores", "used_cores", "{:.3g} of {:.3g} cores", plots.GREEN),
+    ("memory, peak", "requested_memory_bytes", "peak_memory_bytes", "{:,.0f} of {:,.0f} bytes", plots.ORANGE),
 )
 
 
@@ -52,11 +36,11 @@ def by_status(rows: Sequence[Row]) -> Figure:
     jobs = {(str(row["day"]), str(row["status"])): row["jobs"] for row in rows}
     known = {status for _, status in jobs}
     traces = [
-        bars(status, days, [jobs.get((day, status), 0) for day in days], COLOURS.get(status, GREY))
+        plots.bars(status, days, [jobs.get((day, status), 0) for day in days], COLOURS.get(status, plots.GREY))
         for status in (*COLOURS, *sorted(known - set(COLOURS)))
         if status in known
     ]
-    return figure(traces, time_axis(days), from_zero("jobs submitted"), barmode="stack", bargap=0.15)
+    return plots.figure(traces, plots.time_axis(days), plots.from_zero("jobs submitted"), barmode="stack", bargap=0.15)
 
 
 def attempts(rows: Sequence[Row]) -> Figure:
@@ -67,7 +51,9 @@ def attempts(rows: Sequence[Row]) -> Figure:
     for status in dict.fromkeys(str(row["status"]) for row, _ in drawn):
         some = [(lane, *one) for lane, one in zip(lanes, drawn, strict=True) if str(one[0]["status"]) == status]
         texts = [_hover(row, times) for _, row, times in some]
-        trace = spans(status, [one[0] for one in some], [one[2] for one in some], texts, COLOURS.get(status, GREY))
+        trace = plots.spans(
+            status, [one[0] for one in some], [one[2] for one in some], texts, COLOURS.get(status, plots.GREY)
+        )
         trace["marker"]["opacity"] = [0.5 if row["is_inferred"] else 1.0 for _, row, _ in some]
         traces.append({**trace, "customdata": [row["machine_id"] or "" for _, row, _ in some]})
     y = {
@@ -81,7 +67,7 @@ def attempts(rows: Sequence[Row]) -> Figure:
         "ticktext": [html.escape(f"{row['task_name']} {row['attempt']} · {_machine(row)[:20]}") for row, _ in drawn],
     }
     height = min(AROUND + LANE * max(len(drawn), 2), TALLEST)
-    return figure(traces, {"type": "date"}, y, barmode="overlay", bargap=0.25, height=height)
+    return plots.figure(traces, {"type": "date"}, y, barmode="overlay", bargap=0.25, height=height)
 
 
 def resources(rows: Sequence[Row]) -> Figure:
@@ -93,11 +79,19 @@ def resources(rows: Sequence[Row]) -> Figure:
             tasks = [html.escape(str(row["task_name"])) for row in known]
             texts = [words.format(row[used], row[requested]) for row in known]
             hover = {"text": texts, "textposition": "none", "hovertemplate": "%{text}: %{y:.1%}<extra></extra>"}
-            traces.append(bars(name, tasks, [row[used] / row[requested] for row in known], colour, **hover))
-    line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"color": GREY, "dash": "dot"}}
-    y = shares("used, of what was requested") | ({} if traces else {"range": [0, 1.1]})
-    notes = [] if traces else [note("no sensor measured what it used")]
-    return figure(traces, {"type": "category"}, y, barmode="group", bargap=0.3, shapes=[line], annotations=notes)
+            traces.append(plots.bars(name, tasks, [row[used] / row[requested] for row in known], colour, **hover))
+    line = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": 1,
+        "y1": 1,
+        "line": {"color": plots.GREY, "dash": "dot"},
+    }
+    y = plots.shares("used, of what was requested") | ({} if traces else {"range": [0, 1.1]})
+    notes = [] if traces else [plots.note("no sensor measured what it used")]
+    return plots.figure(traces, {"type": "category"}, y, barmode="group", bargap=0.3, shapes=[line], annotations=notes)
 
 
 def _times(row: Row) -> tuple[datetime, datetime] | None:

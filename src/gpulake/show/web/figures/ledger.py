@@ -6,20 +6,8 @@ from collections.abc import Sequence
 
 from gpulake.core.ledger import bucket_name
 from gpulake.core.words import count
-from gpulake.show.plots import (
-    BLUE,
-    BUCKET_COLOURS,
-    GREY,
-    Figure,
-    Row,
-    bars,
-    column,
-    figure,
-    from_zero,
-    line,
-    note,
-    time_axis,
-)
+from gpulake.show import plots
+from gpulake.show.plots import Figure, Row
 
 
 def area(rows: Sequence[Row]) -> Figure:
@@ -28,10 +16,10 @@ def area(rows: Sequence[Row]) -> Figure:
     x = [f"{row['began_at']:%Y-%m-%d %H:%M}" if is_hourly else str(row["day"]) for row in rows]
     common: Figure = {"customdata": [str(row["day"]) for row in rows], "hovertemplate": "%{y:,.0f}"}
     traces = [
-        line(
+        plots.line(
             bucket_name(bucket),
             x,
-            column(rows, bucket),
+            plots.column(rows, bucket),
             colour,
             mode="lines" if len(rows) > 1 else "markers",
             stackgroup="capacity",
@@ -39,35 +27,37 @@ def area(rows: Sequence[Row]) -> Figure:
             marker={"color": colour},
             **common,
         )
-        for bucket, colour in BUCKET_COLOURS.items()
+        for bucket, colour in plots.BUCKET_COLOURS.items()
         if any(row.get(bucket) for row in rows)
     ]
     for trace in traces:
         trace["line"] |= {"width": 0, "shape": "hv" if is_hourly else "linear"}
     if any("capacity" in row for row in rows):
-        traces.append(line("capacity", x, column(rows, "capacity"), GREY, **common))
+        traces.append(plots.line("capacity", x, plots.column(rows, "capacity"), plots.GREY, **common))
         traces[-1]["line"]["dash"] = "dot"
-    axis = {**time_axis(x), "hoverformat": "%a %Y-%m-%d %H:%M" if is_hourly else "%a %Y-%m-%d"}
-    return figure(traces, axis, from_zero(f"GPU-hours {'an hour' if is_hourly else 'a day'}"), hovermode="x unified")
+    axis = {**plots.time_axis(x), "hoverformat": "%a %Y-%m-%d %H:%M" if is_hourly else "%a %Y-%m-%d"}
+    return plots.figure(
+        traces, axis, plots.from_zero(f"GPU-hours {'an hour' if is_hourly else 'a day'}"), hovermode="x unified"
+    )
 
 
 def spread(rows: Sequence[Row]) -> Figure:
     """What jobs of each step of efficiency held. A click leads to the jobs."""
     known = [row for row in rows if row["bin"] is not None]
     width = known[0]["to_ratio"] - known[0]["from_ratio"] if known else 0.05
-    trace = bars(
+    trace = plots.bars(
         "GPU-hours held",
         [(row["from_ratio"] + row["to_ratio"]) / 2 for row in known],
-        column(known, "held_gpu_hours"),
-        BLUE,
+        plots.column(known, "held_gpu_hours"),
+        plots.BLUE,
         width=[width * 0.92 for _ in known],
-        customdata=column(known, "bin"),
+        customdata=plots.column(known, "bin"),
         text=[count(row["jobs"], "job") for row in known],
         textposition="none",
         hovertemplate="around %{x:.1%}: %{text}, %{y:,.0f} GPU-hours held<extra></extra>",
     )
     notes = [
-        note(
+        plots.note(
             f"and {row['held_gpu_hours']:,.0f} GPU-hours of {count(row['jobs'], 'job')} without a share of use",
             x=1,
             y=1,
@@ -77,4 +67,4 @@ def spread(rows: Sequence[Row]) -> Figure:
         if row["bin"] is None
     ]
     x = {"title": {"text": "efficiency of the job"}, "range": [0, 1], "tickformat": ".0%"}
-    return figure([trace], x, from_zero("GPU-hours held"), showlegend=False, annotations=notes)
+    return plots.figure([trace], x, plots.from_zero("GPU-hours held"), showlegend=False, annotations=notes)

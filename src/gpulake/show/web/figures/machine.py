@@ -8,20 +8,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from gpulake.core.ledger import HELD, bucket_name
-from gpulake.show.plots import (
-    BLUE,
-    BUCKET_COLOURS,
-    GREY,
-    Figure,
-    Row,
-    column,
-    figure,
-    from_zero,
-    line,
-    moment,
-    shares,
-    spans,
-)
+from gpulake.show import plots
+from gpulake.show.plots import Figure, Row
 from gpulake.show.web.cells import duration
 
 MOST_STEPS = 3  # from one point to the next of a line
@@ -31,14 +19,14 @@ TALLEST, LANE, AROUND = 480, 22, 100  # in pixels
 
 def use(rows: Sequence[Row]) -> Figure:
     rows = _with_gaps(rows)
-    times = [moment(row["began_at"]) for row in rows]
+    times = [plots.moment(row["began_at"]) for row in rows]
     traces = [
-        line("GPUs in use", times, column(rows, "busy_gpus", 3), BLUE),
-        line("CPU in use", times, column(rows, "cpu_util_ratio", 3), GREY, yaxis="y2"),
+        plots.line("GPUs in use", times, plots.column(rows, "busy_gpus", 3), plots.BLUE),
+        plots.line("CPU in use", times, plots.column(rows, "cpu_util_ratio", 3), plots.GREY, yaxis="y2"),
     ]
-    right = {**shares(), "overlaying": "y", "side": "right", "showgrid": False}
-    return figure(
-        traces, {"type": "date"}, from_zero("GPUs"), yaxis2=right, margin={"l": 60, "r": 50, "t": 10, "b": 40}
+    right = {**plots.shares(), "overlaying": "y", "side": "right", "showgrid": False}
+    return plots.figure(
+        traces, {"type": "date"}, plots.from_zero("GPUs"), yaxis2=right, margin={"l": 60, "r": 50, "t": 10, "b": 40}
     )
 
 
@@ -69,13 +57,13 @@ def timeline(rows: Sequence[Row]) -> Figure:
             for row, _ in some
         ]
         times = [(row["held_from"], row["held_until"]) for row, _ in some]
-        trace = spans(bucket_name(bucket), [lane for _, lane in some], times, texts, BUCKET_COLOURS[bucket])
+        trace = plots.spans(bucket_name(bucket), [lane for _, lane in some], times, texts, plots.BUCKET_COLOURS[bucket])
         custom = [[str(row["job_id"]), str(row["cluster_id"])] for row, _ in some]
         traces.append({**trace, "width": 0.85, "customdata": custom})
     deep = max(max(lanes, default=0) + 1, LEAST_LANES)
     lanes_axis = {"range": [deep - 0.5, -0.5], "showticklabels": False, "showgrid": False, "zeroline": False}
     height = min(AROUND + LANE * deep, TALLEST)
-    return figure(traces, {"type": "date"}, lanes_axis, barmode="overlay", hovermode="closest", height=height)
+    return plots.figure(traces, {"type": "date"}, lanes_axis, barmode="overlay", hovermode="closest", height=height)
 
 
 def packed(times: Sequence[tuple[datetime, datetime]]) -> list[int]:

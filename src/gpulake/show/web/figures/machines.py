@@ -10,27 +10,15 @@ from itertools import groupby
 from typing import Any
 
 from gpulake.core.words import label
-from gpulake.show.plots import (
-    BLUE,
-    BUCKET_COLOURS,
-    ORANGE,
-    RED,
-    Figure,
-    Row,
-    bars,
-    column,
-    figure,
-    from_zero,
-    marks,
-    time_axis,
-)
+from gpulake.show import plots
+from gpulake.show.plots import Figure, Row
 from gpulake.show.web.figures.queue import colour_scale
 from gpulake.show.web.questions.machines import DOWN, UNKNOWN, UNOBSERVED
 
 # None of these is on the scale from blue over grey to yellow, also as colour-blind readers see it.
 STATES = {
     DOWN: ("down for half of it and more", "#a3123f"),
-    UNOBSERVED: ("held, and unobserved", BUCKET_COLOURS["unobserved"]),
+    UNOBSERVED: ("held, and unobserved", plots.BUCKET_COLOURS["unobserved"]),
     UNKNOWN: ("unknown if held", "#e08fb0"),
 }
 MOST_LABEL = 16  # letters of a name beside the map; the whole name is shown on hovering
@@ -61,13 +49,13 @@ def heat(rows: Sequence[Row]) -> Figure:
     traces: list[Figure] = [{**common, **shown, **scale}]
     for state, (words, colour) in STATES.items():
         if state in seen:
-            marks = [[1 if share == state else None for share in line] for line in grid]
+            cells = [[1 if share == state else None for share in line] for line in grid]
             flat = {"colorscale": [[0, colour], [1, colour]], "showscale": False, "showlegend": True}
             hover = f"%{{y}}<br>%{{x}}: {words}<extra></extra>"
-            traces.append({**common, **flat, "name": words, "z": marks, "hovertemplate": hover})
-    x = {**time_axis(begins), "showgrid": False}
+            traces.append({**common, **flat, "name": words, "z": cells, "hovertemplate": hover})
+    x = {**plots.time_axis(begins), "showgrid": False}
     y = {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True, **_ticks(rows, names)}
-    return figure(traces, x, y, shapes=_edges(rows), height=min(LEAST + ROW * len(rows), TALLEST))
+    return plots.figure(traces, x, y, shapes=_edges(rows), height=min(LEAST + ROW * len(rows), TALLEST))
 
 
 def _brightest(shares: list[list[Any]]) -> float:
@@ -118,7 +106,7 @@ def lemons(rows: Sequence[Row]) -> Figure:
     rows = [row for row in rows if row["expected_failed_jobs"] is not None]
     most = max((max(row["failed_jobs"], row["expected_failed_jobs"]) for row in rows), default=1) or 1
     traces: list[Figure] = []
-    for is_lemon, name, colour in ((False, "like their peers", BLUE), (True, "lemons", RED)):
+    for is_lemon, name, colour in ((False, "like their peers", plots.BLUE), (True, "lemons", plots.RED)):
         some = [row for row in rows if bool(row["is_lemon"]) == is_lemon]
         texts = [
             f"{html.escape(str(row['machine_id']))} ({html.escape(str(row['gpu_type']))})<br>{row['failed_jobs']:,} of "
@@ -126,12 +114,14 @@ def lemons(rows: Sequence[Row]) -> Figure:
             for row in some
         ]
         marker = {"color": colour, "size": 8 if is_lemon else 5, "opacity": 0.9 if is_lemon else 0.55}
-        trace = marks(name, column(some, "expected_failed_jobs", 2), column(some, "failed_jobs"), marker)
+        trace = plots.marks(
+            name, plots.column(some, "expected_failed_jobs", 2), plots.column(some, "failed_jobs"), marker
+        )
         custom = [[str(row["machine_id"]), str(row["cluster_id"])] for row in some]
         traces.append({**trace, "customdata": custom, "hovertext": texts, "hoverinfo": "text"})
     dash = {"color": "rgba(128,128,128,.8)", "dash": "dot"}
     even = {"type": "line", "x0": 0, "y0": 0, "x1": most, "y1": most, "line": dash}
-    return figure(traces, from_zero("failed jobs expected"), from_zero("failed jobs"), shapes=[even])
+    return plots.figure(traces, plots.from_zero("failed jobs expected"), plots.from_zero("failed jobs"), shapes=[even])
 
 
 def energy(rows: Sequence[Row]) -> Figure:
@@ -139,7 +129,7 @@ def energy(rows: Sequence[Row]) -> Figure:
     unused = [row["unused_energy_kwh"] or 0 for row in rows]
     rest = [round(row["energy_kwh"] - part, 2) for row, part in zip(rows, unused, strict=True)]
     traces = [
-        bars("in use, or free", days, rest, BLUE),
-        bars("held and not in use", days, [round(part, 2) for part in unused], ORANGE),
+        plots.bars("in use, or free", days, rest, plots.BLUE),
+        plots.bars("held and not in use", days, [round(part, 2) for part in unused], plots.ORANGE),
     ]
-    return figure(traces, time_axis(days), {"title": {"text": "kWh"}}, barmode="stack", bargap=0.15)
+    return plots.figure(traces, plots.time_axis(days), {"title": {"text": "kWh"}}, barmode="stack", bargap=0.15)

@@ -6,26 +6,12 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from gpulake.show.plots import (
-    BLUE,
-    GREY,
-    ORANGE,
-    PALETTE,
-    RED,
-    SKY,
-    Figure,
-    Row,
-    bars,
-    column,
-    figure,
-    from_zero,
-    line,
-    time_axis,
-)
+from gpulake.show import plots
+from gpulake.show.plots import Figure, Row
 from gpulake.show.web.cells import duration
 
 SIZE_LABELS = ("< 0.25", "0.25 – 0.5", "0.5 – 1", "1", "1 – 8", "8 – 63", "≥ 64")
-PERCENTILE_COLOURS = {"p50": "#9ecae1", "p90": SKY, "p95": BLUE, "p99": RED}
+PERCENTILE_COLOURS = {"p50": "#9ecae1", "p90": plots.SKY, "p95": plots.BLUE, "p99": plots.RED}
 CIVIDIS = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
 )  # fmt: skip
@@ -65,8 +51,8 @@ def _percentiles(rows: Sequence[Row], names: list[str], custom: list[Any]) -> Fi
             for label, value, row in zip(labels, values, rows, strict=True)
         ]
         shown = [None if value is None else max(value, LEAST_SECONDS) for value in values]
-        traces.append(bars(name, labels, shown, colour, customdata=custom, hovertext=texts, hoverinfo="text"))
-    return figure(
+        traces.append(plots.bars(name, labels, shown, colour, customdata=custom, hovertext=texts, hoverinfo="text"))
+    return plots.figure(
         traces, {"type": "category", "automargin": True}, log_seconds(), barmode="group", bargap=0.25, bargroupgap=0.05
     )
 
@@ -77,11 +63,11 @@ def distribution(rows: Sequence[Row]) -> Figure:
     traces = []
     for at, kind in enumerate(kinds):
         some = [row for row in rows if str(row["gpu_type"]) == kind]
-        trace = line(
+        trace = plots.line(
             kind,
-            column(some, "at_most_seconds", 3),
-            column(some, "tasks_so_far_ratio", 5),
-            PALETTE[at % len(PALETTE)],
+            plots.column(some, "at_most_seconds", 3),
+            plots.column(some, "tasks_so_far_ratio", 5),
+            plots.PALETTE[at % len(plots.PALETTE)],
             1.8,
             customdata=[[kind, row["at_most_seconds"]] for row in some],
             text=[duration(row["at_most_seconds"]) for row in some],
@@ -89,21 +75,23 @@ def distribution(rows: Sequence[Row]) -> Figure:
         )
         traces.append(trace)
     share = {"tickformat": ".0%", "range": [0, 1.02], "title": {"text": "share of tasks"}}
-    return figure(traces, log_seconds(), share, hovermode="closest")
+    return plots.figure(traces, log_seconds(), share, hovermode="closest")
 
 
 def demand(rows: Sequence[Row]) -> Figure:
     """What is held, and on top of it what waits, against what is available."""
-    begins = column(rows, "begin")
+    begins = plots.column(rows, "begin")
     traces = [
-        line(name, begins, column(rows, f"{name}_gpu_hours", 2), colour, 0, stackgroup="demand", fillcolor=colour)
-        for name, colour in (("held", BLUE), ("waiting", ORANGE))
+        plots.line(
+            name, begins, plots.column(rows, f"{name}_gpu_hours", 2), colour, 0, stackgroup="demand", fillcolor=colour
+        )
+        for name, colour in (("held", plots.BLUE), ("waiting", plots.ORANGE))
     ]
-    available = line("available", begins, column(rows, "available_gpu_hours", 2), RED, 2)
+    available = plots.line("available", begins, plots.column(rows, "available_gpu_hours", 2), plots.RED, 2)
     available["line"]["dash"] = "dot"
-    requested = column(rows, "requested_gpus", 2)
-    traces += [available, line("GPUs newly requested", begins, requested, GREY, 1, visible="legendonly")]
-    return figure(traces, time_axis(begins), from_zero("GPU-hours"), hovermode="x unified")
+    requested = plots.column(rows, "requested_gpus", 2)
+    traces += [available, plots.line("GPUs newly requested", begins, requested, plots.GREY, 1, visible="legendonly")]
+    return plots.figure(traces, plots.time_axis(begins), plots.from_zero("GPU-hours"), hovermode="x unified")
 
 
 def week(rows: Sequence[Row]) -> Figure:
@@ -127,7 +115,7 @@ def week(rows: Sequence[Row]) -> Figure:
         "ygap": 1,
     }
     grid = {"showgrid": False}
-    return figure([heat], {"type": "category", **grid}, {"autorange": "reversed", "type": "category", **grid})
+    return plots.figure([heat], {"type": "category", **grid}, {"autorange": "reversed", "type": "category", **grid})
 
 
 def _share(row: Row | None) -> float | None:

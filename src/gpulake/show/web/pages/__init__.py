@@ -15,6 +15,7 @@ Row = dict[str, Any]
 Figure = dict[str, Any]
 Draw = Callable[[Sequence[Row]], Figure]
 Show = Literal["tiles", "table", "figure", "list"]
+MOST_DRAWN = 20_000
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class Panel:
     # Where a click on a point leads: {x}, {y}, {name} and {custom} are those of the point, {custom0} the first of a
     # list, {day} the day of x, other names are parameters of the page. The filters of the page are added.
     leads_to: str = ""
-    empty: str = "Nothing here for these filters."  # and what to do about it
+    empty: str = ""  # what to do when there are no rows; otherwise that of the page
 
 
 def plot(
-    name: str, title: str, question: str, draw: Draw, leads_to: str = "", limit: int = 1_000, **more: Any
+    name: str, title: str, question: str, draw: Draw, leads_to: str = "", limit: int = MOST_DRAWN, **more: Any
 ) -> Panel:
     """A panel that draws all of its rows."""
     return Panel(name, title, question, "figure", draw=draw, leads_to=leads_to, limit=limit, **more)
@@ -56,6 +57,7 @@ class Page:
     title: str
     panels: tuple[Panel, ...]
     lead: str = ""  # a sentence below the title
+    empty: str = "Nothing here for these filters."  # of panels without rows
     options: tuple[Option, ...] = ()  # in its URL; passed to those of its questions that take them
     is_listed: bool = True  # in the navigation
     place: int = 100  # in the navigation, from the left

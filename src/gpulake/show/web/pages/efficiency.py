@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpulake.show.plots import MOST_HOLDERS, holders
+from gpulake.show.plots import holders
 from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import Page, Panel, plot
 from gpulake.show.web.questions import Option
 
 NOTHING = "Nothing was held under this name on these days, or of these GPUs. Check the name, or widen the filters."
-JOBS = Panel("jobs", "The most wasteful jobs", "efficiency_of_jobs", is_wide=True, empty=NOTHING)
+JOBS = Panel("jobs", "The most wasteful jobs", "efficiency_of_jobs", is_wide=True)
 SPREAD = plot(
     "spread",
     "How efficient jobs are",
@@ -18,17 +18,16 @@ SPREAD = plot(
     ledger.spread,
     "/rows/efficiency_of_jobs?by=held&bin={custom}",
     about="GPU-hours held by jobs of each efficiency: used over what sensors measured of attempts that were not lost.",
-    limit=100,
-    empty=NOTHING,
 )
 CAUSES = Panel("causes", "Waste by cause", "waste_by_cause", empty="Nothing was wasted.")
-TYPES = Panel("types", "By GPU type", "efficiency_by_gpu_type", empty=NOTHING)
-WORKLOADS = Panel("workloads", "By workload", "efficiency_by_workload", empty=NOTHING)
+TYPES = Panel("types", "By GPU type", "efficiency_by_gpu_type")
+WORKLOADS = Panel("workloads", "By workload", "efficiency_by_workload")
 
 EFFICIENCY = Page(
     name="efficiency",
     title="Efficiency",
     lead="Who held GPUs, what became of the GPU-hours, and which jobs and habits waste most of them.",
+    empty=NOTHING,
     place=20,
     panels=(
         plot(
@@ -37,9 +36,7 @@ EFFICIENCY = Page(
             "efficiency_by_user",
             partial(holders, name="user_id"),
             "/user?user={custom}",
-            limit=MOST_HOLDERS,
             about="GPU-hours of the users who hold most. A click leads to their report card.",
-            empty=NOTHING,
         ),
         plot(
             "groups",
@@ -47,11 +44,9 @@ EFFICIENCY = Page(
             "efficiency_by_group",
             partial(holders, name="group_id"),
             "/group?group={custom}",
-            limit=MOST_HOLDERS,
             about="GPU-hours of the groups that hold most. A click leads to their report card.",
-            empty=NOTHING,
         ),
-        Panel("users", "By user", "efficiency_by_user", is_wide=True, empty=NOTHING),
+        Panel("users", "By user", "efficiency_by_user", is_wide=True),
         SPREAD,
         CAUSES,
         JOBS,
@@ -62,7 +57,7 @@ EFFICIENCY = Page(
             is_wide=True,
             empty="No GPUs were held or offered yet.",
         ),
-        Panel("by_group", "By group", "efficiency_by_group", is_wide=True, empty=NOTHING),
+        Panel("by_group", "By group", "efficiency_by_group", is_wide=True),
         TYPES,
         WORKLOADS,
         Panel(
@@ -80,19 +75,19 @@ def _holder(name: str, about: str, *panels: Panel) -> Page:
     return Page(
         name=name,
         title=name.capitalize(),
+        empty=NOTHING,
         options=(Option(name, about, is_needed=True),),
         is_listed=False,
         parent="efficiency",
         lead=f"What this {name} held, what became of it, and what would save most.",
         panels=(
-            Panel("card", "Report card", "report_card", "tiles", is_wide=True, empty=NOTHING),
+            Panel("card", "Report card", "report_card", "tiles", is_wide=True),
             plot(
                 "days",
                 "What became of what was held",
                 "held_by_day",
                 ledger.area,
                 f"/jobs?{name}={{{name}}}&from={{custom}}&to={{custom}}",
-                empty=NOTHING,
             ),
             Panel(
                 "advice",
@@ -116,13 +111,13 @@ PAGES = (
         "whose report card",
         TYPES,
         WORKLOADS,
-        Panel("groups", "Their groups", "efficiency_by_group", is_wide=True, empty=NOTHING),
+        Panel("groups", "Their groups", "efficiency_by_group", is_wide=True),
     ),
     _holder(
         "group",
         "which group's report card",
         TYPES,
         WORKLOADS,
-        Panel("users", "Its users", "efficiency_by_user", is_wide=True, empty=NOTHING),
+        Panel("users", "Its users", "efficiency_by_user", is_wide=True),
     ),
 )

@@ -12,30 +12,16 @@ _FROM_FINDINGS = "None for these filters. Builds open them from findings, and so
 PAGES = (
     Page(
         name="incidents",
+        empty=_FROM_FINDINGS,
         title="Incidents",
         lead="What is abnormal or broken, and who looks after it. Times and days are in UTC.",
         place=60,
         options=(STATE, SEVERITY, KIND),
         panels=(
             Panel("counts", "By state", "incident_counts", "tiles", is_wide=True),
-            Panel(
-                "incidents",
-                "What needs attention",
-                "incidents",
-                "incidents.html",
-                is_wide=True,
-                limit=25,
-                empty=_FROM_FINDINGS,
-            ),
-            plot(
-                "by_day",
-                "By day",
-                "incidents_by_day",
-                figures.incidents_by_day,
-                "/incidents?from={x}&to={x}",
-                empty=_FROM_FINDINGS,
-            ),
-            Panel("by_reason", "By kind and reason", "incidents_by_reason", limit=10, empty=_FROM_FINDINGS),
+            Panel("incidents", "What needs attention", "incidents", "incidents.html", is_wide=True, limit=25),
+            plot("by_day", "By day", "incidents_by_day", figures.incidents_by_day, "/incidents?from={x}&to={x}"),
+            Panel("by_reason", "By kind and reason", "incidents_by_reason", limit=10),
             plot(
                 "days",
                 "Days that stand out",

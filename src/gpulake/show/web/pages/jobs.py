@@ -70,7 +70,6 @@ JOB_PAGE = Page(
             "job_attempts",
             jobs.attempts,
             "/machine?machine={custom}",
-            limit=jobs.MOST_LANES,
             is_wide=True,
             empty="No attempt is known: it is waiting, or its source has none.",
         ),

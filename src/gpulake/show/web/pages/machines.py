@@ -32,7 +32,6 @@ MACHINES = Page(
                 "the day; a click leads to it. Used is a lower bound, lost an upper bound. Nearly all shares are "
                 "below the brightest colour."
             ),
-            limit=MOST_MACHINES,
             is_wide=True,
             empty="No machine has a ledger in these days. Land an inventory of machines, then: gpulake build",
         ),
@@ -43,7 +42,6 @@ MACHINES = Page(
             machines.lemons,
             "/machine?machine={custom0}&cluster={custom1}",
             about="Over all time: jobs that failed on a machine, against what its peers had in as many jobs.",
-            limit=MOST_MACHINES,
             empty="No job that is known to have run on a machine has ended.",
         ),
         plot(
@@ -52,7 +50,6 @@ MACHINES = Page(
             "energy_by_day",
             machines.energy,
             "/rows/energy_by_day?from={x}&to={x}",
-            limit=5_000,
             empty="The watts of these GPUs are not known: name them under [gpu_types] in gpulake.toml.",
         ),
         Panel("ranking", "Lemons first", "lemon_machines", limit=10, is_wide=True),
@@ -89,7 +86,6 @@ MACHINE_PAGE = Page(
             "machine_ledger",
             partial(buckets, at="begin"),
             "/rows/machine_attempts?machine={machine}&from={day}&to={day}",
-            limit=5_000,
             is_wide=True,
             empty="It has no capacity in the ledger in these days.",
         ),
@@ -116,20 +112,13 @@ MACHINE_PAGE = Page(
             "Its GPUs",
             "machine_gpus",
             series.machine_gpus,
-            limit=MOST_MACHINES,
             is_wide=True,
             empty=f"There is no telemetry of it in these days. {_NO_TELEMETRY}",
         ),
         Panel("jobs", "Its jobs", "machine_jobs", limit=15, is_wide=True, empty="None is known to have run here."),
         Panel("outages", "When it was down", "machine_outages", empty="No outage is known."),
         Panel("gpu_errors", "Errors of its GPUs", "machine_gpu_errors", empty="None were seen."),
-        Panel(
-            "events",
-            "Messages of its kernel and drivers",
-            "machine_events",
-            is_wide=True,
-            empty="None landed.",
-        ),
+        Panel("events", "Messages of its kernel and drivers", "machine_events", is_wide=True, empty="None landed."),
     ),
 )
 PAGES = (MACHINES, MACHINE_PAGE)

@@ -44,18 +44,10 @@ QUALITY = Page(
             empty="Nothing landed yet: gpulake land PATH...",
         ),
         Panel(
-            "tests",
-            "Tests of the last build",
-            "test_results",
-            limit=12,
-            empty="No build was tested yet: gpulake build",
+            "tests", "Tests of the last build", "test_results", limit=12, empty="No build was tested yet: gpulake build"
         ),
         Panel(
-            "steps",
-            "Steps of gpulake itself",
-            "steps",
-            limit=12,
-            empty="Nothing was run yet: gpulake refresh PATH...",
+            "steps", "Steps of gpulake itself", "steps", limit=12, empty="Nothing was run yet: gpulake refresh PATH..."
         ),
         Panel(
             "quarantine",

@@ -6,24 +6,22 @@ from gpulake.show.web.figures import queue
 from gpulake.show.web.pages import Page, Panel, plot
 
 _NO_TASKS = "No task that requests GPUs was launched in these days. Widen them, or land a scheduler's records."
-_MOST_HOURS = 5_000
 
 QUEUE = Page(
     name="queue",
     title="Queue",
     lead="How long tasks wait from their launch to the start of their first instance, for which GPUs, and when.",
+    empty=_NO_TASKS,
     place=30,
     panels=(
-        Panel("facts", "The queue in numbers", "queue_facts", "tiles", is_wide=True, empty=_NO_TASKS),
+        Panel("facts", "The queue in numbers", "queue_facts", "tiles", is_wide=True),
         plot(
             "demand",
             "Demand against capacity",
             "demand_over_time",
             queue.demand,
             "/rows/waits?from={day}&to={day}",
-            limit=_MOST_HOURS,
             is_wide=True,
-            empty=_NO_TASKS,
         ),
         plot(
             "by_type",
@@ -32,8 +30,6 @@ QUEUE = Page(
             queue.waits_by_type,
             "/rows/waits?gpu_type={custom}",
             about="Percentiles: half of the tasks wait less than p50, one in a hundred longer than p99. Logarithmic.",
-            limit=200,
-            empty=_NO_TASKS,
         ),
         plot(
             "by_size",
@@ -42,7 +38,6 @@ QUEUE = Page(
             queue.waits_by_size,
             "/rows/waits?size={custom}",
             about="The same by the GPUs that a task requests, over all its instances.",
-            empty=_NO_TASKS,
         ),
         plot(
             "distribution",
@@ -51,8 +46,6 @@ QUEUE = Page(
             queue.distribution,
             "/rows/waits?gpu_type={custom0}&longer={custom1}",
             about="The share of tasks that wait at most this long. A click shows those that waited longer.",
-            limit=5_000,
-            empty=_NO_TASKS,
         ),
         plot(
             "run_times",
@@ -61,7 +54,6 @@ QUEUE = Page(
             queue.distribution,
             "/rows/waits?gpu_type={custom0}&ran_longer={custom1}",
             about="The share of tasks that run at most this long, from the start of their first instance to their end.",
-            limit=5_000,
             empty="No task of these days has both a start and an end.",
         ),
         plot(
@@ -71,9 +63,7 @@ QUEUE = Page(
             queue.week,
             "/rows/demand_hours?weekday={custom0}&hour={custom1}",
             about="Held and waiting GPU-hours as a share of what was available, in the cluster's time zone.",
-            limit=200,
             is_wide=True,
-            empty=_NO_TASKS,
         ),
         Panel(
             "longest",

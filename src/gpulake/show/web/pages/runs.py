@@ -28,6 +28,7 @@ RUNS = Page(
 
 RUN_PAGE = Page(
     name="run",
+    empty=AGAIN,
     title="Run",
     is_listed=False,
     parent="runs",
@@ -35,15 +36,10 @@ RUN_PAGE = Page(
     options=(RUN, TRACE),
     panels=(
         Panel(
-            "nodes",
-            "Nodes",
-            "run_nodes",
-            limit=100,
-            is_wide=True,
-            empty="No such run in the lake. See the page Runs.",
+            "nodes", "Nodes", "run_nodes", limit=100, is_wide=True, empty="No such run in the lake. See the page Runs."
         ),
-        plot("hosts", "CPU and memory", "run_hosts", series.hosts, "/machine?machine={custom}", empty=AGAIN),
-        plot("gpus", "GPUs", "run_gpus", series.gpus, "/machine?machine={custom}", empty=AGAIN),
+        plot("hosts", "CPU and memory", "run_hosts", series.hosts, "/machine?machine={custom}"),
+        plot("gpus", "GPUs", "run_gpus", series.gpus, "/machine?machine={custom}"),
         Panel(
             "waterfall",
             "A trace, span by span",
@@ -53,10 +49,10 @@ RUN_PAGE = Page(
             is_wide=True,
             empty="No request, task or command of this run was traced, or none has this name.",
         ),
-        Panel("traces", "Traces", "run_traces", "list", limit=12, empty=AGAIN),
-        Panel("events", "Events of its nodes", "run_events", "list", limit=12, empty=AGAIN),
-        plot("links", "Network", "run_links", series.links, "/machine?machine={custom}", is_wide=True, empty=AGAIN),
-        Panel("processes", "Processes, by CPU", "run_processes", limit=12, is_wide=True, empty=AGAIN),
+        Panel("traces", "Traces", "run_traces", "list", limit=12),
+        Panel("events", "Events of its nodes", "run_events", "list", limit=12),
+        plot("links", "Network", "run_links", series.links, "/machine?machine={custom}", is_wide=True),
+        Panel("processes", "Processes, by CPU", "run_processes", limit=12, is_wide=True),
     ),
 )
 PAGES = (RUNS, RUN_PAGE)

@@ -30,42 +30,7 @@ named as (
 
 )
 
-{% set fields = {
-    'gpu_busy_ratio': ['DCGM_FI_DEV_GPU_UTIL', '0.01'],
-    'memory_busy_ratio': ['DCGM_FI_DEV_MEM_COPY_UTIL', '0.01'],
-    'encoder_busy_ratio': ['DCGM_FI_DEV_ENC_UTIL', '0.01'],
-    'decoder_busy_ratio': ['DCGM_FI_DEV_DEC_UTIL', '0.01'],
-    'sm_active_ratio': ['DCGM_FI_PROF_SM_ACTIVE', '1'],
-    'sm_occupancy_ratio': ['DCGM_FI_PROF_SM_OCCUPANCY', '1'],
-    'tensor_active_ratio': ['DCGM_FI_PROF_PIPE_TENSOR_ACTIVE', '1'],
-    'dram_active_ratio': ['DCGM_FI_PROF_DRAM_ACTIVE', '1'],
-    'graphics_active_ratio': ['DCGM_FI_PROF_GR_ENGINE_ACTIVE', '1'],
-    'memory_used_bytes': ['DCGM_FI_DEV_FB_USED', '1048576'],
-    'power_watts': ['DCGM_FI_DEV_POWER_USAGE', '1'],
-    'power_limit_watts': ['DCGM_FI_DEV_POWER_MGMT_LIMIT', '1'],
-    'energy_joules_total': ['DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION', '0.001'],
-    'temperature_celsius': ['DCGM_FI_DEV_GPU_TEMP', '1'],
-    'memory_temperature_celsius': ['DCGM_FI_DEV_MEMORY_TEMP', '1'],
-    'slowdown_temperature_celsius': ['DCGM_FI_DEV_SLOWDOWN_TEMP', '1'],
-    'sm_clock_hertz': ['DCGM_FI_DEV_SM_CLOCK', '1e6'],
-    'memory_clock_hertz': ['DCGM_FI_DEV_MEM_CLOCK', '1e6'],
-    'power_violation_seconds_total': ['DCGM_FI_DEV_POWER_VIOLATION', '1e-9'],
-    'thermal_violation_seconds_total': ['DCGM_FI_DEV_THERMAL_VIOLATION', '1e-9'],
-    'remapped_rows_correctable': ['DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS', '1'],
-    'remapped_rows_uncorrectable': ['DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS', '1'],
-    'last_xid': ['DCGM_FI_DEV_XID_ERRORS', '1'],
-    'pcie_rx_bytes_per_second': ['DCGM_FI_PROF_PCIE_RX_BYTES', '1'],
-    'pcie_tx_bytes_per_second': ['DCGM_FI_PROF_PCIE_TX_BYTES', '1'],
-    'pcie_replays_total': ['DCGM_FI_DEV_PCIE_REPLAY_COUNTER', '1'],
-    'pcie_link_generation': ['DCGM_FI_DEV_PCIE_LINK_GEN', '1'],
-    'pcie_link_width': ['DCGM_FI_DEV_PCIE_LINK_WIDTH', '1'],
-    'nvlink_rx_bytes_per_second': ['DCGM_FI_PROF_NVLINK_RX_BYTES', '1'],
-    'nvlink_tx_bytes_per_second': ['DCGM_FI_PROF_NVLINK_TX_BYTES', '1'],
-    'ecc_corrected_total': ['DCGM_FI_DEV_ECC_SBE_VOL_TOTAL', '1'],
-    'ecc_uncorrected_total': ['DCGM_FI_DEV_ECC_DBE_VOL_TOTAL', '1'],
-    'ecc_corrected_lifetime_total': ['DCGM_FI_DEV_ECC_SBE_AGG_TOTAL', '1'],
-    'ecc_uncorrected_lifetime_total': ['DCGM_FI_DEV_ECC_DBE_AGG_TOTAL', '1']
-} -%}
+{% set fields = written_names('dcgm') -%}
 
 select
     max(node_id) as node_id,
@@ -80,27 +45,20 @@ select
     'dcgm' as source,
     2 as preference,
     {% for name, type in gpu_measures() -%}
-        {% if name in fields -%}
-            max(case when metric = '{{ fields[name][0] }}' then value * {{ fields[name][1] }} end) as {{ name }},
-        {%- elif name == 'memory_total_bytes' -%}
+        {% if name == 'memory_total_bytes' -%}
             coalesce(
-                max(case when metric = 'DCGM_FI_DEV_FB_TOTAL' then value * 1048576 end),
-                max(case when metric = 'DCGM_FI_DEV_FB_USED' then value * 1048576 end)
-                + max(case when metric = 'DCGM_FI_DEV_FB_FREE' then value * 1048576 end)
-                + coalesce(max(case when metric = 'DCGM_FI_DEV_FB_RESERVED' then value * 1048576 end), 0)
+                {{ sample_of(fields.memory_total_bytes) }},
+                {{ sample_of(fields.memory_used_bytes) }} + {{ sample_of(fields.memory_free_bytes) }}
+                + coalesce({{ sample_of(fields.memory_reserved_bytes) }}, 0)
             ) as {{ name }},
-        {%- elif name == 'clock_event_reasons' -%}
-            max(
-                case
-                    when metric in ('DCGM_FI_DEV_CLOCK_THROTTLE_REASONS', 'DCGM_FI_DEV_CLOCKS_EVENT_REASONS') then value
-                end
-            ) as {{ name }},
+        {%- elif name in fields -%}
+            {{ sample_of(fields[name]) }} as {{ name }},
         {%- else -%}
             cast(null as double) as {{ name }},
         {%- endif %}
     {% endfor -%}
-    max(case when metric = 'DCGM_FI_DEV_ROW_REMAP_PENDING' then value end) > 0 as has_remap_pending,
-    max(case when metric = 'DCGM_FI_DEV_ROW_REMAP_FAILURE' then value end) > 0 as has_remap_failure,
+    {{ sample_of(fields.has_remap_pending) }} > 0 as has_remap_pending,
+    {{ sample_of(fields.has_remap_failure) }} > 0 as has_remap_failure,
     case
         when max(pod) is not null then 'pod'
         when max(node_id) in (select looking.node_id from looking) then 'nobody'

@@ -42,13 +42,6 @@ disks as (
 
 ),
 
-{% set gauges = {
-    'load_1m': 'node_load1', 'load_5m': 'node_load5', 'load_15m': 'node_load15',
-    'processes_running': 'node_procs_running', 'processes_blocked': 'node_procs_blocked',
-    'memory_total_bytes': 'node_memory_MemTotal_bytes', 'memory_free_bytes': 'node_memory_MemFree_bytes',
-    'memory_available_bytes': 'node_memory_MemAvailable_bytes', 'swap_total_bytes': 'node_memory_SwapTotal_bytes',
-    'swap_free_bytes': 'node_memory_SwapFree_bytes', 'oom_kills_total': 'node_vmstat_oom_kill'
-} -%}
 pages as (
 
     select
@@ -59,8 +52,8 @@ pages as (
                 case when metric = 'node_cpu_seconds_total' then case when mode = '{{ mode }}' then value else 0 end end
             ) as {{ mode }}_seconds,
         {% endfor -%}
-        {% for name, metric in gauges.items() -%}
-            max(case when metric = '{{ metric }}' then value end) as {{ name }},
+        {% for name, entry in written_names('node_exporter').items() if name != 'boot_seconds' -%}
+            {{ sample_of(entry) }} as {{ name }},
         {% endfor -%}
         sum(case when metric = 'node_cpu_seconds_total' then value end) as cpu_seconds
     from samples

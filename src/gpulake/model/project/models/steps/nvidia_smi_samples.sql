@@ -39,29 +39,7 @@ identified as (
 
 )
 
-{% set fields = {
-    'gpu_busy_ratio': ['utilization_gpu', '0.01'],
-    'memory_busy_ratio': ['utilization_memory', '0.01'],
-    'encoder_busy_ratio': ['utilization_encoder', '0.01'],
-    'decoder_busy_ratio': ['utilization_decoder', '0.01'],
-    'memory_used_bytes': ['memory_used', '1048576'],
-    'memory_total_bytes': ['memory_total', '1048576'],
-    'temperature_celsius': ['temperature_gpu', '1'],
-    'memory_temperature_celsius': ['temperature_memory', '1'],
-    'slowdown_temperature_celsius': ['temperature_slowdown', '1'],
-    'sm_clock_hertz': ['clocks_current_sm', '1e6'],
-    'memory_clock_hertz': ['clocks_current_memory', '1e6'],
-    'ecc_corrected_total': ['ecc_errors_corrected_volatile_total', '1'],
-    'ecc_uncorrected_total': ['ecc_errors_uncorrected_volatile_total', '1'],
-    'ecc_corrected_lifetime_total': ['ecc_errors_corrected_aggregate_total', '1'],
-    'ecc_uncorrected_lifetime_total': ['ecc_errors_uncorrected_aggregate_total', '1'],
-    'remapped_rows_correctable': ['remapped_rows_correctable', '1'],
-    'remapped_rows_uncorrectable': ['remapped_rows_uncorrectable', '1'],
-    'pcie_replays_total': ['pcie_replay_counter', '1'],
-    'pcie_link_generation': ['pcie_link_gen_current', '1'],
-    'pcie_link_width': ['pcie_link_width_current', '1'],
-    'processes': ['processes', '1']
-} -%}
+{% set fields = written_names('nvidia_smi') -%}
 
 select
     node_id,
@@ -77,14 +55,7 @@ select
     3 as preference,
     {% for name, type in gpu_measures() -%}
         {% if name in fields -%}
-            {{ printed_number(fields[name][0]) }} * {{ fields[name][1] }} as {{ name }},
-        {%- elif name == 'power_watts' -%}
-            coalesce(
-                {{ printed_number('power_draw_instant') }}, {{ printed_number('power_draw') }},
-                {{ printed_number('power_draw_average') }}
-            ) as {{ name }},
-        {%- elif name == 'power_limit_watts' -%}
-            coalesce({{ printed_number('enforced_power_limit') }}, {{ printed_number('power_limit') }}) as {{ name }},
+            {{ printed_value(fields[name]) }} as {{ name }},
         {%- elif name == 'clock_event_reasons' -%}
             cast({{ hex_number('clocks_event_reasons_active') }} as double) as {{ name }},
         {%- else -%}

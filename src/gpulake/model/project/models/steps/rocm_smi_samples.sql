@@ -9,20 +9,7 @@ with snapshots as (
 
 )
 
-{% set fields = {
-    'gpu_busy_ratio': ['gpu_use', '0.01'],
-    'memory_busy_ratio': ['coalesce(gpu_memory_read_write_activity, gpu_memory_use)', '0.01'],
-    'memory_used_bytes': ['vram_total_used_memory_b', '1'],
-    'memory_total_bytes': ['vram_total_memory_b', '1'],
-    'power_watts': ['coalesce(current_socket_graphics_package_power_w, average_graphics_package_power_w)', '1'],
-    'power_limit_watts': ['max_graphics_package_power_w', '1'],
-    'energy_joules_total': ['accumulated_energy_uj', '1e-6'],
-    'temperature_celsius': ['coalesce(temperature_sensor_junction_c, temperature_sensor_edge_c)', '1'],
-    'memory_temperature_celsius': ['temperature_sensor_memory_c', '1'],
-    'sm_clock_hertz': ['sclk_clock_speed', '1e6'],
-    'memory_clock_hertz': ['mclk_clock_speed', '1e6'],
-    'pcie_replays_total': ['pcie_replay_count', '1']
-} -%}
+{% set fields = written_names('rocm_smi') -%}
 
 select
     node_id,
@@ -41,7 +28,7 @@ select
     4 as preference,
     {% for name, type in gpu_measures() -%}
         {% if name in fields -%}
-            {{ printed_number(fields[name][0]) }} * {{ fields[name][1] }} as {{ name }},
+            {{ printed_value(fields[name]) }} as {{ name }},
         {%- else -%}
             cast(null as double) as {{ name }},
         {%- endif %}
