@@ -1,6 +1,6 @@
 """What the kernel says when something of ours goes wrong: the words, and the events that they are.
 
-Names of processes and devices in a message are others' words; a message is told by how it begins.
+Names of processes and devices in a message are others' words; a message is recognised by how it begins.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def event_in(message: str) -> KernelEvent | None:
 
 
 class Kills:
-    """Counts a kill once, in however many lines it is told."""
+    """Counts a kill once, in however many lines it is reported."""
 
     def __init__(self) -> None:
         self._last: tuple[int | None, int] | None = None

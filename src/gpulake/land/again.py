@@ -1,4 +1,4 @@
-"""Whether what once landed can land again: its file is still there, and says what it said."""
+"""Whether a source can land again: its file is still there, with the same content."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def is_unchanged(lake: Lake, table: str, source: str, sha256: str) -> bool:
         plain = [one for item in find_inputs(_paths(source)) for one in unpack(item, lake.staging)]
     except (InputError, OSError):
         return False
-    own = [one for one in plain if one.source == source]
-    is_same = any(not sha256 or read_content(one.path).sha256 == sha256 for one in own)
+    named = [one for one in plain if one.source == source]
+    is_same = any(not sha256 or read_content(one.path).sha256 == sha256 for one in named)
     for one in plain:
         if one.path.parent == lake.staging:
             one.path.unlink()

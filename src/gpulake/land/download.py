@@ -44,7 +44,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Download:
-    """What to bring, from where to where; moved(bytes) is told how far it is."""
+    """What to download, from where to where; moved(bytes) reports the progress."""
 
     base: str
     final: Path

@@ -90,7 +90,7 @@ def verify(
 
 
 class _Progress:
-    """How far all files are together, told from several threads."""
+    """The progress of all files together, reported from several threads."""
 
     def __init__(self, files: Sequence[PublishedFile], report: Report) -> None:
         self._total = sum(file.size_bytes or 0 for file in files)

@@ -36,7 +36,7 @@ HEAD_BYTES = 64 * 1024
 # What unpacks to more than this, and to so many times its own size, was made to fill a disk.
 LEAST_BOMB_BYTES = 1 << 30
 MOST_RATIO = 300
-MOST_NAME_BYTES = 1 << 16  # of a member of an archive, and of all that is told of it
+MOST_NAME_BYTES = 1 << 16  # of the name of a member of an archive, and of its other headers
 MOST_MEMBERS = 100_000
 MOST_NOTES = 1_000  # that an archive tells of all of its members
 EXTENDED = (
@@ -125,7 +125,7 @@ def _is_data(file: Path) -> bool:
     is_named_so = file.name in BARE_NAMES or file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)
     if not file.is_file() or not is_named_so:
         return False
-    # An empty note is nobody's table, and neither is what is said about a collected run.
+    # An empty text file holds no table, and neither do the reports about a collected run.
     if file.suffix == ".log" and not KERNEL_LOG.search(file.name):  # a log of something else may be anything
         return False
     return file.name not in NOTES and (file.suffix not in TEXT_SUFFIXES[1:] or file.stat().st_size > 0)
@@ -237,7 +237,7 @@ class _Unpacked(io.RawIOBase):
 
 
 class _Member(tarfile.TarInfo):
-    """What an archive tells of a member is held in memory, before anybody can look at it."""
+    """Headers of a member are held in memory before they can be checked: their size is limited."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:

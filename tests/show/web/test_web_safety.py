@@ -20,8 +20,8 @@ from gpulake.show.spreadsheet import harmless_column
 from gpulake.show.web import answers as asking
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.guard import Guard
-from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import questions
+from gpulake.show.web.render_cache import RenderCache
 from gpulake.show.web.viewers import LOCAL
 from show.web.asking import ask
 from show.web.lakes import CLUSTER
@@ -92,6 +92,7 @@ def test_odd_values_are_shown_as_they_are(client: TestClient, query: str, told: 
     assert (answer.status_code, answer.json().get("rows")) == (200, [told])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -124,7 +125,7 @@ def test_text_that_a_spreadsheet_would_run_is_text() -> None:
 
 
 def test_answers_without_rows_weigh_too(empty: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_KEPT_CELLS", 1_000)
+    monkeypatch.setattr(asking, "MOST_CACHED_CELLS", 1_000)
     answers, question = Answers(empty), questions()["jobs"]
     for number in range(60):
         answers.ask(Asked(question, {"search": f"nobody {number}"}, LOCAL))
@@ -132,7 +133,7 @@ def test_answers_without_rows_weigh_too(empty: Lake, monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_asked_is_not_kept_beside_what_was_rendered() -> None:
-    kept, long = Kept(), "x" * 100_000
+    kept, long = RenderCache(), "x" * 100_000
     request = Request({"type": "http", "path": "/x", "headers": [], "server": ("h", 1), "scheme": "http"})
     kept.respond(request, (long,), LOCAL, "text/html", lambda: "short")
     assert [len(key) < 100 for key in kept._bodies] == [True]
@@ -145,6 +146,7 @@ def days_of(rows: list[dict[str, Any]]) -> list[str]:
     return [row["day"] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"cluster": CLUSTER}, {"cluster": "synth"}, {"place": 3}, {"gpu_type": "H100"}])
 def test_jobs_and_incidents_at_a_glance_are_the_rows_they_lead_to(client: TestClient, given: dict[str, Any]) -> None:
     if "place" in given:

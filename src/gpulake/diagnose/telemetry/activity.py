@@ -1,4 +1,4 @@
-"""Whether anybody still works: a log that is silent while GPUs idle or spin, a node that is gone, a starved GPU."""
+"""Whether the job still works: a log that is silent while GPUs idle or spin, a node that is gone, a starved GPU."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
         since = story.last_progress_at.timestamp()
     until = scene.ended + AFTER_SECONDS if is_silent else scene.ended
     quiet = list(_quiet(scene, since, until, patience(story)))
-    sentence, node = _told(quiet, "line" if is_silent else "step")
+    sentence, node = _describe_silence(quiet, "line" if is_silent else "step")
     if not sentence:
         return
     decision = Decision(
@@ -80,7 +80,7 @@ def hang(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
 
 
 def patience(story: Story) -> float:
-    """Seconds of silence that are more than this log's own rhythm, and than any pause that it made before. Where it
+    """Seconds of silence that are more than this log's rhythm, and than any pause that it made before. Where it
     has none, or was about to save or to evaluate, more than that takes."""
     steps = [
         event.at.timestamp() for event in story.events if event.hit.rule.role == "progress" and event.at is not None
@@ -92,7 +92,7 @@ def patience(story: Story) -> float:
     return max(min(max(usual, SHORT_SILENCE_SECONDS), LONG_SILENCE_SECONDS), longest)
 
 
-def _told(quiet: list[Quiet], last: str) -> tuple[str, str | None]:
+def _describe_silence(quiet: list[Quiet], last: str) -> tuple[str, str | None]:
     """The silence in a sentence, and the node that it comes from, where one stands out."""
     idle = [gpu for gpu in quiet if gpu.busy_ratio <= IDLE_RATIO]
     spinning = [gpu for gpu in quiet if gpu.is_spinning]
@@ -141,17 +141,17 @@ def gone_nodes(diagnosis: Diagnosis, story: Story, scene: Scene, now: datetime |
     if not scene.is_timed or not (is_silent or diagnosis.reason in LOST_PEER):
         return
     last = _last_seen(scene.others)
-    own = _last_seen(scene.samples)
+    seen = _last_seen(scene.samples)
     latest = max(last.values(), default=0.0)
-    for node, seconds in sorted(own.items()):
+    for node, seconds in sorted(seen.items()):
         if abs(seconds - scene.ended) > max(30.0, 3 * _interval(scene.samples, node)):
             continue
         others_go_on = latest - seconds >= GONE_SECONDS
         is_old = is_silent and now is not None and now.timestamp() - seconds >= 300.0
         if not others_go_on and not is_old:
             continue
-        told = node or "the node"
-        sentence = f"Samples of {told} stop at {clock(seconds)}, as the log does"
+        shown = node or "the node"
+        sentence = f"Samples of {shown} stop at {clock(seconds)}, as the log does"
         if not others_go_on:  # a sampler that the job itself had started ends with it, too
             yield Finding(f"{sentence}: the node went down, or its sampler ended with the job.")
             continue
@@ -161,7 +161,7 @@ def gone_nodes(diagnosis: Diagnosis, story: Story, scene: Scene, now: datetime |
             Decision(
                 reason="NodeFailure",
                 cause=f"The node went down. {sentence}",
-                remedy=f"Look at {told}: its console, its power, its kernel's last words. Restart without it.",
+                remedy=f"Look at {shown}: its console, its power, its kernel's last words. Restart without it.",
                 recovery=Recovery("cordon_node_and_restart", "The node does not answer."),
                 confidence=0.8,
                 node=node or None,

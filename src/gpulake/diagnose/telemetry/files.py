@@ -1,4 +1,4 @@
-"""Telemetry from files: what each is, is told by what it says. Rows that cannot be read are counted, not fatal."""
+"""Telemetry from files: the first lines say which format it is. Rows that cannot be read are counted, not fatal."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def _read(path: Path, gathering: Gathering, zone: tzinfo, node: str) -> bool:
         raise InputError(f"cannot read {path}: {error.strerror}", HINT) from error
     begin, file = LogFile(path.name, path), LogFile(path.name, path)
     head, lines = list(islice(_lines(begin), HEAD_LINES)), _lines(file)
-    if json_rows.is_telling(head):
+    if json_rows.is_telemetry(head):
         json_rows.read(lines, gathering, node)
     elif smi_csv.fields(next((line for line in head if line.strip()), "")):
         smi_csv.read(lines, gathering, node, zone)
-    elif exposition.is_telling(head):
+    elif exposition.is_telemetry(head):
         exposition.read(lines, gathering, node, written_at)
-    elif kernel_lines.is_telling(head):
+    elif kernel_lines.is_telemetry(head):
         kernel_lines.read(lines, gathering, node, zone, written_at)
     elif begin.trouble:
         raise InputError(begin.trouble, HINT)

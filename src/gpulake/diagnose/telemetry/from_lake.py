@@ -1,7 +1,7 @@
 """Telemetry from the lake: what it has of the nodes of a run, in the minutes of that run.
 
 The nodes are those that the log names, else the machines that the job tables say the job ran on. Finding nothing is no
-error: most logs come from machines that nobody watches.
+error: most logs come from machines that are not monitored.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def samples_of_job(
         return Samples()
     since = ran["since"] if window.since is None else max(ran["since"], window.since)
     until = ran["until"] if window.until is None else min(ran["until"], window.until)
-    own = Window(since, until)
-    return _gathered(reader, tables, _nodes_of_job(reader, job_id, cluster_id, own), Gathering(own, most_samples))
+    ran_in = Window(since, until)
+    return _gathered(reader, tables, _nodes_of_job(reader, job_id, cluster_id, ran_in), Gathering(ran_in, most_samples))
 
 
 def _gathered(reader: LakeReader, tables: set[str], nodes: list[str], gathering: Gathering) -> Samples:

@@ -21,8 +21,8 @@ SEEN_AS = (
 )  # fmt: skip
 BEFORE_SECONDS = 600.0
 AFTER_SECONDS = 120.0
-MOST_TOLD = 5
-# Where no rule knows the Xid. Those of applications are not among them: their own words say more.
+MOST_FAULTS = 5
+# Where no rule knows the Xid. Those of applications are not among them: the log of the job says more.
 MEMORY_XIDS = (48, 64, 94, 95)
 LINK_XIDS = (74,)
 BOARD_XIDS = (62, 79, 109, 110, 119, 120, 140, 143)
@@ -44,11 +44,11 @@ def broken_hardware(diagnosis: Diagnosis, story: Story, scene: Scene, rulebook: 
     since, until = max(scene.began, scene.ended - BEFORE_SECONDS), scene.ended + AFTER_SECONDS
     faults = [*_from_events(scene.events(since, until)), *_from_counters(scene, since, until)]
     is_open = diagnosis.reason in SEEN_AS or just_stops(diagnosis, story)
-    told: set[tuple[str, int | None]] = set()
+    reported: set[tuple[str, int | None]] = set()
     for fault in sorted(faults, key=lambda fault: fault.at_seconds):
-        if (fault.where, fault.code) in told or len(told) >= MOST_TOLD:
+        if (fault.where, fault.code) in reported or len(reported) >= MOST_FAULTS:
             continue
-        told.add((fault.where, fault.code))
+        reported.add((fault.where, fault.code))
         yield Finding(fault.sentence, _decision(fault, diagnosis, rulebook) if is_open else None)
 
 

@@ -5,25 +5,25 @@ A row says by its keys what it is, so that files may be called anything and may 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from gpulake.diagnose.telemetry.samples import Gathering, GpuSample, HostSample, NodeEvent
+from gpulake.diagnose.telemetry.samples import GPU_FIELDS, Gathering, GpuSample, HostSample, NodeEvent, gpu_sample
+from gpulake.formats.json_text import json_object
 from gpulake.formats.plausible import is_plausible
 
 _TIME = re.compile(r'"ts_ms"\s*:\s*(\d{9,16})\b', re.ASCII)
 MEGABYTE = 1_000_000
 # What tells a row of telemetry from any other JSON.
-TELLING = tuple(
+TELEMETRY_KEYS = tuple(
     {"ts_ms", key}
     for key in ("gpu_uuid", "gpu_util", "mem_free_mb", "memory_available_bytes", "cpu_util", "kind", "pid")
 )
 
 
-def is_telling(lines: Iterable[str]) -> bool:
-    return any(keys <= row.keys() for line in lines for row in [_object(line) or {}] for keys in TELLING)
+def is_telemetry(lines: Iterable[str]) -> bool:
+    return any(keys <= row.keys() for line in lines for row in [json_object(line)] for keys in TELEMETRY_KEYS)
 
 
 def read(lines: Iterable[str], gathering: Gathering, node: str) -> None:
@@ -32,25 +32,17 @@ def read(lines: Iterable[str], gathering: Gathering, node: str) -> None:
         if not line.strip():
             continue
         # Most rows of a long file are of other times: those are not parsed.
-        told = _TIME.search(line, 0, 4096)
-        if told is not None and not gathering.window.holds(int(told[1]) / 1000):
-            gathering.counts(int(told[1]) / 1000)
+        time = _TIME.search(line, 0, 4096)
+        if time is not None and not gathering.window.holds(int(time[1]) / 1000):
+            gathering.counts(int(time[1]) / 1000)
             continue
-        row = _object(line)
-        if row is None:
+        row = json_object(line)
+        if not row:
             gathering.bad_rows += 1
         elif isinstance(row.get("meta"), dict):
             about = row["meta"]
         else:
             _add(row, about, gathering, node)
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def _add(row: dict[str, Any], about: dict[str, Any], gathering: Gathering, given: str) -> None:
@@ -67,7 +59,8 @@ def _add(row: dict[str, Any], about: dict[str, Any], gathering: Gathering, given
     elif "gpu_uuid" in row and "pid" in row:
         _add_process(row, at, node, gathering)
     elif "gpu_uuid" in row:
-        gathering.add_gpu(_collected_gpu(row, at, node))
+        measured = {field: row[field] for field in GPU_FIELDS if _is_number(row.get(field))}
+        gathering.add_gpu(gpu_sample(at, node, str(row["gpu_uuid"]), measured))
     elif "pid" in row:
         _add_process(row, at, node, gathering)
     elif "gpu_util" in row or "mem_used" in row:
@@ -95,23 +88,6 @@ def _add_process(row: dict[str, Any], at: float, node: str, gathering: Gathering
     if pid is not None:
         name = str(row.get("comm") or "")
         gathering.add_process(node, pid, at, name, rss * 1024 if rss is not None else None)
-
-
-def _collected_gpu(row: dict[str, Any], at: float, node: str) -> GpuSample:
-    return GpuSample(
-        at_seconds=at,
-        node=node,
-        gpu=str(row["gpu_uuid"]),
-        busy_ratio=_number(row, "gpu_busy_ratio"),
-        memory_used_bytes=_number(row, "memory_used_bytes"),
-        memory_total_bytes=_number(row, "memory_total_bytes"),
-        power_watts=_number(row, "power_watts"),
-        temperature_celsius=_number(row, "temperature_celsius"),
-        slowdown_temperature_celsius=_number(row, "slowdown_temperature_celsius"),
-        ecc_corrected=_count(row, "ecc_corrected_total"),
-        ecc_uncorrected=_count(row, "ecc_uncorrected_total"),
-        clock_event_reasons=_count(row, "clock_event_reasons"),
-    )
 
 
 def _plain_gpu(row: dict[str, Any], about: dict[str, Any], at: float, node: str) -> GpuSample:
@@ -143,11 +119,11 @@ def _pids(listed: list[Any]) -> frozenset[int]:
 def _host(row: dict[str, Any], at: float, node: str) -> HostSample:
     free, busy = _number(row, "mem_free_mb"), _number(row, "cpu_util")
     available = _number(row, "memory_available_bytes")
-    told = _number(row, "mem_available_mb")
+    available_mb = _number(row, "mem_available_mb")
     return HostSample(
         at_seconds=at,
         node=node,
-        memory_available_bytes=available if available is not None or told is None else told * MEGABYTE,
+        memory_available_bytes=available if available is not None or available_mb is None else available_mb * MEGABYTE,
         memory_free_bytes=free * MEGABYTE if free is not None else None,
         memory_total_bytes=_number(row, "memory_total_bytes"),
         cpu_busy_ratio=_sound("_ratio", busy / 100 if busy is not None else None),

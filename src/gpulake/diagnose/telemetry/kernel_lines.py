@@ -17,7 +17,7 @@ _LOCAL = re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} ", re.ASCII)  # dmesg -T: th
 _SINCE_BOOT = re.compile(r"\[ *\d+\.\d+\] ?", re.ASCII)
 
 
-def is_telling(lines: Iterable[str]) -> bool:
+def is_telemetry(lines: Iterable[str]) -> bool:
     for text in lines:
         line = read_line(text)
         if line.elapsed_ms is not None or _SYSLOG.match(text) or _LOCAL.match(text):
@@ -29,7 +29,7 @@ def is_telling(lines: Iterable[str]) -> bool:
 
 
 def read(lines: Iterable[str], gathering: Gathering, node: str, zone: tzinfo, written_at: float) -> None:
-    """Lines that count from boot are placed by the file's own time, which is taken for that of its last line."""
+    """Times since boot are counted back from the time the file was written, taken for that of the last line."""
     kills = Kills()
     since_boot: list[tuple[int, NodeEvent]] = []
     last_ms = 0
@@ -50,13 +50,13 @@ def read(lines: Iterable[str], gathering: Gathering, node: str, zone: tzinfo, wr
             if event and is_wanted and kills.is_new(event, int(at * 1000)):
                 gathering.add_event(NodeEvent(at, host, event.kind, event.subject, event.code, event.pid, message))
         elif event and line.elapsed_ms is not None and kills.is_new(event, line.elapsed_ms):
-            told = NodeEvent(0.0, host, event.kind, event.subject, event.code, event.pid, message)
-            since_boot.append((line.elapsed_ms, told))
-    for elapsed_ms, told in since_boot:
+            pending = NodeEvent(0.0, host, event.kind, event.subject, event.code, event.pid, message)
+            since_boot.append((line.elapsed_ms, pending))
+    for elapsed_ms, pending in since_boot:
         at = written_at - (last_ms - elapsed_ms) / 1000
         if gathering.counts(at):
-            words = (told.kind, told.subject, told.code, told.pid, told.message)
-            gathering.add_event(NodeEvent(at, told.node, *words))
+            words = (pending.kind, pending.subject, pending.code, pending.pid, pending.message)
+            gathering.add_event(NodeEvent(at, pending.node, *words))
     gathering.rows += 1  # a log without an event says that there was none
 
 

@@ -32,19 +32,19 @@ def gpu_memory(diagnosis: Diagnosis, scene: Scene) -> Iterator[Finding]:
     if diagnosis.reason != "OutOfMemoryError":
         return
     for name, series in scene.gpus(scene.began, scene.ended + SLACK_SECONDS):
-        told = [sample for sample in series if sample.memory_used_bytes is not None and sample.memory_total_bytes]
-        top = max(told, key=_used, default=None)
+        known = [sample for sample in series if sample.memory_used_bytes is not None and sample.memory_total_bytes]
+        top = max(known, key=_used, default=None)
         if top is None or _used(top) < FULL_RATIO * (top.memory_total_bytes or 0):
             continue
-        climb = told[: told.index(top) + 1]
+        climb = known[: known.index(top) + 1]
         low = [s for s in climb if (s.busy_ratio or 0) >= BUSY_RATIO and _used(s) < LOW_RATIO * _used(top)]
         if len(low) >= WORKED_SAMPLES:
-            yield _rise(name, told, climb, low[0], diagnosis)
+            yield _rise(name, known, climb, low[0], diagnosis)
         else:
             yield Finding(f"{name} was full ({_of_all(top)}) before it had done much work: what it holds is too big.")
 
 
-def _rise(name: str, told: list[GpuSample], climb: list[GpuSample], first: GpuSample, diagnosis: Diagnosis) -> Finding:
+def _rise(name: str, known: list[GpuSample], climb: list[GpuSample], first: GpuSample, diagnosis: Diagnosis) -> Finding:
     """It had worked with less; then memory went up, by and by or at once. A leak goes up until the end."""
     top = climb[-1]
     rise = _used(top) - _used(first)
@@ -54,7 +54,7 @@ def _rise(name: str, told: list[GpuSample], climb: list[GpuSample], first: GpuSa
     risen = f"Memory of {name} rose from {size(_used(foot))} to {_of_all(top)}"
     if len(steps) < CLIMB_SAMPLES:
         return Finding(f"{risen} in one step at {clock(top.at_seconds)}, after it had worked with less.")
-    if other := _no_leak(told, foot, top):
+    if other := _no_leak(known, foot, top):
         return Finding(f"{risen} {other}.")
     seconds = max(top.at_seconds - foot.at_seconds, 0.001)
     slope = size((_used(top) - _used(foot)) / seconds)
@@ -71,12 +71,12 @@ def _rise(name: str, told: list[GpuSample], climb: list[GpuSample], first: GpuSa
     )
 
 
-def _no_leak(told: list[GpuSample], foot: GpuSample, top: GpuSample) -> str:
+def _no_leak(known: list[GpuSample], foot: GpuSample, top: GpuSample) -> str:
     """An allocator that caches climbs once and stays; a job that takes and gives back goes up and down."""
     rise = _used(top) - _used(foot)
-    high = [s for s in told if s.at_seconds > foot.at_seconds and _used(s) >= _used(foot) + HIGH_RATIO * rise]
+    high = [s for s in known if s.at_seconds > foot.at_seconds and _used(s) >= _used(foot) + HIGH_RATIO * rise]
     climbed, stayed = high[0].at_seconds - foot.at_seconds, high[-1].at_seconds - high[0].at_seconds
-    fallen = [s for s in told if high[0].at_seconds < s.at_seconds < high[-1].at_seconds]
+    fallen = [s for s in known if high[0].at_seconds < s.at_seconds < high[-1].at_seconds]
     if any(_used(s) < _used(foot) + rise / 2 for s in fallen):
         return "and fell again, more than once: this is no leak"
     if stayed > climbed:
@@ -93,7 +93,7 @@ def _used(sample: GpuSample) -> float:
 
 
 def host_memory(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Finding]:
-    """Behind a process that was killed, or a log that just stops: the kernel, for memory, or somebody else."""
+    """Behind a process that was killed, or a log that just stops: whether the kernel killed it for memory."""
     is_silent = just_stops(diagnosis, story)
     if diagnosis.reason not in KILLED and not is_silent:
         return
@@ -119,10 +119,10 @@ def host_memory(diagnosis: Diagnosis, story: Story, scene: Scene) -> Iterator[Fi
 
 def _plenty(diagnosis: Diagnosis, least: float, is_silent: bool) -> Finding:
     """A log that only says SIGKILL may have been taken for one of the kernel's kills: with memory left it is not."""
-    told = f"Host memory was plentiful in the last minute, {size(least)} free at the least"
+    plenty = f"Host memory was plentiful in the last minute, {size(least)} free at the least"
     if is_silent:
-        return Finding(f"{told}.")
-    sentence = f"{told}: it was not the kernel, unless a limit of its own was reached."
+        return Finding(f"{plenty}.")
+    sentence = f"{plenty}: it was not the kernel, unless a limit of its own was reached."
     is_said = any(_MEMORY.search(quote.text) for quote in diagnosis.evidence)
     if diagnosis.reason != "HostOOMKilled" or is_said:
         return Finding(sentence)
@@ -167,9 +167,9 @@ def _kill(story: Story, scene: Scene) -> str:
 
 
 def _process(event: NodeEvent) -> str:
-    told = f"process {event.pid}" if event.pid is not None else "a process"
+    process = f"process {event.pid}" if event.pid is not None else "a process"
     named = f" ({event.subject})" if event.subject else ""
-    return f"{told}{named}" + (f" of {event.node}" if event.node else "")
+    return f"{process}{named}" + (f" of {event.node}" if event.node else "")
 
 
 def _out_of_memory(diagnosis: Diagnosis, sentence: str, confidence: float) -> Decision:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from gpulake.formats.plausible import is_plausible
 
 # Of one GPU or node. More are thinned out, the older ones first: what came before the end is what counts.
 MOST_SAMPLES = 8_192
@@ -30,6 +32,36 @@ class GpuSample:
     last_xid: int | None = None
     clock_event_reasons: int | None = None  # NVML's bit mask
     pids: frozenset[int] | None = None
+
+
+# By the vocabulary's field: ours.
+GPU_FIELDS = {
+    "gpu_busy_ratio": "busy_ratio",
+    "memory_used_bytes": "memory_used_bytes",
+    "memory_total_bytes": "memory_total_bytes",
+    "power_watts": "power_watts",
+    "temperature_celsius": "temperature_celsius",
+    "slowdown_temperature_celsius": "slowdown_temperature_celsius",
+    "ecc_corrected_total": "ecc_corrected",
+    "ecc_uncorrected_total": "ecc_uncorrected",
+    "last_xid": "last_xid",
+    "clock_event_reasons": "clock_event_reasons",
+}
+COUNTS = {"ecc_corrected", "ecc_uncorrected", "last_xid", "clock_event_reasons"}
+
+
+def gpu_sample(at_seconds: float, node: str, gpu: str, measured: Mapping[str, float]) -> GpuSample:
+    """From values by the vocabulary's fields; a value that cannot be is left out."""
+    sound = {field: value for field, value in measured.items() if is_plausible(field, value)}
+    if "memory_used_bytes" in sound and "memory_free_bytes" in sound:
+        reserved = sound.get("memory_reserved_bytes", 0.0)
+        total = sound["memory_used_bytes"] + sound["memory_free_bytes"] + reserved
+        sound.setdefault("memory_total_bytes", total)
+    if "graphics_active_ratio" in sound:  # it may be all that an exporter has
+        sound.setdefault("gpu_busy_ratio", sound["graphics_active_ratio"])
+    named = {ours: sound[field] for field, ours in GPU_FIELDS.items() if field in sound}
+    values: dict[str, Any] = {ours: int(value) if ours in COUNTS else value for ours, value in named.items()}
+    return GpuSample(at_seconds, node, gpu, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +122,7 @@ class Samples:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those that were sampled; an event alone does not say that anybody looked."""
+        """Those that were sampled; an event alone is no sample."""
         return tuple(sorted({node for node, _ in self.gpus} | set(self.hosts)))
 
     @property
@@ -188,7 +220,7 @@ class Gathering:
 
 
 def joined(parts: Iterable[Samples]) -> Samples:
-    """Of a file and of the lake, say: a subject that both know is told by the first."""
+    """Of a file and of the lake, say: of a subject that both know, the samples of the first count."""
     found = Samples()
     for part in parts:
         times = [t for t in (found.first_seconds, part.first_seconds) if t is not None]

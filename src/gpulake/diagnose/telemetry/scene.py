@@ -40,7 +40,7 @@ class Scene:
                 yield self.gpu_name(node, gpu), found
 
     def gpu_name(self, node: str, gpu: str) -> str:
-        """As people call it: nobody knows the one GPU of a machine, or one of eight, by its whole UUID."""
+        """As operators call it: a whole UUID tells them nothing."""
         name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
         if _UUID.match(gpu):
             is_alone = sum(other == node for other, _ in self.samples.gpus) == 1
@@ -65,37 +65,37 @@ def window_of(story: Story) -> Window:
 def set_scene(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Scene | None, list[str]]:
     """None where the samples cannot be of this run; the sentences say why."""
     notes = list(samples.notes)
-    own, is_named = _own(diagnosis, story, samples)
+    of_run, is_named = _of_run(diagnosis, story, samples)
     if not is_named:
-        notes.append(_whose(own))
-        if own.is_empty:
+        notes.append(_whose(of_run))
+        if of_run.is_empty:
             return None, notes
     if story.began_at is not None and story.ended_at is not None:
         began, ended = story.began_at.timestamp(), story.ended_at.timestamp()
-        if _has_any(own, began - SLACK_SECONDS, ended + SLACK_SECONDS):
-            return Scene(own, samples, began, ended, True, is_named), notes
+        if _has_any(of_run, began - SLACK_SECONDS, ended + SLACK_SECONDS):
+            return Scene(of_run, samples, began, ended, True, is_named), notes
         if samples.first_seconds is not None:
             notes.append(_why_apart(began, ended, samples))
         return None, notes
-    stretches = _stretches(own)
+    stretches = _stretches(of_run)
     if len(stretches) != 1:
         if not samples.is_empty:
             notes.append("The log tells no time, and the samples do not show one job alone: they say nothing of it.")
         return None, notes
     notes.append("The log tells no time: the one job that the samples show is taken for it.")
-    return Scene(own, samples, *stretches[0], False, is_named), notes
+    return Scene(of_run, samples, *stretches[0], False, is_named), notes
 
 
-def _own(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Samples, bool]:
+def _of_run(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Samples, bool]:
     """Samples of the nodes that the log names, and whether it does; of all that were sampled, where it names none.
 
     A log of the whole cluster's kernels tells of many nodes: those that the log does not name are not the job's.
     """
     named = {short(name) for name in (*story.hosts, *([diagnosis.node] if diagnosis.node else []))}
-    told = {*samples.nodes, *(event.node for event in samples.events)} - {""}
-    nodes = {node for node in told if short(node) in named}
-    if not named or not told:
-        return samples, len(told) <= 1
+    nodes_seen = {*samples.nodes, *(event.node for event in samples.events)} - {""}
+    nodes = {node for node in nodes_seen if short(node) in named}
+    if not named or not nodes_seen:
+        return samples, len(nodes_seen) <= 1
     kept = {*(nodes or samples.nodes), ""}
     return (
         Samples(
@@ -134,11 +134,11 @@ def _why_apart(began: float, ended: float, samples: Samples) -> str:
     first, last = samples.first_seconds or 0.0, samples.last_seconds or 0.0
     hours = [hour for size in range(1, MOST_SHIFT_HOURS + 1) for hour in (size, -size)]
     fitting = next((hour for hour in hours if began + hour * 3600 <= last and ended + hour * 3600 >= first), None)
-    told = f"No sample lies in the minutes of the log, {clock(began)} to {clock(ended)};"
+    apart = f"No sample lies in the minutes of the log, {clock(began)} to {clock(ended)};"
     if fitting is None:
-        return f"{told} they are from {moment(first)} to {moment(last)}."
+        return f"{apart} they are from {moment(first)} to {moment(last)}."
     word = "hour" if abs(fitting) == 1 else "hours"
-    return f"{told} some would if its clock were {abs(fitting)} {word} {'later' if fitting > 0 else 'earlier'}."
+    return f"{apart} some would if its clock were {abs(fitting)} {word} {'later' if fitting > 0 else 'earlier'}."
 
 
 def _stretches(samples: Samples) -> list[tuple[float, float]]:

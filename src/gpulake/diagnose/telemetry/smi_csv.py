@@ -6,27 +6,25 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
 
-from gpulake.diagnose.telemetry.samples import Gathering, GpuSample
-from gpulake.formats.plausible import is_plausible
+from gpulake.diagnose.telemetry.samples import GPU_FIELDS, Gathering, GpuSample, gpu_sample
+from gpulake.formats.names import written
+from gpulake.formats.smi_csv import header_names
 
-NAMES = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")
-POWERS = ("power.draw", "power.draw.instant", "power.draw.average")
+NAMES = ("uuid", "index", "pci_bus_id", "serial")
 NO_NAME = "0"
 JUMP_SECONDS = 600.0
 NEAR_SECONDS = 0.02  # between two GPUs of one round; rounds are further apart
-_FIELD = re.compile(r"([a-z][a-z0-9_.]*)(?: \[[^\]]*\])?")
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?: ?(%|MiB|GiB|W|MHz))?", re.ASCII)
-SCALES = {None: 1.0, "%": 0.01, "MiB": float(1 << 20), "GiB": float(1 << 30), "W": 1.0, "MHz": 1e6}
-# Without units (`nounits`) the field says them.
-UNITS = {"utilization.gpu": "%", "memory.used": "MiB", "memory.total": "MiB"}
+# How much of our unit one of a printed unit is; without units (`nounits`), the field's unit counts.
+WRITTEN = written("nvidia_smi")
+FACTORS = {"%": 0.01, "MiB": float(1 << 20), "GiB": float(1 << 30), "W": 1.0, "MHz": 1e6}
 
 
 def fields(header: str) -> tuple[str, ...]:
     """The columns of a header of nvidia-smi; none where it is not one."""
-    found = [_FIELD.fullmatch(field.strip()) for field in header.lstrip("\ufeff").split(",")]
-    names = tuple(field[1] for field in found if field)
-    is_ours = len(names) == len(found) and any(name.startswith(("utilization.", "memory.", "power.")) for name in names)
-    return names if is_ours and "timestamp" in names else ()
+    names = header_names(tuple(field.strip() for field in header.lstrip("\ufeff").split(",")))
+    is_measured = any(name.startswith(("utilization_", "memory_", "power_")) for name in names)
+    return names if is_measured and "timestamp" in names else ()
 
 
 def read(lines: Iterable[str], gathering: Gathering, node: str, zone: tzinfo) -> None:
@@ -57,47 +55,29 @@ def read(lines: Iterable[str], gathering: Gathering, node: str, zone: tzinfo) ->
 
 
 def _sample(row: dict[str, str], at: float, node: str) -> GpuSample:
-    reasons = row.get("clocks_event_reasons.active") or row.get("clocks_throttle_reasons.active") or ""
-    return GpuSample(
-        at_seconds=at,
-        node=node,
-        gpu=next((row[name] for name in NAMES if row.get(name)), NO_NAME),
-        busy_ratio=_value(row, "utilization.gpu", "_ratio"),
-        memory_used_bytes=_value(row, "memory.used", "_bytes"),
-        memory_total_bytes=_value(row, "memory.total", "_bytes"),
-        power_watts=_first(_value(row, name, "_watts") for name in POWERS),
-        temperature_celsius=_value(row, "temperature.gpu", "_celsius"),
-        ecc_corrected=_count(row, "ecc.errors.corrected.volatile.total"),
-        ecc_uncorrected=_count(row, "ecc.errors.uncorrected.volatile.total"),
-        clock_event_reasons=int(reasons, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", reasons) else None,
-    )
+    measured = {field: value for field in GPU_FIELDS if (value := _value(row, field)) is not None}
+    reasons = row.get("clocks_event_reasons_active", "")
+    if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", reasons):
+        measured["clock_event_reasons"] = int(reasons, 16)
+    return gpu_sample(at, node, next((row[name] for name in NAMES if row.get(name)), NO_NAME), measured)
 
 
-def _first(values: Iterable[float | None]) -> float | None:
-    return next((value for value in values if value is not None), None)
-
-
-def _value(row: dict[str, str], name: str, unit: str) -> float | None:
-    found = _NUMBER.fullmatch(row.get(name, ""))
-    if found is None:
-        return None
-    value = float(found[1]) * SCALES[found[2] or UNITS.get(name)]
-    return value if is_plausible(unit, value) else None
-
-
-def _count(row: dict[str, str], name: str) -> int | None:
-    text = row.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+def _value(row: dict[str, str], field: str) -> float | None:
+    names, factor = WRITTEN.get(field, ((), 1.0))
+    for found in (_NUMBER.fullmatch(row.get(name, "")) for name in names):
+        if found:
+            return float(found[1]) * (FACTORS[found[2]] if found[2] else factor)
+    return None
 
 
 def _moment(text: str, zone: tzinfo, latest: float) -> float | None:
     """2026/11/15 08:47:20.123, in the zone of the node, which it does not say. An hour that clocks show twice, in
     autumn, is the second one once they have jumped back."""
     try:
-        told = datetime.fromisoformat(text.replace("/", "-"))
+        moment = datetime.fromisoformat(text.replace("/", "-"))
     except ValueError:
         return None
-    if told.tzinfo is not None:
-        return told.timestamp()
-    first, second = (told.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
+    if moment.tzinfo is not None:
+        return moment.timestamp()
+    first, second = (moment.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
     return second if first < latest - JUMP_SECONDS and second >= latest - JUMP_SECONDS else first

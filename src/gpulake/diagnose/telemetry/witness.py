@@ -38,12 +38,12 @@ def consult(
     sentences += [finding.sentence for finding in findings]
     # Names of processes, GPUs and nodes are others' words: they must not steer a terminal.
     plain = [label(opened(sentence)) for sentence in sentences[:MOST_SENTENCES]]
-    told = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
+    described = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
     decision = next((finding.decision for finding in findings if finding.decision is not None), None)
     if decision is None or scene is None:
-        return told
-    # Whether a node that the log does not name is the job's, nobody knows: it must not be drained for it.
-    return _decided(told, story, decision if scene.is_named else replace(decision, node=None))
+        return described
+    # A node that the log does not name may be another job's: it must not be drained.
+    return _decided(described, story, decision if scene.is_named else replace(decision, node=None))
 
 
 def _findings(

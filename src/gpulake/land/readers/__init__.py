@@ -14,7 +14,7 @@ from gpulake.core.tables import bronze_tables
 from gpulake.core.types import CsvLayout
 
 EPOCH = datetime.fromtimestamp(0, UTC)
-FROM_FILE = ("file", "folder", "file_at")  # what `Sample.file_constants` tells
+FROM_FILE = ("file", "folder", "file_at")  # what `Sample.file_constants` returns
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Reader(Protocol):
 READERS: Registry[Callable[[], Reader]] = Registry("reader", "gpulake.land.readers")
 
 
-def told_columns(table_name: str) -> tuple[str, ...]:
-    """The columns that the content of a file fills: all but those that are told of the file itself."""
+def content_columns(table_name: str) -> tuple[str, ...]:
+    """The columns that the content of a file fills: all but those that come from its name and time."""
     return tuple(name for name in bronze_tables()[table_name].column_names if name not in FROM_FILE)
 
 

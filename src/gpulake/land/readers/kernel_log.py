@@ -1,6 +1,6 @@
-"""Logs of the kernel: dmesg in any of its ways of telling the time, /dev/kmsg, pstore, syslog; told by the file's name.
+"""Logs of the kernel: dmesg with any kind of time, /dev/kmsg, pstore, syslog; recognised by the file's name.
 
-Every line lands; what it tells of (an Xid, a kill for memory, a link) stands beside it.
+Every line lands; the event in it (an Xid, a kill for memory, a link) is in columns of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.formats.json_text import word
 from gpulake.formats.kernel import Kills, event_in, read_line
 from gpulake.land.inputs import KERNEL_LOG
-from gpulake.land.readers import READERS, Sample, told_columns
+from gpulake.land.readers import READERS, Sample, content_columns
 
 TABLE = "bronze_kernel_log"
-COLUMNS = told_columns(TABLE)
+COLUMNS = content_columns(TABLE)
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -48,8 +48,8 @@ def _rows(path: Path) -> Iterator[TextRow | BadRow]:
         if at_ms is None and line.at is not None:
             at_ms = round(line.at.timestamp() * 1000)
         event = event_in(line.message)
-        is_told = event is not None and kills.is_new(event, at_ms or 0)
-        kind, subject, code, pid = event if event is not None and is_told else (None, None, None, None)
+        is_counted = event is not None and kills.is_new(event, at_ms or 0)
+        kind, subject, code, pid = event if event is not None and is_counted else (None, None, None, None)
         fields = (
             "" if line.at is None else line.at.isoformat(sep=" ", timespec="microseconds"),
             word(line.elapsed_ms),

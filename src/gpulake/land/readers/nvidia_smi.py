@@ -15,34 +15,12 @@ from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.formats.json_text import word
+from gpulake.formats.smi_csv import IDENTITIES, header_names
 from gpulake.formats.smi_xml import Element, Snapshot, snapshots
-from gpulake.land.readers import READERS, Sample, told_columns
+from gpulake.land.readers import READERS, Sample, content_columns
 
 TABLE = "bronze_nvidia_smi"
-COLUMNS = told_columns(TABLE)
-IDENTITIES = {"index", "uuid", "pci_bus_id", "serial"}
-FIELD = re.compile(r"([a-z][a-z0-9_]*)((?:\.[a-z0-9_]+)*)( \[[^\]]*\])?")
-# The first words of all that --query-gpu knows.
-FAMILIES = {
-    "timestamp", "driver_version", "count", "name", "gpu_name", "serial", "gpu_serial", "uuid", "gpu_uuid", "pci",
-    "gpu_bus_id", "pcie", "index", "display_mode", "display_attached", "display_active", "persistence_mode",
-    "addressing_mode", "accounting", "driver_model", "vbios_version", "inforom", "gom", "fan", "pstate",
-    "clocks_event_reasons", "clocks_event_reasons_counters", "clocks_throttle_reasons", "memory", "compute_mode",
-    "compute_cap", "utilization", "encoder", "dramEncryption", "ecc", "retired_pages", "temperature", "power",
-    "enforced", "module", "instant", "clocks", "mig", "gsp", "c2c", "protected_memory", "fabric", "platform",
-    "hostname", "gpu_recovery_action", "reset_status", "remapped_rows",
-}  # fmt: skip
-# Other names of a field, of older versions and of short forms.
-SAME = {
-    "gpu_name": "name",
-    "gpu_uuid": "uuid",
-    "gpu_serial": "serial",
-    "gpu_bus_id": "pci_bus_id",
-    "clocks_sm": "clocks_current_sm",
-    "clocks_mem": "clocks_current_memory",
-    "clocks_throttle_reasons_active": "clocks_event_reasons_active",
-    "pcie_link_gen_gpucurrent": "pcie_link_gen_current",
-}
+COLUMNS = content_columns(TABLE)
 # Where the XML has it: the first place that says something counts.
 PLACES = {
     "name": ("product_name",),
@@ -113,8 +91,8 @@ class NvidiaSmiReader:
         table = bronze_tables()[TABLE]
         if any(line.lstrip().startswith("<nvidia_smi_log") for line in sample.lines):
             rewrite = _from_xml
-        elif _names(sample.header):
-            if IDENTITIES.isdisjoint(_names(sample.header)):
+        elif header_names(sample.header):
+            if IDENTITIES.isdisjoint(header_names(sample.header)):
                 raise InputError(
                     f"{sample.name}: no column tells its GPUs apart", "add uuid, or index, to the fields of --query-gpu"
                 )
@@ -122,18 +100,6 @@ class NvidiaSmiReader:
         else:
             return None
         return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=rewrite)
-
-
-def _names(header: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of a header row of nvidia-smi; none where it is not one."""
-    found = [FIELD.fullmatch(field) for field in header]
-    if not all(field and field[1] in FAMILIES for field in found):
-        return ()
-    # A header of plain words might be anybody's.
-    if not any(field and (field[2] or field[3]) for field in found) and IDENTITIES.isdisjoint(header):
-        return ()
-    names = [f"{field[1]}{field[2]}".replace(".", "_") for field in found if field]
-    return tuple(SAME.get(name, name) for name in names)
 
 
 def _from_csv(path: Path) -> Iterator[TextRow | BadRow]:
@@ -145,7 +111,7 @@ def _from_csv(path: Path) -> Iterator[TextRow | BadRow]:
             continue
         text = line.strip()
         if not names:
-            header, names = text, _names(tuple(field.strip() for field in text.split(",")))
+            header, names = text, header_names(tuple(field.strip() for field in text.split(",")))
         elif text and text != header:  # `-l` may write its header again
             fields = [field.strip() for field in text.split(",")]
             if len(fields) != len(names):
@@ -216,9 +182,9 @@ def _mig_devices(gpu: Element) -> list[Element]:
 
 
 def _device(gpu: dict[str, str], device: Element) -> dict[str, str]:
-    """A MIG device says its memory; what is the whole board's is not its own."""
-    own = ("timestamp", "driver_version", "index", "name", "uuid", "serial", "pci_bus_id", "mig_mode_current")
-    said = {name: gpu[name] for name in own}
+    """A MIG device has its memory; values of the whole board are not repeated."""
+    shared = ("timestamp", "driver_version", "index", "name", "uuid", "serial", "pci_bus_id", "mig_mode_current")
+    said = {name: gpu[name] for name in shared}
     said |= {f"memory_{part}": device.word(f"fb_memory_usage/{part}") for part in ("total", "reserved", "used", "free")}
     return said | {
         "mig_index": device.word("index"),

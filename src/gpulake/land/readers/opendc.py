@@ -48,7 +48,7 @@ def _rows(table: Table, path: Path) -> Iterator[TextRow | BadRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    own = [name for name in table.column_names if name not in OURS]
+    columns_of_file = [name for name in table.column_names if name not in OURS]
     try:
         file = pq.ParquetFile(path)
         kinds = {column.name: _kind(column) for column in file.schema_arrow}
@@ -56,10 +56,10 @@ def _rows(table: Table, path: Path) -> Iterator[TextRow | BadRow]:
         words = json.dumps(kinds | _gpu_mhz(file.metadata.metadata or {}))
         row = 0
         for batch in file.iter_batches(batch_size=ROWS):
-            columns = [_texts(batch, name) for name in own]
+            columns = [_texts(batch, name) for name in columns_of_file]
             for fields in zip(*columns, strict=True):
-                # An id of a file's own is never empty; the line is for people, and they count from 1.
-                line = ", ".join(f"{name}={text}" for name, text in zip(own, fields, strict=True) if text)
+                # The text of the row is for people, who count from 1.
+                line = ", ".join(f"{name}={text}" for name, text in zip(columns_of_file, fields, strict=True) if text)
                 yield TextRow(row + 1, (str(row), words, *fields), line)
                 row += 1
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -88,7 +88,7 @@ def check_file(path: Path) -> None:
 
 
 def _check(table: Table, kinds: dict[str, str]) -> None:
-    """A column that has no place here would be lost, and nobody would know."""
+    """A column that has no place here would be lost silently."""
     strange = [name for name in kinds if name not in table.column_names or name in OURS]
     if strange:
         known = ", ".join(name for name in table.column_names if name not in OURS)

@@ -50,17 +50,17 @@ def _attempts(path: Path) -> Iterator[TextRow | BadRow]:
 
 def _rows(job: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     """A row for each machine of each attempt; one for an attempt without machines and for a job without attempts."""
-    own = (job["status"], job["vc"], job["jobid"], job["user"], job["submitted_time"])
+    of_job = (job["status"], job["vc"], job["jobid"], job["user"], job["submitted_time"])
     attempts = job["attempts"]
     for number, attempt in enumerate(attempts, start=1):
         times = (number, attempt.get("start_time"), attempt.get("end_time"))
         for machine in attempt["detail"]:
             gpus = machine["gpus"]
-            yield *own, *times, machine["ip"], ",".join(gpus), len(gpus)
+            yield *of_job, *times, machine["ip"], ",".join(gpus), len(gpus)
         if not attempt["detail"]:
-            yield *own, *times, None, None, None
+            yield *of_job, *times, None, None, None
     if not attempts:
-        yield *own, *(None,) * 6
+        yield *of_job, *(None,) * 6
 
 
 def _word(value: object) -> str:

@@ -11,12 +11,12 @@ from gpulake.core.lines import document
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.formats.json_text import parts, word
-from gpulake.land.readers import READERS, Sample, told_columns
+from gpulake.land.readers import READERS, Sample, content_columns
 
 TABLE = "bronze_rocm_smi"
 CARD = re.compile(r"card\d+")
 HEAD = re.compile(r'\s*\{\s*"(card\d+|system)"\s*:')
-COLUMNS = told_columns(TABLE)
+COLUMNS = content_columns(TABLE)
 
 
 @READERS.register("rocm_smi")

@@ -18,7 +18,7 @@ from gpulake.land.readers import READERS, Sample
 TABLE = "bronze_slurm_jobs"
 RENAMED = {"Reserved": "Planned"}  # by version 21.08
 NO_NUMBER = {"UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "None"}
-# NO_VAL and INFINITE, of 32 and of 64 bits, where nobody caught them on their way out.
+# NO_VAL and INFINITE, of 32 and of 64 bits, where sacct prints them as numbers.
 NO_NUMBER |= {str(2**bits - less) for bits in (32, 64) for less in (1, 2)}
 
 

@@ -15,12 +15,12 @@ from gpulake.core.errors import UsageError, choice_hint
 from gpulake.lake import Lake, LakeReader
 from gpulake.lake.snapshots import Snapshots
 from gpulake.lake.values import kind_of, values
-from gpulake.show.web.kept import Kept
 from gpulake.show.web.questions import Question, Value
+from gpulake.show.web.render_cache import RenderCache
 from gpulake.show.web.viewers import Viewer
 
 MOST_ROWS = 1_000  # of one answer; a download has them all
-MOST_KEPT_CELLS = 500_000
+MOST_CACHED_CELLS = 500_000
 LEAST_WEIGHT = 50  # cells: the cached key of an answer without rows takes memory, too
 AT_ONCE = 4  # questions: more would share the same cores, and hold memory
 BATCH_ROWS = 20_000
@@ -59,7 +59,7 @@ class Answer:
 class Answers:
     lake: Lake
     snapshots: Snapshots = field(init=False)
-    rendered: Kept = field(default_factory=Kept)
+    rendered: RenderCache = field(default_factory=RenderCache)
     _kept: OrderedDict[tuple[object, ...], Answer] = field(default_factory=OrderedDict)
     _asking: dict[tuple[object, ...], threading.Event] = field(default_factory=dict)
     _cells: int = 0
@@ -131,7 +131,7 @@ class Answers:
 
     @contextmanager
     def _turn(self, question: Question) -> Iterator[None]:
-        """What takes long waits for its like first, so that it is never in all places at once."""
+        """Computed questions run one at a time, so that they never take all turns."""
         with ExitStack() as stack:
             if question.computed:
                 stack.enter_context(self._long_turns)
@@ -146,7 +146,7 @@ class Answers:
         with self._lock:
             self._kept[key] = answer
             self._cells += _weight(answer)
-            while self._cells > MOST_KEPT_CELLS:
+            while self._cells > MOST_CACHED_CELLS:
                 _, oldest = self._kept.popitem(last=False)
                 self._cells -= _weight(oldest)
 
@@ -162,7 +162,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _query(asked: Asked, reader: LakeReader) -> str:
-    """Its parts are ours; what people give is bound, and a column to sort by is one of the answer's."""
+    """Values are bound, and the column to sort by must be one of the answer's."""
     question, given, page = asked.question, asked.given, f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
     column = asked.sort.removeprefix("-")
     if not column:
@@ -174,7 +174,7 @@ def _query(asked: Asked, reader: LakeReader) -> str:
 
 
 def _counted(asked: Asked, reader: LakeReader, rows: pa.Table) -> tuple[pa.Table, int]:
-    """How many rows there are in all: as the answer says it, as its end says it, or as it must be asked."""
+    """The total number of rows: from the answer, from a last page, or by another query."""
     counts: list[int] = []
     if "answered_rows" in rows.column_names:
         rows, counts = rows.drop_columns("answered_rows"), rows["answered_rows"].to_pylist()

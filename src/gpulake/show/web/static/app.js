@@ -1,4 +1,4 @@
-// Fills the panels of a page, draws their figures, and fills them again when the lake has something new.
+// Fills the panels of a page, draws their figures, and refreshes them when the lake changes.
 "use strict";
 
 const config = {responsive: true, displayModeBar: false};
@@ -41,7 +41,7 @@ function draw(section) {
     place.style.height = `${figure.layout.height}px`;
     delete figure.layout.height;
   }
-  // Names of days need room.
+  // Fewer names of days on narrow plots.
   if (figure.layout.xaxis?.nticks && place.clientWidth < 480) figure.layout.xaxis.nticks = 3;
   window.Plotly.newPlot(place, figure.data, figure.layout, config);
   sizes.observe(place);
@@ -53,7 +53,7 @@ function draw(section) {
   });
 }
 
-// What somebody is typing into stays; it is filled when they leave it.
+// A panel with a focused input is not replaced until the input loses focus.
 function isInUse(section) {
   const active = document.activeElement;
   if (!section.contains(active) || !active.matches("input, textarea, select")) return false;
@@ -61,8 +61,8 @@ function isInUse(section) {
   return true;
 }
 
-// Where a point leads, under the filters of this page. {custom} is what the point carries, or its row of a heat map;
-// of a list, {custom0} is the first. {day} is the day of its x. Other names are those of this page's address.
+// The link of a point, with the filters of this page. {custom} is its customdata, or its row of a heat map; {custom0} is
+// the first of a list, {day} the day of its x. Other names are parameters of this page's URL.
 function target(leadsTo, point) {
   const custom = point.customdata ?? point.data.meta?.rows?.[point.pointNumber?.[0]];
   const here = new URLSearchParams(location.search);
@@ -85,7 +85,7 @@ async function fill(section) {
     if (response.status !== 304) {
       const text = await response.text();
       if (seen.get(section.id) !== text && !isInUse(section)) {
-        // The server escapes every label; scripts that come this way do not run.
+        // The server escapes all data; scripts inserted this way do not run.
         body.innerHTML = text;
         seen.set(section.id, text);
         draw(section);
@@ -95,7 +95,7 @@ async function fill(section) {
       }
     }
   } catch {
-    if (!seen.has(section.id)) body.innerHTML = '<p class="empty error" role="alert">The server does not answer. Is gpulake serve still running?</p>';
+    if (!seen.has(section.id)) body.innerHTML = '<p class="empty error" role="alert">The server does not respond. Is gpulake serve still running?</p>';
   }
   section.setAttribute("aria-busy", "false");
 }
@@ -108,7 +108,7 @@ function theme(name) {
   if (name) document.documentElement.dataset.theme = name;
 }
 
-// News: the server tells when rows have changed; panels whose rows have not answer so, and stay as they are.
+// Live updates: the server announces changes; panels without new rows answer 304 and stay as they are.
 const SOON_MS = 200;
 const POLL_MS = 15000;
 const live = {source: null, token: "", poll: 0, soon: 0};
@@ -124,7 +124,7 @@ function say(words, isLost) {
   notice.id = "gone";
   notice.className = "gone";
   notice.setAttribute("role", "alert");
-  notice.textContent = `The server does not answer. What you see is as of ${new Date().toLocaleTimeString()}; this page tries again by itself.`;
+  notice.textContent = `The server does not respond. This page shows the state of ${new Date().toLocaleTimeString()}; it retries by itself.`;
   document.querySelector("header").after(notice);
 }
 
@@ -152,7 +152,7 @@ function listen() {
   source.addEventListener("error", () => {
     say("not live: trying again", true);
     if (!live.poll) poll(true);
-    // A server that refused, or that is gone for long, is not asked again by the browser itself.
+    // The browser itself does not reconnect after a refusal or a long outage.
     if (source.readyState === EventSource.CLOSED) {
       live.source = null;
       setTimeout(listen, POLL_MS);
@@ -170,7 +170,7 @@ document.addEventListener("visibilitychange", () => (document.hidden ? pause() :
 window.addEventListener("pagehide", pause);
 window.addEventListener("pageshow", (event) => event.persisted && listen());
 
-// Actions: a form is sent as JSON, which no other site can; then every panel shows what has become of it.
+// Actions: a form is sent as JSON, which forms of other sites cannot; then every panel is refreshed.
 async function act(form) {
   const body = {};
   for (const field of form.querySelectorAll("input[name]")) {
@@ -190,7 +190,7 @@ async function act(form) {
       await fillAll();
     }
   } catch {
-    form.querySelector("output").textContent = "The server does not answer.";
+    form.querySelector("output").textContent = "The server does not respond.";
   }
   button.disabled = false;
 }
@@ -214,7 +214,7 @@ document.addEventListener("DOMContentLoaded", () => {
     theme(next);
     drawAll();
   });
-  // The system may turn dark in the evening, with the page open.
+  // The system's theme may change while the page is open.
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   live.token = document.body.dataset.token;
   fillAll();

@@ -1,4 +1,4 @@
-"""What was rendered once for a version of its rows is not rendered again; and not sent again to who has it."""
+"""A cache of rendered panels and answers by the version of their rows, with ETags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastapi import Request, Response
 from gpulake import __version__
 from gpulake.show.web.viewers import Viewer
 
-MOST_KEPT_BYTES = 48 << 20
+MOST_CACHED_BYTES = 48 << 20
 LEAST_ZIPPED_BYTES = 1_000
 ZIP_LEVEL = 5
 
@@ -30,7 +30,7 @@ class _Body:
 
 
 @dataclass
-class Kept:
+class RenderCache:
     _bodies: OrderedDict[str, _Body] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -38,7 +38,7 @@ class Kept:
     def respond(
         self, request: Request, key: tuple[object, ...], viewer: Viewer, kind: str, render: Callable[[], str]
     ) -> Response:
-        """The key has the version of the rows, so that it tells all that the content depends on, but for the viewer."""
+        """The key contains the version of the rows; together with the viewer it determines the content."""
         whole = (request.scope["path"], key, viewer)
         headers = {"ETag": _tag(whole), "Vary": "Accept-Encoding"}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
@@ -54,7 +54,7 @@ class Kept:
             self._bytes = 0
 
     def _body(self, tag: str, render: Callable[[], str]) -> _Body:
-        # By the tag, and not by what it is of: what people ask for may be longer than what they get.
+        # Keyed by the tag: a request may be longer than its response.
         with self._lock:
             if tag in self._bodies:
                 self._bodies.move_to_end(tag)
@@ -65,11 +65,11 @@ class Kept:
             if tag not in self._bodies:
                 self._bodies[tag] = body
                 self._bytes += body.weight
-            while self._bytes > MOST_KEPT_BYTES:
+            while self._bytes > MOST_CACHED_BYTES:
                 self._bytes -= self._bodies.popitem(last=False)[1].weight
         return body
 
 
 def _tag(key: tuple[object, ...]) -> str:
-    # Weak: packed or not, it is the same content.
+    # Weak: the same content, compressed or not.
     return f'W/"{hashlib.sha256(repr((__version__, key)).encode()).hexdigest()[:40]}"'
