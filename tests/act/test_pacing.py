@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ def test_people_have_a_limit_where_none_is_set_and_programs_have_none() -> None:
     assert Bucket(SinkSettings(kind="apprise", most_per_minute=0), ()).is_unlimited
 
 
+@pytest.mark.slow
 @given(st.integers(1, 2_000), st.text(max_size=20))
 def test_waits_grow_up_to_a_bound_and_are_the_same_for_the_same_try(tries: int, name: str) -> None:
     settings = Alerts(first_wait_seconds=4, most_wait_seconds=100)
@@ -72,7 +74,7 @@ def test_a_wish_to_wait_is_heard_within_bounds() -> None:
 class Chat:
     """It keeps what it hears."""
 
-    tells_repeats = False
+    deduplicates = False
     heard: list[Alert]
 
     def __init__(self) -> None:

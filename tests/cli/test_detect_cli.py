@@ -200,6 +200,7 @@ def test_where_no_job_is_known_on_a_machine_those_of_its_cluster_are_shown(own: 
     assert {job.job_id for job in unending.jobs} == {"large", "second", "later"}
 
 
+@pytest.mark.slow
 def test_what_has_no_series_says_what_it_rests_on_and_shows_the_jobs_of_its_day(own: Lake, tmp_path: Path) -> None:
     (burst,) = document(own, "list", "--kind", "failure_burst")
     answer = detect(own, "explain", burst["finding_id"])

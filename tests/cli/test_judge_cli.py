@@ -70,6 +70,7 @@ def test_what_is_shown_is_what_is_sent_to_the_letter(log: Path, lake: Lake, with
         assert private not in sent
 
 
+@pytest.mark.slow
 def test_a_model_neither_clears_a_job_nor_touches_a_node_nor_steers_a_terminal(log: Path) -> None:
     with scripted(saying(json.dumps(ANSWER))) as server:
         configure(server)

@@ -99,6 +99,7 @@ def test_where_others_could_look_it_does_not_start(shared_lake: Config) -> None:
         assert "GPULAKE_SERVE_TOKENS" in error.hint
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_told(shared_lake: Config) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

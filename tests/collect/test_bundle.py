@@ -63,6 +63,7 @@ def test_it_holds_what_a_node_needs_and_no_more(bundle: Path) -> None:
     assert bundle.stat().st_mode & 0o111
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_on_a_bare_node(bundle: Path, verb: str) -> None:
     answer = on_a_bare_node(bundle, verb, "--help")

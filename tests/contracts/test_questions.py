@@ -96,6 +96,7 @@ def test_it_has_the_same_answer_twice(full: Dashboard, other: Dashboard, questio
     assert [list(row) for row in again["rows"]] == [[c["name"] for c in again["columns"]]] * len(again["rows"])
 
 
+@pytest.mark.slow
 @each_question
 def test_of_no_tables_it_says_which_are_missing(bare: Dashboard, question: Question) -> None:
     answer = bare.ask(question)
@@ -105,6 +106,7 @@ def test_of_no_tables_it_says_which_are_missing(bare: Dashboard, question: Quest
         assert (answer["rows"], answer["total"]) == ([], 0)
 
 
+@pytest.mark.slow
 @each_question
 def test_of_empty_tables_it_has_an_answer(hollow: Dashboard, question: Question) -> None:
     answer = hollow.ask(question)
@@ -160,6 +162,7 @@ def is_same(cell: str, value: Any, kind: str) -> bool:
     return bool(cell)
 
 
+@pytest.mark.slow
 @each_question
 def test_filters_narrow(full: Dashboard, question: Question) -> None:
     """What is asked of a cluster, a type or a day that is not there has no rows, or says of each that it is nothing."""
@@ -200,6 +203,7 @@ def test_it_can_be_sorted_by_each_column(full: Dashboard, question: Question) ->
                 assert None not in [row[column["name"]] for row in found[: len(values)]]
 
 
+@pytest.mark.slow
 @each_question
 def test_a_column_that_is_not_there_is_told(full: Dashboard, question: Question) -> None:
     params = {**full.needed(question.options), "sort": 'no"such'}

@@ -112,6 +112,7 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
 ]
 
 
+@pytest.mark.slow
 def test_each_command_that_writes_leaves_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     dead_jobs.programs(tmp_path / "bin", monkeypatch)

@@ -123,6 +123,7 @@ def _is_key(table: str, column: str) -> bool:
     return column.endswith(("_id", "_key", "_at", "dt")) or "timestamp" in kind
 
 
+@pytest.mark.slow
 @EVERY
 def test_it_is_quiet_before_anything_is_wrong(name: str) -> None:
     scene = SCENES[name]("thing")

@@ -273,6 +273,7 @@ TROUBLE: dict[str, tuple[Script, str]] = {
 }
 
 
+@pytest.mark.slow
 @each("kind", TROUBLE)
 def test_an_endpoint_in_trouble_leaves_the_diagnosis_as_it_was(kind: str) -> None:
     script, why = TROUBLE[kind]

@@ -274,6 +274,7 @@ def test_what_lies_outside_of_the_window_is_not_kept_but_its_span_is_known(tmp_p
     assert (found.first_seconds, found.last_seconds) == (AT, AT + 999)
 
 
+@pytest.mark.slow
 def test_more_samples_than_are_kept_are_thinned_and_the_last_ones_stay() -> None:
     gathering = Gathering(Window())
     for at in range(100_000):

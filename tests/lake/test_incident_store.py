@@ -92,6 +92,7 @@ def say(root: Path, verb: str, by: str, number: int) -> None:
         change(lake, FrozenClock(AT), verb, "i-1", by, f"{by} {turn}", **values)
 
 
+@pytest.mark.slow
 def test_what_two_processes_say_at_once_is_all_kept() -> None:
     with TemporaryDirectory() as folder:
         lake = Lake(Config(lake=Path(folder) / "lake")).create()

@@ -135,6 +135,7 @@ def test_tests_that_are_asked_at_once_find_what_each_finds_alone(shared_lake: Co
     assert sum(failures > 0 for failures in alone) > 600
 
 
+@pytest.mark.slow
 def test_where_nothing_landed_every_model_is_empty_and_no_test_fails(tmp_path: Path) -> None:
     """A build makes such tables from their contracts alone and skips their tests."""
     known = {"a": Cluster(gpus=8, gpu_type="A100")}

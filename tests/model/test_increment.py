@@ -130,6 +130,7 @@ def test_a_cluster_that_is_new_is_built_at_once(trace: tuple[Path, TraceSummary]
     assert rows_of(flow.lake, "SELECT sum(capacity_gpu_hours) AS hours FROM gold_ledger_hourly") == [sums]
 
 
+@pytest.mark.slow
 def test_an_end_that_moves_back_is_built_at_once(tmp_path: Path) -> None:
     """Of a thousand ends the last one does not count; of a few it does."""
     job = "{0},i{0},u,Terminated,{1}.0,{2}.0"

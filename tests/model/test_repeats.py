@@ -32,11 +32,13 @@ def landed_once() -> Contents:
         return modelled(landed(Path(folder), [[whole(document) for document in DOCUMENTS]]))
 
 
+@pytest.mark.slow
 def test_files_that_land_again_change_nothing(tmp_path: Path) -> None:
     pieces = [piece for document in DOCUMENTS for piece in again(document)]
     assert modelled(landed(tmp_path, [pieces, [whole(document) for document in DOCUMENTS]])) == landed_once()
 
 
+@pytest.mark.slow
 def test_line_ends_are_no_part_of_a_row(tmp_path: Path) -> None:
     found = []
     for number, line_ends in enumerate(LINE_ENDS):
@@ -55,6 +57,7 @@ def test_every_table_that_a_model_reads_lands_again_here(tmp_path: Path) -> None
     assert {landing.table for landing in flow.lake.live_landings()} >= read
 
 
+@pytest.mark.slow
 def test_dumps_that_overlap_leave_every_table_as_it_was(
     trace: tuple[Path, TraceSummary], shared_lake: Config, tmp_path: Path
 ) -> None:

@@ -249,6 +249,7 @@ def gpulake(*arguments: object) -> Result:
     return CliRunner().invoke(root, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_the_commands_import_and_export(config: Config, tmp_path: Path) -> None:
     folder = write(tmp_path / "w", V3_TASKS, V2_FRAGMENTS)
     answer = gpulake("import", "opendc", folder, "--lake", config.lake, "--json")

@@ -68,6 +68,7 @@ def test_the_page_draws_every_figure_and_needs_no_network(shared_lake: Config, t
     assert all(headline.headline.replace("'", "&#39;") in body for headline in result.headlines)
 
 
+@pytest.mark.slow
 def test_a_hostile_gpu_type_is_shown_and_does_nothing(tmp_path: Path) -> None:
     tasks = made_by_hand()[:30]
     for task in tasks:
@@ -83,6 +84,7 @@ def test_a_hostile_gpu_type_is_shown_and_does_nothing(tmp_path: Path) -> None:
     assert page.count("</script>") == page.count("<script>") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kept",
     [
@@ -108,6 +110,7 @@ def test_what_is_missing_is_named_and_the_rest_is_drawn(tmp_path: Path, kept: tu
     assert bool(result.listings) == bool({"machine_spec", "instance_table"} & set(kept))
 
 
+@pytest.mark.slow
 def test_a_lake_without_the_trace_is_refused(tmp_path: Path) -> None:
     config = Config(lake=tmp_path / "lake", threads=1)
     flow = Flow(config)
@@ -122,6 +125,7 @@ def test_a_lake_without_the_trace_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "pai.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_the_real_machines_and_instances_are_counted_as_published(real_data: Path, tmp_path: Path) -> None:
     config = Config(lake=tmp_path / "lake")

@@ -46,6 +46,7 @@ def test_the_page_has_findings_plots_and_needs_no_network(shared_lake: Config, t
     assert re.search(r"\w+: observed from \d{4}-\d\d-\d\d \d\d:\d\d to ", body)
 
 
+@pytest.mark.slow
 def test_the_picture_of_holders_adds_nothing_to_idle(config: Config, tmp_path: Path) -> None:
     attempts = [Attempt("part", "ann", 0, 10, gpus=8, used=1), Attempt("empty", "bob", 0, 1, gpus=1, used=0)]
     Flow(config).refresh([write_trace(tmp_path / "raw", attempts)], None)
@@ -58,6 +59,7 @@ def test_the_picture_of_holders_adds_nothing_to_idle(config: Config, tmp_path: P
     assert list(bars["idle"])[-1] == "bob"
 
 
+@pytest.mark.slow
 def test_a_hostile_user_name_is_shown_and_does_nothing(config: Config, tmp_path: Path) -> None:
     raw = tmp_path / "raw"
     raw.mkdir()

@@ -38,6 +38,7 @@ def test_half_a_day_of_one_machine_of_each_type_is_told(told: tuple[Path, TraceS
     assert folder / "telemetry" / "gpu_metrics.jsonl" in summary.files
 
 
+@pytest.mark.slow
 def test_who_holds_a_gpu_ran_there_and_then(told: tuple[Path, TraceSummary]) -> None:
     folder, _ = told
     trace = opened(folder)

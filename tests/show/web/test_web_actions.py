@@ -263,6 +263,7 @@ def test_a_body_that_makes_no_sense_changes_nothing(client: TestClient, journal:
     assert len(read_incident(journal, name).history) == 1
 
 
+@pytest.mark.slow
 def test_actions_are_in_the_document_of_the_api(client: TestClient) -> None:
     paths = client.get("/api/v1/openapi.json", headers={"Authorization": f"Bearer {ANN}"}).json()["paths"]
     shown = {path: set(verbs) for path, verbs in paths.items() if path.startswith("/api/v1/incidents/{")}

@@ -175,6 +175,7 @@ def test_advice_on_a_page_is_for_a_user_or_a_group(client: TestClient) -> None:
     assert ask(client, "advice") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 def test_a_report_card_on_a_page_is_the_card(client: TestClient, small: Config, scope: Scope) -> None:
     with Lake(small).open().reading() as reader:

@@ -82,6 +82,7 @@ def test_a_quiet_lake_sends_heartbeats(built_lake: Config) -> None:
             ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("settings", "status"), [(Serve(most_streams=1), 503), (Serve(most_streams_per_viewer=1), 429)]
@@ -103,6 +104,7 @@ def test_only_so_many_may_listen_and_who_leaves_makes_room(built_lake: Config, s
         assert response.status == 200
 
 
+@pytest.mark.slow
 def test_one_viewer_cannot_hold_the_streams_of_all(built_lake: Config) -> None:
     tokens = {"ann-has-this-token": "ann", "bob-has-that-token": "bob"}
     with serving(built_lake, Guard(Serve(most_streams_per_viewer=2), tokens)) as url, ExitStack() as opened:
@@ -116,6 +118,7 @@ def test_one_viewer_cannot_hold_the_streams_of_all(built_lake: Config) -> None:
         assert result == [200, 200, 429, 429, 200]
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_does_not_wait_for_its_listeners(built_lake: Config) -> None:
     with serving(built_lake) as url:
         connection, response = _asked(url, "/api/v1/events")
@@ -124,6 +127,7 @@ def test_a_server_that_stops_does_not_wait_for_its_listeners(built_lake: Config)
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_panel_that_has_not_changed_is_not_sent_again(built_lake: Config) -> None:
     client = TestClient(application(Lake(built_lake)))
     first = client.get(PANEL)
@@ -136,6 +140,7 @@ def test_a_panel_that_has_not_changed_is_not_sent_again(built_lake: Config) -> N
     assert (other.status_code, other.headers["ETag"] != tag) == (200, True)
 
 
+@pytest.mark.slow
 def test_an_answer_of_the_api_has_a_tag_too_and_is_the_same_packed(built_lake: Config) -> None:
     client = TestClient(application(Lake(built_lake)))
     packed = client.get("/api/v1/ledger_by_day")
@@ -202,6 +207,7 @@ def test_a_question_that_many_ask_at_once_is_asked_once(built_lake: Config, monk
     assert counted == ["ledger_by_day"]
 
 
+@pytest.mark.slow
 def test_after_a_build_pages_find_their_answers_ready(built_lake: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     app = application(Lake(built_lake))
     answers = Answers(Lake(built_lake))
@@ -218,6 +224,7 @@ def test_after_a_build_pages_find_their_answers_ready(built_lake: Config, monkey
     assert app.state.events.token == ""  # nobody watches a lake that is not served
 
 
+@pytest.mark.slow
 def test_an_empty_lake_has_a_state_too(tmp_path: Path) -> None:
     config = Config(lake=tmp_path / "lake", threads=1)
     Lake(config).create()

@@ -38,6 +38,7 @@ def shares(lake: Lake, cluster: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_pods_that_run_or_wait_have_not_ended_on_any_page(tmp_path: Path) -> None:
     phases = ("Running",) * 5 + ("Pending",) * 2 + ("Failed",) * 2 + ("Succeeded",)
     pods = "".join(
@@ -54,6 +55,7 @@ def test_pods_that_run_or_wait_have_not_ended_on_any_page(tmp_path: Path) -> Non
     assert held == {"held": 5 * 5000.0}
 
 
+@pytest.mark.slow
 def test_jobs_that_ran_out_of_time_or_were_interrupted_have_not_failed_on_any_page(tmp_path: Path) -> None:
     times = "2026-03-01T01:00:00|2026-03-01T01:00:00|2026-03-01T0{}:00:00|1|gres/gpu=1|n1"
     rows = "".join(f"{number}|ann|c|{state}|{times.format(2 + number)}\n" for number, state in enumerate(STATES))
@@ -62,6 +64,7 @@ def test_jobs_that_ran_out_of_time_or_were_interrupted_have_not_failed_on_any_pa
     assert result == dict.fromkeys(result, (7.0, pytest.approx(2 / 7)))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_overview_and_jobs_page_agree_on_a_real_trace(tmp_path: Path, real_data: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))

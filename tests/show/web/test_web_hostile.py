@@ -59,6 +59,7 @@ def is_number(cell: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_page_takes_every_hostile_text_in_every_parameter(board: Dashboard) -> None:
     pages = [route for route in asked_routes(board) if route.path.count("/") == 1 and route.path not in ("/", "/login")]
     assert pages

@@ -131,6 +131,7 @@ def test_the_tiles_are_what_the_tasks_make_them(client: TestClient, tasks: list[
     assert waiting > 0
 
 
+@pytest.mark.slow
 def test_a_tile_leads_to_its_rows_under_the_filters_of_the_page(client: TestClient) -> None:
     page = client.get("/panels/queue/facts", params={"from": "1970-02-03", "gpu_type": "T4"}).text
     assert "/rows/waits?state=never_started&amp;from=1970-02-03&amp;gpu_type=T4" in page

@@ -92,6 +92,7 @@ def test_odd_values_are_shown_as_they_are(client: TestClient, query: str, told: 
     assert (answer.status_code, answer.json().get("rows")) == (200, [told])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -145,6 +146,7 @@ def days_of(rows: list[dict[str, Any]]) -> list[str]:
     return [row["day"] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"cluster": CLUSTER}, {"cluster": "synth"}, {"place": 3}, {"gpu_type": "H100"}])
 def test_jobs_and_incidents_at_a_glance_are_the_rows_they_lead_to(client: TestClient, given: dict[str, Any]) -> None:
     if "place" in given:

@@ -35,6 +35,7 @@ def ask(client: TestClient, query: Any, **headers: str) -> tuple[int, Any]:
     return response.status_code, response.json()
 
 
+@pytest.mark.slow
 def test_rows_come_by_position_and_no_more_than_allowed(allowed: TestClient) -> None:
     assert ask(allowed, "SELECT 1 AS a, 'x' AS a") == (
         200,
@@ -54,6 +55,7 @@ def test_rows_come_by_position_and_no_more_than_allowed(allowed: TestClient) -> 
     assert ask(allowed, "FROM range(0)")[1] == {"columns": columns, "rows": [], "is_cut": False}
 
 
+@pytest.mark.slow
 def test_it_reads_what_is_published(allowed: TestClient, shared_lake: Config) -> None:
     with Lake(shared_lake).open().reading() as reader:
         expected = reader.query("SELECT count(*) AS n FROM silver_jobs").to_pylist()[0]["n"]
@@ -104,6 +106,7 @@ def test_what_is_not_allowed_is_named(allowed: TestClient, query: str, refused: 
     assert (status, set(shown), shown["error"]) == (400, {"error", "hint"}, refused)
 
 
+@pytest.mark.slow
 def test_a_query_that_asks_too_much_is_ended_and_the_server_goes_on(allowed: TestClient) -> None:
     for query in ("SELECT repeat('x', 4294967295)", "SELECT levenshtein(repeat('x', 1000000), repeat('y', 1000000))"):
         status, shown = ask(allowed, query)
@@ -120,6 +123,7 @@ def test_a_timeout_comes_with_a_hint(allowed: TestClient) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_huge_answer_is_refused(shared_lake: Config) -> None:
     client = client_of(shared_lake, replace(ALLOWED, sql_rows=1_000, sql_seconds=30, sql_memory="500MB"))
     status, shown = ask(client, "SELECT repeat('x', 1000000) FROM range(100)")
