@@ -68,7 +68,7 @@ class Diagnoser:
 
         with ExitStack() as stack:
             answer = self._answered(request, stack)
-        answer = self._recalled(answer, request, self._clues(answer))
+        answer = self._recalled(answer, request, self._error_lines(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
         return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
@@ -93,13 +93,13 @@ class Diagnoser:
 
     def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
         """Adds similar incidents and a model's verdict, and records the diagnosis."""
-        clues = tuple(replace(quote, text=redacted(quote.text)) for quote in self._clues(answer))
+        quotes = tuple(replace(quote, text=redacted(quote.text)) for quote in self._error_lines(answer))
         answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, request)))
-        answer = self._recalled(answer, request, clues)
+        answer = self._recalled(answer, request, quotes)
         diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and request.is_recorded:
             try:
-                recorded = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), clues)
+                recorded = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), quotes)
                 diagnosis = replace(diagnosis, incident_id=recorded)
             except LakeBusyError as error:
                 # A lake that cannot be written to does not prevent the answer.
@@ -140,13 +140,13 @@ class Diagnoser:
             self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
         return replace(diagnosis, is_node_claimed=not is_own)
 
-    def _recalled(self, answer: Answer, request: DiagnosisRequest, clues: tuple[Quote, ...]) -> Answer:
+    def _recalled(self, answer: Answer, request: DiagnosisRequest, quotes: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
         standing = self._lake.incidents.standing()
         recurring = incident_id(answer.diagnosis, _subject(request, answer), standing)
-        recalled = with_recall(replace(answer.diagnosis, incident_id=recurring), standing.values(), clues)
+        recalled = with_recall(replace(answer.diagnosis, incident_id=recurring), standing.values(), quotes)
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
@@ -194,7 +194,7 @@ class Diagnoser:
         self._note(verdict.note)
         return verdict.diagnosis
 
-    def _clues(self, answer: Answer) -> tuple[Quote, ...]:
+    def _error_lines(self, answer: Answer) -> tuple[Quote, ...]:
         """The lines by which incidents are recalled; without a lake none are needed."""
         if self._lake is None:
             return ()
