@@ -202,7 +202,7 @@ class Incidents:
 class _Told:
     """A sink that tells what was delivered."""
 
-    tells_repeats = True
+    deduplicates = True
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

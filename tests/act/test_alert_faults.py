@@ -141,7 +141,7 @@ def mortal_sink(mortal: Mortal, is_forgetful: bool = False) -> Any:
     class Dying:
         def __init__(self, setup: Setup) -> None:
             self._own = SINKS.get("webhook")(setup)
-            self.tells_repeats = True
+            self.deduplicates = True
 
         def send(self, alert: Alert) -> None:
             mortal.step()
@@ -273,7 +273,7 @@ def test_one_that_cannot_tell_repeats_is_told_that_it_may_be_one(lake: Lake) -> 
     heard: list[str] = []
 
     class Chat:
-        tells_repeats = False
+        deduplicates = False
 
         def __init__(self, _: Setup) -> None:
             pass
@@ -283,7 +283,7 @@ def test_one_that_cannot_tell_repeats_is_told_that_it_may_be_one(lake: Lake) -> 
 
     own = Alerts(sinks={"ops": SinkSettings(kind="chat")})
     Sending(lake, own, FrozenClock(AT), {}, Chat).drain()
-    assert heard == ["b\nThis may be a repeat: whoever sent it was stopped before it was known to have arrived."]
+    assert heard == ["b\nThis may be a repeat: the sender was stopped before it was known to have arrived."]
 
 
 def test_what_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_broken_plug_costs_only_its_own_alerts(lake: Lake) -> None:
         lake.append("alert_events", [Alert(f"a-{name}", AT, "queued", name, "opened", happened_at=AT).row()])
 
     class Plug:
-        tells_repeats = True
+        deduplicates = True
 
         def __init__(self, setup: Setup) -> None:
             self._name = setup.name
@@ -344,7 +344,7 @@ def test_alerts_of_a_sink_that_is_no_more_wait_and_are_spoken_of(lake: Lake) -> 
     lake.append("alert_events", [Alert("a-1", AT, "queued", "gone", "opened", happened_at=AT).row()])
     drained = Sending(lake, Alerts(), FrozenClock(AT), {}).drain()
     assert drained.waiting == 1
-    assert drained.failures == {"gone": "sink gone: it is not in the settings, and alerts wait for it"}
+    assert drained.failures == {"gone": "sink gone: it is not in the settings, and alerts are waiting for it"}
 
 
 def test_two_who_queue_at_once_queue_the_same_and_it_is_sent_once(tmp_path: Path) -> None:

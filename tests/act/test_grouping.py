@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.act.incidents.findings import as_of, sightings
-from gpulake.act.incidents.grouping import MOST_MEMBERS, gather
+from gpulake.act.incidents.grouping import MOST_MEMBERS, group
 from gpulake.core.alert_settings import Incidents
 from gpulake.core.incidents import Incident, acknowledged, histories, muted, resolved
 from gpulake.core.sightings import Sighting
@@ -28,7 +28,7 @@ class Past:
         self.events = list(events)
 
     def update(self, *seen: Sighting, now: datetime = AT, until: datetime | None = None) -> list[tuple[str, str]]:
-        changes = gather(self.histories, seen, as_of({"c": until or now}, now), SETTINGS, now)
+        changes = group(self.histories, seen, as_of({"c": until or now}, now), SETTINGS, now)
         self.events += changes
         return [(change.event, change.state) for change in changes]
 

@@ -74,7 +74,7 @@ def test_a_wish_to_wait_is_heard_within_bounds() -> None:
 class Chat:
     """It keeps what it hears."""
 
-    tells_repeats = False
+    deduplicates = False
     heard: list[Alert]
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.act.pairwise import Found, Works, World, find_faulty
+from gpulake.act.pairwise import PairwiseResult, Works, World, find_faulty
 from gpulake.core.errors import ActError
 
 
@@ -55,7 +55,7 @@ def test_a_good_node_is_never_called_faulty(faulty: set[int], count: int, spares
 
 def test_two_rounds_of_six_nodes() -> None:
     found = find_faulty(["a", "b", "c", "d", "e", "f"], failing("d"))
-    assert found == Found(
+    assert found == PairwiseResult(
         faulty=("d",),
         good=("a", "b", "c", "e", "f"),
         worlds=(
@@ -79,7 +79,7 @@ def test_a_world_of_three_that_fails_alone_is_taken_apart() -> None:
 
 
 def test_of_two_that_fail_together_one_that_fails_alone_is_faulty() -> None:
-    assert find_faulty(["a", "b"], failing("b")) == Found(
+    assert find_faulty(["a", "b"], failing("b")) == PairwiseResult(
         faulty=("b",), undecided=("a",), worlds=((("a", "b"), False), (("a",), True), (("b",), False))
     )
 
@@ -104,7 +104,7 @@ def test_a_test_that_always_fails_blames_nobody() -> None:
 
 
 def test_no_nodes_need_no_test() -> None:
-    assert find_faulty([], failing()) == Found()
+    assert find_faulty([], failing()) == PairwiseResult()
 
 
 def test_a_node_that_is_named_twice_is_tested_once() -> None:

@@ -158,7 +158,7 @@ def test_a_loss_that_went_astray_is_rolled_back_past_its_data() -> None:
     assert plan.steps == (
         Step(
             "rollback",
-            "to iter_0001000, from before the loss went astray",
+            "to iter_0001000, from before the loss diverged",
             checkpoint=LAST,
             skip_from_step=1000,
             skip_to_step=1400,
@@ -170,10 +170,10 @@ def test_a_loss_that_went_astray_is_rolled_back_past_its_data() -> None:
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (situation(Chosen()), "not rolled back: nobody named the folder of checkpoints (--checkpoints)"),
+        (situation(Chosen()), "not rolled back: the folder of checkpoints is unknown (--checkpoints)"),
         (
             situation(Chosen(Choice(None, NEWEST))),
-            "not rolled back: no checkpoint is whole and from before the loss went astray",
+            "not rolled back: no checkpoint is whole and from before the loss diverged",
         ),
         (
             situation(budget=Budget(rollbacks=2)),

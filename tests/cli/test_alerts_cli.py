@@ -102,7 +102,7 @@ def test_a_dead_letter_is_seen_and_can_be_sent_again(lake: Lake, server: Receive
 
 
 def test_a_sink_is_tested(lake: Lake, server: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert alerts(lake, "test", "ops").output == "sink ops has taken it: [test] gpulake can reach you\n"
+    assert alerts(lake, "test", "ops").output == "sink ops has accepted it: [test] gpulake can reach you\n"
     assert server.requests[0].document["event"] == "test"
     assert document(lake, "test", "ops")["state"] == "sent"
     answer = alerts(lake, "test", "opps")

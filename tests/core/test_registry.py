@@ -17,6 +17,7 @@ def test_every_file_of_the_package_is_a_plug_of_its_name() -> None:
 
     folder = Path(str(package.__file__)).parent
     assert list(READERS) == sorted(path.stem for path in folder.glob("*.toml"))
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__", "declared"} <= set(READERS)
 
 
 def test_an_unknown_name_gets_the_nearest_one() -> None:

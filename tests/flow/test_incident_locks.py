@@ -111,7 +111,7 @@ def test_the_command_says_what_was_so_already(lake: Lake, clock: FrozenClock, ve
         incidents("mute", *names)
     incidents(verb, names[0])
     said = incidents(verb, *names)
-    assert f"{names[0]} is {state} already, and was left as it is\n" in said
+    assert f"{names[0]} is already {state}: skipped\n" in said
     assert {standing(lake, name).state for name in names} == {state}
     shown = json.loads(incidents(verb, *names, "--json"))
     assert [one["state"] for one in shown] == [state, state]

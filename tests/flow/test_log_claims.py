@@ -98,7 +98,7 @@ def test_a_job_id_in_the_text_requeues_nobody(known: Lake, cluster: Programs) ->
     found = ask(known, "SLURM_JOB_ID=777\n" + STEPS + XID.format(host="gpu09")).diagnosis
     assert (found.job_id, found.claimed_job_id) == (None, "777")
     rescue = recovered(known, found.incident_id)
-    claim = "the log says that it is of job 777, which proves nothing; name the job with --job"
+    claim = "the log says that it is of job 777, which is no proof; name the job with --job"
     assert refusals(rescue) == [("cordon", "gpu09", claim), ("restart", None, claim)]
     assert acted(cluster) == []
     # A person who says so is heard, and the node is the record's.
@@ -163,7 +163,7 @@ def test_nobody_who_can_tell_means_no_node_command(lake: Lake, cluster: Programs
     cluster.answer(("^sacct", 0, said))
     found = ask(lake, STEPS + XID.format(host="gpu03"), job_id="4712").diagnosis
     rescue = recovered(lake, found.incident_id)
-    why = "nobody can tell whether job 4712 ran there; land its accounting, or name the job's nodes with --nodes"
+    why = "no record shows whether job 4712 ran there; land its accounting, or name the job's nodes with --nodes"
     assert refusals(rescue) == [("cordon", "gpu03", why)]
     assert acted(cluster) == [["scontrol", "requeue", "4712"]]
 
@@ -210,7 +210,7 @@ def test_the_card_the_plan_and_the_json_say_what_is_a_claim(known: Lake) -> None
     assert [document[name] for name in told] == [None, "777", "gpu09", True]
     plan = gpulake("recover", document["incident_id"], "--executor", "slurm", "--again")
     assert "job 777 (claimed by the log), XidError" in plan.stdout
-    claim = "the log says that it is of job 777, which proves nothing; name the job with --job"
+    claim = "the log says that it is of job 777, which is no proof; name the job with --job"
     assert f"1. cordon gpu09 [refused]: the diagnosis names it\n     {claim}" in plan.stdout
     steps = json.loads(gpulake("recover", document["incident_id"], "--again", "--json").stdout)
     assert (steps["job_id"], steps["claimed_job_id"]) == (None, "777")

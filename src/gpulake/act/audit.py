@@ -13,7 +13,7 @@ from gpulake.core.words import label
 StepName = Literal["decide", "test", "cordon", "restart", "rollback", "tell"]
 Status = Literal["planned", "started", "done", "failed", "refused", "unknown"]
 DRY_RUN = "dry-run"
-# Of one that was begun and of which no more is known it may be that it was done.
+# A step that was started and has no result may have been done.
 MAY_BE_DONE = ("started", "unknown", "done")
 OPEN = ("started", "unknown")
 
@@ -36,22 +36,22 @@ class AuditRow:
 
 
 def read_rows(rows: Iterable[Mapping[str, Any]]) -> list[AuditRow]:
-    """A row that nobody understands may tell of a step that was taken: whoever passes over it may take it twice."""
-    found = []
+    """A row that cannot be read may be a step that was taken: to skip it could mean to take the step twice."""
+    read = []
     for row in rows:
         try:
-            found.append(_row(row))
+            read.append(_row(row))
         except (KeyError, TypeError, ValueError) as error:
-            told = label(row.get("recovery_id") or "without an id")
+            name = label(row.get("recovery_id") or "without an id")
             raise LakeError(
-                f"a row of table recoveries cannot be read ({told}): {label(error)}",
-                "mend or remove that line of recoveries.jsonl; what it tells of may have been done",
+                f"a row of table recoveries cannot be read ({name}): {label(error)}",
+                "mend or remove that line of recoveries.jsonl; its step may have been taken",
             ) from error
-    return found
+    return read
 
 
 def is_real(row: AuditRow) -> bool:
-    """Rows of dry runs tell of nothing that happened."""
+    """In a dry run nothing was done."""
     return row.executor != DRY_RUN
 
 
@@ -78,7 +78,7 @@ def _row(row: Mapping[str, Any]) -> AuditRow:
 
 
 def last_of_each(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The last row of each step of each recovery, in the order in which the steps were begun."""
+    """The last row of each step of each recovery, in the order in which the steps were started."""
     last: dict[tuple[str, str, str | None], AuditRow] = {}
     for row in rows:
         last[row.recovery_id, row.step, row.node] = row
@@ -87,8 +87,8 @@ def last_of_each(rows: Iterable[AuditRow]) -> list[AuditRow]:
 
 def last_recovery(rows: Sequence[AuditRow], incident_id: str) -> list[AuditRow]:
     """The rows of the incident's last recovery."""
-    own = [row for row in rows if row.incident_id == incident_id]
-    return [row for row in own if row.recovery_id == own[-1].recovery_id]
+    of_incident = [row for row in rows if row.incident_id == incident_id]
+    return [row for row in of_incident if row.recovery_id == of_incident[-1].recovery_id]
 
 
 def is_complete(recovery: Sequence[AuditRow]) -> bool:

@@ -1,6 +1,6 @@
-"""Brakes: how often a job may be restarted, and how many nodes of a cluster may be cordoned.
+"""Limits: how often a job may be restarted, and how many nodes of a cluster may be cordoned.
 
-They rest on the audit trail, and on progress: a checkpoint newer than the last restart. Confidence never counts.
+They follow from the audit trail and from progress: a checkpoint newer than the last restart. Confidence never counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Budget:
     has_progress: bool = True  # since the last restart, if there was one
 
     def spent(self) -> str:
-        """Why there is no further restart; nothing, where there may be one."""
+        """Why there is no further restart; empty: there may be one."""
         if self.restarts >= self.most_restarts:
             return (
                 f"it was restarted {count(self.restarts, 'time')} since it last made progress, and no more is allowed"
@@ -46,18 +46,18 @@ class Budget:
 def budget(
     past: Sequence[AuditRow], failure: tuple[str, str | None], has_progress: bool, settings: Recoveries
 ) -> Budget:
-    """From the rows of the job. A failure is its reason and the node where it began: elsewhere it is another one."""
+    """From the rows of the job. The same failure has the same reason and began on the same node."""
     restarts = restarts_of(past)
-    unfruitful: list[AuditRow] = []
+    without_progress: list[AuditRow] = []
     for row in reversed([] if has_progress else restarts):
-        unfruitful.append(row)
+        without_progress.append(row)
         if row.detail.get("has_progress", True):
             break
     return Budget(
         attempt=len(restarts) + 1,
-        restarts=len(unfruitful),
+        restarts=len(without_progress),
         most_restarts=settings.most_restarts,
-        repeats=sum((row.detail.get("reason"), row.detail.get("failed_node")) == failure for row in unfruitful),
+        repeats=sum((row.detail.get("reason"), row.detail.get("failed_node")) == failure for row in without_progress),
         most_repeats=settings.most_repeats,
         rollbacks=sum(row.step == "rollback" for row in restarts),
         most_rollbacks=settings.most_rollbacks,
@@ -66,14 +66,14 @@ def budget(
 
 
 def restarts_of(past: Sequence[AuditRow]) -> list[AuditRow]:
-    """A rollback is a restart too. One that failed was none."""
+    """A rollback is a restart, too. One that failed does not count."""
     return [row for row in last_of_each(past) if row.step in ("restart", "rollback") and row.status in MAY_BE_DONE]
 
 
 def made_progress(
     last: AuditRow | None, newest: Checkpoint | None, has_checkpoints: bool, ran_seconds: float, settings: Recoveries
 ) -> bool:
-    """Whether the job came further since its last restart than it was then."""
+    """Whether the job made progress since its last restart."""
     if last is None:
         return True
     if not has_checkpoints:
@@ -81,23 +81,23 @@ def made_progress(
     if newest is None or newest.saved_at <= last.stepped_at:
         return False
     before = last.detail.get("checkpoint_step")
-    # One that is written at once after the start is where the job was before.
+    # A checkpoint that is written right after the start is not progress.
     return newest.step is None or not isinstance(before, int) or newest.step > before
 
 
 @dataclass(frozen=True)
 class Breaker:
-    """Opens before too much of a cluster is taken away: that many faulty nodes are more often a faulty test or rule."""
+    """Opens before too much of a cluster is cordoned: that many faulty nodes more often mean a faulty test or rule."""
 
-    cordoned: tuple[str, ...] = ()  # for certain
-    maybe: tuple[str, ...] = ()  # begun, and nobody knows what came of it
+    cordoned: tuple[str, ...] = ()  # surely
+    maybe: tuple[str, ...] = ()  # started, with an unknown result
     most: int = 1
     nodes: int | None = None  # of the cluster
     in_last_hour: int = 0
     most_per_hour: int = 2
 
     def refuses(self, nodes: Collection[str]) -> str:
-        """Why these are not cordoned; nothing, where they may be."""
+        """Why these are not cordoned; empty: they may be."""
         new = set(nodes) - {*self.cordoned, *self.maybe}
         taken = len({*self.cordoned, *self.maybe})
         if not new:
@@ -114,7 +114,7 @@ class Breaker:
 def breaker(
     past: Sequence[AuditRow], cluster_id: str | None, nodes: int | None, now: datetime, settings: Recoveries
 ) -> Breaker:
-    """Rows of an unknown cluster count for every one, and every row for an unknown cluster."""
+    """Rows of an unknown cluster count for every cluster, and all rows for an unknown cluster."""
     since = now - timedelta(hours=settings.cordoned_for_hours)
     rows = [
         row

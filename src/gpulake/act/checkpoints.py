@@ -1,4 +1,4 @@
-"""The last good checkpoint of a job, from its folder. What is still being written, cut off or too small does not count.
+"""The last good checkpoint of a job, from its folder. Those still being written, cut off or too small do not count.
 
 Known by their names: Megatron (iter_*), DeepSpeed (global_step*), Hugging Face (checkpoint-*), Lightning (*.ckpt), and
 any folder of torch's distributed checkpoints (*.distcp and .metadata). Nothing is ever written or deleted here.
@@ -44,7 +44,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Choice:
-    """A checkpoint to go back to, the newest that is whole, and why others were passed over, the newest first."""
+    """A checkpoint to go back to, the newest that is whole, and why others were skipped, the newest first."""
 
     chosen: Checkpoint | None
     newest: Checkpoint | None
@@ -57,8 +57,8 @@ def last_good(
     before_step: int | None = None,
     not_again: Collection[str] = (),
 ) -> Choice:
-    """The newest whole one that was saved before a time and a step, and is none of those that did not help."""
-    found = sorted(_found(folder), key=lambda one: (one.saved_at, one.step or 0, one.path.name), reverse=True)
+    """The newest whole one that was saved before a time and a step, and was not tried without success."""
+    found = sorted(_checkpoints(folder), key=lambda one: (one.saved_at, one.step or 0, one.path.name), reverse=True)
     usual = {
         kind: median([one.size_bytes for one in found if one.kind == kind]) for kind in {one.kind for one in found}
     }
@@ -139,7 +139,7 @@ def _finished_steps(folder: Path) -> dict[Kind, int]:
     return steps
 
 
-def _found(folder: Path) -> Iterator[Checkpoint]:
+def _checkpoints(folder: Path) -> Iterator[Checkpoint]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -180,7 +180,7 @@ def _checkpoint(path: Path, kind: Kind) -> Checkpoint | None:
 
 
 def step_of_name(name: str) -> int | None:
-    """iter_0000500, global_step500, checkpoint-500, step-500, epoch=1-step=500.ckpt; epoch=1.ckpt tells none."""
+    """iter_0000500, global_step500, checkpoint-500, step-500, epoch=1-step=500.ckpt; epoch=1.ckpt has none."""
     found = _STEP.search(name) or (None if name.endswith(".ckpt") else _LAST_NUMBER.search(name))
     return int(found[1]) if found else None
 

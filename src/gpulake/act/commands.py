@@ -18,10 +18,10 @@ from gpulake.lake.access import usual_umask
 
 MOST_SECONDS = 60.0
 MOST_WORDS = 300
-MOST_BYTES = 1 << 16  # that are kept of what a program says, the first ones
-# What may be handed to a program: nothing that it could take for an option, a list or a pattern.
+MOST_BYTES = 1 << 16  # of a program's output that are kept, the first ones
+# Safe as an argument: a program cannot take it for an option, a list or a pattern.
 SAFE = re.compile(r"\w[\w.:+@/-]*", re.ASCII)
-# Who the user is and where the cluster is: all that its programs need of our environment.
+# The user and the cluster: all that the cluster's programs need of our environment.
 PASSED_ON = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "KRB5CCNAME", "SLURM_CONF", "SLURM_CLUSTERS"),
     *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"),
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a program that was to do something."""
+    """The result of a program that acts."""
 
     status: Literal["done", "failed", "unknown"]
     exit_code: int | None = None
@@ -39,24 +39,24 @@ class Outcome:
 
 
 def small_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    own = os.environ if environment is None else environment
-    return {name: own[name] for name in PASSED_ON if name in own}
+    every = os.environ if environment is None else environment
+    return {name: every[name] for name in PASSED_ON if name in every}
 
 
 def run(
     arguments: Sequence[str], most_seconds: float = MOST_SECONDS, environment: Mapping[str, str] | None = None
 ) -> Outcome:
-    """Runs a program to its end. One that does not end in time may have done its work: nobody can tell."""
+    """Runs a program to its end. The result of one that does not end in time is unknown: it may have done its work."""
     return _ran(arguments, most_seconds, environment)[0]
 
 
 def ask(
     arguments: Sequence[str], most_seconds: float = MOST_SECONDS, environment: Mapping[str, str] | None = None
 ) -> str | None:
-    """What a program says that ends well; nothing of one that says more than is kept: half a name is another's."""
-    outcome, said = _ran(arguments, most_seconds, environment)
-    is_whole = outcome.status == "done" and len(said) < MOST_BYTES
-    return said.decode(errors="replace") if is_whole else None
+    """The output of a program that succeeds; None where it is cut off: half a name is another name."""
+    outcome, output = _ran(arguments, most_seconds, environment)
+    is_whole = outcome.status == "done" and len(output) < MOST_BYTES
+    return output.decode(errors="replace") if is_whole else None
 
 
 def _ran(arguments: Sequence[str], most_seconds: float, environment: Mapping[str, str] | None) -> tuple[Outcome, bytes]:
@@ -75,22 +75,22 @@ def _ran(arguments: Sequence[str], most_seconds: float, environment: Mapping[str
         return Outcome("failed", detail=f"cannot run {label(arguments[0])}: {reason}"), b""
     with process:
         try:
-            said, complaint = _heard(process, time.monotonic() + most_seconds)
+            output, errors = _output(process, time.monotonic() + most_seconds)
         finally:
             if process.poll() is None:
                 # With its children, which would go on. What one that has ended leaves behind is meant to stay.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-    if said is None:
+    if output is None:
         return Outcome("unknown", detail=f"did not end within {most_seconds:g} seconds"), b""
-    # A failure is told by the complaint. What ended well may have said why, beside a warning of something else.
-    heard = complaint or said if process.returncode else said.strip() + b" " + complaint
-    words = label(heard.decode(errors="replace").strip(), MOST_WORDS)
-    return Outcome("failed" if process.returncode else "done", process.returncode, words), said
+    # Of a failure stderr has the reason. Of a success both may matter: stderr may hold an unrelated warning.
+    text = errors or output if process.returncode else output.strip() + b" " + errors
+    words = label(text.decode(errors="replace").strip(), MOST_WORDS)
+    return Outcome("failed" if process.returncode else "done", process.returncode, words), output
 
 
-def _heard(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes | None, bytes]:
-    """What it said and what it complained of, cut short; nothing of one that does not end in time."""
+def _output(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes | None, bytes]:
+    """Stdout and stderr, each cut off; None where the program does not end in time."""
     assert process.stdout is not None
     assert process.stderr is not None
     kept = {process.stdout: bytearray(), process.stderr: bytearray()}

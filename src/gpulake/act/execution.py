@@ -1,6 +1,6 @@
-"""Carries out a plan, step by step. The audit trail knows of each step before it is taken, and what came of it after.
+"""Carries out a plan, step by step. Each step has a row in the audit trail before it is taken, and one with its result.
 
-Whoever is cut off leaves a step that was begun: nobody knows whether it was done, and it is not taken again unasked.
+A process that is killed leaves a step that was started: it may have been done, and is only taken again with --again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpulake.act.audit import OPEN, AuditRow, Status, StepName, last_of_each
 from gpulake.act.budget import Breaker, Budget
 from gpulake.act.commands import Outcome
 from gpulake.act.failures import Failure
-from gpulake.act.pairwise import Found, find_faulty
+from gpulake.act.pairwise import PairwiseResult, find_faulty
 from gpulake.act.policy import RecoveryPlan, Step
 from gpulake.act.recoveries import Command, Commands, Executor, Order, safe_node
 from gpulake.core.errors import ActError
@@ -31,7 +31,7 @@ MOST_QUOTED = 160
 
 @dataclass(frozen=True)
 class Taken:
-    """A step with the programs that take it, and what came of it; no status: it was not taken."""
+    """A step with the commands that take it, and its result; no status: it was not taken."""
 
     step: Step
     commands: Commands = ()
@@ -42,7 +42,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Rescue:
-    """A recovery of one incident: as it is planned, or as it went."""
+    """A recovery of one incident: its plan, or its result."""
 
     recovery_id: str
     attempt: int
@@ -52,8 +52,8 @@ class Rescue:
     budget: Budget
     breaker: Breaker
     steps: tuple[Taken, ...] = ()
-    done_at: datetime | None = None  # of one that was complete before
-    in_doubt: str = ""  # a step of an earlier try
+    done_at: datetime | None = None  # of a recovery that was complete before
+    in_doubt: str = ""  # a step of an earlier try with an unknown result
 
 
 def recovery_id(failure: Failure, attempt: int) -> str:
@@ -79,12 +79,12 @@ def order_of(failure: Failure, step: Step, attempt: int) -> Order:
 
 
 def prepare(failure: Failure, plan: RecoveryPlan, executor: Executor, attempt: int) -> tuple[Taken, ...]:
-    """The programs of each step. A step that cannot be taken is refused before any other is, and the user is told."""
+    """The commands of each step. A step that cannot be taken is refused beforehand, and the user notified."""
     prepared = [_prepared(failure, step, executor, attempt) for step in plan.steps]
     refused = [taken for taken in prepared if taken.status == "refused"]
     if refused and not any(taken.step.step == "tell" for taken in prepared):
-        told = Step("tell", f"no {refused[0].step.step}: {refused[0].detail}")
-        prepared.append(_prepared(failure, told, executor, attempt))
+        notice = Step("tell", f"no {refused[0].step.step}: {refused[0].detail}")
+        prepared.append(_prepared(failure, notice, executor, attempt))
     return tuple(prepared)
 
 
@@ -105,9 +105,9 @@ def _prepared(failure: Failure, step: Step, executor: Executor, attempt: int) ->
         return Taken(step, status="refused", detail=f"{error.message}; {error.hint}".rstrip("; "))
 
 
-def in_doubt(own: Sequence[AuditRow]) -> str:
-    """A step of which nobody knows whether it was done. A test changes nothing, so that it does not matter there."""
-    for row in last_of_each(own):
+def in_doubt(rows: Sequence[AuditRow]) -> str:
+    """A step that was started and has no result. Tests do not count: they change nothing."""
+    for row in last_of_each(rows):
         if row.step not in ("decide", "test") and row.status in OPEN:
             what = f"{row.step} of node {row.node}" if row.node else row.step
             when = f"{row.stepped_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -118,7 +118,7 @@ def in_doubt(own: Sequence[AuditRow]) -> str:
 
 @dataclass
 class Execution:
-    """One try at a recovery. `run` starts a program; everything else here only keeps the books."""
+    """One try at a recovery. `run` starts programs."""
 
     rescue: Rescue
     executor: Executor
@@ -127,7 +127,7 @@ class Execution:
     run: Callable[[Sequence[str], float], Outcome]
     now: Callable[[], datetime]
     run_id: str
-    own: Sequence[AuditRow] = ()  # what is known of earlier tries at the same recovery
+    earlier: Sequence[AuditRow] = ()  # rows of earlier tries at the same recovery
     _taken: list[Taken] = field(default_factory=list)
     _faulty: tuple[str, ...] = ()
     _stop: str = ""  # why no further step is taken
@@ -141,13 +141,13 @@ class Execution:
         for taken in self.rescue.steps:
             self._go_on(taken)
         if self._brake and not any(taken.step.step == "tell" for taken in self._taken):
-            told = Step("tell", self._brake)
-            self._go_on(_prepared(self.rescue.failure, told, self.executor, self.rescue.attempt))
+            notice = Step("tell", self._brake)
+            self._go_on(_prepared(self.rescue.failure, notice, self.executor, self.rescue.attempt))
         self._conclude()
         return replace(self.rescue, steps=tuple(self._taken))
 
     def _conclude(self) -> None:
-        """What was refused may be possible another time: such a recovery stays open, as does one that was stopped."""
+        """A recovery with a refused step, or that was stopped, stays open: the step may be possible later."""
         is_refused = any(taken.status == "refused" for taken in self._taken)
         status: Status = "refused" if is_refused else "done"
         last = self._last("decide", None)
@@ -155,7 +155,7 @@ class Execution:
             self._write("decide", status, None, {"why": self.rescue.plan.why})
 
     def plan_only(self, planned: Sequence[AuditRow]) -> Rescue:
-        """What a dry run leaves: a row for each step, once."""
+        """A dry run: one row for each step, written once."""
         known = {(row.recovery_id, row.step, row.node) for row in planned}
         for taken in (Taken(Step("decide", self.rescue.plan.why)), *self.rescue.steps):
             status: Status = "refused" if taken.status == "refused" else "planned"
@@ -213,12 +213,14 @@ class Execution:
     def _test(self, taken: Taken) -> None:
         if (last := self._last("test", None)) and self._is_fresh(last, taken.step.nodes):
             self._faulty = tuple(last.detail.get("faulty", ()))
-            self._taken.append(replace(taken, status="done", detail=_words(Found(faulty=self._faulty))))
+            self._taken.append(replace(taken, status="done", detail=_words(PairwiseResult(faulty=self._faulty))))
             return
         self._write("test", "started", None, {"nodes": list(taken.step.nodes), "why": taken.step.why})
-        own = self.settings
+        limits = self.settings
         try:
-            found = find_faulty(taken.step.nodes, self._works, own.spare_nodes, own.test_tries, own.tests_at_once)
+            found = find_faulty(
+                taken.step.nodes, self._works, limits.spare_nodes, limits.test_tries, limits.tests_at_once
+            )
         except ActError as error:
             self._write("test", "failed", None, {"why": error.message})
             self._taken.append(replace(taken, status="failed", detail=error.message))
@@ -229,12 +231,12 @@ class Execution:
         self._taken.append(replace(taken, status="done", detail=_words(found)))
 
     def _is_fresh(self, test: AuditRow, nodes: tuple[str, ...]) -> bool:
-        """A test may be repeated; what another found, or of other nodes, says nothing of these now."""
+        """A result is reused for an hour, for the same nodes."""
         tested = {node for name in ("faulty", "good", "undecided") for node in test.detail.get(name, ())}
         return test.status == "done" and tested == set(nodes) and self.now() - test.stepped_at < FRESH
 
     def _works(self, world: tuple[str, ...]) -> bool:
-        """Nodes that hang together fail together. A test that cannot be run says nothing of them."""
+        """A test that hangs has failed. One that cannot be run is an error: it says nothing about the nodes."""
         words = {"nodes": ",".join(map(safe_node, world)), "count": str(len(world))}
         outcome = self.run(filled(self.settings.test_command, words), self.settings.test_seconds)
         if outcome.status == "failed" and outcome.exit_code is None:
@@ -242,7 +244,7 @@ class Execution:
         return outcome.status == "done"
 
     def _cordon_found(self, step: Step) -> None:
-        """The brake is looked at again: the test may find more than was thought."""
+        """The breaker is checked again: the test may find more nodes than expected."""
         new = [node for node in self._faulty if node not in self.rescue.breaker.cordoned]
         refused = self.rescue.breaker.refuses(new) if new else ""
         if refused:
@@ -268,9 +270,9 @@ class Execution:
         return about
 
     def _last(self, step: StepName, node: str | None) -> AuditRow | None:
-        """A rollback that was done has brought the job back as a restart would."""
+        """A rollback counts as a restart."""
         names = BRINGS_BACK if step in BRINGS_BACK else (step,)
-        return next((row for row in reversed(self.own) if row.step in names and row.node == node), None)
+        return next((row for row in reversed(self.earlier) if row.step in names and row.node == node), None)
 
     def _write(self, step: StepName, status: Status, node: str | None, detail: Mapping[str, Any]) -> None:
         diagnosis = self.rescue.failure.diagnosis
@@ -293,13 +295,13 @@ class Execution:
         )
 
 
-def _words(found: Found) -> str:
+def _words(found: PairwiseResult) -> str:
     words = f"faulty: {', '.join(found.faulty) or 'none'}"
     return f"{words}; undecided: {', '.join(found.undecided)}" if found.undecided else words
 
 
 def message(failure: Failure, why: str) -> str:
-    """On one line, with nothing in it that could steer a terminal."""
+    """To the user: cause, evidence, what to do, why gpulake does not do it. One line, no control characters."""
     diagnosis = failure.diagnosis
     job = f"Job {label(diagnosis.job_id)}" if diagnosis.job_id is not None else "The job"
     parts = [f"{job}: {label(diagnosis.reason)}. {label(diagnosis.cause, 400)}".rstrip(". ") + "."]

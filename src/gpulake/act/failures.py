@@ -41,7 +41,7 @@ class Failure:
         if self.is_job_given or claimed is None or claimed == job:
             return ""
         if job is None:
-            return f"the log says that it is of job {claimed}, which proves nothing; name the job with --job"
+            return f"the log says that it is of job {claimed}, which is no proof; name the job with --job"
         return f"the log says that it is of job {claimed}, and not of {job}; say which it is with --job"
 
     @property
@@ -165,8 +165,8 @@ def _in_force(incident: Incident, made: Diagnosis) -> Diagnosis:
 
 
 def _list(value: Any) -> list[dict[str, Any]]:
-    found = json.loads(value) if isinstance(value, str) and value else value
-    return [quote for quote in found or [] if isinstance(quote, dict) and "line" in quote and "text" in quote]
+    quotes = json.loads(value) if isinstance(value, str) and value else value
+    return [quote for quote in quotes or [] if isinstance(quote, dict) and "line" in quote and "text" in quote]
 
 
 def _time(value: object) -> datetime | None:

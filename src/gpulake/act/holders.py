@@ -1,4 +1,4 @@
-"""Who holds GPUs and leaves them empty, as it was last seen; and what has been done about it."""
+"""Jobs that hold GPUs without using them, as last observed; and the steps taken about them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from gpulake.lake import LakeReader
 NEEDED = {"silver_capacity", "silver_clusters", "silver_holdings", "silver_jobs"}
 CLUSTERS = "SELECT cluster_id FROM silver_clusters ORDER BY cluster_id"
 JOURNAL = "SELECT * FROM nudges ORDER BY nudged_at, seen_at"
-# Nobody is nudged on what nobody has seen: a time after the end of observation is that end. An attempt that is running
-# there holds its GPUs; one whose end had to be guessed does not. A job of which another attempt is at work, or may be,
-# is not an empty one.
+# Times after the end of observation count as that end. An attempt that is running then holds its GPUs; one whose end
+# was inferred does not. A job of which another attempt is, or may be, using its GPUs is not idle.
 HOLDERS = """
 WITH seen AS (
     SELECT cluster_id, time_zone, least(observed_until, to_timestamp(getvariable('at'))) AS seen_at
@@ -63,7 +62,7 @@ ORDER BY empty.gpu_hours DESC, empty.cluster_id, jobs.job_id
 
 @dataclass(frozen=True)
 class Holder:
-    """A job that holds GPUs and leaves them empty."""
+    """A job that holds GPUs without using them."""
 
     cluster_id: str
     job_id: str
@@ -78,7 +77,7 @@ class Holder:
     gpu_hours: float
     cost: float | None  # None: a price is not known
     time_zone: str
-    is_at_work: bool  # another attempt of it uses its GPUs, or nobody knows
+    is_at_work: bool  # another attempt of it uses its GPUs, or may
 
     @property
     def minutes(self) -> float:
@@ -86,7 +85,7 @@ class Holder:
 
 
 def read_holders(reader: LakeReader, config: Config, cluster: str | None, at: datetime | None) -> list[Holder]:
-    """Those who have held GPUs empty for long enough to be warned, most GPU-hours first."""
+    """Jobs that have held idle GPUs long enough for a warning, most GPU-hours first."""
     reader.need(NEEDED)
     clusters = [row["cluster_id"] for row in reader.query(CLUSTERS).to_pylist()]
     if cluster is not None and cluster not in clusters:

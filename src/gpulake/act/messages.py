@@ -1,4 +1,4 @@
-"""What a user is told: one message for all of their jobs."""
+"""Messages to users: one for all of a user's jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Message:
 
 
 def messages(nudges: Sequence[Nudge], rules: Nudges, currency: str) -> list[Message]:
-    """One for each user of a cluster to whom something happens, in the order in which it does."""
+    """One for each user of a cluster with a step that is due, in that order."""
     users: dict[tuple[str, str | None], list[Nudge]] = {}
     for nudge in nudges:
         if nudge.step:
@@ -65,7 +65,7 @@ def _consequences(steps: set[str | None], rules: Nudges) -> list[str]:
     lines = []
     if "warn" in steps:
         lines.append(f"A first warning is followed by a last one, {final} later, if nothing changes.")
-    # No threat that is not meant.
+    # Only announced where it can be done.
     if steps & {"warn", "final"} and rules.cancel_command:
         lines.append(f"After a last warning a job is cancelled, {cancel} later, if nothing changes.")
     return lines

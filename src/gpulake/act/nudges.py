@@ -1,4 +1,4 @@
-"""The ladder: a warning, a final warning, a cancellation. None is skipped or taken twice, each takes its time."""
+"""The escalation: a warning, a final warning, a cancellation. No step is skipped or taken twice; each has a delay."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def plan(holders: Iterable[Holder], journal: Sequence[NudgeRecord], rules: Nudge
 def _due(holder: Holder, past: Sequence[NudgeRecord], rules: Nudges, now: datetime) -> Nudge:
     cancels = [record for record in past if record.step == "cancel"]
     outcomes = Counter(record.status for record in cancels)
-    # Of one that was started and of which no more is known it may be that it was done.
+    # A cancellation that was started and has no result may have been done.
     if outcomes["started"] > outcomes["failed"]:
         return Nudge(holder, None, f"its cancellation was started at {cancels[-1].nudged_at:%Y-%m-%d %H:%M} UTC")
     if reason := _excluded(holder, rules):
         return Nudge(holder, None, reason)
-    # What was said when the job held other GPUs is not said of these.
-    said = {record.step: record for record in reversed(past) if record.seen_at >= holder.since}
-    if "warn" not in said:
+    # Warnings about GPUs that the job held before do not count.
+    warned = {record.step: record for record in reversed(past) if record.seen_at >= holder.since}
+    if "warn" not in warned:
         return Nudge(holder, "warn")
-    if "final" not in said:
+    if "final" not in warned:
         minutes = rules.final_after_minutes - rules.warn_after_minutes
-        return _after(said["warn"], minutes, holder, "final", now)
-    nudge = _after(said["final"], rules.cancel_after_minutes - rules.final_after_minutes, holder, "cancel", now)
+        return _after(warned["warn"], minutes, holder, "final", now)
+    nudge = _after(warned["final"], rules.cancel_after_minutes - rules.final_after_minutes, holder, "cancel", now)
     if nudge.step == "cancel" and (reason := _held_back(holder, rules, now)):
         return Nudge(holder, None, reason)
     return nudge
@@ -107,7 +107,7 @@ def _held_back(holder: Holder, rules: Nudges, now: datetime) -> str:
 
 
 def words_of(holder: Holder) -> Mapping[str, str]:
-    """What the placeholders of a cancel command stand for."""
+    """The values of the placeholders of cancel_command."""
     return {"job_id": holder.job_id, "user_id": holder.user_id or "", "cluster_id": holder.cluster_id}
 
 
@@ -118,7 +118,7 @@ def cancel(command: Sequence[str], holder: Holder, most_seconds: float = MOST_SE
 def carry_out(
     nudges: Sequence[Nudge], record: Record, cancel: Cancel, run_id: str, now: Callable[[], datetime]
 ) -> tuple[Nudge, ...]:
-    """Takes the steps; the journal knows of each before it is taken. After a failure nothing more is cancelled."""
+    """Takes the steps, each recorded before it is taken. After a failure no further job is cancelled."""
     taken: list[Nudge] = []
     is_stopped = False
     for nudge in nudges:

@@ -1,8 +1,8 @@
 """Finds the faulty nodes of a job by testing small worlds of them, in two rounds.
 
 Round 1 splits the nodes into worlds of two, and one of three if they are odd in number; the members of a world that
-fails are suspects. Round 2 pairs each suspect with a node that is known to be good; who fails again is faulty. None is
-called faulty before some world has passed: a test that always fails says nothing about nodes.
+fails are suspects. Round 2 pairs each suspect with a good node; one that fails again is faulty. No node is faulty
+before some world has passed: a test that always fails says nothing about nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Works = Callable[[World], bool]  # True: the nodes work together
 
 
 @dataclass(frozen=True)
-class Found:
+class PairwiseResult:
     faulty: tuple[str, ...] = ()
     good: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Found:
 
 def find_faulty(
     nodes: Sequence[str], test: Works, spares: Sequence[str] = (), tries: int = 1, at_once: int = 1
-) -> Found:
+) -> PairwiseResult:
     """Exact where fewer than half are faulty, and a world fails if and only if one of its nodes is faulty."""
     nodes = tuple(dict.fromkeys(nodes))
     search = _Search(test, tuple(spare for spare in dict.fromkeys(spares) if spare not in nodes), tries, at_once)
@@ -35,7 +35,7 @@ def find_faulty(
         search.look_for_good()
     faulty, undecided = search.second_round()
     good = tuple(node for node in nodes if node in search.good)
-    return Found(
+    return PairwiseResult(
         tuple(node for node in nodes if node in faulty),
         good,
         tuple(node for node in nodes if node in undecided),
@@ -61,7 +61,7 @@ class _Search:
             (self.good if passed else self.suspects).extend(world)
 
     def look_for_good(self) -> None:
-        """Every world failed. A world of three may have two good nodes, spares may be good, and so may one alone."""
+        """Every world failed: look for good nodes in a world of three, among the spares, and with a single spare."""
         self._look_in(self.suspects[-3:] if len(self.suspects) % 2 else ())
         if not self.good:
             self._look_in(self.spares)
@@ -84,7 +84,7 @@ class _Search:
                 return
 
     def second_round(self) -> tuple[set[str], set[str]]:
-        """Who fails with a good partner is faulty. Without any partner, who fails alone where another does not."""
+        """A node is faulty that fails with a good partner; without partners, that fails alone where another passes."""
         if not self.suspects:
             return set(), set()
         if not self.good:

@@ -1,7 +1,7 @@
-"""What follows from a diagnosis: a plan, always the same for the same failure and the same past. No model is asked.
+"""The plan of a recovery: a function of the failure and of what was done before. No model is asked.
 
-A job is brought back unless there is proof that it would fail again, or its budget is spent. What takes nodes away or
-leaves data out rests on rules, on samples or on a person, never on a model alone.
+A job is restarted unless there is proof that it would fail again, or its budget is spent. Cordons and skipped data need
+a rule, samples or a person, never a model alone.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.words import listed
 from gpulake.lake.machines import named
 
-ASTRAY = ("LossNaN", "LossSpike")  # the weights, or the data of the last steps, are to blame
+DIVERGED = ("LossNaN", "LossSpike")  # caused by the weights, or by the data of the last steps
 FOR_THE_USER: tuple[Action, ...] = ("needs_config_change", "needs_code_fix", "needs_data_fix")
 _ITERATION = re.compile(r"\b(?:iteration|global[_ ]step|step)\W{0,10}(\d{1,12})\b", re.IGNORECASE)
 
 
 class Choose(Protocol):
-    """The last good checkpoint, as in act/checkpoints.py; None where nobody named their folder."""
+    """The last good checkpoint, as in act/checkpoints.py; None where their folder is unknown."""
 
     def __call__(
         self, before: datetime | None = None, before_step: int | None = None, not_again: Collection[str] = ()
@@ -38,24 +38,24 @@ class Choose(Protocol):
 class Step:
     step: StepName
     why: str
-    node: str | None = None  # of a cordon; none: those that the test finds
+    node: str | None = None  # of a cordon; None: the nodes that the test finds
     nodes: tuple[str, ...] = ()  # of a test
     checkpoint: Checkpoint | None = None
-    skip_from_step: int | None = None  # the data of these steps are left out
+    skip_from_step: int | None = None  # the data of these steps are skipped
     skip_to_step: int | None = None
     refused: str = ""  # why it is not taken
 
 
 @dataclass(frozen=True)
 class Situation:
-    """All that a plan rests on besides the failure."""
+    """All that a plan depends on besides the failure."""
 
     settings: Recoveries
     budget: Budget
     breaker: Breaker
     choose: Choose
     job_nodes: tuple[str, ...] = ()  # to be tested
-    recorded: frozenset[str] = frozenset()  # nodes that the scheduler gives the job; else a person; empty: unknown
+    recorded: frozenset[str] = frozenset()  # nodes of the job, by the scheduler or a person; empty: unknown
     inventory: frozenset[str] = frozenset()  # names of the cluster's machines; empty: unknown
     rolled_back_to: tuple[str, ...] = ()  # checkpoints that did not help
     stale: str = ""  # why it is too late to do anything about this failure
@@ -70,7 +70,7 @@ class RecoveryPlan:
 
 
 def decide(failure: Failure, situation: Situation) -> RecoveryPlan:
-    """A job that only its log names, or that it disputes, is told of, and nothing is done for it."""
+    """Where only the log names the job, or disputes it, the user is notified and nothing else is done."""
     plan = _decided(failure, situation)
     if not failure.doubt:
         return plan
@@ -91,10 +91,10 @@ def _decided(failure: Failure, situation: Situation) -> RecoveryPlan:
     chosen = choice.chosen if choice else None
     if not failure.is_grounded:
         return RecoveryPlan(
-            action, _ungrounded(failure), _restart(failure, situation, chosen, is_told=True), passed_over
+            action, _ungrounded(failure), _restart(failure, situation, chosen, notify=True), passed_over
         )
-    if diagnosis.reason in ASTRAY:
-        return _astray(failure, situation)
+    if diagnosis.reason in DIVERGED:
+        return _diverged(failure, situation)
     why = diagnosis.recovery.why or f"{diagnosis.reason} calls for {action}"
     return RecoveryPlan(action, why, _grounded(failure, situation, chosen), passed_over)
 
@@ -104,7 +104,7 @@ def _grounded(failure: Failure, situation: Situation, checkpoint: Checkpoint | N
     if action in FOR_THE_USER:
         return (Step("tell", "a restart would fail again until somebody changes something"),)
     if action == "unknown" and not situation.settings.restart_unknown:
-        return (Step("tell", "nobody knows why it failed, and restart_unknown is off"),)
+        return (Step("tell", "the reason is unknown, and restart_unknown is off"),)
     if action != "cordon_node_and_restart":
         return _restart(failure, situation, checkpoint)
     if failure.diagnosis.node is not None:
@@ -114,16 +114,16 @@ def _grounded(failure: Failure, situation: Situation, checkpoint: Checkpoint | N
 
 def _ungrounded(failure: Failure) -> str:
     said = {"model": "a model says so", "recall": "past incidents are like it"}.get(failure.diagnosis.method, "")
-    return f"{said}, which proves nothing: only a restart, and a word to the user, may follow"
+    return f"{said}, which is no proof: only a restart and a message to the user may follow"
 
 
 def _restart(
-    failure: Failure, situation: Situation, checkpoint: Checkpoint | None, is_told: bool = False
+    failure: Failure, situation: Situation, checkpoint: Checkpoint | None, notify: bool = False
 ) -> tuple[Step, ...]:
     if spent := situation.budget.spent():
         return (Step("tell", f"not restarted: {spent}"),)
     restart = Step("restart", _from(checkpoint, failure), checkpoint=checkpoint)
-    return (restart, Step("tell", "what was found may need a change")) if is_told else (restart,)
+    return (restart, Step("tell", "what was found may need a change")) if notify else (restart,)
 
 
 def _from(checkpoint: Checkpoint | None, failure: Failure) -> str:
@@ -137,39 +137,39 @@ def _cordon_and_restart(
     node: str, failure: Failure, situation: Situation, checkpoint: Checkpoint | None
 ) -> tuple[Step, ...]:
     restart = _restart(failure, situation, checkpoint)
-    own = named(node, situation.recorded)
-    if (own or node) in situation.breaker.cordoned:
+    known = named(node, situation.recorded)
+    if (known or node) in situation.breaker.cordoned:
         return restart
-    refused = "" if own else _not_of_job(failure, situation)
-    if own and situation.inventory and not named(own, situation.inventory):
+    refused = "" if known else _not_of_job(failure, situation)
+    if known and situation.inventory and not named(known, situation.inventory):
         refused = "the inventory has no machine of this name"
-    if own is None or refused:
-        return (_refused(node, refused), *restart, *_told(restart, f"node {node} was not cordoned: {refused}"))
-    if refused := situation.breaker.refuses([own]):
-        return (_refused(own, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
-    return (Step("cordon", f"{failure.diagnosis.reason} began there", node=own), *restart)
+    if known is None or refused:
+        return (_refused(node, refused), *restart, *_notice(restart, f"node {node} was not cordoned: {refused}"))
+    if refused := situation.breaker.refuses([known]):
+        return (_refused(known, refused), Step("tell", f"neither cordoned nor restarted: {refused}"))
+    return (Step("cordon", f"{failure.diagnosis.reason} began there", node=known), *restart)
 
 
 def _not_of_job(failure: Failure, situation: Situation) -> str:
     """Why a node that the diagnosis names is not acted on."""
     if failure.diagnosis.job_id is None:
-        return "nobody knows which job it is, and so not whether it ran there; name the job with --job"
+        return "the job is unknown, and so whether it ran there; name the job with --job"
     job = f"job {failure.diagnosis.job_id}"
     if situation.recorded:
         return f"the log names it, and the record of the scheduler gives {job} {listed(situation.recorded)}"
-    return f"nobody can tell whether {job} ran there; land its accounting, or name the job's nodes with --nodes"
+    return f"no record shows whether {job} ran there; land its accounting, or name the job's nodes with --nodes"
 
 
 def _test_and_restart(failure: Failure, situation: Situation, checkpoint: Checkpoint | None) -> tuple[Step, ...]:
-    """Nobody knows the faulty node: the two-round test finds it, where that is possible."""
+    """The faulty node is unknown: the two-round test finds it, where that is possible."""
     restart = _restart(failure, situation, checkpoint)
     if not situation.job_nodes or not situation.settings.test_command:
         lacks = "--nodes" if not situation.job_nodes else "a test_command in [recoveries]"
-        return (*restart, *_told(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
+        return (*restart, *_notice(restart, f"the faulty node is not known, and to look for it takes {lacks}"))
     for known, whose in ((situation.inventory, "the inventory"), (situation.recorded, "the job")):
         if strangers := [node for node in situation.job_nodes if known and not named(node, known)]:
             why = f"the faulty node is not looked for: {whose} has no machine {listed(strangers)}"
-            return (*restart, *_told(restart, why))
+            return (*restart, *_notice(restart, why))
     if refused := situation.breaker.refuses([""]):
         return (Step("tell", f"the faulty node is not looked for, and the job not restarted: {refused}"),)
     test = Step("test", "the log does not name the faulty node", nodes=situation.job_nodes)
@@ -180,15 +180,15 @@ def _refused(node: str, why: str) -> Step:
     return Step("cordon", "the diagnosis names it", node=node, refused=why)
 
 
-def _told(steps: Iterable[Step], why: str) -> tuple[Step, ...]:
+def _notice(steps: Iterable[Step], why: str) -> tuple[Step, ...]:
     """One message is enough."""
     return () if any(step.step == "tell" for step in steps) else (Step("tell", why),)
 
 
-def _astray(failure: Failure, situation: Situation) -> RecoveryPlan:
-    """Back to before the loss went astray, and past the data that it saw since."""
+def _diverged(failure: Failure, situation: Situation) -> RecoveryPlan:
+    """Back to before the loss diverged, skipping the data that it saw since."""
     action, settings = failure.diagnosis.recovery.action, situation.settings
-    why = f"{failure.diagnosis.reason}: the same weights on the same data would go astray again"
+    why = f"{failure.diagnosis.reason}: the same weights on the same data would diverge again"
     if spent := situation.budget.spent_on_rollbacks():
         return RecoveryPlan(action, why, (Step("tell", f"not rolled back: {spent}"),))
     at = step_of(failure.diagnosis.evidence)
@@ -199,15 +199,16 @@ def _astray(failure: Failure, situation: Situation) -> RecoveryPlan:
         not_again=situation.rolled_back_to,
     )
     if choice is None:
-        told = "not rolled back: nobody named the folder of checkpoints (--checkpoints)"
-        return RecoveryPlan(action, why, (Step("tell", told),))
+        return RecoveryPlan(
+            action, why, (Step("tell", "not rolled back: the folder of checkpoints is unknown (--checkpoints)"),)
+        )
     if choice.chosen is None:
-        told = "not rolled back: no checkpoint is whole and from before the loss went astray"
-        return RecoveryPlan(action, why, (Step("tell", told),), choice.passed_over)
+        notice = Step("tell", "not rolled back: no checkpoint is whole and from before the loss diverged")
+        return RecoveryPlan(action, why, (notice,), choice.passed_over)
     newest = choice.newest.step if choice.newest else None
     rollback = Step(
         "rollback",
-        f"to {choice.chosen.path.name}, from before the loss went astray",
+        f"to {choice.chosen.path.name}, from before the loss diverged",
         checkpoint=choice.chosen,
         skip_from_step=choice.chosen.step,
         skip_to_step=at if at is not None else newest,
@@ -216,7 +217,7 @@ def _astray(failure: Failure, situation: Situation) -> RecoveryPlan:
 
 
 def step_of(evidence: Iterable[Quote]) -> int | None:
-    """The step of training at which it happened, as the most telling line has it."""
+    """The training step at which it happened, from the best evidence that has one."""
     for quote in evidence:
         if found := _ITERATION.search(quote.text):
             return int(found[1])

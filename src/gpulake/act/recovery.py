@@ -1,4 +1,4 @@
-"""Recovering from an incident: what the lake knows of it, the plan, and who carries it out."""
+"""Recovering from an incident: what the lake knows of it, the plan, and its execution."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from gpulake.lake.machines import machines_of_cluster, machines_of_job, named
 
 @dataclass(frozen=True)
 class Asked:
-    incident: str  # its id, or enough of the beginning
+    incident: str  # its id, or the beginning of it
     executor: str | None = None
     is_executed: bool = False
-    is_again: bool = False  # what was done, or may have been done, is done again
+    is_again: bool = False  # repeat what was, or may have been, done
     checkpoints: Path | None = None
-    nodes: tuple[str, ...] = ()  # of the job, as a person says
+    nodes: tuple[str, ...] = ()  # of the job, as the person says
     job_id: str | None = None
 
 
@@ -55,7 +55,7 @@ class Recovering:
     run: Callable[[Sequence[str], float], Outcome] = run_small
 
     def recover(self, asked: Asked) -> Rescue:
-        """The plan; with is_executed it is carried out, which only one at a time may do."""
+        """The plan; with is_executed it is carried out."""
         settings = self.config.recoveries
         name = asked.executor or settings.executor
         executor = RECOVERIES.get(name)(settings)
@@ -64,18 +64,18 @@ class Recovering:
         failure = read_failure(standing, diagnoses, asked.incident, asked.job_id)
         rows = read_rows(self.lake.journal("recoveries", is_strict=True))
         audit = [row for row in rows if is_real(row)]
-        own = last_recovery(audit, failure.incident_id)
-        done_at = own[-1].stepped_at if is_complete(own) else None
+        earlier = last_recovery(audit, failure.incident_id)
+        done_at = earlier[-1].stepped_at if is_complete(earlier) else None
         situation = self._situation(failure, audit, asked, nodes, executor)
         if not asked.is_again:
             stale = self._stale(failure, audit, later_run(standing, diagnoses, failure))
             situation = replace(situation, stale=stale)
-        attempt = own[0].attempt if own else situation.budget.attempt
+        attempt = earlier[0].attempt if earlier else situation.budget.attempt
         if done_at and asked.is_again:
-            own, done_at, attempt = [], None, max(attempt + 1, situation.budget.attempt)
+            earlier, done_at, attempt = [], None, max(attempt + 1, situation.budget.attempt)
         plan = decide(failure, situation)
         rescue = Rescue(
-            own[0].recovery_id if own else recovery_id(failure, attempt),
+            earlier[0].recovery_id if earlier else recovery_id(failure, attempt),
             attempt,
             name,
             failure,
@@ -84,12 +84,19 @@ class Recovering:
             situation.breaker,
             prepare(failure, plan, executor, attempt),
             done_at=done_at,
-            in_doubt=in_doubt(own),
+            in_doubt=in_doubt(earlier),
         )
         if not asked.is_executed or done_at or not plan.steps:
             return rescue
         execution = Execution(
-            rescue, executor, settings, self._record, self.run, self.clock.now, self.run_id, own=last_of_each(own)
+            rescue,
+            executor,
+            settings,
+            self._record,
+            self.run,
+            self.clock.now,
+            self.run_id,
+            earlier=last_of_each(earlier),
         )
         if name == DRY_RUN:
             return execution.plan_only([row for row in rows if not is_real(row)])
@@ -104,7 +111,7 @@ class Recovering:
         folder = self._folder(failure, asked)
         choose = _chooser(folder)
         every = _of_job(audit, failure)
-        # What was done about this failure is no sign that it came again.
+        # Steps taken for this incident are no sign of a repeated failure.
         past = [row for row in every if row.incident_id != failure.incident_id]
         machines = self._machines(cluster)
         total = len(machines) or settings.cluster_nodes or len(nodes)
@@ -121,7 +128,7 @@ class Recovering:
         )
 
     def _stale(self, failure: Failure, audit: list[AuditRow], later: str) -> str:
-        """A job that was brought back since, or that nobody missed for days, may be running."""
+        """Why the job may be running already: it was restarted since, ran again, or failed days ago."""
         others = [row for row in _of_job(audit, failure) if row.incident_id != failure.incident_id]
         for row in restarts_of(others):
             if row.stepped_at > failure.failed_at:
@@ -144,7 +151,7 @@ class Recovering:
         return budget(past, failure.signature, has_progress, settings)
 
     def _folder(self, failure: Failure, asked: Asked) -> Path | None:
-        """A folder of the settings that is not there tells nothing; one that was asked for must be there."""
+        """A folder of the settings may be absent; one that was asked for must exist."""
         if asked.checkpoints is not None:
             if not asked.checkpoints.is_dir():
                 raise InputError(f"no folder of checkpoints at {asked.checkpoints}", "name one with --checkpoints")
@@ -162,29 +169,29 @@ class Recovering:
             return machines_of_cluster(reader, cluster_id)
 
     def _recorded(self, failure: Failure, executor: Executor, nodes: tuple[str, ...]) -> frozenset[str]:
-        """The nodes that the job ran on: by the lake, by the scheduler where the lake lacks one that is spoken of, else
-        by the person who asks. The log has no say."""
+        """The nodes that the job ran on: by the lake, by the scheduler where the lake lacks a named node, else by the
+        person. The log is not asked."""
         job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
         if job is None or failure.doubt or failure.diagnosis.recovery.action != "cordon_node_and_restart":
             return frozenset()
-        found: frozenset[str] = frozenset()
+        recorded: frozenset[str] = frozenset()
         if self.lake.builds.current() is not None:
             with self.lake.reading() as reader:
-                found = machines_of_job(reader, job, cluster)
-        spoken_of = nodes or ((failure.diagnosis.node,) if failure.diagnosis.node else ())
-        if any(named(node, found) is None for node in spoken_of):
-            found |= self._told_by_scheduler(executor, failure)
-        return found or frozenset(nodes)
+                recorded = machines_of_job(reader, job, cluster)
+        named_nodes = nodes or ((failure.diagnosis.node,) if failure.diagnosis.node else ())
+        if any(named(node, recorded) is None for node in named_nodes):
+            recorded |= self._by_scheduler(executor, failure)
+        return recorded or frozenset(nodes)
 
-    def _told_by_scheduler(self, executor: Executor, failure: Failure) -> frozenset[str]:
-        """Nothing where it cannot be asked, or its answer makes no sense: then nobody can tell."""
+    def _by_scheduler(self, executor: Executor, failure: Failure) -> frozenset[str]:
+        """Empty where the scheduler cannot be asked or its answer cannot be read."""
         order = Order(failure.incident_id, 1, failure.diagnosis.job_id, failure.diagnosis.cluster_id)
         try:
-            asking = executor.nodes(order)
-            if asking is None:
+            query = executor.nodes(order)
+            if query is None:
                 return frozenset()
-            said = ask(asking.arguments, self.config.recoveries.command_seconds, small_environment())
-            return frozenset(map(safe_node, asking.read(said or "")))
+            answer = ask(query.arguments, self.config.recoveries.command_seconds, small_environment())
+            return frozenset(map(safe_node, query.read(answer or "")))
         except (ActError, ValueError):
             return frozenset()
 
@@ -193,7 +200,7 @@ class Recovering:
 
 
 def _of_job(audit: list[AuditRow], failure: Failure) -> list[AuditRow]:
-    """A job that has no name is known by its incident alone."""
+    """A job without an id is known only by its incident."""
     job, cluster = failure.diagnosis.job_id, failure.diagnosis.cluster_id
     if job is None:
         return [row for row in audit if row.incident_id == failure.incident_id]

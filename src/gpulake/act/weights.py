@@ -1,4 +1,4 @@
-"""Files of weights: whether their writing was finished, as far as their own form tells. Nothing in them is loaded."""
+"""Files of weights: whether they were written completely, as far as their format shows. Nothing is loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_HEADER_BYTES = 100 << 20  # safetensors allows no more
 
 
 def damage(path: Path) -> str:
-    """What is wrong with the file; nothing, where it is whole or of a form that does not tell."""
+    """What is wrong with the file; empty: it is whole, or its format does not show it."""
     try:
         size = path.stat().st_size
         if not size:
@@ -21,7 +21,7 @@ def damage(path: Path) -> str:
             return _safetensors_damage(path, size)
         with path.open("rb") as file:
             is_zip = file.read(4) == _ZIP
-        # The list of a zip's members is written last; a tensor file of torch is a zip.
+        # The directory of a zip is written last; a tensor file of torch is a zip.
         return "is cut off" if is_zip and not zipfile.is_zipfile(path) else ""
     except OSError as error:
         return f"cannot be read: {error.strerror}"

@@ -40,7 +40,7 @@ def command(
     lake: Path | None,
     as_json: bool,
 ) -> None:
-    """What brings a job back: restart, cordon and restart, roll back, or tell the user; and why.
+    """What brings a job back: restart, cordon and restart, roll back, or notify the user; and why.
 
     Nothing is done without --execute. Budgets, brakes and programs are set in [recoveries] of gpulake.toml. The
     beginning of the incident's id is enough.

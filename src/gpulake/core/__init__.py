@@ -1,1 +1,1 @@
-"""The words that every room speaks. Imports nothing of ours."""
+"""Types, words and settings that all rooms share. Imports no other package of gpulake."""

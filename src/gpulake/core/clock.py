@@ -17,7 +17,7 @@ class Clock(Protocol):
         ...
 
     def elapsed(self) -> float:
-        """Seconds since the machine was booted, those asleep included. Nobody can set it."""
+        """Seconds since the machine was booted, with those asleep. It cannot be set."""
         ...
 
 

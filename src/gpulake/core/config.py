@@ -39,7 +39,7 @@ OTHER_VARIABLES = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a cluster's own files do not say: `[clusters.<name>]` in gpulake.toml."""
+    """Facts of a cluster that its files lack: `[clusters.<name>]` in gpulake.toml."""
 
     time_zone: str = "UTC"  # of its days, its hours and its naive times
     gpus: int = 0  # capacity, where no inventory of machines lands; 0: the most that was ever held at once
@@ -71,7 +71,7 @@ class GpuType:
 
 @dataclass(frozen=True)
 class Nudges:
-    """The ladder for jobs that hold GPUs and leave them empty: `[nudges]` in gpulake.toml."""
+    """Warnings to jobs that hold GPUs without using them: `[nudges]` in gpulake.toml."""
 
     warn_after_minutes: float = 60.0
     final_after_minutes: float = 105.0
@@ -127,7 +127,7 @@ class Config:
     idle_gpu_ratio: float = 0.01  # an attempt that uses less than this share of the GPUs it holds holds them empty
     missed_busy_hours: float = 20.0  # silence in which a machine would usually be busy this long means that it is down
     telemetry_cluster: str = "local"  # of collected nodes that no inventory and no scheduler knows
-    hot_gpu_celsius: float = 80.0  # a GPU is hot from here on, where its own slowdown temperature is unknown
+    hot_gpu_celsius: float = 80.0  # a GPU is hot from here on, if its slowdown temperature is unknown
     currency: str = "USD"  # of the prices
     clusters: Mapping[str, Cluster] = field(default_factory=_known_clusters)
     gpu_types: Mapping[str, GpuType] = field(default_factory=_known_gpu_types)
@@ -140,7 +140,7 @@ class Config:
 
     @property
     def has_lake(self) -> bool:
-        """Asked here so that who finds none need not load what opens one."""
+        """Here, so that it can be checked without loading the engine."""
         return (self.lake / LAKE_MARKER).is_file()
 
     def __post_init__(self) -> None:
@@ -262,15 +262,16 @@ def _with_changes(known: Any, table: str, value: object, where: str) -> Any:
     for key, given in value.items():
         if key not in defaults:
             raise ConfigError(f"unknown setting {key!r} in {table} {where}", choice_hint(key, defaults))
-        own = defaults[key].metadata
-        if "of" in own:
-            changes[key] = _with_facts(getattr(known, key), own["of"], f"{table}.{key}", given, where, own["example"])
+        metadata = defaults[key].metadata
+        if "of" in metadata:
+            entry, example = metadata["of"], metadata["example"]
+            changes[key] = _with_facts(getattr(known, key), entry, f"{table}.{key}", given, where, example)
         else:
             changes[key] = _convert(f"{table}.{key}", given, type(defaults[key].default), where)
     try:
         return replace(known, **changes)
     except ConfigError as error:
-        # Of several tables of a kind, the message says which.
+        # The message names the table, where there are several of a kind.
         named = f"{error.message} in [{table}]" if "." in table else error.message
         raise ConfigError(named, error.hint) from error
 
@@ -281,7 +282,7 @@ def _convert(name: str, value: object, kind: type, where: str) -> object:
             raise ConfigError(f"{name} is {value!r} {where}", "give a list of texts")
         return tuple(value)
     if kind is str and isinstance(value, datetime):
-        return value.isoformat()  # TOML has times of its own
+        return value.isoformat()  # TOML has a type for times
     convert: Callable[[object], object] = Path if issubclass(kind, Path) else kind
     try:
         if isinstance(value, bool) != (kind is bool) or not isinstance(value, str | int | float | Path):

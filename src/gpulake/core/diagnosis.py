@@ -1,4 +1,4 @@
-"""What a dead job's log says: the words of a diagnosis, and the diagnosis itself."""
+"""A diagnosis of a job's log, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Diagnosis:
     reason: str  # one of CATEGORY_OF
     cause: str  # the root cause in a sentence
     remedy: str = ""  # what to do, in a sentence or two
-    evidence: tuple[Quote, ...] = ()  # what proves it, the most telling line first
+    evidence: tuple[Quote, ...] = ()  # lines that prove it, the best first
     symptoms: tuple[Symptom, ...] = ()
     rank: int | None = None  # where it began
     node: str | None = None
@@ -104,19 +104,19 @@ class Diagnosis:
     ended_at: datetime | None = None
     run: int = 1  # which of the runs that the log holds, from 1
     runs: int = 1
-    job_id: str | None = None  # as the caller or the scheduler says
-    claimed_job_id: str | None = None  # as the log says of itself, which proves nothing
+    job_id: str | None = None  # by the caller or the scheduler
+    claimed_job_id: str | None = None  # by the log itself, which is no proof
     cluster_id: str | None = None
     incident_id: str = ""  # where it was recorded
 
     @property
     def is_job_disputed(self) -> bool:
-        """The log says that it is of another job than its caller does."""
+        """The log names another job than its caller."""
         return None not in (self.job_id, self.claimed_job_id) and self.job_id != self.claimed_job_id
 
     @property
     def is_silent(self) -> bool:
-        """No line of the log says how the run ended, so that others may know better."""
+        """No line of the log says how the run ended: other sources may know."""
         return self.verdict == "unknown" or (self.verdict == "healthy" and not self.rule)
 
     def as_document(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def replace(source: Path, path: Path) -> None:
 def replace_text(path: Path, content: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
-    # Not through a link that somebody put there.
+    # Never through a link: it may lead elsewhere.
     with fresh.open("x", encoding="utf-8") as file:
         file.write(content)
     replace(fresh, path)

@@ -1,4 +1,4 @@
-"""Why something was found: the series around it, what was expected, and the jobs that ran then."""
+"""Why a finding was made: the series around it, what was expected, and the jobs that ran then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Track:
     """One metric around an alarm, a place a time. None: not measured, or nothing could be expected."""
 
     metric: str
-    share: float  # how much of the alarm it carries, 0..1
+    share: float  # of the alarm, 0..1
     values: tuple[Maybe, ...]
     expected: tuple[Maybe, ...]
     low: tuple[Maybe, ...]
@@ -24,7 +24,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The series in which something was found, around it. The metrics that carry it come first."""
+    """The series of a finding, around its alarm. The metrics that contribute most come first."""
 
     subject: str
     unit: str
@@ -72,7 +72,7 @@ class Ran:
 @dataclass(frozen=True)
 class Explanation:
     explained_id: str  # the id that was asked for, in full
-    finding: dict[str, Any]  # a row of findings, or what an incident says of what the build has no more
+    finding: dict[str, Any]  # a row of findings; of one that the build no longer has, what its incident says
     severity: str
     evidence: Evidence | None
     ran: Ran | None
@@ -85,5 +85,5 @@ class Explanation:
         if watch:
             return f"watch {watch} has no such series in the current build: its rows are gone, or the watch is"
         if self.finding.get("rank"):
-            return "no watch found it: it rests on a comparison of whole days, users or clusters, told above"
+            return "no watch found it: it is a comparison of whole days, users or clusters, described above"
         return "the current build did not find it: it was diagnosed from a log, or found by an earlier build"

@@ -6,7 +6,7 @@ LOST = ("failed", "timed_out", "interrupted")
 SENSED = ("used", "under_used", "idle")
 HELD = (*SENSED, *LOST, "unobserved")
 BUCKETS = (*HELD, "unallocated", "unknown", "down")
-# At most: of a lost attempt without a known checkpoint nobody knows how much was lost. Under-used is not among them.
+# An upper bound: how much of a lost attempt was lost is unknown without a checkpoint. Under-used does not count.
 WASTED = ("idle", *LOST)
 MEANINGS = {
     "used": "held and used",

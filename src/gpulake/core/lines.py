@@ -1,4 +1,4 @@
-"""Lines and documents of text files, each within a limit: what is longer is told with its beginning, and never held."""
+"""Lines and documents of text files, each within a limit: a longer line is a BadRow, never held in memory."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 def check_command(name: str, command: Sequence[str], known: Iterable[str], needed: str, noun: str) -> None:
-    """A command that is set names a program, knows its placeholders, and says what it is about."""
+    """A command names a program, has only known placeholders, and among them the needed one."""
     if not command:
         return
     program, *arguments = command
@@ -25,9 +25,9 @@ def check_command(name: str, command: Sequence[str], known: Iterable[str], neede
 
 
 def placeholders(command: Iterable[str]) -> list[str]:
-    return [found for part in command for found in PLACEHOLDER.findall(part)]
+    return [name for part in command for name in PLACEHOLDER.findall(part)]
 
 
 def filled(command: Iterable[str], words: Mapping[str, str]) -> tuple[str, ...]:
-    """In one pass: what a placeholder stands for is not looked into for others."""
-    return tuple(PLACEHOLDER.sub(lambda found: words[found[1]], part) for part in command)
+    """In one pass: a value may hold braces, which are not replaced."""
+    return tuple(PLACEHOLDER.sub(lambda match: words[match[1]], part) for part in command)

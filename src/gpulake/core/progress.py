@@ -1,4 +1,4 @@
-"""How long work says where it is: what is being done, and how much of it, from 0 to 1."""
+"""Progress of long work: what is being done, and the share that is done, from 0 to 1."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ Report = Callable[[str, float], None]
 
 
 def silent(what: str, share: float) -> None:
-    """A report that nobody hears."""
+    """A report that is discarded."""

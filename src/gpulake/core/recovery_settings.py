@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpulake.core.errors import require
 from gpulake.core.placeholders import check_command, placeholders
 
-# What a step may tell its program; a node or a checkpoint only where the step is about one.
+# Placeholders of the commands, by step.
 OF_EVERY_STEP = ("job_id", "cluster_id", "incident_id", "reason", "cause", "attempt")
 OF_RESTARTS = (*OF_EVERY_STEP, "checkpoint", "checkpoint_step")
 OF_ROLLBACKS = (*OF_RESTARTS, "skip_from_step", "skip_to_step")
@@ -18,7 +18,7 @@ OF_QUESTIONS = ("job_id", "cluster_id")
 OF_TESTS = ("nodes", "count")
 # Names as a label of Kubernetes has them.
 _SELECTOR = re.compile(r"[\w.-]+(/[\w.-]+)?=\{job_id\}", re.ASCII)
-_MOST_HOURS = 100 * 365 * 24  # dates go no further back than that
+_MOST_HOURS = 100 * 365 * 24  # the range of dates
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -26,33 +26,33 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 class Recoveries:
     """Budgets and brakes of the recovery of jobs, and the programs that carry it out."""
 
-    executor: str = "dry-run"  # who carries it out, unless --executor names another
-    most_restarts: int = 3  # of a job that makes no progress: no new checkpoint since
-    most_repeats: int = 1  # of these, restarts for the same failure over again
-    progress_minutes: float = 60.0  # a run that lasted as long made progress, where no checkpoints are known
-    stale_after_hours: float = 72.0  # an incident that was opened longer ago is left alone
-    restart_unknown: bool = True  # a failure that nobody understands; false: the user is told
-    most_rollbacks: int = 2  # of a job whose loss went astray; 0: the user is told
-    rollback_margin_steps: int = 100  # before the loss went astray, where both steps are known
+    executor: str = "dry-run"  # unless --executor names another
+    most_restarts: int = 3  # of a job without progress: no new checkpoint since
+    most_repeats: int = 1  # of these, for the same failure
+    progress_minutes: float = 60.0  # a run that lasted as long made progress, if its checkpoints are unknown
+    stale_after_hours: float = 72.0  # no recovery of an incident that was opened longer ago
+    restart_unknown: bool = True  # restart after a failure of unknown reason; false: only notify the user
+    most_rollbacks: int = 2  # of a job whose loss diverged; 0: only notify the user
+    rollback_margin_steps: int = 100  # before the loss diverged, where both steps are known
     rollback_margin_minutes: float = 30.0  # the same, where they are not
     most_cordoned_ratio: float = 0.05  # share of a cluster's nodes; one may always be cordoned
-    cordoned_for_hours: float = 168.0  # a node that was cordoned longer ago is taken to be back
+    cordoned_for_hours: float = 168.0  # a node that was cordoned longer ago counts as back
     most_cordons_per_hour: int = 2
-    cluster_nodes: int = 0  # of the cluster, where no inventory of machines lands; 0: unknown
-    spare_nodes: tuple[str, ...] = ()  # partners for the test where no node of the job is known to be good
+    cluster_nodes: int = 0  # of the cluster, if no inventory of machines lands; 0: unknown
+    spare_nodes: tuple[str, ...] = ()  # partners for the test if no node of the job is known to be good
     checkpoints: str = ""  # folder of a job's checkpoints, such as /ckpt/{job_id}; empty: unknown
     test_command: tuple[str, ...] = ()  # fails on a set of nodes if one is faulty; is passed {nodes}, joined by commas
     test_seconds: float = 600.0  # a test that takes longer has failed
-    test_tries: int = 1  # a set of nodes has failed that fails as often as this
+    test_tries: int = 1  # a set of nodes fails if all tries fail
     tests_at_once: int = 8
     restart_command: tuple[str, ...] = ()
     rollback_command: tuple[str, ...] = ()
     cordon_command: tuple[str, ...] = ()
     tell_command: tuple[str, ...] = ()
     nodes_command: tuple[str, ...] = ()  # prints the nodes of {job_id}, such as n1,n[03-05]; empty: sacct or kubectl
-    command_seconds: float = 60.0  # of one that takes longer nobody can tell what it did
+    command_seconds: float = 60.0  # the result of one that takes longer is unknown
     namespace: str = "default"  # of the pods, in Kubernetes
-    pod_selector: str = "batch.kubernetes.io/job-name={job_id}"  # which pods are the job's, in Kubernetes
+    pod_selector: str = "batch.kubernetes.io/job-name={job_id}"  # selects the pods of a job, in Kubernetes
 
     def __post_init__(self) -> None:
         for name in ("most_restarts", "most_repeats", "most_rollbacks", "most_cordons_per_hour", "cluster_nodes"):

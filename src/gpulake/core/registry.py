@@ -1,4 +1,4 @@
-"""Plugs: one file each in a package, found by importing it; strangers' plugs come through entry points."""
+"""Plugs: one file each in a package, imported when asked for; third parties add theirs through entry points."""
 
 from __future__ import annotations
 

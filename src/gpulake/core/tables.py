@@ -1,4 +1,4 @@
-"""What the tables are that no model defines: the one place that names their columns and types."""
+"""Tables that no model defines: the one place that names their columns and types."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Table:
 
 @cache
 def bronze_tables() -> dict[str, Table]:
-    """What lands, in the source's own words: files of many kinds, and those of a collected run."""
+    """Bronze tables, in the names of their source: of landed files, and of collected runs."""
     declared = {name: table for entries in reader_declarations().values() for name, table in _tables(entries).items()}
     return declared | {f"bronze_{name}": _landed(table) for name, table in cctf_tables().items()}
 

@@ -1,4 +1,4 @@
-"""What befell a training run: each GPU over time, its phases, and the times of the steps."""
+"""A training run: each GPU over time, its phases, and the times of the steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TrainingStep:
 class TrainingReport:
     gpus: tuple[TrainingGpu, ...]
     steps: tuple[TrainingStep, ...] = ()
-    notes: tuple[str, ...] = ()  # what could not be read or told, a sentence each
+    notes: tuple[str, ...] = ()  # what could not be read or determined, a sentence each
 
     @property
     def seconds(self) -> float:

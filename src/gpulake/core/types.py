@@ -1,4 +1,4 @@
-"""The nouns that rooms exchange."""
+"""Types that rooms exchange."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class BadRow:
 
 @dataclass(frozen=True)
 class TextRow:
-    """A row that a reader took out of a file which is not one row a line."""
+    """A row of a file that does not have one row a line."""
 
     line_number: int  # of its first line, or its place in a list
     fields: tuple[str, ...]  # one for each of the layout's file columns; empty: there is none
-    text: str  # as the file has it
+    text: str  # verbatim
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Landing:
 
 @dataclass(frozen=True)
 class Run:
-    """One step that was run: our own health is telemetry too."""
+    """One step that was run, as a row of table runs."""
 
     run_id: str
     step: str
@@ -99,7 +99,7 @@ class Run:
 
 @dataclass(frozen=True)
 class NudgeRecord:
-    """One step of the ladder that was taken, or what came of one."""
+    """One step of an escalation that was taken, or its result."""
 
     seen_at: datetime  # what it rests on was last seen then
     nudged_at: datetime
@@ -108,7 +108,7 @@ class NudgeRecord:
     job_id: str
     user_id: str | None
     step: Literal["warn", "final", "cancel"]
-    # A message is sent; a cancellation is started, and then done or failed, or nobody can tell.
+    # A message is sent; a cancellation is started, and then done, failed or unknown.
     status: Literal["sent", "started", "done", "failed", "unknown"]
     gpus: float
     gpu_hours: float
@@ -118,7 +118,7 @@ class NudgeRecord:
 
 @dataclass(frozen=True)
 class TestResult:
-    """What one data test of a build found."""
+    """The result of one data test of a build."""
 
     name: str
     table: str
@@ -136,7 +136,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a person should know, answer first."""
+    """Something that a person should know, the conclusion first."""
 
     kind: str
     subject: str
@@ -145,28 +145,28 @@ class Finding:
     value: float
     unit: str
     day: str = ""
-    finding_id: str = ""  # of what a watch found: the same thing found again has the same one
-    severity: str = ""  # info, warning or critical; empty: as the settings say of its kind
+    finding_id: str = ""  # stable: the same finding of a later build has the same id
+    severity: str = ""  # critical, warning or info; empty: the default of its kind
     remedy: str = ""
     cluster_id: str | None = None
     node: str | None = None
     job_id: str | None = None
     began_at: datetime | None = None
     ended_at: datetime | None = None  # when it was last seen
-    watch: str = ""  # the watch that found it; empty: a finding of another kind
-    series: str = ""  # the subject of the series that it found it in
-    score: float | None = None  # 0..1, as the detector says
+    watch: str = ""  # that found it; empty: not found by a watch
+    series: str = ""  # the subject of its series
+    score: float | None = None  # 0..1, by the detector
 
 
 @dataclass(frozen=True)
 class DurationScore:
-    """How well one method foretold run times, of the tasks whose group had run so often before. None: of no task."""
+    """How well one method predicted run times, for tasks whose group had run so often before. None: no such task."""
 
     method: str  # recurrence, user or everybody
     past_runs: str  # all, 0, 1, 2 to 4, 5 to 9, 10 and more
     tasks: int
     instances: int
     from_group_ratio: float | None  # tasks whose group had runs to go by
-    within_quarter_ratio: float | None  # tasks foretold within a quarter of the truth
+    within_quarter_ratio: float | None  # tasks predicted within a quarter of the truth
     within_quarter_instances_ratio: float | None  # the same, each task counted by its instances
     median_log_error: float | None

@@ -30,7 +30,7 @@ def sentence(text: str) -> str:
 
 
 def amount(value: float) -> str:
-    """Small amounts keep a digit; none is told as 0 that is not."""
+    """Small amounts keep a digit; only zero is shown as 0."""
     if value == 0:
         return "0"
     if abs(value) < 0.05:
@@ -46,13 +46,13 @@ def share(part: float, whole: float) -> str:
 
 
 def bounds(least: float, most: float, form: Callable[[float], str] = amount) -> str:
-    """A range, unless both ends are told alike."""
+    """A range, unless both ends look the same."""
     low, high = form(least), form(most)
     return high if low == high else f"{low} to {high}"
 
 
 def inferred(part: float, whole: float) -> str:
-    """What a figure says of itself where it rests on inferred times."""
+    """The note of a figure that uses inferred times."""
     return f" ({share(part, whole)} inferred)" if part > 0 else ""
 
 

@@ -1,6 +1,6 @@
-"""What those who write a workload and those who read one agree on."""
+"""The metadata of a workload that we write and read."""
 
 from __future__ import annotations
 
-# In the metadata of a tasks.parquet that we write: what stands for a GPU. OpenDC counts the parts that it was cut into.
+# In the metadata of a tasks.parquet: the MHz that stand for one GPU.
 GPU_MHZ = "gpulake.gpu_mhz"

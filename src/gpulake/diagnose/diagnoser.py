@@ -68,7 +68,7 @@ class Diagnoser:
 
         with ExitStack() as stack:
             answer = self._answered(request, stack)
-        answer = self._recalled(answer, request, self._telling(answer))
+        answer = self._recalled(answer, request, self._error_lines(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
         return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
@@ -93,13 +93,13 @@ class Diagnoser:
 
     def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
         """With what the past and a model say, and recorded."""
-        told = tuple(replace(quote, text=redacted(quote.text)) for quote in self._telling(answer))
+        quotes = tuple(replace(quote, text=redacted(quote.text)) for quote in self._error_lines(answer))
         answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, request)))
-        answer = self._recalled(answer, request, told)
+        answer = self._recalled(answer, request, quotes)
         diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and request.is_recorded:
             try:
-                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), told)
+                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), quotes)
                 diagnosis = replace(diagnosis, incident_id=own)
             except LakeBusyError as error:
                 # Who may only read the lake, or finds its disk full, is answered all the same.
@@ -141,13 +141,13 @@ class Diagnoser:
             self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
         return replace(diagnosis, is_node_claimed=not is_own)
 
-    def _recalled(self, answer: Answer, request: DiagnosisRequest, told: tuple[Quote, ...]) -> Answer:
+    def _recalled(self, answer: Answer, request: DiagnosisRequest, quotes: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
         standing = self._lake.incidents.standing()
         own = incident_id(answer.diagnosis, _subject(request, answer), standing)
-        recalled = with_recall(replace(answer.diagnosis, incident_id=own), standing.values(), told)
+        recalled = with_recall(replace(answer.diagnosis, incident_id=own), standing.values(), quotes)
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
@@ -195,7 +195,7 @@ class Diagnoser:
         self._note(verdict.note)
         return verdict.diagnosis
 
-    def _telling(self, answer: Answer) -> tuple[Quote, ...]:
+    def _error_lines(self, answer: Answer) -> tuple[Quote, ...]:
         """What recall and the record know the case by: nobody asks without a lake."""
         if self._lake is None:
             return ()

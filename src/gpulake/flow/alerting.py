@@ -1,4 +1,4 @@
-"""Alerts with the lake: what happened to incidents is queued, and what is queued is sent."""
+"""Alerts with the lake: events of incidents are queued, and the queue is sent."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gpulake.flow.runs import recorded
 from gpulake.lake import Lake
 
 HOW = "gpulake alerts list"
-MOST_MEMBERS_TOLD = 3
+MOST_MEMBERS = 3
 LEAST_WAIT_SECONDS = 1.0
 MOST_WAIT_SECONDS = 10.0
 
 
 def queue_alerts(lake: Lake, clock: Clock) -> list[Alert]:
-    """Without a sink nothing is looked at. It takes no lock: whoever queues the same writes the same."""
+    """Does nothing without a sink. It takes no lock: queueing is idempotent."""
     settings = lake.config.alerts
     if not settings.sinks:
         return []
@@ -44,13 +44,13 @@ def send_alerts(lake: Lake, clock: Clock, environment: Mapping[str, str] | None 
 
 
 def watch_alerts(lake: Lake, clock: Clock, wait: Callable[[float], None]) -> Iterator[Drained]:
-    """Again and again, when something is due or may have come."""
+    """Repeats, waiting until an alert is due or may have been queued."""
     while True:
         try:
             queue_alerts(lake, clock)
             drained = send_alerts(lake, clock)
         except LakeBusyError:
-            # Whoever holds the lock sends for us; a disk that is full may have room later.
+            # The process that holds the lock sends them; a full disk may have room later.
             wait(LEAST_WAIT_SECONDS)
             continue
         if drained.sent or drained.dropped or drained.failures:
@@ -104,7 +104,7 @@ def retry_alerts(lake: Lake, clock: Clock, given: Sequence[str]) -> list[Alert]:
 
 
 def _again(alert: Alert, now: datetime) -> Alert:
-    # The time to give up is counted from now.
+    # give_up_after_hours is counted from now.
     return alert.at(now, "queued", next_try_at=None, reason="", tries=0, summary_id="", happened_at=now)
 
 
@@ -113,18 +113,18 @@ def _sending(lake: Lake, clock: Clock, environment: Mapping[str, str] | None) ->
 
 
 class _Evidence:
-    """Lines that prove what an incident is; what looks like a secret in them stays here."""
+    """Lines that prove an incident, redacted."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._diagnoses: dict[str, Mapping[str, Any]] | None = None
 
     def __call__(self, incident: Incident) -> list[str]:
-        details = [member.detail for member in incident.members[-MOST_MEMBERS_TOLD:] if member.detail]
+        details = [member.detail for member in incident.members[-MOST_MEMBERS:] if member.detail]
         if not incident.diagnosis_id:
             return details
         if self._diagnoses is None:
-            # Only read where a failure is told of: it is the longest journal.
+            # Read only for failures: it is the longest journal.
             self._diagnoses = {str(row.get("diagnosis_id")): row for row in self._lake.journal("diagnoses")}
         quotes = self._diagnoses.get(incident.diagnosis_id, {}).get("evidence") or []
         lines = [str(quote.get("text", "")) for quote in quotes if isinstance(quote, dict)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpulake.act.incidents.findings import read_found, sightings
-from gpulake.act.incidents.grouping import gather
+from gpulake.act.incidents.findings import read_findings, sightings
+from gpulake.act.incidents.grouping import group
 from gpulake.act.incidents.windows import Window, added, removed, windows
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
@@ -47,7 +47,7 @@ class Changes:
     def only(self) -> Incident:
         """Of one incident: a repetition is an error."""
         for one in self.skipped:
-            raise UsageError(f"incident {one.incident_id} is {one.state}", "somebody was there before")
+            raise UsageError(f"incident {one.incident_id} is {one.state}", "somebody else was first")
         return self.made[0]
 
 
@@ -102,8 +102,8 @@ def update(lake: Lake, config: Config, clock: Clock) -> list[Incident]:
         rows: list[Mapping[str, Any]] = []
         if lake.builds.current() is not None:
             with lake.reading() as reader:
-                rows, as_of = read_found(reader, now)
-        changes = gather(incidents.histories, sightings(rows, config.incidents, as_of), as_of, config.incidents, now)
+                rows, as_of = read_findings(reader, now)
+        changes = group(incidents.histories, sightings(rows, config.incidents, as_of), as_of, config.incidents, now)
         incidents.append(changes)
     queue_alerts(lake, clock)
     return changes

@@ -1,4 +1,4 @@
-"""A POST of JSON: no redirects, no proxies, and an end to it in time. What goes wrong is said without the address."""
+"""A POST of JSON: no redirects, no proxies, one deadline. Error messages do not show the address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpulake.core.errors import SinkError
 
 MOST_ANSWER_BYTES = 4_096
 MOST_WORDS = 120
-# The receiver read the alert and will not have it; any other answer may be another one later.
+# The receiver rejected the alert itself: another try would be refused as well.
 REFUSED = (400, 413, 415, 422)
 
 
@@ -27,15 +27,15 @@ def encoded(document: Any) -> bytes:
 
 
 def post(setup: Setup, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-    own = {"Content-Type": "application/json", "User-Agent": f"gpulake/{__version__}", "Connection": "close"}
+    common = {"Content-Type": "application/json", "User-Agent": f"gpulake/{__version__}", "Connection": "close"}
     if setup.settings.token_variable:
-        own["Authorization"] = f"Bearer {setup.secret(setup.settings.token_variable)}"
+        common["Authorization"] = f"Bearer {setup.secret(setup.settings.token_variable)}"
     try:
-        status, retry_after, said = _answer(url, body, {**own, **headers}, setup.settings.timeout_seconds)
+        status, retry_after, answer = _answer(url, body, {**common, **headers}, setup.settings.timeout_seconds)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise setup.failure(_trouble(error, setup.settings.timeout_seconds)) from None
+        raise setup.failure(_reason(error, setup.settings.timeout_seconds)) from None
     if not 200 <= status < 300:
-        raise _refusal(setup, status, retry_after, said)
+        raise _refusal(setup, status, retry_after, answer)
 
 
 def _answer(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> tuple[int, str | None, str]:
@@ -46,27 +46,27 @@ def _answer(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -
         connection = http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
     else:
         connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)  # type: ignore[assignment]
-    # A timeout is for each piece alone: one who sends a byte at a time would keep us for ever.
-    end = Timer(seconds, _shut, (connection,))
+    # The socket's timeout is for each read: a receiver that sends a byte at a time would never end.
+    end = Timer(seconds, _shut_down, (connection,))
     end.daemon = True
     end.start()
     try:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
-        said = response.read(MOST_ANSWER_BYTES).decode(errors="replace")
-        return response.status, response.getheader("Retry-After"), said
+        answer = response.read(MOST_ANSWER_BYTES).decode(errors="replace")
+        return response.status, response.getheader("Retry-After"), answer
     finally:
         end.cancel()
         connection.close()
 
 
-def _shut(connection: http.client.HTTPConnection) -> None:
+def _shut_down(connection: http.client.HTTPConnection) -> None:
     with suppress(OSError, AttributeError):
         connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _trouble(error: Exception, seconds: float) -> str:
+def _reason(error: Exception, seconds: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {seconds:g} seconds"
     if isinstance(error, ssl.SSLError):
@@ -76,10 +76,11 @@ def _trouble(error: Exception, seconds: float) -> str:
     return f"no answer that could be read ({type(error).__name__})"
 
 
-def _refusal(setup: Setup, status: int, retry_after: str | None, said: str) -> SinkError:
-    wish = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-    words = " ".join(said.split())[:MOST_WORDS]
-    told = f"status {status}{f', {words}' if words else ''}"
+def _refusal(setup: Setup, status: int, retry_after: str | None, answer: str) -> SinkError:
+    seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    words = " ".join(answer.split())[:MOST_WORDS]
     if 300 <= status < 400:
         return setup.failure(f"status {status}: redirects are not followed", hint="give the address that it leads to")
-    return setup.failure(told, is_final=status in REFUSED, retry_after_seconds=wish)
+    return setup.failure(
+        f"status {status}{f', {words}' if words else ''}", is_final=status in REFUSED, retry_after_seconds=seconds
+    )

@@ -1,7 +1,7 @@
-"""Which events of which incidents somebody is told of, and where. The same incidents queue the same alerts.
+"""Which events of incidents become alerts, and for which sinks. It is idempotent.
 
-A sink is told when an incident opens, gets worse or comes back, and when what it was told of is over. What is kept from
-it, by a mute, by a maintenance window or because it is too old, is a row that says so.
+A sink is notified when an incident opens, gets worse or reopens, and when one that it was notified of is resolved. An
+alert that is suppressed, by a mute, by a maintenance window or because it is too old, is a row with the reason.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Evidence = Callable[[Incident], Sequence[str]]
 
 @dataclass(frozen=True)
 class Event:
-    """A change of an incident that somebody may be told of."""
+    """A change of an incident that may be sent."""
 
     name: str  # opened, worsened, reopened, resolved, outlasted
     incident: Incident  # as it was then
-    key: str  # tells it from other events of the incident
+    key: str  # distinguishes it from other events of the incident
     is_over: bool = False
 
 
@@ -42,27 +42,27 @@ class Queueing:
     now: datetime
 
     def queue(self, histories: Mapping[str, Sequence[Incident]], outbox: Outbox) -> list[Alert]:
-        """What is not in the outbox yet, in the order in which it happened."""
+        """Alerts that are not in the outbox yet, in the order of their events."""
         stale = timedelta(hours=self.settings.most_stale_hours)
-        # What is long past is neither told nor said to be left out: a new sink would be told of all history.
+        # Older incidents are skipped without a row: a new sink would otherwise get the whole history.
         recent = [one for one in histories.values() if self.now - one[-1].changed_at <= 2 * stale or _is_open(one[-1])]
-        found = [
+        alerts = [
             alert
             for history in recent
             for known in [list(events(history))]
-            for sink, own in self.settings.sinks.items()
-            for alert in self._for_sink(history[-1], known, sink, own, outbox)
+            for sink, sink_settings in self.settings.sinks.items()
+            for alert in self._for_sink(history[-1], known, sink, sink_settings, outbox)
         ]
-        return sorted(found, key=lambda alert: (alert.happened_at or self.now, alert.incident_id))
+        return sorted(alerts, key=lambda alert: (alert.happened_at or self.now, alert.incident_id))
 
     def _for_sink(
         self, last: Incident, happened: Sequence[Event], name: str, sink: SinkSettings, outbox: Outbox
     ) -> Iterator[Alert]:
-        is_told = False
-        kept_by_window: Alert | None = None
+        is_notified = False
+        suppressed: Alert | None = None
         for event in happened:
             is_end = event.name == "resolved"
-            if event.name not in sink.events or not (is_told if is_end else _is_routed(sink, event)):
+            if event.name not in sink.events or not (is_notified if is_end else _is_routed(sink, event)):
                 continue
             known = outbox.get(alert_id(event.incident.incident_id, event.name, event.key, name))
             alert = known or self._alert(event, name, sink)
@@ -71,19 +71,21 @@ class Queueing:
             if known is None:
                 yield alert
             is_dropped = alert.state == "dropped"
-            is_told = not is_end and (is_told or not is_dropped)
-            kept_by_window = alert if is_dropped and alert.reason.startswith(IN_A_WINDOW) else None
-            is_told = is_told or (kept_by_window is not None and outbox.get(_outlasted(kept_by_window)) is not None)
-        if kept_by_window is not None and not is_told and self._outlasts(last, sink, kept_by_window):
-            later = self._alert(Event("outlasted", last, kept_by_window.alert_id), name, sink)
+            is_notified = not is_end and (is_notified or not is_dropped)
+            suppressed = alert if is_dropped and alert.reason.startswith(IN_A_WINDOW) else None
+            is_notified = is_notified or (suppressed is not None and outbox.get(_outlasted(suppressed)) is not None)
+        if suppressed is not None and not is_notified and self._outlasts(last, sink, suppressed):
+            later = self._alert(Event("outlasted", last, suppressed.alert_id), name, sink)
             if later is not None:
                 yield replace(later, changed_at=self.now, happened_at=self.now)
 
-    def _outlasts(self, last: Incident, sink: SinkSettings, kept: Alert) -> bool:
-        """It is there after the window that kept it quiet. A job that died in one is not seen again."""
+    def _outlasts(self, last: Incident, sink: SinkSettings, suppressed: Alert) -> bool:
+        """It lasts longer than the window that suppressed it. A failed job is not seen again."""
         if last.kind == FAILURE or last.state != "open" or "outlasted" not in sink.events:
             return False
-        is_seen = last.last_seen_at is not None and last.last_seen_at > (kept.happened_at or kept.changed_at)
+        is_seen = last.last_seen_at is not None and last.last_seen_at > (
+            suppressed.happened_at or suppressed.changed_at
+        )
         return is_seen and covering(self.windows, last, self.now) is None
 
     def _alert(self, event: Event, name: str, sink: SinkSettings) -> Alert | None:
@@ -92,15 +94,15 @@ class Queueing:
         stale = timedelta(hours=self.settings.most_stale_hours)
         if age > 2 * stale:
             return None
-        reason = "" if event.name == "resolved" else self._why_not(event, stale)
+        reason = "" if event.name == "resolved" else self._suppressed_by(event, stale)
         if not reason and age > stale:
             reason = f"it happened {span(age.total_seconds())} ago"
         state: State = "dropped" if reason else "queued"
-        told = words(incident, event.name, self.evidence(incident) if state == "queued" else (), self.settings)
-        title, body = title_and_body(sink, self.settings, told)
+        values = words(incident, event.name, self.evidence(incident) if state == "queued" else (), self.settings)
+        title, body = title_and_body(sink, self.settings, values)
         return Alert(
             alert_id=alert_id(incident.incident_id, event.name, event.key, name),
-            # Not the clock's: two who queue the same at once write the same row.
+            # The time of the event and not of the clock: two processes that queue it at once write the same row.
             changed_at=incident.changed_at,
             state=state,
             sink=name,
@@ -121,7 +123,7 @@ class Queueing:
             reason=reason,
         )
 
-    def _why_not(self, event: Event, stale: timedelta) -> str:
+    def _suppressed_by(self, event: Event, stale: timedelta) -> str:
         incident = event.incident
         if incident.state == "muted":
             until = f" until {incident.muted_until:%Y-%m-%d %H:%M} UTC" if incident.muted_until else ""
@@ -138,7 +140,7 @@ class Queueing:
 
 
 def events(history: Sequence[Incident]) -> Iterator[Event]:
-    """What happened to an incident that somebody may want to know, oldest first."""
+    """The events of an incident that may be sent, oldest first."""
     before: Incident | None = None
     over = {one.changed_at: one for one in history if one.event == "resolved"}
     for one in history:
@@ -147,7 +149,7 @@ def events(history: Sequence[Incident]) -> Iterator[Event]:
         if name is None:
             continue
         key = f"{one.changed_at.isoformat()} {one.severity}"
-        # What was over when it was found is told once, and not again that it is over.
+        # What was over when it was found is sent once, without a second alert that it is over.
         end = over.get(one.changed_at)
         if name == "resolved":
             if not any(other.changed_at == one.changed_at and other.event in _BEGINNINGS for other in history):
@@ -159,9 +161,9 @@ def events(history: Sequence[Incident]) -> Iterator[Event]:
 _BEGINNINGS = ("opened", "reopened")
 
 
-def _outlasted(kept: Alert) -> str:
-    """The alert that goes out when what a window kept quiet is there after it."""
-    return alert_id(kept.incident_id, "outlasted", kept.alert_id, kept.sink)
+def _outlasted(suppressed: Alert) -> str:
+    """The id of the alert for an incident that outlasts the window that suppressed it."""
+    return alert_id(suppressed.incident_id, "outlasted", suppressed.alert_id, suppressed.sink)
 
 
 def _event(before: Incident | None, one: Incident) -> str | None:

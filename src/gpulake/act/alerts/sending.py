@@ -1,4 +1,4 @@
-"""Sends what waits in the outbox: one sink after the other, each in its order, and never more than it may have."""
+"""Sends the outbox: sink by sink, in the order of the queue, within each sink's rate limit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpulake.core.clock import Clock
 from gpulake.core.errors import GpulakeError, SinkError, UsageError, choice_hint
 
 LOCK = "alerts"
-MOST_FOLDED = 500
+MOST_IN_SUMMARY = 500
 
 
 class Journal(Protocol):
-    """Of the lake's verbs, those that the outbox needs."""
+    """The methods of Lake that the outbox needs."""
 
     def journal(self, table: str) -> list[dict[str, Any]]: ...
 
@@ -32,14 +32,14 @@ class Journal(Protocol):
 
 @dataclass
 class Drained:
-    """What came of going through the outbox once."""
+    """The result of one pass over the outbox."""
 
     sent: int = 0
     summaries: int = 0
     dropped: int = 0
     waiting: int = 0
     failures: dict[str, str] = field(default_factory=dict)  # by sink: why
-    next_at: datetime | None = None  # when there is something to do again
+    next_at: datetime | None = None  # when the next alert is due
 
     def until(self, at: datetime) -> None:
         self.next_at = at if self.next_at is None else min(self.next_at, at)
@@ -54,22 +54,22 @@ class Sending:
     make: Callable[[Setup], Sink] = field(default=lambda setup: SINKS.get(setup.settings.kind)(setup))
 
     def drain(self) -> Drained:
-        """One at a time: two would send twice."""
+        """One process at a time: two would send twice."""
         drained = Drained()
         with self.lake.alone(LOCK):
             outbox = Outbox(self.lake.journal(TABLE))
             for name, sink in self.settings.sinks.items():
-                _Line(self, name, sink, outbox, drained).drain()
+                _SinkQueue(self, name, sink, outbox, drained).drain()
             drained.waiting = len(outbox.waiting())
             for alert in outbox.waiting():
                 if alert.sink not in self.settings.sinks:
                     drained.failures[alert.sink] = (
-                        f"sink {alert.sink}: it is not in the settings, and alerts wait for it"
+                        f"sink {alert.sink}: it is not in the settings, and alerts are waiting for it"
                     )
         return drained
 
     def test(self, name: str) -> Alert:
-        """One alert that says that it is a test; it is not tried again."""
+        """Sends one test alert, without retries."""
         sink = self.settings.sinks.get(name)
         if sink is None:
             known = self.settings.sinks
@@ -96,7 +96,7 @@ class Sending:
 
 
 @dataclass
-class _Line:
+class _SinkQueue:
     """The alerts that wait for one sink."""
 
     sending: Sending
@@ -120,7 +120,7 @@ class _Line:
                 return
             batch = _batch(waiting, bucket, now)
             if head.summary_id and self.outbox.has_sent(head.summary_id):
-                # A crash came while it was written down that they were sent.
+                # A crash interrupted the writing of these rows: the summary was sent.
                 self._write(batch, "sent")
                 waiting = waiting[len(batch) :]
                 continue
@@ -137,7 +137,7 @@ class _Line:
         tried = [replace(alert, summary_id=name, tries=alert.tries + 1, next_try_at=None) for alert in batch]
         begun = self._write(tried, "sending", reason="")
         setup = Setup(self.name, self.sink, self.sending.environment, self.sending.clock)
-        error = deliver(lambda: self._made(setup), setup, summary(begun) if name else begun[0], is_in_doubt)
+        error = deliver(lambda: self._built(setup), setup, summary(begun) if name else begun[0], is_in_doubt)
         if error is None:
             self._write(begun, "sent")
             self.drained.sent += len(begun)
@@ -146,7 +146,7 @@ class _Line:
             self._failed(begun, error)
         return error
 
-    def _made(self, setup: Setup) -> Sink:
+    def _built(self, setup: Setup) -> Sink:
         if self.plug is None:
             self.plug = self.sending.make(setup)
         return self.plug
@@ -173,7 +173,7 @@ class _Line:
         self.drained.dropped += len(alerts)
 
     def _write(self, alerts: Sequence[Alert], state: State, **values: Any) -> list[Alert]:
-        """On the disk before anything else happens."""
+        """The rows are on the disk when this returns."""
         now = self.sending.clock.now()
         after = [alert.at(now, state, **values) for alert in alerts]
         self.sending.lake.append(TABLE, [alert.row() for alert in after])
@@ -183,7 +183,7 @@ class _Line:
 
 
 def _batch(waiting: Sequence[Alert], bucket: Bucket, now: datetime) -> Sequence[Alert]:
-    """The next alert; with the last token, all that wait. What was told in one summary is told in it again."""
+    """The next alert; with the last token, all that wait, as a summary. A summary is retried as the same summary."""
     head = waiting[0]
     if head.summary_id:
         count = next((place for place, one in enumerate(waiting) if one.summary_id != head.summary_id), len(waiting))
@@ -191,20 +191,20 @@ def _batch(waiting: Sequence[Alert], bucket: Bucket, now: datetime) -> Sequence[
     if head.tries or bucket.is_unlimited or len(waiting) <= bucket.tokens(now) or bucket.tokens(now) >= 2:
         return waiting[:1]
     fresh = next((place for place, one in enumerate(waiting) if one.tries or one.summary_id), len(waiting))
-    return waiting[: min(fresh, MOST_FOLDED)]
+    return waiting[: min(fresh, MOST_IN_SUMMARY)]
 
 
-def deliver(made: Callable[[], Sink], setup: Setup, alert: Alert, is_in_doubt: bool = False) -> SinkError | None:
-    """Hands it over, or says why not."""
+def deliver(build: Callable[[], Sink], setup: Setup, alert: Alert, is_in_doubt: bool = False) -> SinkError | None:
+    """Sends an alert; returns why it failed."""
     try:
-        sink = made()
-        if is_in_doubt and not sink.tells_repeats:
+        sink = build()
+        if is_in_doubt and not sink.deduplicates:
             alert = replace(alert, body=f"{alert.body}\n{REPEAT}")
         sink.send(alert)
     except SinkError as error:
         return error
     except GpulakeError as error:
         return setup.failure(error.message, hint=error.hint)
-    except Exception as error:  # noqa: BLE001 - a plug that breaks must not hold up what others wait for; nor may it tell secrets
+    except Exception as error:  # noqa: BLE001 - a broken plug must not block other sinks, nor print secrets
         return setup.failure(f"it broke: {type(error).__name__}")
     return None

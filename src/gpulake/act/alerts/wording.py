@@ -1,4 +1,4 @@
-"""What people are told. Words of logs and labels are put in as they are, in one pass, and cannot steer a terminal."""
+"""The texts of alerts. Text of logs and labels is inserted in one pass, without control characters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MOST_BODY = 4_000
 MOST_VALUE = 600
 MOST_EVIDENCE = 5
 MOST_LISTED = 40
-REPEAT = "This may be a repeat: whoever sent it was stopped before it was known to have arrived."
+REPEAT = "This may be a repeat: the sender was stopped before it was known to have arrived."
 
 
 def words(incident: Incident, event: str, evidence: Sequence[str], settings: Alerts) -> dict[str, str]:
-    """What the placeholders of a template stand for; empty where nobody knows."""
+    """The values of a template's placeholders; empty where unknown."""
     times = f"{incident.opened_at or incident.changed_at:%Y-%m-%d %H:%M} UTC"
     link = filled([settings.link], {"incident_id": label(incident.incident_id, 60)})[0]
     shown = {
@@ -54,8 +54,8 @@ def words(incident: Incident, event: str, evidence: Sequence[str], settings: Ale
 def _what(incident: Incident, event: str) -> str:
     if event == "resolved":
         return "resolved"
-    told = {"worsened": "worse: ", "reopened": "again: ", "outlasted": "still: "}.get(event, "")
-    return f"{told}{incident.severity}{', over' if incident.state == 'resolved' else ''}"
+    prefix = {"worsened": "worse: ", "reopened": "again: ", "outlasted": "still: "}.get(event, "")
+    return f"{prefix}{incident.severity}{', over' if incident.state == 'resolved' else ''}"
 
 
 def _headline(incident: Incident) -> str:
@@ -65,19 +65,19 @@ def _headline(incident: Incident) -> str:
     return f"{of} failed: {incident.cause or incident.reason}"
 
 
-def title_and_body(sink: SinkSettings, settings: Alerts, told: Mapping[str, str]) -> tuple[str, str]:
-    title = _rendered(sink.title or settings.title, told).replace("\n", " ")
-    body = _rendered(sink.body or settings.body, told)
+def title_and_body(sink: SinkSettings, settings: Alerts, values: Mapping[str, str]) -> tuple[str, str]:
+    title = _rendered(sink.title or settings.title, values).replace("\n", " ")
+    body = _rendered(sink.body or settings.body, values)
     return label(title, MOST_TITLE), _cut(body)
 
 
-def _rendered(template: str, told: Mapping[str, str]) -> str:
-    """A line whose placeholders are all empty is left out."""
+def _rendered(template: str, values: Mapping[str, str]) -> str:
+    """A line whose placeholders are all empty is omitted."""
     lines = []
     for line in template.splitlines():
         names = placeholders([line])
-        if not names or any(told[name] for name in names):
-            lines += [part.rstrip() for part in filled([line], told)[0].split("\n")]
+        if not names or any(values[name] for name in names):
+            lines += [part.rstrip() for part in filled([line], values)[0].split("\n")]
     return "\n".join(lines)
 
 
@@ -86,7 +86,7 @@ def summary(alerts: Sequence[Alert]) -> Alert:
     first = alerts[0]
     name = first.summary_id or summary_id(alerts)
     by_word = Counter("resolved" if alert.event == "resolved" else alert.severity for alert in alerts)
-    told = ", ".join(f"{by_word[word]} {word}" for word in (*SEVERITIES, "resolved") if by_word[word])
+    counts = ", ".join(f"{by_word[word]} {word}" for word in (*SEVERITIES, "resolved") if by_word[word])
     ordered = sorted(alerts, key=lambda alert: (alert.event == "resolved", -rank(alert.severity)))
     lines = [f"{alert.title} ({alert.incident_id})" for alert in ordered[:MOST_LISTED]]
     if len(alerts) > MOST_LISTED:
@@ -101,7 +101,7 @@ def summary(alerts: Sequence[Alert]) -> Alert:
         event=SUMMARY,
         severity=worst.severity,
         kind=SUMMARY,
-        title=f"[{count(len(alerts), 'alert')}] {told}",
+        title=f"[{count(len(alerts), 'alert')}] {counts}",
         body=_cut("\n".join(lines), MOST_LISTED * (MOST_TITLE + 40)),
         happened_at=first.happened_at,
         tries=first.tries,

@@ -1,4 +1,4 @@
-"""Findings of a build as sightings: what was seen, from when to when, and how bad it is."""
+"""Findings of a build as sightings: what was seen, from when to when, and how severe it is."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FINDINGS = "SELECT * FROM findings ORDER BY rank"
 CLUSTERS = "SELECT cluster_id, observed_until FROM silver_clusters"
 SAMPLED = "SELECT cluster_id, max(sampled_at) AS observed_until FROM silver_gpu_samples GROUP BY cluster_id"
 
-AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was looked at; of no cluster: all of them
+AsOf = Callable[[str | None], datetime]  # the time up to which a cluster was observed; None: all clusters
 
 
-def read_found(reader: LakeReader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
-    """The findings of the current build, and up to when it knows of anything."""
+def read_findings(reader: LakeReader, now: datetime) -> tuple[list[Mapping[str, Any]], AsOf]:
+    """The findings of the current build, and the time up to which it observed each cluster."""
     built = reader.tables()
     rows = reader.query(FINDINGS).to_pylist() if "findings" in built else []
     clusters = reader.query(CLUSTERS).to_pylist() if "silver_clusters" in built else []
@@ -35,7 +35,7 @@ def read_found(reader: LakeReader, now: datetime) -> tuple[list[Mapping[str, Any
 
 
 def as_of(observed_until: Mapping[str, datetime | None], now: datetime) -> AsOf:
-    """Nothing is over because nobody looked: a cluster is known up to its last event, whatever the clock shows."""
+    """A cluster is observed up to its last event: silence after it resolves nothing, whatever the clock shows."""
     known = {name: min(until, now) for name, until in observed_until.items() if until is not None}
     newest = max(known.values(), default=now)
     return lambda cluster: known.get(cluster, newest) if cluster is not None else newest
@@ -64,7 +64,7 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
 
 
 def _window(row: Mapping[str, Any], seen_until: datetime) -> tuple[datetime, datetime]:
-    """Its own, or that of the day that it is about; what has neither, or no end, lasts as long as it is found."""
+    """Its begin and end, or its day; without an end it lasts until the end of observation."""
     began, ended = _time(row.get("began_at")), _time(row.get("ended_at"))
     day = _day(row.get("day"))
     if began is not None:

@@ -1,11 +1,11 @@
 """Findings about the same subject and time become one incident; what is not seen any more is resolved.
 
-An incident is looked for by its cluster and subject and by the time that a finding speaks of, with the time after which
-a thing is over on both sides. A finding about the node or the job of a failure that was diagnosed at that time belongs
-to that failure. An incident that findings opened before the failure was diagnosed becomes part of it.
+A finding belongs to the incident of its cluster and subject whose time, extended on both sides by resolve_after_hours,
+overlaps with its own. A finding about the node or the job of a failure that was diagnosed at that time belongs
+to that failure. An incident that findings opened before the failure was diagnosed is merged into it.
 
-The same findings again change nothing. What goes on being seen moves the incident's last sighting in steps, so that the
-journal grows with what happens and not with how often somebody looks.
+It is idempotent. While a finding lasts, the incident's last sighting moves in steps, so that the journal does not grow
+with every update.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from gpulake.core.sightings import Sighting
 MOST_MEMBERS = 20
 MOST_WORDS = 300
 MOST_ROUNDS = 10
-STEPS = 4  # in which the last sighting moves within the time after which a thing is over
+STEPS = 4  # of the last sighting, within resolve_after_hours
 
 
-def gather(
+def group(
     histories: Histories, seen: Iterable[Sighting], until: AsOf, settings: Incidents, now: datetime
 ) -> list[Incident]:
     """The changes that bring the incidents up to date, in the order in which they happen."""
-    gathering = Gathering(histories, settings, now)
+    grouping = Grouping(histories, settings, now)
     ordered = sorted(seen, key=lambda one: (one.began_at, one.kind, one.subject, one.cluster_id or ""))
-    # One that grew may have come near to what was looked at before it: the next look must find nothing new.
+    # An incident that grew may now overlap with a finding that came before it: repeat until nothing changes.
     for _ in range(MOST_ROUNDS):
-        made = gathering.made
+        made = grouping.made
         for sighting in ordered:
-            gathering.take(sighting)
-        gathering.unite()
-        gathering.unmute()
-        gathering.resolve(until)
-        if gathering.made == made:
+            grouping.take(sighting)
+        grouping.merge()
+        grouping.unmute()
+        grouping.resolve(until)
+        if grouping.made == made:
             break
-    return gathering.changes
+    return grouping.changes
 
 
-class Gathering:
+class Grouping:
     def __init__(self, histories: Histories, settings: Incidents, now: datetime) -> None:
         self.made = 0
         self._changes: dict[str, list[Incident]] = {}
-        self._unsaid: dict[str, dict[str, Any]] = {}  # too little to be a change of its own
+        self._pending: dict[str, dict[str, Any]] = {}  # changes too small for a row
         self._now = now
         self._gap = timedelta(hours=settings.resolve_after_hours)
         self._histories = histories
         self._standing = {name: history[-1] for name, history in histories.items()}
-        # Where to look for what a sighting may belong to: comparing each with all would not do.
+        # By subject, job and node: comparing each sighting with every incident would be too slow.
         self._by_word: dict[str, list[str]] = {}
         for incident in self._standing.values():
             self._index(incident)
@@ -67,19 +67,19 @@ class Gathering:
         if incident is None:
             self._change(_opened(sighting, self._now))
             return
-        unsaid = self._unsaid.pop(incident.incident_id, {})
-        after = _with(replace(incident, **unsaid), sighting)
-        values = {name: getattr(after, name) for name in _GATHERED}
+        pending = self._pending.pop(incident.incident_id, {})
+        after = _with(replace(incident, **pending), sighting)
+        values = {name: getattr(after, name) for name in _FROM_SIGHTINGS}
         is_over = incident.state == "resolved"
         if is_over and self._is_back(incident, sighting):
             self._change(changed(incident, "reopened", GPULAKE, self._now, **values))
-        elif not is_over and _tells_more(incident, after, self._gap / STEPS):
+        elif not is_over and _is_news(incident, after, self._gap / STEPS):
             self._change(changed(incident, "updated", GPULAKE, self._now, note=incident.note, **values))
         else:
-            self._unsaid[incident.incident_id] = values
+            self._pending[incident.incident_id] = values
 
-    def unite(self) -> None:
-        """An incident that findings opened, and that turns out to be part of a failure, is resolved into it."""
+    def merge(self) -> None:
+        """An incident of findings that turns out to be part of a failure is merged into it."""
         for incident in list(self._standing.values()):
             if incident.kind == FAILURE or incident.state == "resolved" or not incident.members or incident.is_held:
                 continue
@@ -89,7 +89,7 @@ class Gathering:
             after = failure
             for member in incident.members:
                 after = _with(after, member)
-            values = {name: getattr(after, name) for name in _GATHERED}
+            values = {name: getattr(after, name) for name in _FROM_SIGHTINGS}
             self._change(changed(failure, "updated", GPULAKE, self._now, note=failure.note, **values))
             note = f"it is part of incident {failure.incident_id}"
             self._change(
@@ -107,31 +107,31 @@ class Gathering:
                 self._change(changed(incident, "reopened", GPULAKE, self._now, "the mute is over", muted_until=None))
 
     def resolve(self, until: AsOf) -> None:
-        """Failures stay until a healthy run or a person says otherwise: nobody sees a dead job twice."""
+        """Failures stay until a healthy run or a person resolves them: a dead job is not seen again."""
         for incident in list(self._standing.values()):
             if incident.kind == FAILURE or incident.state == "resolved" or incident.is_held:
                 continue
-            unsaid = self._unsaid.get(incident.incident_id, {})
-            last = unsaid.get("last_seen_at", incident.last_seen_at)
+            pending = self._pending.get(incident.incident_id, {})
+            last = pending.get("last_seen_at", incident.last_seen_at)
             if last is not None and last + self._gap <= until(incident.cluster_id):
                 note = f"not seen since {last:%Y-%m-%d %H:%M} UTC"
-                self._change(changed(incident, "resolved", GPULAKE, self._now, note, muted_until=None, **unsaid))
+                self._change(changed(incident, "resolved", GPULAKE, self._now, note, muted_until=None, **pending))
 
     def _change(self, incident: Incident) -> None:
         self.made += 1
         if incident.incident_id not in self._standing:
             self._index(incident)
         self._standing[incident.incident_id] = incident
-        own = self._changes.setdefault(incident.incident_id, [])
-        if own and incident.event == "updated":
-            # What is seen at one look is one change: nobody is told first that it opened and then that it got worse.
-            own[-1] = replace(incident, event=own[-1].event, note=own[-1].note)
+        changes = self._changes.setdefault(incident.incident_id, [])
+        if changes and incident.event == "updated":
+            # One update is one event: not opened first and then worsened.
+            changes[-1] = replace(incident, event=changes[-1].event, note=changes[-1].note)
         else:
-            own.append(incident)
+            changes.append(incident)
 
     @property
     def changes(self) -> list[Incident]:
-        return [change for own in self._changes.values() for change in own]
+        return [change for changes in self._changes.values() for change in changes]
 
     def _index(self, incident: Incident) -> None:
         for word in {incident.subject, incident.job_id, incident.node} - {None, ""}:
@@ -146,7 +146,7 @@ class Gathering:
                 yield incident
 
     def _failures(self, sighting: Sighting) -> list[Incident]:
-        """Failures of its node or job at its time; the earliest first. Of when a job died there must be some word."""
+        """Failures of its node or job at its time, the earliest first. Those without a time of failure do not count."""
         found = [
             one
             for one in self._named(sighting)
@@ -158,15 +158,15 @@ class Gathering:
         return sorted(found, key=lambda one: (one.last_seen_at or self._now, one.incident_id))
 
     def _match(self, sighting: Sighting) -> Incident | None:
-        own = self._standing.get(incident_id(sighting))
+        same = self._standing.get(incident_id(sighting))
         found = [
             one
             for one in self._named(sighting)
             if one.kind != FAILURE and one.subject == sighting.subject and self._is_then(one, sighting)
         ]
         found.sort(key=lambda one: self._order(one, sighting))
-        match = found[0] if found else own
-        # What was resolved into a failure is told of that failure from then on.
+        match = found[0] if found else same
+        # What was merged into a failure belongs to it from then on.
         into = self._standing.get(match.merged_into) if match is not None else None
         if into is not None and into.state != "resolved":
             return into
@@ -176,7 +176,7 @@ class Gathering:
         return failures[0] if failures else match
 
     def _order(self, one: Incident, sighting: Sighting) -> tuple[bool, bool, bool, datetime, str]:
-        """What belongs to an incident stays with it, whichever others come near in the meantime."""
+        """A sighting that belongs to an incident stays with it, whichever others overlap now."""
         is_new = not any(member.is_same_as(sighting) for member in one.members)
         other = one.kind != sighting.kind
         return is_new, one.state == "resolved", other, one.began_at or self._now, one.incident_id
@@ -188,7 +188,7 @@ class Gathering:
         return sighting.began_at <= last + self._gap and sighting.ended_at >= began - self._gap
 
     def _is_back(self, incident: Incident, sighting: Sighting) -> bool:
-        """A person who resolved it is overruled only by what is seen well after that."""
+        """What a person resolved is reopened only by a sighting well after that."""
         last = incident.last_seen_at
         if last is None or sighting.ended_at <= last:
             return False
@@ -197,12 +197,12 @@ class Gathering:
 
 
 # What a sighting may change.
-_GATHERED = ("severity", "cause", "remedy", "began_at", "last_seen_at", "times_seen", "first_cause", "members")
+_FROM_SIGHTINGS = ("severity", "cause", "remedy", "began_at", "last_seen_at", "times_seen", "first_cause", "members")
 
 
 def incident_id(sighting: Sighting) -> str:
-    told = json.dumps([sighting.kind, sighting.cluster_id or "", sighting.subject, sighting.began_at.isoformat()])
-    return "i-" + hashlib.sha256(told.encode()).hexdigest()[:16]
+    key = json.dumps([sighting.kind, sighting.cluster_id or "", sighting.subject, sighting.began_at.isoformat()])
+    return "i-" + hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def _opened(sighting: Sighting, now: datetime) -> Incident:
@@ -223,7 +223,7 @@ def _opened(sighting: Sighting, now: datetime) -> Incident:
         remedy=sighting.remedy,
         began_at=sighting.began_at,
         last_seen_at=sighting.ended_at,
-        first_cause=_told(sighting),
+        first_cause=_title(sighting),
         members=(sighting,),
     )
 
@@ -232,7 +232,7 @@ def _with(incident: Incident, sighting: Sighting) -> Incident:
     """The incident with one more sighting, or with a longer one in the place of one that it has."""
     same = next((member for member in incident.members if member.is_same_as(sighting)), None)
     is_full = len(incident.members) >= MOST_MEMBERS
-    # Of what was left out for want of room it is not known again: what is no later than the rest was counted.
+    # Members beyond MOST_MEMBERS are not kept: one that began no later than the last member was counted.
     is_counted = same is not None or (is_full and sighting.began_at <= incident.members[-1].began_at)
     others = [member for member in incident.members if member is not same]
     if same is not None:
@@ -248,18 +248,18 @@ def _with(incident: Incident, sighting: Sighting) -> Incident:
         cause=incident.cause if is_failure or incident.is_confirmed else first.headline,
         remedy=incident.remedy or first.remedy,
         began_at=min(filter(None, (incident.began_at, first.began_at))),
-        # When a job died is what a failure is found by: what is seen afterwards does not move it.
+        # A failure keeps the time at which its job died.
         last_seen_at=incident.last_seen_at
         if is_failure
         else max(filter(None, (incident.last_seen_at, sighting.ended_at))),
         times_seen=incident.times_seen + (not is_counted),
-        first_cause=_told(first),
-        # The first tells how it began and the last ones how it stands.
+        first_cause=_title(first),
+        # The first member and the latest ones.
         members=tuple(members if len(members) <= MOST_MEMBERS else [first, *members[-MOST_MEMBERS + 1 :]]),
     )
 
 
-def _tells_more(before: Incident, after: Incident, step: timedelta) -> bool:
+def _is_news(before: Incident, after: Incident, step: timedelta) -> bool:
     if rank(after.severity) > rank(before.severity) or after.times_seen > before.times_seen:
         return True
     if before.last_seen_at is None or after.last_seen_at is None:
@@ -267,5 +267,5 @@ def _tells_more(before: Incident, after: Incident, step: timedelta) -> bool:
     return after.last_seen_at - before.last_seen_at >= step
 
 
-def _told(sighting: Sighting) -> str:
+def _title(sighting: Sighting) -> str:
     return f"{sighting.kind}: {sighting.headline}"[:MOST_WORDS]

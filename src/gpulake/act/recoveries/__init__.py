@@ -1,6 +1,6 @@
-"""One file an executor. It says which programs take a step, word for word; it starts none itself.
+"""One file an executor. It gives the commands of a step and starts none: act/commands.py does.
 
-So a plan can be shown exactly as it would be carried out, and what is started is in one place (act/commands.py).
+So a plan is shown exactly as it would be carried out.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from gpulake.formats.slurm import hosts
 
 MOST_TEXT = 200
 MOST_MESSAGE = 2_000
-# A name of DNS: stricter than SAFE, since a node that a program takes for a list or a path costs more than one node.
+# A DNS name: stricter than SAFE, since a name that is taken for a list or a path would cost more than one node.
 _NODE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})", re.ASCII)
 # scontrol takes this name for every node.
 _NOT_A_NODE = {"all"}
 _PATH = re.compile(r"/[\w./=+@:-]*", re.ASCII)
-_UNWELCOME = re.compile(r"[^\w .,:;+@/()\[\]%#=?!*-]", re.ASCII)
+_UNSAFE = re.compile(r"[^\w .,:;+@/()\[\]%#=?!*-]", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Command:
     arguments: tuple[str, ...]
-    failed_if_said: str = ""  # some programs end well although they found nothing to do
+    failed_if_said: str = ""  # text of a failure that exits with 0
 
 
 @dataclass(frozen=True)
-class Asking:
-    """A program that says which nodes the scheduler gave a job, and how to read it. It changes nothing."""
+class NodeQuery:
+    """A command that prints the nodes of a job, and how to read its output. It changes nothing."""
 
     arguments: tuple[str, ...]
-    read: Callable[[str], list[str]]  # ValueError where it makes no sense
+    read: Callable[[str], list[str]]  # raises ValueError where it cannot be read
 
 
 @dataclass(frozen=True)
 class Order:
-    """A step, and what the programs that take it may be told. What comes from logs is not trusted."""
+    """A step with the values that its commands may use. What comes from logs is not trusted."""
 
     incident_id: str
     attempt: int
@@ -60,7 +60,7 @@ class Order:
 
     def job(self) -> str:
         if self.job_id is None:
-            raise ActError("nobody knows the id of the job", "name it with --job")
+            raise ActError("the id of the job is unknown", "name it with --job")
         if not SAFE.fullmatch(self.job_id):
             raise ActError(f"job id {self.job_id!r} cannot be handed to a program safely", "name the job with --job")
         return self.job_id
@@ -69,7 +69,7 @@ class Order:
         return safe_node(self.node or "")
 
     def word(self, placeholder: str) -> str | None:
-        """What a placeholder stands for; nothing where nobody knows. Only what is asked for must be safe."""
+        """The value of a placeholder; None where it is unknown. Only values that are used must be safe."""
         value = getattr(self, placeholder)
         if value is None:
             return None
@@ -86,7 +86,7 @@ Commands = tuple[Command, ...]
 
 
 class Executor(Protocol):
-    """Each step as the programs that take it, one after the other; ActError where it cannot be taken this way."""
+    """The commands of each step, in order; ActError where the step cannot be taken."""
 
     def restart(self, order: Order) -> Commands: ...
 
@@ -96,16 +96,16 @@ class Executor(Protocol):
 
     def tell(self, order: Order) -> Commands: ...
 
-    def nodes(self, order: Order) -> Asking | None:
-        """Who knows the nodes of the job; None: nobody whom it could ask."""
+    def nodes(self, order: Order) -> NodeQuery | None:
+        """The command that prints the nodes of the job; None: there is none."""
 
 
 RECOVERIES: Registry[Callable[[Recoveries], Executor]] = Registry("executor", "gpulake.act.recoveries")
 
 
 def plain(text: str, most: int = MOST_TEXT) -> str:
-    """Words of a log as one harmless argument: no quotes, no escapes, no option, and not too long."""
-    kept = _UNWELCOME.sub("?", " ".join(text.split())).lstrip("-= ")
+    """Text of a log as one safe argument: no quotes, no escapes, no option, and not too long."""
+    kept = _UNSAFE.sub("?", " ".join(text.split())).lstrip("-= ")
     return kept if len(kept) <= most else kept[: most - 3] + "..."
 
 
@@ -122,24 +122,26 @@ def safe_path(path: str) -> str:
 
 
 def hooked(name: str, command: Sequence[str], order: Order) -> Commands:
-    """A command of the settings, with what its placeholders stand for."""
+    """A command of the settings, with its placeholders filled."""
     if not command:
         raise ActError(f"no {name} is set", f"set {name} in [recoveries] of gpulake.toml")
     words: dict[str, str] = {}
     for placeholder in placeholders(command):
         word = order.word(placeholder)
         if word is None:
-            raise ActError(f"{name} wants {{{placeholder}}}, which nobody knows", _HINTS.get(placeholder, ""))
+            raise ActError(f"{name} wants {{{placeholder}}}, which is unknown", _HINTS.get(placeholder, ""))
         words[placeholder] = word
     return (Command(filled(command, words)),)
 
 
-def asked_by_hook(settings: Recoveries, order: Order) -> Asking | None:
-    """By the nodes_command of the settings: names like n1 or n[01-16], with commas, spaces or lines between them."""
+def node_query(settings: Recoveries, order: Order) -> NodeQuery | None:
+    """By the nodes_command of the settings: names like n1 or n[01-16], separated by commas, spaces or lines."""
     if not settings.nodes_command:
         return None
     (command,) = hooked("nodes_command", settings.nodes_command, order)
-    return Asking(command.arguments, lambda said: [name for word in said.split() for name in hosts(word.strip(","))])
+    return NodeQuery(
+        command.arguments, lambda output: [name for word in output.split() for name in hosts(word.strip(","))]
+    )
 
 
 _HINTS = {"job_id": "name it with --job", "checkpoint": "name the folder of checkpoints with --checkpoints"}

@@ -1,8 +1,8 @@
-"""Programs of the site's own: a command of the settings for each step."""
+"""The site's own programs: a command of the settings for each step."""
 
 from __future__ import annotations
 
-from gpulake.act.recoveries import RECOVERIES, Asking, Commands, Order, asked_by_hook, hooked
+from gpulake.act.recoveries import RECOVERIES, Commands, NodeQuery, Order, hooked, node_query
 from gpulake.core.recovery_settings import Recoveries
 
 
@@ -23,10 +23,10 @@ class CommandHook:
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
 
-    def nodes(self, order: Order) -> Asking | None:
-        return asked_by_hook(self._settings, order)
+    def nodes(self, order: Order) -> NodeQuery | None:
+        return node_query(self._settings, order)
 
 
 def tell(settings: Recoveries, order: Order) -> Commands:
-    """Whoever sets no tell_command reads the message where gpulake prints it."""
+    """Without a tell_command the message is only printed."""
     return hooked("tell_command", settings.tell_command, order) if settings.tell_command else ()

@@ -1,8 +1,8 @@
-"""Does nothing, and leaves rows that say what would be done. What nobody could do is refused here, too."""
+"""Does nothing, and records what would be done. Impossible steps are refused, as in a real run."""
 
 from __future__ import annotations
 
-from gpulake.act.recoveries import RECOVERIES, Asking, Commands, Order, asked_by_hook
+from gpulake.act.recoveries import RECOVERIES, Commands, NodeQuery, Order, node_query
 from gpulake.core.recovery_settings import Recoveries
 
 
@@ -25,5 +25,5 @@ class DryRun:
     def tell(self, order: Order) -> Commands:  # noqa: ARG002
         return ()
 
-    def nodes(self, order: Order) -> Asking | None:
-        return asked_by_hook(self._settings, order)
+    def nodes(self, order: Order) -> NodeQuery | None:
+        return node_query(self._settings, order)

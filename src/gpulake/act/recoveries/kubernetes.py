@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order, asked_by_hook, hooked
+from gpulake.act.recoveries import RECOVERIES, Command, Commands, NodeQuery, Order, hooked, node_query
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.placeholders import filled
@@ -30,7 +30,7 @@ class Kubernetes:
         return (Command((*delete, "--wait=false"), failed_if_said=_NOTHING),)
 
     def rollback(self, order: Order) -> Commands:
-        """New pods begin as their controller says: loading an earlier checkpoint takes a command of the site's own."""
+        """New pods start as their controller says: loading an earlier checkpoint takes the site's own command."""
         return hooked("rollback_command", self._settings.rollback_command, order)
 
     def cordon(self, order: Order) -> Commands:
@@ -39,10 +39,10 @@ class Kubernetes:
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
 
-    def nodes(self, order: Order) -> Asking | None:
+    def nodes(self, order: Order) -> NodeQuery | None:
         """Those that its pods are on."""
         if self._settings.nodes_command or not _LABEL.fullmatch(order.job()):
-            return asked_by_hook(self._settings, order)
+            return node_query(self._settings, order)
         get = (
             "kubectl",
             "get",
@@ -50,7 +50,7 @@ class Kubernetes:
             f"--namespace={self._settings.namespace}",
             f"--selector={self._selector(order)}",
         )
-        return Asking((*get, "--output=jsonpath={.items[*].spec.nodeName}"), str.split)
+        return NodeQuery((*get, "--output=jsonpath={.items[*].spec.nodeName}"), str.split)
 
     def _selector(self, order: Order) -> str:
         return filled([self._settings.pod_selector], {"job_id": order.job()})[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpulake.act.recoveries import RECOVERIES, Asking, Command, Commands, Order, asked_by_hook, hooked, plain
+from gpulake.act.recoveries import RECOVERIES, Command, Commands, NodeQuery, Order, hooked, node_query, plain
 from gpulake.act.recoveries.command import tell
 from gpulake.core.errors import ActError
 from gpulake.core.recovery_settings import Recoveries
@@ -20,7 +20,7 @@ class Slurm:
         self._settings = settings
 
     def restart(self, order: Order) -> Commands:
-        """The script that is run again finds its last checkpoint itself, unless a command is set that names it."""
+        """The script finds its last checkpoint itself, unless restart_command passes it."""
         if self._settings.restart_command:
             return hooked("restart_command", self._settings.restart_command, order)
         if not _JOB.fullmatch(order.job()):
@@ -28,7 +28,7 @@ class Slurm:
         return (Command(("scontrol", "requeue", order.job())),)
 
     def rollback(self, order: Order) -> Commands:
-        """Nothing in Slurm can tell a script to load an earlier checkpoint: this takes a command of the site's own."""
+        """Slurm cannot make a script load an earlier checkpoint: this takes the site's own command."""
         return hooked("rollback_command", self._settings.rollback_command, order)
 
     def cordon(self, order: Order) -> Commands:
@@ -39,17 +39,17 @@ class Slurm:
     def tell(self, order: Order) -> Commands:
         return tell(self._settings, order)
 
-    def nodes(self, order: Order) -> Asking | None:
+    def nodes(self, order: Order) -> NodeQuery | None:
         """By the accounting: every time that the job ran."""
         if self._settings.nodes_command or not _JOB.fullmatch(order.job()):
-            return asked_by_hook(self._settings, order)
+            return node_query(self._settings, order)
         job = order.job()
         flags = ("--allocations", "--duplicates", "--noheader", "--parsable2", "--format=JobID,NodeList")
-        return Asking(("sacct", f"--jobs={job}", *flags), lambda said: _nodes(said, job))
+        return NodeQuery(("sacct", f"--jobs={job}", *flags), lambda output: _nodes(output, job))
 
 
-def _nodes(said: str, job: str) -> list[str]:
+def _nodes(output: str, job: str) -> list[str]:
     """Of rows such as 77|n[01-16]; a run that waits has no node yet."""
-    rows = [line.partition("|") for line in said.splitlines()]
+    rows = [line.partition("|") for line in output.splitlines()]
     lists = [nodes for name, _, nodes in rows if name == job and nodes and not nodes.startswith("None")]
     return [node for nodes in lists for node in hosts(nodes)]

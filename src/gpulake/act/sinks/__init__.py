@@ -1,4 +1,4 @@
-"""One file a sink: it hands one alert to those who are to be told, or says why it could not."""
+"""One file a sink: it sends one alert, or raises why it could not."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _LEAST_SECRET = 4  # shorter pieces of an address are words such as "api", and n
 
 class Sink(Protocol):
     @property
-    def tells_repeats(self) -> bool:
-        """The other side knows an alert that it has had, so that sending it again does no harm."""
+    def deduplicates(self) -> bool:
+        """The receiver deduplicates, so that sending an alert again does no harm."""
         ...
 
     def send(self, alert: Alert) -> None:
-        """Returns when the other side has taken it; SinkError, which names the sink, where it has not."""
+        """Returns when the receiver has accepted it; else SinkError, which names the sink."""
         ...
 
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a sink is made of. The environment is an argument, and so is the clock."""
+    """What a sink is built from."""
 
     name: str
     settings: SinkSettings
@@ -48,7 +48,7 @@ class Setup:
         return value
 
     def address(self) -> str:
-        """Where to send to: from the settings, or from the variable that they name."""
+        """The address: from the settings, or from the variable that they name."""
         settings = self.settings
         url = self.secret(settings.url_variable) if settings.url_variable else settings.url
         if not url:
@@ -56,19 +56,19 @@ class Setup:
         try:
             check_scheme("the url of a sink", url, "alerts", settings.allow_plain_http)
         except (ConfigError, ValueError) as error:
-            told = error if isinstance(error, ConfigError) else ConfigError("its address is none")
-            raise self.failure(told.message, hint=told.hint) from None
+            reason = error if isinstance(error, ConfigError) else ConfigError("its address is none")
+            raise self.failure(reason.message, hint=reason.hint) from None
         return url
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen: what the variables hold, whole and in pieces."""
+        """The values of secret variables, whole and in parts: no message shows them."""
         held = [self.environment.get(name, "").strip() for name in self.settings.variables]
         return tuple(piece for value in held if value for piece in (value, *_PARTS.split(value)))
 
     def failure(
-        self, said: str, hint: str = "", is_final: bool = False, retry_after_seconds: float | None = None
+        self, message: str, hint: str = "", is_final: bool = False, retry_after_seconds: float | None = None
     ) -> SinkError:
-        words = label(masked(said, self.secrets()), MOST_WORDS)
+        words = label(masked(message, self.secrets()), MOST_WORDS)
         return SinkError(f"sink {self.name}: {words}", hint, is_final, retry_after_seconds)
 
 

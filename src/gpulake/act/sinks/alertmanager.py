@@ -1,4 +1,4 @@
-"""Alertmanager, by version 2 of its API. It knows an alert by its labels, so that a repeat is none."""
+"""Alertmanager, by version 2 of its API. It deduplicates by labels."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpulake.core.words import label
 
 PATH = "/api/v2/alerts"
 MOST_LABEL = 200
-# What was over when it was found would never be told: Alertmanager tells nobody of an alert that has ended.
+# Alertmanager does not notify of an alert that has ended: one that was over when it was found fires for so long.
 OVER_FOR = timedelta(hours=1)
 
 
 @SINKS.register("alertmanager")
 class Alertmanager:
-    tells_repeats = True
+    deduplicates = True
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -30,16 +30,16 @@ class Alertmanager:
         post(self._setup, address, encoded(self._documents(alert)), {})
 
     def _documents(self, alert: Alert) -> list[dict[str, Any]]:
-        """Severity is a label, by which it routes. What had another severity before is another alert, and ends."""
+        """Severity is a label that Alertmanager routes by. The alert of the previous severity is ended."""
         at = alert.happened_at or alert.changed_at
         starts = min(alert.began_at or at, at)
         firing_until = at + (OVER_FOR if alert.is_over else timedelta(days=self._setup.settings.firing_days))
         ends = at if alert.event == "resolved" else firing_until
-        told = [_document(alert, alert.severity, starts, ends)]
+        documents = [_document(alert, alert.severity, starts, ends)]
         if alert.event in ("worsened", "resolved"):
             others = [severity for severity in SEVERITIES if severity != alert.severity]
-            told += [_document(alert, severity, starts, at) for severity in others]
-        return told
+            documents += [_document(alert, severity, starts, at) for severity in others]
+        return documents
 
 
 def _document(alert: Alert, severity: str, starts: datetime, ends: datetime) -> dict[str, Any]:

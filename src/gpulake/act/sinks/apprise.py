@@ -1,4 +1,4 @@
-"""Mail, chat and pagers, through Apprise: one address, which holds its secrets and comes from the environment alone."""
+"""Mail, chat and pagers, through Apprise: one address, which holds its secrets and comes only from the environment."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from apprise import NotifyType
 
 LOGGERS = ("apprise", "urllib3")
-# Words that would call everybody in a chat, and brackets in which chats write their commands.
-_CALLS = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
+# Mentions that notify everybody in a chat, and brackets in which chats write commands.
+_MENTIONS = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
 _BRACKETS = str.maketrans({"<": "‹", ">": "›"})
 
 
 @SINKS.register("apprise")
 class Apprise:
-    tells_repeats = False
+    deduplicates = False
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
 
     def send(self, alert: Alert) -> None:
         service = self._service()
-        with _Overheard() as said:
+        with _CapturedLog() as log:
             is_sent = service.notify(
                 title=defused(alert.title), body=defused(alert.body), notify_type=_type(alert), body_format="text"
             )
         if not is_sent:
-            reason = "; ".join(said.lines) or "the service did not take it"
+            reason = "; ".join(log.lines) or "the service did not take it"
             raise self._setup.failure(reason)
 
     def _service(self) -> Any:
@@ -48,7 +48,7 @@ class Apprise:
             app_id="gpulake", secure_logging=True, interpret_escapes=False, async_mode=False, http_redirects=False
         )
         service = apprise.Apprise(asset=asset)
-        with _Overheard():
+        with _CapturedLog():
             is_known = service.add(url)
         if not is_known or len(service) != 1:
             hint = "write one address in the form of https://github.com/caronc/apprise/wiki"
@@ -59,8 +59,8 @@ class Apprise:
 
 
 def defused(text: str) -> str:
-    """Words of a log call nobody and are no command of a chat."""
-    return _CALLS.sub("@\N{ZERO WIDTH SPACE}", text.translate(_BRACKETS))
+    """Text of a log mentions nobody and is no command of a chat."""
+    return _MENTIONS.sub("@\N{ZERO WIDTH SPACE}", text.translate(_BRACKETS))
 
 
 def _type(alert: Alert) -> NotifyType:
@@ -72,11 +72,8 @@ def _type(alert: Alert) -> NotifyType:
     return words.get(alert.severity, NotifyType.INFO)
 
 
-class _Overheard(logging.Handler):
-    """Apprise says why only in its log: it is read here, and goes nowhere else, for it may name the address.
-
-    Nor does what the library below it logs, which names the address at every request.
-    """
+class _CapturedLog(logging.Handler):
+    """Apprise gives its reasons only in its log. It is captured, as is that of urllib3: both may name the address."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -86,7 +83,7 @@ class _Overheard(logging.Handler):
         if record.name.startswith(LOGGERS[0]):
             self.lines.append(" ".join(record.getMessage().split()))
 
-    def __enter__(self) -> _Overheard:
+    def __enter__(self) -> _CapturedLog:
         self._before = []
         for name in LOGGERS:
             logger = logging.getLogger(name)

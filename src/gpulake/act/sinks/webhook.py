@@ -1,4 +1,4 @@
-"""A webhook: JSON over HTTP, with a key by which the receiver knows a repeat, signed where a secret is set."""
+"""A webhook: JSON over HTTP, with an idempotency key, signed where a secret is set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = 1
 
 @SINKS.register("webhook")
 class Webhook:
-    tells_repeats = True
+    deduplicates = True
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -54,7 +54,7 @@ def document(alert: Alert) -> dict[str, Any]:
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
-    """Of the time, too: who recorded a request cannot send it a year later."""
+    """Includes the time, against replays."""
     return hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""gpulake alerts: what people are told, and whether it has reached them."""
+"""gpulake alerts: list, send, retry and test alerts."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from gpulake.cli._verbs import Verbs
 
 @click.group(cls=Verbs, package=__name__)
 def command() -> None:
-    """Look at alerts, send those that wait, and test where they go."""
+    """List alerts, send those that wait, and test sinks."""

@@ -1,4 +1,4 @@
-"""How an alert looks to people and to machines. Its words may be a log's own: they are printed, never read."""
+"""How an alert is printed. Its texts may come from a log: control characters are replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpulake alerts list: what people were told, and what waits."""
+"""gpulake alerts list: alerts that were sent, wait or were dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpulake.cli._options import json_option, lake_option, settings
     help="Only those: failed ones are tried again, dropped ones are not.",
 )
 @click.option("--sink", help="Only those for this sink.")
-@click.option("--summary", metavar="ID", help="Only those that were told in this summary.")
+@click.option("--summary", metavar="ID", help="Only those in this summary.")
 @lake_option
 @json_option
 def command(state: str | None, sink: str | None, summary: str | None, lake: Path | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""gpulake alerts retry: what was given up is tried again."""
+"""gpulake alerts retry: tries dropped and failed alerts again."""
 
 from __future__ import annotations
 

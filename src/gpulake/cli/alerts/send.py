@@ -1,4 +1,4 @@
-"""gpulake alerts send: hands out what waits in the outbox."""
+"""gpulake alerts send: sends the outbox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--watch", "is_watching", is_flag=True, help="Go on until it is stopped.")
+@click.option("--watch", "is_watching", is_flag=True, help="Repeat until it is stopped.")
 @lake_option
 @json_option
 def command(is_watching: bool, lake: Path | None, as_json: bool) -> None:
@@ -37,18 +37,18 @@ def command(is_watching: bool, lake: Path | None, as_json: bool) -> None:
     if is_watching:
         for drained in watch_alerts(Lake(config).open(), SystemClock(), time.sleep):
             if drained.sent or drained.dropped or drained.failures:
-                click.echo(_told(drained))
+                click.echo(_summary(drained))
         return
     drained = Flow(config).send_alerts()
     if as_json:
         print_json(asdict(drained))
     else:
-        click.echo(_told(drained))
+        click.echo(_summary(drained))
     if drained.failures:
         failed = "; ".join(drained.failures.values())
         raise ActError(failed, "they are tried again; see: gpulake alerts list --state failed")
 
 
-def _told(drained: Drained) -> str:
+def _summary(drained: Drained) -> str:
     summaries = f" ({drained.summaries} summaries)" if drained.summaries else ""
     return f"sent {drained.sent}{summaries}, dropped {drained.dropped}, waiting {drained.waiting}"

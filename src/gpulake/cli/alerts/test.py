@@ -1,4 +1,4 @@
-"""gpulake alerts test: does a sink work?"""
+"""gpulake alerts test: sends a test alert to a sink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpulake.cli._options import json_option, lake_option, settings
 @lake_option
 @json_option
 def command(sink: str, lake: Path | None, as_json: bool) -> None:
-    """Send a test alert to a sink of [alerts.sinks], and say what came of it.
+    """Send a test alert to a sink of [alerts.sinks], and print the result.
 
     \b
     Example:  gpulake alerts test ops
@@ -29,4 +29,4 @@ def command(sink: str, lake: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(as_document(alert))
     else:
-        click.echo(f"sink {alert.sink} has taken it: {alert.title}")
+        click.echo(f"sink {alert.sink} has accepted it: {alert.title}")

@@ -1,4 +1,4 @@
-"""How an incident looks to people and to machines. Its words may be a log's own: they are printed, never read."""
+"""How an incident is printed. Its texts may come from a log: control characters are replaced."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_all_changed(incidents: Sequence[Incident], as_json: bool, skipped: Seq
     for one in incidents:
         print_changed(one)
     for one in skipped:
-        click.echo(f"{label(one.incident_id)} is {one.state} already, and was left as it is")
+        click.echo(f"{label(one.incident_id)} is already {one.state}: skipped")
     if not incidents and not skipped:
         click.echo("nothing has changed", err=True)
 

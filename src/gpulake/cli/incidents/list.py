@@ -1,4 +1,4 @@
-"""gpulake incidents list: what was recorded."""
+"""gpulake incidents list: incidents as they stand."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def command(state: str | None, reason: str | None, kind: str | None, lake: Path 
     from gpulake.flow.incidents import read_incidents
     from gpulake.lake import Lake
 
-    found = read_incidents(Lake(settings(lake=lake)).open(), state, reason, kind)
+    incidents = read_incidents(Lake(settings(lake=lake)).open(), state, reason, kind)
     if as_json:
-        print_json([as_document(one) for one in found])
+        print_json([as_document(one) for one in incidents])
         return
-    if not found:
+    if not incidents:
         wanted = " like that" if state or reason else ""
         click.echo(f"no incidents{wanted}; a log that failed becomes one: gpulake diagnose LOG", err=True)
         return
@@ -48,6 +48,6 @@ def command(state: str | None, reason: str | None, kind: str | None, lake: Path 
             label(one.subject, 60),
             label(one.cause, 100),
         )
-        for one in found
+        for one in incidents
     ]
     print_table(("incident", "opened (UTC)", "state", "severity", "reason", "confirmed", "subject", "cause"), rows)

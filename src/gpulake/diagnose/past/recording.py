@@ -115,7 +115,7 @@ def _redacted(template: Template) -> dict[str, str]:
 
 
 def _seen(diagnosis: Diagnosis, log: str, diagnosis_id: str, words: str) -> dict[str, Any]:
-    """What a diagnosis says of its incident."""
+    """The values that a diagnosis gives its incident."""
     return {
         "subject": log,
         "cluster_id": diagnosis.cluster_id,
@@ -141,7 +141,7 @@ def _event(
         return None if is_healthy else Incident(identity, now, "opened", GPULAKE, opened_at=now, **seen)
     before = history[-1]
     if before.is_confirmed or is_healthy:
-        # What a person said stays; and recall needs what it was, and not that it is over.
+        # A person's reason stays; of a healthy run recall needs the reason before, and not that it is over.
         seen = {name: value for name, value in seen.items() if name not in (*JUDGED, "severity", "words")}
     event: Event = "updated"
     if is_healthy and before.state != "resolved" and not before.is_held:

@@ -9,4 +9,4 @@ from gpulake.cli._verbs import Verbs
 
 @click.group(cls=Verbs, package=__name__)
 def command() -> None:
-    """Maintenance windows: incidents within one are recorded, and nobody is told."""
+    """Maintenance windows: incidents within one are recorded, and no alert is sent."""

@@ -1,4 +1,4 @@
-"""gpulake incidents windows add: a time in which nobody is told."""
+"""gpulake incidents windows add: a time without alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpulake incidents windows remove: people are told again."""
+"""gpulake incidents windows remove: alerts are sent again."""
 
 from __future__ import annotations
 
