@@ -88,7 +88,7 @@ def test_bad_input_is_an_error_that_names_it(log: Path, arguments: list[str], me
 
 
 def test_a_lake_keeps_what_was_found_unless_it_is_told_not_to(log: Path, lake: Lake) -> None:
-    assert "incident f-" in diagnose(log, "--lake", lake.root).stdout
+    assert "incident i-" in diagnose(log, "--lake", lake.root).stdout
     assert "incident" not in diagnose(log, "--lake", lake.root, "--no-record").stdout
     assert rows_of(lake, "SELECT count(*) AS n FROM diagnoses") == [{"n": 1}]
 

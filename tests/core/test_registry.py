@@ -16,7 +16,8 @@ def test_every_file_of_the_package_is_a_plug_of_its_name() -> None:
     import gpulake.land.readers as package
 
     folder = Path(str(package.__file__)).parent
-    assert list(READERS) == sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    assert list(READERS) == sorted(path.stem for path in folder.glob("*.toml"))
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__", "declared"} <= set(READERS)
 
 
 def test_an_unknown_name_gets_the_nearest_one() -> None:

@@ -32,7 +32,7 @@ from gpulake.diagnose.learn.drafts import filter_draft, name_for, rule_draft
 from gpulake.diagnose.learn.ground import Recurring, past, recurring
 from gpulake.diagnose.learn.learning import Learned, all_learned, decide, ground_of, learned, learned_filters, propose
 from gpulake.diagnose.learn.proposals import generalised, whole_line
-from gpulake.diagnose.learn.proposing import Wish, propose_filters, propose_for_incident, shareable
+from gpulake.diagnose.learn.proposing import Proposal, propose_filters, propose_for_incident, shareable
 from gpulake.diagnose.rulebook.book import read_rules, shipped_rules, with_learned
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.flow.incidents import change, read_incident
@@ -177,7 +177,7 @@ def test_the_past_is_what_people_say_it_is(lake: Lake, clock: FrozenClock) -> No
 
 def proposed_for(lake: Lake, clock: FrozenClock, incident_id: str, evidence: int) -> Learned:
     case = read_incident(lake, incident_id)
-    return propose_for_incident(lake, clock, case.incident, case.diagnosis, evidence, Wish("ada"))
+    return propose_for_incident(lake, clock, case.incident, case.diagnosis, evidence, Proposal("ada"))
 
 
 def test_a_confirmed_incident_becomes_a_candidate(lake: Lake, clock: FrozenClock) -> None:
@@ -238,7 +238,7 @@ def test_what_is_shared_names_no_place(lake: Lake, clock: FrozenClock) -> None:
     assert [rule["name"] for rule in shared] == ["learned_a"]
     assert "ada" not in json.dumps(shared)
     assert "secret" not in json.dumps(shared)
-    assert said == ["learned_b is left out: its pattern names what should not be shared"]
+    assert said == ["learned_b is skipped: its pattern contains names that should not be shared"]
 
 
 @given(words=st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3))

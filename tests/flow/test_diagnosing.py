@@ -12,7 +12,7 @@ from gpulake.core.config import Config
 from gpulake.diagnose.api import Answer
 from gpulake.diagnose.diagnoser import DiagnosisRequest
 from gpulake.diagnose.learn.learning import decide
-from gpulake.diagnose.learn.proposing import Wish, propose_line
+from gpulake.diagnose.learn.proposing import Proposal, propose_line
 from gpulake.flow import Flow
 from gpulake.flow.incidents import change
 from gpulake.lake import Lake
@@ -90,7 +90,9 @@ def test_a_confirmed_incident_of_the_same_kind_is_recalled(flow: Flow, tmp_path:
 def test_an_approved_rule_is_used_and_a_candidate_is_not(flow: Flow, tmp_path: Path, clock: FrozenClock) -> None:
     line = "fabric: the flux capacitor of rack 12 is drained"
     log = f"{QUIET}{line}\n"
-    proposed = propose_line(flow.lake, clock, line, Wish("ann", "NodeFailure", "The flux is gone.", "Drain the rack."))
+    proposed = propose_line(
+        flow.lake, clock, line, Proposal("ann", "NodeFailure", "The flux is gone.", "Drain the rack.")
+    )
     assert ask(flow, tmp_path, "a.log", log).diagnosis.reason != "NodeFailure"
     decide(flow.lake, clock, proposed, "approved", "bob")
     found = ask(flow, tmp_path, "a.log", log).diagnosis

@@ -19,7 +19,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
 from gpulake.core.recovery_settings import Recoveries
 from gpulake.diagnose.diagnoser import DiagnosisRequest
-from gpulake.diagnose.learn.proposing import Wish, propose_line
+from gpulake.diagnose.learn.proposing import Proposal, propose_line
 from gpulake.flow import Flow
 from gpulake.flow.incidents import add_window, change
 from gpulake.lake import Lake
@@ -74,7 +74,7 @@ def test_nothing_planted_is_found_in_the_lake(
     for number, (_, line) in enumerate(SECRETS.values()):
         # What is too general, or there already, is refused, and must leave nothing either.
         with suppress(UsageError):
-            wish = Wish("ann", "NodeFailure", EVERY, EVERY, EVERY)
+            wish = Proposal("ann", "NodeFailure", EVERY, EVERY, EVERY)
             propose_line(flow.lake, clock, f"{'abcdefghijkl'[number % 12]}flux: {line} of the rack is drained", wish)
     journals = {path.name for path in lake.root.glob("*.jsonl")}
     assert journals >= {"diagnoses.jsonl", "incidents.jsonl", "log_templates.jsonl", "windows.jsonl", "runs.jsonl"}
@@ -91,6 +91,6 @@ def test_the_card_hides_them_too(lake: Lake, tmp_path: Path) -> None:
 
 def test_a_rule_from_a_line_with_a_secret_matches_its_like(lake: Lake, clock: FrozenClock) -> None:
     line = "fabric: login with token=abc123def456ghi of rack 12 was refused"
-    proposed = propose_line(lake, clock, line, Wish("ann", "NodeFailure", "It is locked out.", "Renew it."))
+    proposed = propose_line(lake, clock, line, Proposal("ann", "NodeFailure", "It is locked out.", "Renew it."))
     assert "abc123def456ghi" not in str(proposed)
     assert proposed.candidate.matches("fabric: login with token=zzz999yyy888xxx of rack 7 was refused")

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, found by its name, imported when it is asked for."""
+"""The command line: one file a verb, found by its name, imported when it is called."""
 
 from __future__ import annotations
 

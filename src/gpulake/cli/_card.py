@@ -1,4 +1,4 @@
-"""A diagnosis on one screen: the cause, the lines that prove it, what to do."""
+"""A diagnosis on one screen: the cause, the evidence, what to do."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpulake.core.redaction import redacted
 from gpulake.core.words import amount, count, label, opened, sentence, share
 from gpulake.diagnose.story.lines import parse_line
 
-WIDTH = 11  # of the words in the margin
-MOST_RANKS = 8  # that the headline names
-NEAR = 3  # lines before one of the evidence, among which there is one that helps to understand it
+WIDTH = 11  # of the margin
+MOST_RANKS = 8  # in the headline
+NEAR = 3  # lines before one of the evidence that are searched for context
 DO = {
     "auto_restart": "Restart the job from its last checkpoint.",
     "cordon_node_and_restart": "Cordon the node, then restart the job from its last checkpoint.",
@@ -29,17 +29,17 @@ DO = {
 }
 ASK = "Samples of its node may tell: give them with --telemetry, or the node's dmesg."
 COLOUR = {"failed": "red", "healthy": "green", "unknown": "yellow"}
-# Lines around a line of the evidence, by its file and number.
+# Lines around the evidence, by file and number.
 Context = Mapping[tuple[str, int], str]
-# Carets below a statement, rulers, blank lines, and what stands above every traceback.
+# Carets below a statement, rulers, blank lines, and the first line of every traceback.
 _NO_WORDS = re.compile(r"[\W_]*|.*Traceback \(most recent call last\):\s*")
 
 
 @dataclass(frozen=True)
 class Detail:
-    """How much is told."""
+    """How much of a diagnosis is shown."""
 
-    rows: int  # of a text that is too long for one
+    rows: int  # at most, of a text that needs several
     evidence: int = 3
     has_context: bool = True
     symptoms: int = 4
@@ -48,7 +48,7 @@ class Detail:
     notes: int = 3
 
 
-# The most that fits on the screen is told.
+# The first that fits on the screen is used.
 DETAILS = (
     Detail(rows=4),
     Detail(rows=3, symptoms=2, facts=3, similar=2),
@@ -59,7 +59,7 @@ DETAILS = (
 
 
 def print_card(diagnosis: Diagnosis, context: Context, notes: Sequence[str] = (), screen: Screen | None = None) -> None:
-    """Whatever comes from the log is a label: it cannot steer the terminal."""
+    """Text from the log is printed as a label, so that it cannot control the terminal."""
     first, *rest = card(diagnosis, context, notes, screen or Screen())
     click.secho(first, fg=COLOUR[diagnosis.verdict], bold=True)
     for line in rest:
@@ -86,7 +86,7 @@ def headline(diagnosis: Diagnosis) -> str:
 
 
 def _ranks(diagnosis: Diagnosis) -> str:
-    """Those for which the others wait, or the one where it began."""
+    """The ranks that the others wait for, or the rank where the failure began."""
     ranks = diagnosis.missing_ranks or (diagnosis.rank,)
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
@@ -114,7 +114,7 @@ class _Card:
         hidden = len(diagnosis.symptoms) - detail.symptoms
         if hidden > 0 and detail.symptoms:
             yield self._row("", f"and {count(hidden, 'more symptom')}")
-        # What decided it is told as the cause already.
+        # The fact that decided the diagnosis is part of the cause already.
         facts = [sentence(label(fact)) for fact in diagnosis.telemetry if sentence(label(fact)) not in cause]
         yield from self._rows("Telemetry", facts[: detail.facts])
         if diagnosis.verdict != "healthy":
@@ -129,32 +129,32 @@ class _Card:
             yield self._row("", f"and {count(len(self.notes) - detail.notes, 'more note')}, in --json")
 
     def _quoted(self, word: str, quotes: Sequence[Quote], is_marked: bool) -> Iterator[str]:
-        """By file and line, each line once. Only the evidence is shown in its context, and marked in it."""
+        """By file and line, each line once. Only evidence is marked, and shown with context."""
         files = dict.fromkeys(quote.file for quote in quotes)
-        told = (*self.diagnosis.evidence, *self.diagnosis.symptoms)
-        numbers = max((len(f"{quote.line + 1:,}") for quote in told), default=0)
+        every = (*self.diagnosis.evidence, *self.diagnosis.symptoms)
+        numbers = max((len(f"{quote.line + 1:,}") for quote in every), default=0)
         for file in files:
-            own = {quote.line: quote.text for quote in quotes if quote.file == file}
-            shown = {**(self._around(file, own) if is_marked and self.detail.has_context else {}), **own}
+            quoted = {quote.line: quote.text for quote in quotes if quote.file == file}
+            shown = {**(self._around(file, quoted) if is_marked and self.detail.has_context else {}), **quoted}
             if file:
                 yield self._row(word, label(file))
                 word = ""
             for number, text in sorted(shown.items()):
-                mark = "▶" if is_marked and number in own else " "
-                rows = self.detail.rows if is_marked and number in own else 1
+                mark = "▶" if is_marked and number in quoted else " "
+                rows = self.detail.rows if is_marked and number in quoted else 1
                 yield from self._text(f"{word:<{WIDTH}} {mark} {number:>{numbers},}  ", _plain(text), rows, is_log=True)
                 word = ""
 
-    def _around(self, file: str, own: Mapping[int, str]) -> dict[int, str]:
-        """The nearest line before each that says something, and the one behind it."""
+    def _around(self, file: str, quoted: Mapping[int, str]) -> dict[int, str]:
+        """The nearest line with words before each line, and the line after it."""
         found = {}
-        for line in own:
-            before = (number for number in range(line - 1, line - 1 - NEAR, -1) if self._tells(file, number))
+        for line in quoted:
+            before = (number for number in range(line - 1, line - 1 - NEAR, -1) if self._has_words(file, number))
             numbers = [next(before, line), line + 1]
-            found.update({number: self.context[file, number] for number in numbers if self._tells(file, number)})
+            found.update({number: self.context[file, number] for number in numbers if self._has_words(file, number)})
         return found
 
-    def _tells(self, file: str, number: int) -> bool:
+    def _has_words(self, file: str, number: int) -> bool:
         text = self.context.get((file, number))
         return text is not None and not _NO_WORDS.fullmatch(text)
 
@@ -167,12 +167,12 @@ class _Card:
         return f"{word:<{WIDTH}} {text}"
 
     def _text(self, margin: str, text: str, most: int | None = None, is_log: bool = False) -> Iterator[str]:
-        """In as many rows as it takes, and is worth."""
+        """Wrapped into at most `most` rows."""
         room = max(self.columns - len(margin), 20)
         most = most or self.detail.rows
         rows = wrapped(text, room, most)
         if is_log and len(rows) + rows[-1].endswith("…") > 1:
-            # What a logger or a launcher put before the words is what can be spared.
+            # Without the prefix of the logger or launcher.
             rows = wrapped(parse_line(text).body.strip() or text, room, most)
         for row in rows:
             yield f"{margin}{row}"
@@ -180,7 +180,7 @@ class _Card:
 
 
 def _plain(text: str) -> str:
-    """Of a line of the log. What stands in columns, or is indented, need not be so here."""
+    """A line of the log, redacted, without its indentation and tabs."""
     return label(redacted(textwrap.dedent(text).strip().replace("\t", " ")))
 
 
@@ -201,7 +201,7 @@ def _similar(case: Similar) -> str:
 
 
 def _lost(hours: float | None) -> str:
-    """In a unit that fits; less than a minute of one GPU is not worth a line."""
+    """In GPU-hours or GPU-minutes; less than one GPU-minute is not shown."""
     minutes = (hours or 0.0) * 60
     if minutes < 1:
         return ""

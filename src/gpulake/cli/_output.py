@@ -17,7 +17,7 @@ def print_json(document: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Numbers to the right, everything in full: a cut-off id is of no use."""
+    """Numbers are right-aligned; nothing is cut off, since ids are copied from here."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -29,7 +29,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         is_number = any(isinstance(row[position], int | float) for row in kept)
         table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=not position)
     for row in kept:
-        # Text, not markup: a label of the data may hold square brackets.
+        # Text, not markup: a label may hold square brackets.
         table.add_row(*(Text(_cell(value)) for value in row))
     console = Console()
     # A file or a pipe has no width to wrap at.
@@ -38,7 +38,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_screen(text: str) -> None:
-    """What begins at the margin is a heading."""
+    """A line without indentation is a heading."""
     for line in text.splitlines():
         click.secho(line, bold=not line.startswith(" "))
 

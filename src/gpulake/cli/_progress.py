@@ -1,4 +1,4 @@
-"""Progress on a terminal, silence elsewhere. Talk goes to stderr; stdout is data."""
+"""A progress bar on a terminal, on stderr: stdout is for data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def progress_bar(is_quiet: bool = False) -> Iterator[Report]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    # Names of files are others' words: no markup, and nothing that steers the terminal.
+    # File names are not trusted: no markup, and no control characters.
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""A recovery for people and for machines: its plan, or how it went, and the steps that were taken before."""
+"""A recovery as text and as JSON: its plan or its outcome, and the audit trail."""
 
 from __future__ import annotations
 

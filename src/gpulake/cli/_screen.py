@@ -1,4 +1,4 @@
-"""How much room a terminal has, and texts that are cut or wrapped to fit in it."""
+"""The size of the terminal, and texts cut or wrapped to fit in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_COLUMNS = 40
 
 @dataclass(frozen=True)
 class Screen:
-    """A file or a pipe has no end to cut at."""
+    """A file or a pipe is not limited."""
 
     columns: int = ENDLESS
     lines: int = ENDLESS
@@ -24,7 +24,7 @@ def screen() -> Screen:
     if not sys.stdout.isatty():
         return Screen()
     size = shutil.get_terminal_size()
-    # The prompt comes back below.
+    # One line is for the prompt.
     return Screen(max(size.columns, LEAST_COLUMNS), size.lines - 1)
 
 
@@ -33,7 +33,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, columns: int, most: int) -> list[str]:
-    """At words where there are any, in at most so many rows."""
+    """Broken at words where possible, in at most `most` rows."""
     rows: list[str] = []
     rest = text
     while cells(rest) > columns:

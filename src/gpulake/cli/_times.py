@@ -41,10 +41,10 @@ class Span(click.ParamType):  # type: ignore[type-arg]
 
 
 def until_options(function: Function) -> Function:
-    function = click.option("--for", "span", type=Span(), metavar="SPAN", help="For so long, such as 30m, 2h or 3d.")(
+    function = click.option("--for", "span", type=Span(), metavar="SPAN", help="For this long, such as 30m, 2h or 3d.")(
         function
     )
-    return click.option("--until", type=Moment(), metavar="TIME", help="Until then; UTC where no zone is given.")(
+    return click.option("--until", type=Moment(), metavar="TIME", help="Until this time; UTC where no zone is given.")(
         function
     )
 

@@ -1,4 +1,4 @@
-"""Words of the diagnosis that people type: reasons, and their own name."""
+"""Reasons of failures and names of people, as options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 class Reason(click.ParamType):  # type: ignore[type-arg]
-    """A reason that a failure can have; the shell completes it."""
+    """The reason of a failure, completed by the shell."""
 
     name = "reason"
 
@@ -38,11 +38,13 @@ def _begins(reason: str, typed: str) -> bool:
 
 
 def by_option(function: Function) -> Function:
-    return click.option("--by", callback=_who, metavar="NAME", help="Who says so. [default: your login name]")(function)
+    return click.option(
+        "--by", callback=_who, metavar="NAME", help="Your name, for the record. [default: your login name]"
+    )(function)
 
 
 def _who(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    """Names that begin like a model's are for models: theirs are trusted less."""
+    """The prefix model: is reserved for models, which are trusted less."""
     if value is not None:
         name = value.strip()
         if not name or len(name) > 100 or name.startswith("model:"):

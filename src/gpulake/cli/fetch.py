@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--catalogue",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="A TOML file of data sets of your own, in place of the packaged one.",
+    help="Your TOML file of data sets, instead of the packaged one.",
 )
 @json_option
 def command(

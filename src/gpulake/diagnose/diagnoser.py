@@ -36,7 +36,7 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class DiagnosisRequest:
-    log: Path  # or -, for what is piped in
+    log: Path  # or -, for standard input
     telemetry: Path | None = None
     flight_recorder: Path | None = None
     job_id: str | None = None
@@ -47,7 +47,7 @@ class DiagnosisRequest:
 
 
 class Diagnoser:
-    """One log. Without a lake there is no past, and nothing is recorded."""
+    """Diagnoses one log. Without a lake there are no past incidents, and nothing is recorded."""
 
     def __init__(self, config: Config, lake: Lake | None, clock: Clock, report: Report) -> None:
         self._config = config
@@ -62,13 +62,13 @@ class Diagnoser:
         return self._completed(answer, request)
 
     def prompt(self, request: DiagnosisRequest) -> str:
-        """What a model would be sent, to the letter. Nothing is sent and nothing recorded."""
+        """Exactly what a model would be sent. Nothing is sent or recorded."""
         from gpulake.diagnose.judge.judging import is_wanted
         from gpulake.diagnose.judge.prompt import prompt_for, prompt_text
 
         with ExitStack() as stack:
             answer = self._answered(request, stack)
-        answer = self._recalled(answer, request, self._telling(answer))
+        answer = self._recalled(answer, request, self._error_lines(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
         return prompt_text(prompt_for(answer.diagnosis, answer.digests, self._config.judge))
@@ -92,23 +92,22 @@ class Diagnoser:
                 yield replace(notice, answer=self._completed(replace(notice.answer, diagnosis=named), request))
 
     def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
-        """With what the past and a model say, and recorded."""
-        told = tuple(replace(quote, text=redacted(quote.text)) for quote in self._telling(answer))
+        """Adds similar incidents and a model's verdict, and records the diagnosis."""
+        quotes = tuple(replace(quote, text=redacted(quote.text)) for quote in self._error_lines(answer))
         answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, request)))
-        answer = self._recalled(answer, request, told)
+        answer = self._recalled(answer, request, quotes)
         diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and request.is_recorded:
             try:
-                own = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), told)
-                diagnosis = replace(diagnosis, incident_id=own)
+                recorded = record(self._lake, self._clock, diagnosis, answer.digests, _subject(request, answer), quotes)
+                diagnosis = replace(diagnosis, incident_id=recorded)
             except LakeBusyError as error:
-                # Who may only read the lake, or finds its disk full, is answered all the same.
+                # A lake that cannot be written to does not prevent the answer.
                 self._note(f"The diagnosis was not recorded: {error.message}.")
         return replace(answer, diagnosis=diagnosis, notes=tuple(self._notes))
 
     def _owned(self, diagnosis: Diagnosis, request: DiagnosisRequest) -> Diagnosis:
-        """The job that the log names, where the file is that of the job's user and nobody else may write to it: then he
-        speaks of his own."""
+        """Accepts the job that the log names if only that job's user can have written the log."""
         claimed = diagnosis.claimed_job_id
         if self._lake is None or diagnosis.job_id or claimed is None or self._lake.builds.current() is None:
             return diagnosis
@@ -122,7 +121,7 @@ class Diagnoser:
         return replace(diagnosis, job_id=claimed) if is_own else diagnosis
 
     def _checked(self, diagnosis: Diagnosis) -> Diagnosis:
-        """Whether the scheduler's record bears out what the log says of its job and its node."""
+        """Compares the job and the node that the log names with the record of the scheduler."""
         job, node = label(diagnosis.job_id), diagnosis.node
         if diagnosis.is_job_disputed:
             claimed = label(diagnosis.claimed_job_id)
@@ -132,27 +131,27 @@ class Diagnoser:
         from gpulake.lake.machines import machines_of_job, named
 
         with self._lake.reading() as reader:
-            own = machines_of_job(reader, diagnosis.job_id, diagnosis.cluster_id)
-        if not own:
+            machines = machines_of_job(reader, diagnosis.job_id, diagnosis.cluster_id)
+        if not machines:
             return diagnosis
-        is_own = named(node, own) is not None
+        is_own = named(node, machines) is not None
         if not is_own:
-            gives = f"the record of the scheduler gives job {job} {label(listed(own))}"
+            gives = f"the record of the scheduler gives job {job} {label(listed(machines))}"
             self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
         return replace(diagnosis, is_node_claimed=not is_own)
 
-    def _recalled(self, answer: Answer, request: DiagnosisRequest, told: tuple[Quote, ...]) -> Answer:
+    def _recalled(self, answer: Answer, request: DiagnosisRequest, quotes: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes
         if self._lake is None:
             return answer
         standing = self._lake.incidents.standing()
-        own = incident_id(answer.diagnosis, _subject(request, answer), standing)
-        recalled = with_recall(replace(answer.diagnosis, incident_id=own), standing.values(), told)
+        recurring = incident_id(answer.diagnosis, _subject(request, answer), standing)
+        recalled = with_recall(replace(answer.diagnosis, incident_id=recurring), standing.values(), quotes)
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
     def _answered(self, request: DiagnosisRequest, stack: ExitStack) -> Answer:
-        """The engine is started only where it may have something to say: about a job or a node that is named."""
+        """The engine is started only where a job or a node is named, since starting it is expensive."""
 
         @cache
         def opened() -> LakeReader | None:
@@ -195,8 +194,8 @@ class Diagnoser:
         self._note(verdict.note)
         return verdict.diagnosis
 
-    def _telling(self, answer: Answer) -> tuple[Quote, ...]:
-        """What recall and the record know the case by: nobody asks without a lake."""
+    def _error_lines(self, answer: Answer) -> tuple[Quote, ...]:
+        """The lines by which incidents are recalled; without a lake none are needed."""
         if self._lake is None:
             return ()
         return error_lines([line for digest in answer.digests for line in digest.lines], self._rulebook)
@@ -224,7 +223,7 @@ class Diagnoser:
 
 
 def _subject(request: DiagnosisRequest, answer: Answer) -> str:
-    """A log by its path. What is piped in has none: it is known by its words, so that others' words change nothing."""
+    """A log is known by its path; standard input by the hash of its lines."""
     if str(request.log) != STANDARD_INPUT:
         return subject_of(request.log)
     words = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Building: at once or by extending the last build, tested, scored and swapped in whole."""
+"""Building: in full or by extending the last build, then tested, scored and published at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCORED = "gold_cluster_util_daily_scored"
 FINDINGS = "findings"
 LAST_FINDINGS = "SELECT * EXCLUDE (rank) FROM findings ORDER BY rank"
-# What rooms write beside the models, and the models that they read.
+# Tables that rooms write in addition to the models, and the models that they read.
 WRITTEN = {
     SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
     FINDINGS: (
@@ -60,9 +60,9 @@ class BuildResult:
     build_id: str
     is_new: bool
     tests: tuple[TestResult, ...] = ()
-    findings: tuple[Finding, ...] | None = None  # None: nobody looked
+    findings: tuple[Finding, ...] | None = None  # None: not computed
     flagged_days: int = 0
-    touched: Touched | None = None  # None: built at once
+    touched: Touched | None = None  # None: built in full
     left_out: tuple[str, ...] = ()  # sources
 
 
@@ -75,12 +75,12 @@ class Extension:
 def build_order(
     select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None, left_out: Sequence[Landing] = ()
 ) -> BuildOrder:
-    """What is to be built for those who name tables, or name none."""
+    """What to build: the selected tables and what they need, or everything."""
     from gpulake.model.plan import shipped_plan
 
     if select and is_dbt:
         raise UsageError("--select and --dbt were both given", "dbt builds the whole project; leave one of them out")
-    # Findings speak of the scores, so whoever asks for those gets these.
+    # Findings refer to the scores, so selecting findings selects both.
     written = tuple(name for name in WRITTEN if not select or name in select or FINDINGS in select)
     plan = shipped_plan()
     if select:
@@ -106,7 +106,7 @@ class Building:
     step: Callable[[str], AbstractContextManager[dict[str, object]]]
 
     def build(self, order: BuildOrder) -> BuildResult:
-        """What is up to date already is not built again."""
+        """A build that is up to date is skipped."""
         fingerprint = self._fingerprint(order)
         current = None if order.is_forced or order.is_dbt else self._current(fingerprint)
         if current is None:
@@ -116,17 +116,17 @@ class Building:
         return current
 
     def _build(self, order: BuildOrder, fingerprint: str) -> BuildResult:
-        """One more day is added to the build that there is, where that is possible and cheaper than a new one."""
+        """Extends the current build where that is possible and cheaper than a full build."""
         extension = self._extension(order)
         extended = None
         if extension:
-            # A build of which some part cannot be read cannot be extended, and is one to replace.
+            # A build that cannot be read is replaced, not extended.
             with suppress(LakeError):
                 extended = self._make(order, fingerprint, extension)
         return extended or self._make(order, fingerprint, None)  # type: ignore[return-value]
 
     def _make(self, order: BuildOrder, fingerprint: str, extension: Extension | None) -> BuildResult | None:
-        """Nothing, where the new files touch too much of the build that was to be extended."""
+        """None where the new files touch too much of the build to extend."""
         from gpulake.model import build as room
 
         at = self.clock.now()
@@ -171,7 +171,7 @@ class Building:
         return BuildResult(build_id, True, tuple(tests), findings, flagged, touched, order.sources_left_out)
 
     def _score(self, staging: Staging, order: BuildOrder) -> tuple[int, tuple[Finding, ...] | None]:
-        """The days that are flagged, and the findings; none where nobody asked for them."""
+        """The number of flagged days, and the findings; None where they are not part of the order."""
         from gpulake.detect.days import score_days
         from gpulake.detect.findings import find
 
@@ -181,12 +181,12 @@ class Building:
         return flagged, found
 
     def _shrunken(self, order: BuildOrder) -> dict[str, tuple[int, int]]:
-        """Bronze tables of which the current build was made of more rows: how many, and of how many this one is."""
+        """Bronze tables of which the current build has more rows than this one: both counts, by table."""
         try:
             with self.lake.reading() as reader:
                 known = reader.query("FROM build_inputs").to_pylist() if self.lake.builds.current() else []
         except GpulakeError:
-            # Of a build that cannot be read nobody knows.
+            # The current build cannot be read, so there is nothing to compare with.
             return {}
         before, now = Counter[str](), Counter[str]()
         for row in known:
@@ -206,7 +206,7 @@ class Building:
         }
 
     def _extension(self, order: BuildOrder) -> Extension | None:
-        """The current build and the files new to it, if it was made alike and none of its own was replaced."""
+        """The current build and its new files, if the recipe is the same and no file of the build was replaced."""
         if order.is_partial or order.is_dbt or order.is_forced:
             return None
         try:
@@ -217,7 +217,7 @@ class Building:
                 (info,) = reader.query("SELECT recipe FROM build_info").to_pylist()
                 known = {(row["table"], row["file"]) for row in reader.query("FROM build_inputs").to_pylist()}
         except GpulakeError:
-            # A build that cannot be read, or that an older version made, is one to replace.
+            # A build that cannot be read, or that an older version made, is replaced.
             return None
         inputs = set(self._inputs(order))
         if info["recipe"] != self._recipe(order) or not known or not known < inputs:
@@ -253,7 +253,7 @@ class Building:
         return _hashed([order.plan.fingerprint(), *order.written, settings, str(model), __version__])
 
     def _current(self, fingerprint: str) -> BuildResult | None:
-        """The current build, if it was made like this and can be read; gold that cannot is exported again."""
+        """The current build, if it has this fingerprint and can be read; damaged gold files are exported again."""
         try:
             if self.lake.builds.current() is None:
                 return None
@@ -264,7 +264,7 @@ class Building:
                 names = reader.tables()
                 found = reader.query(LAST_FINDINGS).to_pylist() if FINDINGS in names else None
         except GpulakeError:
-            # A build that cannot be read is one to replace.
+            # A build that cannot be read is replaced.
             return None
         self.lake.mend_exports(names)
         findings = None if found is None else tuple(Finding(**row) for row in found)

@@ -1,4 +1,4 @@
-"""Repairing: land again what can, take back what cannot if that is wished, and build anew what was made of it."""
+"""Repairing: land damaged files again, take back on request what cannot land again, and rebuild what depends on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Status = Literal["planned", "done", "needs --drop"]
 
 @dataclass(frozen=True)
 class Repair:
-    """What is, or was, done about one thing."""
+    """A damage and what is, or was, done about it."""
 
     path: Path
     damage: str
@@ -28,7 +28,7 @@ class Repair:
 class _Remedy:
     action: str
     act: Callable[[], object]
-    is_loss: bool = False  # something is not there afterwards that was
+    is_loss: bool = False  # something is lost by it
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Repairing:
     def repair(self, is_dry_run: bool, may_drop: bool) -> tuple[list[Repair], bool]:
         """What is done about each damage, and whether a build is needed afterwards."""
         damages = inspect(self.lake)
-        # What else is wrong with a table shows once its log can be read.
+        # Further damage of a table is visible only once its log can be read.
         renewed = {one.table: one for one in damages if one.kind == "log" and one.layer == "bronze"}
         now = [one for one in damages if one.layer != "bronze" or one.table not in renewed]
         repairs = [self._done(one, is_dry_run, may_drop) for one in (*renewed.values(), *now)]

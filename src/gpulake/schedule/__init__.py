@@ -1,6 +1,6 @@
-"""The same steps under a scheduler, for those who plan and watch their work there."""
+"""The steps of a refresh under Prefect."""
 
 import os
 
-# Prefect reads these when it is imported, which is after this package and never before: nothing of it phones home.
+# Prefect reads these when it is imported, always after this package: its analytics stay off.
 os.environ.update(PREFECT_SERVER_ANALYTICS_ENABLED="false", DO_NOT_TRACK="1")

@@ -1,4 +1,4 @@
-"""What a person reads in the scheduler's artefacts. User ids and file names come from outside: they stay text."""
+"""Markdown of the artefacts. User ids and file names are not trusted: they are escaped."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from gpulake.core.types import Finding
 
 MOST_FINDINGS = 20
-# What begins a link, an image, an address, emphasis, code, a table cell or a line through in some Markdown dialect.
+# Characters that start a link, an image, an address, emphasis, code, a table cell or strikethrough in some dialect.
 MARKS = re.compile(r"([\\`*_{}\[\]()#+!|~:@$^=]|(?<=www)\.)", re.IGNORECASE)
 ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
 def plain(text: str) -> str:
-    """One line that can be printed: no line breaks, control characters, reversed writing or undecodable bytes."""
+    """One printable line: no line breaks, control characters, bidirectional marks or undecodable bytes."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def escape(text: str) -> str:
-    """Reads as the text itself, whatever it holds."""
+    """Renders as the text itself."""
     return MARKS.sub(r"\\\1", plain(text)).translate(ENTITIES)
 
 

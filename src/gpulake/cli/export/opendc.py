@@ -29,7 +29,7 @@ DIALECTS = {"both": ("sdk", "legacy"), "sdk": ("sdk",), "legacy": ("legacy",)}
 @click.option("--to", "last", metavar="DAY", help="Jobs submitted on this day or before.")
 @click.option("--user", help="Jobs of this user.")
 @click.option("--dialect", type=click.Choice(list(DIALECTS)), default="both", show_default=True, help="Of the JSON.")
-@click.option("--policy", help="A scheduler of OpenDC's own. [default: filters by name, with one for GPUs]")
+@click.option("--policy", help="A built-in scheduler of OpenDC. [default: filters by name, with one for GPUs]")
 @click.option("--cpu-mhz", type=click.FloatRange(min=1), default=2400.0, show_default=True, help="Of an unknown core.")
 @click.option(
     "--gpu-mhz", type=click.FloatRange(min=1), default=1000.0, show_default=True, help="What a GPU stands for."
@@ -87,7 +87,7 @@ def _day(text: str | None) -> date | None:
 
 def _print(folder: Path, summary: dict[str, Any], dialect: str) -> None:
     click.echo(f"{summary['tasks']:,} tasks and {summary['fragments']:,} fragments in {folder}")
-    # Numbers are the result; what they rest on is talk.
+    # The counts are the result; the assumptions behind them go to stderr.
     if hours := summary.get("gpu_hours"):
         share = summary["assumed_gpu_hours"] / hours
         click.echo(f"  assumed  {share:>12.1%}  of {hours:,.1f} GPU-hours: what was used was not measured", err=True)

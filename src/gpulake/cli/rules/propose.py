@@ -96,18 +96,18 @@ def command(incident: str | None, line: str | None, is_mining: bool, flow: Flow,
 
 
 def _propose(flow: Flow, incident: str | None, line: str | None, given: dict[str, Any]) -> Learned:
-    from gpulake.diagnose.learn.proposing import Wish, propose_filter, propose_for_incident, propose_line
+    from gpulake.diagnose.learn.proposing import Proposal, propose_filter, propose_for_incident, propose_line
     from gpulake.flow.incidents import read_incident
 
     words = {key: given[key] for key in ("pattern", "keep", "name")}
     full = {**words, "role": given["role"], "recovery": given["recovery"]}
-    wish = Wish(given["by"], given["reason"] or "", given["cause"], given["remedy"], given["note"], full)
+    proposal = Proposal(given["by"], given["reason"] or "", given["cause"], given["remedy"], given["note"], full)
     if incident is not None:
         case = read_incident(flow.lake, incident)
-        return propose_for_incident(flow.lake, flow.clock, case.incident, case.diagnosis, given["evidence"], wish)
+        return propose_for_incident(flow.lake, flow.clock, case.incident, case.diagnosis, given["evidence"], proposal)
     if given["is_filter"]:
-        return propose_filter(flow.lake, flow.clock, str(line), Wish(given["by"], note=given["note"], more=words))
-    return propose_line(flow.lake, flow.clock, str(line), wish)
+        return propose_filter(flow.lake, flow.clock, str(line), Proposal(given["by"], note=given["note"], more=words))
+    return propose_line(flow.lake, flow.clock, str(line), proposal)
 
 
 def _print_mined(made: list[Learned], refused: list[tuple[str, str]], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Learning with a brake: what is proposed, what it would change, what is decided."""
+"""Rules and filters that people propose, and what each would change in recent logs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RECENT_LOGS = 50
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What somebody who proposes a rule says of it; the rest is worked out."""
+class Proposal:
+    """What the proposer says about a rule; the rest is derived from the line."""
 
     by: str
-    reason: str = ""  # of a line; an incident has its own
+    reason: str = ""  # of a line; an incident has one already
     cause: str = ""
     remedy: str = ""
     note: str = ""
@@ -38,7 +38,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Effect:
-    """A line of a recent log that a candidate would match, and what is said of it now."""
+    """A line of a recent log that a candidate would match, and its present explanation."""
 
     text: str
     lines: int
@@ -51,7 +51,7 @@ class Effect:
 
 
 def is_there(lake: Lake) -> bool:
-    """Whether there is a lake at all: shipped rules need none."""
+    """Whether there is a lake: shipped rules need none."""
     return lake.root.exists() and lake.open() is lake
 
 
@@ -68,7 +68,7 @@ def everything_learned(lake: Lake) -> list[Learned]:
 
 
 def the_learned(lake: Lake, given: str) -> Learned:
-    """By its name or its id, or the beginning of one. Of two of the same name the one that counts, else the newest."""
+    """By name, id or an unambiguous prefix. Of several of the same name the approved one, else the newest."""
     known = everything_learned(lake)
     meant = the_one(
         given,
@@ -81,7 +81,7 @@ def the_learned(lake: Lake, given: str) -> Learned:
 
 
 def propose_for_incident(
-    lake: Lake, clock: Clock, incident: Incident, diagnosis: Mapping[str, Any], evidence: int, wish: Wish
+    lake: Lake, clock: Clock, incident: Incident, diagnosis: Mapping[str, Any], evidence: int, proposal: Proposal
 ) -> Learned:
     """From the line that proved an incident which a person confirmed, or which a model diagnosed."""
     is_by_model = not incident.is_confirmed
@@ -102,30 +102,41 @@ def propose_for_incident(
         incident.reason,
         rules_in_force(lake),
         _names(lake),
-        cause=wish.cause or incident.cause,
-        remedy=wish.remedy or incident.remedy,
+        cause=proposal.cause or incident.cause,
+        remedy=proposal.remedy or incident.remedy,
         source=f"incident {incident.incident_id}, {decided} on {incident.changed_at:%Y-%m-%d}",
         is_by_model=is_by_model,
-        **wish.more,
+        **proposal.more,
     )
-    by, note = (f"{MODEL}diagnosis", f"asked for by {wish.by}. {wish.note}") if is_by_model else (wish.by, wish.note)
+    by, note = (
+        (f"{MODEL}diagnosis", f"asked for by {proposal.by}. {proposal.note}")
+        if is_by_model
+        else (proposal.by, proposal.note)
+    )
     return propose(lake, clock, candidate, by, incident.diagnosis_id, note.strip())
 
 
-def propose_line(lake: Lake, clock: Clock, line: str, wish: Wish) -> Learned:
-    """From a line that a person points at."""
-    source = f"{wish.by} on {clock.now():%Y-%m-%d}"
+def propose_line(lake: Lake, clock: Clock, line: str, proposal: Proposal) -> Learned:
+    """From a line that a person names."""
+    source = f"{proposal.by} on {clock.now():%Y-%m-%d}"
     known = rules_in_force(lake.create())
     candidate = rule_draft(
-        line, wish.reason, known, _names(lake), cause=wish.cause, remedy=wish.remedy, source=source, **wish.more
+        line,
+        proposal.reason,
+        known,
+        _names(lake),
+        cause=proposal.cause,
+        remedy=proposal.remedy,
+        source=source,
+        **proposal.more,
     )
-    return propose(lake, clock, candidate, wish.by, "", wish.note)
+    return propose(lake, clock, candidate, proposal.by, "", proposal.note)
 
 
-def propose_filter(lake: Lake, clock: Clock, line: str, wish: Wish) -> Learned:
-    source = f"{wish.by} on {clock.now():%Y-%m-%d}"
-    candidate = filter_draft(line, _names(lake.create()), source=source, **wish.more)
-    return propose(lake, clock, candidate, wish.by, "", wish.note)
+def propose_filter(lake: Lake, clock: Clock, line: str, proposal: Proposal) -> Learned:
+    source = f"{proposal.by} on {clock.now():%Y-%m-%d}"
+    candidate = filter_draft(line, _names(lake.create()), source=source, **proposal.more)
+    return propose(lake, clock, candidate, proposal.by, "", proposal.note)
 
 
 def propose_filters(lake: Lake, clock: Clock, least_logs: int, by: str) -> tuple[list[Learned], list[tuple[str, str]]]:
@@ -142,7 +153,7 @@ def propose_filters(lake: Lake, clock: Clock, least_logs: int, by: str) -> tuple
 
 
 def effects(lake: Lake, candidate: Candidate) -> list[Effect]:
-    """What it would match in the newest logs."""
+    """The lines of the newest logs that it would match."""
     book = Rulebook(rules_in_force(lake))
     found = []
     for seen in recent(lake, RECENT_LOGS):
@@ -159,7 +170,7 @@ def _names(lake: Lake) -> Sequence[str]:
 
 
 def examined_together(lake: Lake, rules: Sequence[Rule]) -> list[tuple[Rule, tuple[Check, ...]]]:
-    """The rules of a file, each held against all others, too. Of a shipped file, the rules that it has now count."""
+    """Checks the rules of a file, also against each other. A rule of a shipped file replaces the shipped one."""
     ground = ground_in_force(lake)
     own = {(rule.name, rule.family) for rule in rules}
     others = [rule for rule in ground.rules if (rule.name, rule.family) not in own]
@@ -178,7 +189,7 @@ def _is_sound(rule: Rule) -> bool:
 
 
 def shareable(lake: Lake, say: Callable[[str], None] = no_message) -> list[dict[str, Any]]:
-    """Approved rules without the names of people and machines. One whose pattern needs them is left out and said."""
+    """Approved rules without names of people and machines. A rule whose pattern needs one is skipped with a warning."""
     found = []
     for rule in learned(lake, say):
         shared = replace(
@@ -193,5 +204,5 @@ def shareable(lake: Lake, say: Callable[[str], None] = no_message) -> list[dict[
         if all(map(known.matches, shared.matches)) and not any(map(known.matches, shared.ignores)):
             found.append(definition_of(shared))
         else:
-            say(f"{rule.name} is left out: its pattern names what should not be shared")
+            say(f"{rule.name} is skipped: its pattern contains names that should not be shared")
     return found

@@ -57,8 +57,8 @@ def words_of(cause: str, evidence_texts: Iterable[str]) -> str:
 
 
 def words_for(diagnosis: Diagnosis, quotes: Sequence[Quote] = ()) -> str:
-    """The words of a diagnosis. Of one that is unknown, what its log told: the sentence that says so, and the last line
-    that is shown with it, are the same everywhere."""
+    """The words of a diagnosis. Of an unknown one, only the error lines of its log: its cause and its last line are the
+    same in all logs."""
     if diagnosis.reason == UNKNOWN:
         return words_of("", [quote.text for quote in quotes or diagnosis.evidence])
     return words_of(diagnosis.cause, [quote.text for quote in diagnosis.evidence or quotes])

@@ -58,7 +58,7 @@ _SXID = Catalogue(
     undocumented=99990,
 )
 CATALOGUES = (_XID, _SXID)
-# An undocumented code is told by this much less than a documented one.
+# The strength of the rule for undocumented codes.
 _STRENGTH_OF_ANY = 50
 
 
