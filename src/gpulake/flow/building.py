@@ -167,7 +167,7 @@ class Building:
                 staging.write(
                     "build_inputs", [{"table": one, "file": file, "rows": rows} for (one, file), rows in inputs]
                 )
-                staging.publish()
+                staging.publish(increment.changes() if increment else None)
         return BuildResult(build_id, True, tuple(tests), findings, flagged, touched, order.sources_left_out)
 
     def _score(self, staging: Staging, order: BuildOrder) -> tuple[int, tuple[Finding, ...] | None]:

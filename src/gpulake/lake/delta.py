@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class DataFile:
     name: str
     rows: int
     null_counts: Mapping[str, int]
+    days: tuple[date, date] | None = None  # the first and the last of its column dt
 
 
 def live_files(folder: Path) -> list[Path]:
@@ -65,20 +67,36 @@ def is_committed(folder: Path, transaction: str) -> bool:
     return table is not None and table.transaction_version(transaction) is not None
 
 
-def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
-    """Makes the table consist of this one file, whatever its columns were before; older versions stay readable."""
-    parquet = pq.ParquetFile(file)
+def files_by_day(folder: Path) -> list[DataFile]:
+    """The files of the newest version, in the order of their days; none where one of them does not say its days."""
+    table = _table(folder)
+    found = table.get_add_actions(flatten=True) if table else None
+    if found is None or not {"min.dt", "max.dt"} <= set(found.schema.names):
+        return []
+    columns = (found.column(name).to_pylist() for name in ("path", "num_records", "min.dt", "max.dt"))
+    files = [DataFile(path, rows, {}, (first, last)) for path, rows, first, last in zip(*columns, strict=True)]
+    if not all(file.days and all(file.days) for file in files):
+        return []
+    return sorted(files, key=lambda file: file.days or ())
+
+
+def replace(folder: Path, files: Sequence[DataFile], metadata: Mapping[str, Any]) -> None:
+    """Makes the table consist of these files, whatever its columns were before; older versions stay readable."""
     _prepare(folder)
     create_table_with_add_actions(
         str(folder),
-        Schema.from_arrow(parquet.schema_arrow),
-        [_add(folder, DataFile(file.name, parquet.metadata.num_rows, {}))],
+        Schema.from_arrow(pq.read_schema(folder / files[0].name)),
+        [_add(folder, file) for file in files],
         mode="overwrite",
         configuration=CONFIGURATION,
-        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [file.name])),
+        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [file.name for file in files])),
     )
     _sync_commit(folder)
-    # Files that no version of the last week needs.
+    vacuum(folder)
+
+
+def vacuum(folder: Path) -> None:
+    """Removes files that no version of the last week needs."""
     DeltaTable(str(folder)).vacuum(dry_run=False)
 
 
@@ -233,8 +251,12 @@ def _add(folder: Path, file: DataFile) -> AddAction:
         partition_values={},
         modification_time=_now_ms(),
         data_change=True,
-        stats=json.dumps({"numRecords": file.rows, "nullCount": dict(file.null_counts)}),
+        stats=json.dumps({"numRecords": file.rows, "nullCount": dict(file.null_counts), **_range(file)}),
     )
+
+
+def _range(file: DataFile) -> dict[str, dict[str, str]]:
+    return {f"{end}Values": {"dt": day.isoformat()} for end, day in zip(("min", "max"), file.days or (), strict=False)}
 
 
 def _now_ms() -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from gpulake.core.disk import make_folder, replace_text, sync
@@ -20,6 +23,17 @@ from gpulake.lake.textfile import PARQUET_OPTIONS
 
 _PUBLISHED = "published"
 PREFIX = "gold_"
+PART_ROWS = 50_000  # at least, in each file of a table of days
+Days: TypeAlias = tuple[date, date]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How a build differs from the one that it extends. Tables of which nothing is said may differ in every row."""
+
+    base: Path
+    unchanged: frozenset[str]
+    days: Mapping[str, frozenset[date]]  # by table, those of which rows are other ones
 
 
 @dataclass(frozen=True)
@@ -51,14 +65,18 @@ class Gold:
         """Whether other engines can read all of these, and find this build in them."""
         return self.is_of(build) and all(self._is_of(table, build.stem) for table in tables)
 
-    def export(self, connection: Connection, build: Path) -> None:
+    def export(self, connection: Connection, build: Path, changes: Changes | None = None) -> None:
         """Exports what is not of this build, or cannot be read. Idempotent."""
         # After an interrupted export, a table may name a build whose rows never reached the disk.
         is_done = self.is_of(build)
+        base = changes.base if changes and self.is_of(changes.base) else None
         connection.execute(f"ATTACH {text(str(build))} AS {_PUBLISHED} (READ_ONLY)")
         tables = [table for table in row_counts(connection, _PUBLISHED) if table.startswith(PREFIX)]
         for table in tables:
-            if not is_done or not self._is_of(table, build.stem):
+            if is_done and self._is_of(table, build.stem):
+                continue
+            can_extend = changes and base and self._is_of(table, base.stem)
+            if not (can_extend and changes and self._extend(connection, table, build.stem, changes)):
                 self._export(connection, table, build.stem)
         connection.execute(f"DETACH {_PUBLISHED}")
         if not is_done:
@@ -70,14 +88,72 @@ class Gold:
     def _export(self, connection: Connection, table: str, build_id: str) -> None:
         folder = self.folder / table
         make_folder(folder)
-        # A new name each time: older versions of the table still name their files.
-        file = folder / f"{build_id}-{uuid.uuid4().hex[:8]}.parquet"
-        options = f"{PARQUET_OPTIONS}, KV_METADATA {{build_id: {text(build_id)}}}"
-        connection.execute(f"COPY {_PUBLISHED}.main.{name(table)} TO {text(str(file))} ({options})")
-        sync(file)
+        files = [self._write(connection, table, build_id, days) for days in _parts(connection, table)]
         try:
-            delta.replace(folder, file, {"build_id": build_id})
+            delta.replace(folder, files, {"build_id": build_id})
         except DeltaError:
             # Gold is derived: a readable table matters more than its history.
             shutil.rmtree(folder / delta.LOG)
-            delta.replace(folder, file, {"build_id": build_id})
+            delta.replace(folder, files, {"build_id": build_id})
+
+    def _extend(self, connection: Connection, table: str, build_id: str, changes: Changes) -> bool:
+        """Writes only the files that have changed days; False where the table must be exported whole."""
+        folder, added, superseded = self.folder / table, [], []
+        if table not in changes.unchanged:
+            days, files = changes.days.get(table), delta.files_by_day(folder)
+            if days is None or len(files) < 2:
+                return False
+            ranges = _ranges(files, days)
+            superseded = [file.name for file, changed in zip(files, ranges, strict=False) if changed]
+            added = [self._write(connection, table, build_id, changed) for changed in ranges if changed]
+        schema = Schema.from_arrow(pq.read_schema(delta.live_files(folder)[0]))
+        delta.commit(folder, schema, added, build_id, {"build_id": build_id}, superseded)
+        delta.vacuum(folder)
+        return True
+
+    def _write(self, connection: Connection, table: str, build_id: str, days: Days | None) -> delta.DataFile:
+        # A new name each time: older versions of the table still name their files.
+        file = self.folder / table / f"{build_id}-{uuid.uuid4().hex[:8]}.parquet"
+        options = f"{PARQUET_OPTIONS}, KV_METADATA {{build_id: {text(build_id)}}}"
+        rows = f"FROM {_PUBLISHED}.main.{name(table)}"
+        only = f" WHERE dt BETWEEN '{days[0]}' AND '{days[1]}'" if days else ""
+        connection.execute(f"COPY ({rows}{only}) TO {text(str(file))} ({options})")
+        sync(file)
+        return delta.DataFile(file.name, pq.read_metadata(file).num_rows, {}, days)
+
+
+def _parts(connection: Connection, table: str) -> list[Days | None]:
+    """The days of each file: a large table of days is cut, so that another day need not write all of it again."""
+    target = f"{_PUBLISHED}.main.{name(table)}"
+    columns = [str(row[0]) for row in connection.execute(f"SELECT column_name FROM (DESCRIBE {target})").fetchall()]
+    if "dt" not in columns:
+        return [None]
+    counts = connection.execute(f"SELECT dt, count(*) FROM {target} GROUP BY dt ORDER BY dt").fetchall()
+    if sum(rows for _, rows in counts) < 2 * PART_ROWS or any(day is None for day, _ in counts):
+        return [None]
+    parts: list[tuple[date, date, int]] = []
+    for day, rows in counts:
+        if parts and parts[-1][2] < PART_ROWS:
+            first, _, before = parts.pop()
+            parts.append((first, day, before + rows))
+        else:
+            parts.append((day, day, rows))
+    return [(first, last) for first, last, _ in parts]
+
+
+def _ranges(files: Sequence[delta.DataFile], changed: Iterable[date]) -> list[Days | None]:
+    """Of each file, the days that it is written anew with, or None; then those of a further file. Each day before a
+    file and after the one before it is of that file."""
+    found: list[Days | None] = []
+    pending = sorted(changed)
+    for file in files:
+        first, last = file.days or (date.max, date.min)
+        own = [day for day in pending if day <= last]
+        pending = pending[len(own) :]
+        found.append((min(first, *own), last) if own else None)
+    if pending and files[-1].rows < PART_ROWS and files[-1].days:
+        first = (found[-1] or files[-1].days)[0]
+        found[-1] = (first, pending[-1])
+    elif pending:
+        found.append((pending[0], pending[-1]))
+    return found

@@ -41,7 +41,7 @@ from gpulake.lake.engine import (
     row_counts,
     text,
 )
-from gpulake.lake.gold import PREFIX, Gold
+from gpulake.lake.gold import PREFIX, Changes, Gold
 from gpulake.lake.incidents import IncidentStore
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
@@ -353,14 +353,14 @@ class Staging:
         )
         self.connection.execute("DETACH previous")
 
-    def publish(self) -> None:
+    def publish(self, changes: Changes | None = None) -> None:
         """Readers see the whole build from now on; then other engines find its gold as Delta tables."""
         name_as_before(self.connection, "lake")
         self.connection.execute("USE memory")
         self.connection.execute("DETACH lake")
         _write_free_blocks(self.connection, self.path)
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
-        self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
+        self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}", changes)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from gpulake.core.tables import bronze_tables
 from gpulake.lake import Staging
 from gpulake.lake.engine import text
+from gpulake.lake.gold import Changes
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 
 NewFiles = Mapping[str, Sequence[Path]]
@@ -57,9 +59,11 @@ class Increment:
     def __init__(self, staging: Staging, plan: Plan, base: Path, new_files: NewFiles) -> None:
         self.connection = staging.connection
         self.plan = plan
+        self.base = base
         self.new_files = {table: files for table, files in new_files.items() if files}
         self.scopes = _scopes(plan.models)
         self.changed: set[str] = set()  # models that are not what they were
+        self._days: dict[str, frozenset[date]] = {}  # of models with days that are built by their scope
         self._prepared: set[str] = set()
         self._run(f"ATTACH {text(str(base))} AS was (READ_ONLY)")
         self._run("ATTACH ':memory:' AS new")
@@ -76,6 +80,11 @@ class Increment:
             self._build(model)
         counts = (model.increment.get("counts", {}) for model in self.plan.models)
         return Touched(**{name: self._number(_in_full(query)) for each in counts for name, query in each.items()})
+
+    def changes(self) -> Changes:
+        """What is to be exported again."""
+        unchanged = frozenset(model.name for model in self.plan.models) - self.changed
+        return Changes(self.base, unchanged, self._days)
 
     def narrowed(self, test: PlannedTest, sql: str) -> str:
         """The SQL of data tests of one table, on the rows that this build made."""
@@ -116,6 +125,7 @@ class Increment:
             sql = self._narrowed(model.sql, scope, model.depends_on)
             self._run(f"CREATE OR REPLACE TEMP TABLE fresh AS {sql}")
             keys = f"touched.{scope.name}"
+            self._note_days(model, scope)
             self._run(f"DELETE FROM {target} WHERE ({scope.key}) IN (SELECT {scope.key} FROM {keys})")
             self._run(f"INSERT INTO {target} FROM fresh SEMI JOIN {keys} USING ({scope.key})")
             self.changed.add(model.name)
@@ -124,6 +134,14 @@ class Increment:
             self._refuse(model)
             if self._content("lake", model) != self._content("was", model):
                 self.changed.add(model.name)
+
+    def _note_days(self, model: PlannedModel, scope: Scope) -> None:
+        """The days of the rows that go and of those that come."""
+        if "dt" not in {column.name for column in model.columns}:
+            return
+        tables = (f"was.{model.name}", "fresh")
+        rows = " UNION ".join(f"SELECT dt FROM {t} SEMI JOIN touched.{scope.name} USING ({scope.key})" for t in tables)
+        self._days[model.name] = frozenset(day for (day,) in self.connection.execute(rows).fetchall())
 
     def _content(self, catalogue: str, model: PlannedModel) -> Any:
         """Equal for equal rows, whatever their order."""
@@ -148,12 +166,8 @@ class Increment:
         if scope.keyed:
             self._narrow_bronze(scope)
         for table, query in scope.inputs.items():
-            self._view(scope, table, query)
-        for model in self.plan.models:
-            if scope.columns <= {column.name for column in model.columns} and model.name not in scope.inputs:
-                self._view(
-                    scope, model.name, f"FROM lake.{model.name} SEMI JOIN touched.{scope.name} USING ({scope.key})"
-                )
+            if table in bronze_tables():
+                self._view(scope, table, query)
 
     def _narrow_bronze(self, scope: Scope) -> None:
         # The old files are read again only where the last build has rows of these keys.
@@ -174,14 +188,23 @@ class Increment:
         self._run(f"CREATE VIEW touched.{scope.name}.{table} AS {_in_full(query, scope)}")
 
     def _narrowed(self, sql: str, scope: Scope, needed: Sequence[str]) -> str:
-        found = self.connection.execute(
-            "SELECT view_name FROM duckdb_views()"
-            f" WHERE database_name = 'touched' AND schema_name = {text(scope.name)} AND NOT internal"
-        )
-        for (name,) in found.fetchall():
-            if name in needed or name in bronze_tables():
-                sql = re.sub(rf'"(lake|landed)"\."main"\."{name}"', f'touched.{scope.name}."{name}"', sql)
+        """The SQL on the rows that the scope's keys need."""
+        bronze = bronze_tables().keys() if scope.keyed else bronze_tables().keys() & scope.inputs.keys()
+        names = bronze | {name for name in needed if self._narrow(scope, name)}
+        for name in names:
+            sql = re.sub(rf'"(lake|landed)"\."main"\."{name}"', f'touched.{scope.name}."{name}"', sql)
         return sql
+
+    def _narrow(self, scope: Scope, name: str) -> bool:
+        """Whether a scope narrows a model: the rows are written down at their first use, since several models and
+        their tests read them."""
+        columns = {column.name for model in self.plan.models if model.name == name for column in model.columns}
+        query = scope.inputs.get(name)
+        if query is None and scope.columns <= columns:
+            query = f"FROM lake.{name} SEMI JOIN touched.this USING ({scope.key})"
+        if query is not None:
+            self._run(f"CREATE TABLE IF NOT EXISTS touched.{scope.name}.{name} AS {_in_full(query, scope)}")
+        return query is not None
 
     def _run(self, sql: str) -> None:
         self.connection.execute(sql)
