@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -296,6 +297,15 @@ def _refuse_cut_short(connection: Connection, build: Path) -> None:
         raise LakeError(f"{build} is cut short: {build.stat().st_size:,} bytes", "make it anew: gpulake build")
 
 
+def _write_free_blocks(connection: Connection, build: Path) -> None:
+    """The engine counts free blocks at the end of a file that it may not have written: it would seem cut short."""
+    connection.execute(f"ATTACH {text(str(build))} AS lake (READ_ONLY)")
+    row = connection.execute(f"SELECT block_size * total_blocks FROM {_SIZE}").fetchone()
+    connection.execute("DETACH lake")
+    if row and build.stat().st_size < int(row[0]):
+        os.truncate(build, int(row[0]))
+
+
 @dataclass(frozen=True)
 class Staging:
     lake: Lake
@@ -346,6 +356,7 @@ class Staging:
         name_as_before(self.connection, "lake")
         self.connection.execute("USE memory")
         self.connection.execute("DETACH lake")
+        _write_free_blocks(self.connection, self.path)
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
         self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
 

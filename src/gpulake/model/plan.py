@@ -28,7 +28,8 @@ ROW_BY_ROW = re.compile(
     r'select [^()]+?\sfrom "lake"\."main"\."(\w+)"\s+where\s+((?:(?!\b(?:select|group by)\b).)+)', re.S
 )
 TABLE = re.compile(r'"(lake|landed)"\."main"\."(\w+)"')
-KEY = re.compile(r"surrogate_key\(([^()]*)\)")
+# Its columns may be calls, of calls at most.
+KEY = re.compile(r"surrogate_key\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 
 
 @dataclass(frozen=True)
