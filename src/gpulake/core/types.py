@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gpulake.core.tables import Table
-
-if TYPE_CHECKING:  # a collector runs where Arrow is not installed
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class TextRow:
 class RowBlock:
     """Rows that a reader has checked itself: columns of text, by their names; what is empty or null is no value."""
 
-    columns: Mapping[str, pa.Array]
+    columns: Mapping[str, Any]  # Arrow's arrays of strings; a collector imports this where Arrow is not installed
 
 
 @dataclass(frozen=True)
