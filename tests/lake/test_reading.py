@@ -76,7 +76,7 @@ def test_a_crash_while_the_lake_is_made_does_not_lock_its_owner_out(config: Conf
 
 
 def test_a_build_that_ends_in_free_blocks_is_not_taken_to_be_cut_short(tmp_path: Path) -> None:
-    """An increment drops tables of the build that it extends; the engine counts their blocks and need not write them."""
+    """An increment drops tables of the build that it extends; the engine counts their blocks, written or not."""
     lake = Lake(Config(lake=tmp_path / "lake")).create()
     with lake.writing(), lake.stage("one") as staging:
         for table, rows in (("kept", 1000), ("dropped", 300_000)):

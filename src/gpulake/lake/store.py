@@ -250,7 +250,7 @@ class Lake:
         self.journals.append(table, rows)
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
-        rows = [{"build_id": build_id, "status": result.status, **asdict(result)} for result in results]
+        rows = [{"build_id": build_id, "status": result.status, **vars(result)} for result in results]
         replace_text(self.journals.path("test_results"), to_lines(rows).decode())
 
     # Reading
@@ -334,10 +334,8 @@ class Staging:
 
     def counts(self) -> dict[str, int]:
         """The rows of each table."""
-        tables = self.tables()
-        return {
-            table: self.read(f"SELECT count(*) AS n FROM lake.main.{name(table)}")["n"][0].as_py() for table in tables
-        }
+        counts = (f"SELECT {text(table)}, count(*) FROM lake.main.{name(table)}" for table in self.tables())
+        return dict(self.connection.execute(" UNION ALL ".join(counts)).fetchall())
 
     def carry_over(self) -> None:
         """Takes from the current build what this one did not build."""
