@@ -155,8 +155,8 @@ def _parsed(block: _Block, layout: CsvLayout) -> pa.Table:
     )
     constants = dict(layout.constants)
     columns = [
-        pa.chunked_array([pa.repeat(pa.scalar(constants[name]).cast(ARROW[kind]), rows.num_rows)])
-        if name in constants
+        pa.chunked_array([pa.repeat(pa.scalar(constants.get(name), pa.string()).cast(ARROW[kind]), rows.num_rows)])
+        if name not in layout.file_columns
         else _times(rows[name], kind)
         if kind in PATTERNS
         else rows[name]
