@@ -35,7 +35,7 @@ def diagnose(out: Path, seed: int = 0) -> Iterator[Line]:
         ours = median([_reader("ours", log, folder) for _ in range(3)])
         rate = log.stat().st_size / 1e6 / ours.cpu_seconds
         yield Line("log of 1 GiB: ours", rate, "MB/s a core", LEAST_RATE, "at least")
-        yield Line("log of 1 GiB: ours, on the clock", log.stat().st_size / 1e6 / ours.seconds, "MB/s")
+        yield Line("log of 1 GiB: ours, wall time", log.stat().st_size / 1e6 / ours.seconds, "MB/s")
         yield Line("log of 1 GiB: ours, peak memory", ours.mebibytes, "MiB", MOST_MEBIBYTES)
         yield from _others(log, rate, folder)
         yield from _start_to_answer(small, folder)
@@ -44,7 +44,7 @@ def diagnose(out: Path, seed: int = 0) -> Iterator[Line]:
 def _others(log: Path, rate: float, folder: Path) -> Iterator[Line]:
     known = _known_to_grep(folder)
     names = {
-        "grep": f"grep -E with the {known} patterns that it knows",
+        "grep": f"grep -E with the {known} patterns that it supports",
         "expressions": "Python's re, line by line",
     }
     for way, size in SLICE_BYTES.items():

@@ -1,4 +1,4 @@
-"""What was measured, line by line, beside the bar that it must meet."""
+"""Measured values, line by line, with the target that each must meet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-COLUMNS = ("what", "measured", "bar", "met")
+COLUMNS = ("what", "measured", "target", "met")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""docs/performance.md: what the last run measured, kept where the README's figures can be held against it."""
+"""docs/performance.md: the figures of the last run; a test compares those in the README with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.lines import COLUMNS, Line
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-HEAD = """# What it costs
+HEAD = """# Performance
 
 Written by `make bench` (or by `scripts/bench --quick`: one percent of the trace alone), ours and its peers in one run.
 Compare ratios, not seconds: machines differ.

@@ -68,8 +68,8 @@ class Suite:
         data = self._generated(jobs_at(scale))
         label = f"{scale:.0%}"
         landed = self._noted("landing", scale, sides.landing(data, self.work, MEMORY_LIMIT)).cost
-        self._rest.append(Line(f"{label}: landing alone, engine held to {MEMORY_LIMIT}", landed.seconds, "s"))
-        self._rest.append(Line(f"{label}: landing alone, peak memory", landed.mebibytes, "MiB"))
+        self._rest.append(Line(f"{label}: landing only, engine limit {MEMORY_LIMIT}", landed.seconds, "s"))
+        self._rest.append(Line(f"{label}: landing only, peak memory", landed.mebibytes, "MiB"))
         if data.is_current:
             is_full = scale == 1
             self._rest.append(Line(f"{label}: synth", data.synth.seconds, "s", 180 if is_full else None))
@@ -110,9 +110,9 @@ class Suite:
         base, day = split(data.trace, self.out / "days" / f"{data.rows}")
         first, added, again = sides.one_more_day(base, day, self.work)
         label = f"{scale:.0%}: one more day"
-        self._rest.append(Line(f"{label}, all but the last day at once", first.cost.seconds, "s"))
-        self._rest.append(Line(f"{label}, the last day on top", added.cost.seconds, "s"))
-        self._rest.append(Line(f"{label}, everything at once", again.cost.seconds, "s"))
+        self._rest.append(Line(f"{label}, full build without the last day", first.cost.seconds, "s"))
+        self._rest.append(Line(f"{label}, increment of the last day", added.cost.seconds, "s"))
+        self._rest.append(Line(f"{label}, full build with it", again.cost.seconds, "s"))
         share = added.cost.seconds / again.cost.seconds
         self._rest.append(Line(f"{label}, share of a full build", share, "", 0.15 if scale == 1 else None))
 
@@ -172,7 +172,9 @@ def _compared(found: Comparison) -> list[Line]:
         Line(f"{label}: times faster", found.reference.seconds / found.ours.seconds, "", faster, "at least"),
         Line(f"{label}: reference, peak memory", found.reference.mebibytes, "MiB"),
         Line(f"{label}: ours, peak memory", found.ours.mebibytes, "MiB"),
-        Line(f"{label}: share of its memory", found.ours.mebibytes / found.reference.mebibytes, "", memory),
+        Line(
+            f"{label}: memory relative to the reference", found.ours.mebibytes / found.reference.mebibytes, "", memory
+        ),
     ]
 
 
