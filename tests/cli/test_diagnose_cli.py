@@ -87,7 +87,7 @@ def test_bad_input_is_an_error_that_names_it(log: Path, arguments: list[str], me
     assert (error.message.startswith(message), error.exit_code) == (True, code)
 
 
-def test_a_lake_keeps_what_was_found_unless_it_is_told_not_to(log: Path, lake: Lake) -> None:
+def test_a_diagnosis_is_recorded_unless_no_record_is_given(log: Path, lake: Lake) -> None:
     assert "incident i-" in diagnose(log, "--lake", lake.root).stdout
     assert "incident" not in diagnose(log, "--lake", lake.root, "--no-record").stdout
     assert rows_of(lake, "SELECT count(*) AS n FROM diagnoses") == [{"n": 1}]
