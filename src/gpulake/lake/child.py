@@ -68,10 +68,11 @@ def main(given: Mapping[str, Any]) -> None:
     try:
         lake = Lake(Config(Path(given["lake"]), threads=given["threads"], memory_limit=given["memory_limit"]))
         with lake.open().reading(may_spill=False) as reader:
+            tables = tables_of(reader.connection)
             limit_resources(given["memory_bytes"], given["seconds"], given["threads"])
             restrict_system_calls(OUTPUT)
             _write(b"ready\n")
-            answer = b"".join([b"rows\n", *_answer(reader, query, given["rows"])])
+            answer = b"".join([b"rows\n", *_answer(reader, query, tables, given["rows"])])
     except GpulakeError as error:
         answer = _too_much(given) if isinstance(error.__cause__, duckdb.OutOfMemoryException) else _told(error)
     except MemoryError:
@@ -81,8 +82,8 @@ def main(given: Mapping[str, Any]) -> None:
     os._exit(0)
 
 
-def _answer(reader: LakeReader, query: str, rows: int) -> Iterator[bytes]:
-    check(reader.connection, query, tables_of(reader.connection))
+def _answer(reader: LakeReader, query: str, tables: frozenset[str], rows: int) -> Iterator[bytes]:
+    check(reader.connection, query, tables)
     found = reader.first(query, rows + 1)
     _check_size(found.nbytes)
     columns = [{"name": column.name, "type": kind_of(column.type)} for column in found.schema]
