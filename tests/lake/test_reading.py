@@ -16,6 +16,7 @@ from gpulake.core.config import Config
 from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
 from gpulake.lake import Lake, views
+from gpulake.lake.engine import Connection
 
 
 @pytest.mark.slow
@@ -92,9 +93,12 @@ def test_a_build_that_ends_in_free_blocks_is_not_taken_to_be_cut_short(tmp_path:
 def test_a_view_is_made_when_a_query_first_names_it(shared_lake: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     make = views._view
-    monkeypatch.setattr(
-        views, "_view", lambda connection, view, body: made.append(view) or make(connection, view, body)
-    )
+
+    def noted(connection: Connection, view: str, body: str) -> None:
+        made.append(view)
+        make(connection, view, body)
+
+    monkeypatch.setattr(views, "_view", noted)
     with Lake(shared_lake).open().reading() as reader:
         assert reader.rows("SELECT count(*) AS n FROM silver_jobs") == [{"n": 1000}]
         assert not made

@@ -146,7 +146,11 @@ def _commits(folder: Path) -> list[Path]:
 
 
 def _named_commits(folder: Path) -> list[Path]:
-    return sorted(path for path in (folder / LOG).glob("*.json") if path.stem.isdigit())
+    try:
+        found = [path for path in (folder / LOG).iterdir() if path.suffix == ".json" and path.stem.isdigit()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(found)
 
 
 def _is_cut(content: bytes) -> bool:

@@ -38,7 +38,7 @@ class LakeReader:
 
     def tables(self) -> set[str]:
         """Every table and view that a query of this reader can name. A partial build lacks some."""
-        return {name for (name,) in self.connection.execute("SHOW TABLES").fetchall()}
+        return {name for (name,) in self._connection.execute("SHOW TABLES").fetchall()} | self._landed.unmade
 
     def need(self, tables: Iterable[str]) -> None:
         """Raises unless the build has all of these tables."""

@@ -33,6 +33,10 @@ class Landed:
         """A view and how to make it, after those that it reads."""
         self._unmade[table] = make, needs
 
+    @property
+    def unmade(self) -> frozenset[str]:
+        return frozenset(self._unmade)
+
     def make_named(self, query: str) -> None:
         words = set(re.findall(r"\w+", query.lower())) if self._unmade else set()
         for table in list(self._unmade) if LISTING.search(query) else words.intersection(self._unmade):
