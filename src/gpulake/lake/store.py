@@ -52,6 +52,7 @@ from gpulake.lake.reader import LakeReader
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
+STORAGE_VERSION = "v1.5.0"  # of the files of builds; the oldest engine that pyproject.toml allows reads it
 _SIZE = "pragma_database_size() WHERE database_name = 'lake'"
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -222,10 +223,11 @@ class Lake:
                 shutil.copyfile(base, path)
             landed = self.attach_landed(connection, without=without)
             landed.make_all()
-            connection.execute(f"ATTACH {text(str(path))} AS lake")
+            # A build that is cut off is thrown away, so a write-ahead log would be written for nothing; the newer
+            # storage has one encoding of text instead of two that compete.
+            options = f"RECOVERY_MODE no_wal_writes, STORAGE_VERSION {text(STORAGE_VERSION)}"
+            connection.execute(f"ATTACH {text(str(path))} AS lake ({options})")
             connection.execute("USE lake.main")
-            # A build that is cut off is thrown away, so that there is nothing to save before its end.
-            connection.execute("SET wal_autocheckpoint = '1TB'")
             empty = frozenset(table for table, files in landed.files.items() if not files)
             yield Staging(self, build_id, path, connection, empty)
 
