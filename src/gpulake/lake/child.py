@@ -35,7 +35,7 @@ JUDGE_CPU_SECONDS = 600  # of processor time, for all that it judges
 
 
 def judge(given: Mapping[str, Any]) -> None:
-    """Spares most of what is refused, such as a typing error, the start of a process."""
+    """Refuses most invalid queries, such as typing errors, without starting a process."""
     with connect(given["memory_limit"], 1, None) as connection:
         connection.execute("SET enable_external_access = false")
         limit_resources(given["memory_bytes"], JUDGE_CPU_SECONDS, 1)

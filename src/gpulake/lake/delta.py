@@ -40,7 +40,7 @@ CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file that lies in a table's folder and waits for its commit."""
+    """A Parquet file in a table's folder that is not committed yet."""
 
     name: str
     rows: int
@@ -56,7 +56,7 @@ def live_files(folder: Path) -> list[Path]:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """What each commit said of itself, in the order of the commits, whatever the clock showed."""
+    """The commitInfo of each commit, in commit order, whatever their times are."""
     infos = (action["commitInfo"] for action in _actions(_commits(folder)) if "commitInfo" in action)
     return [json.loads(info[METADATA_KEY]) for info in infos if METADATA_KEY in info]
 
@@ -196,7 +196,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _sync_commit(folder: Path) -> None:
-    """A commit that cannot be brought to the disk is taken back, so that trying again does it anew."""
+    """A commit that cannot be synced is removed, so that a retry commits again."""
     log = folder / LOG
     newest = _commits(folder)[-1]
     try:

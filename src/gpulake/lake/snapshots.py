@@ -1,4 +1,4 @@
-"""The last complete build, kept open for many readers at once; opened anew when there is another."""
+"""The last complete build, kept open for many readers at once; reopened when there is a new one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Snapshots:
         return "|".join(parts)
 
     def refresh(self) -> tuple[str, str]:
-        """What readers see from now on is what there is now: its build, and the version of everything."""
+        """Makes readers use the current build, and returns the version of everything they see."""
         opened = self._enter(is_patient=True)
         self._leave(opened)
         return str(opened.state), self.version(JOURNALS)
@@ -133,7 +133,7 @@ class Snapshots:
             return _Opened(state, connection, stack.pop_all(), frozenset(reader.tables()))
 
     def _state(self) -> tuple[object, ...]:
-        """What a connection is opened on: the build, what has landed, and which journals there are."""
+        """What a connection depends on: the build, the landed files and the existing journals."""
         # An error of the disk may be temporary: the caller keeps polling.
         with lake_errors(f"looking at the lake at {self.lake.root}"):
             current = self.lake.builds.current()

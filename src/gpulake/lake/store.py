@@ -112,7 +112,7 @@ class Lake:
         with lake_errors(f"locking the lake at {self.root}"), as_private_as(self.root), turn:
             if self.staging.exists():
                 self._clean_up()
-            # Staging on the disk says, after a power cut as well, that a writer has not come to its end.
+            # A staging folder on disk shows, also after a power cut, that a writer has not finished.
             for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
                 make_folder(folder)
             self._finish_export()
@@ -161,7 +161,7 @@ class Lake:
         return _in_order(self.bronze.landings(table) for table in bronze_tables())
 
     def live(self) -> Live:
-        """What each source stands for now, by table."""
+        """The live landing of each source, by table."""
         with lake_errors(f"reading what landed in {self.root}"):
             return {table: self.bronze.newest_landings(table) for table in bronze_tables()}
 
@@ -232,7 +232,7 @@ class Lake:
             yield Staging(self, build_id, path, connection, empty)
 
     def mend_exports(self, tables: Iterable[str]) -> None:
-        """Gold that other engines cannot read is exported anew."""
+        """Exports gold again where other engines cannot read it."""
         current = self.builds.current()
         if current is None or self.exports.is_whole(current, [table for table in tables if table.startswith(PREFIX)]):
             return

@@ -1,4 +1,4 @@
-"""The views through which SQL sees what lies outside the build's database file."""
+"""Views for SQL of the tables outside the build's database file."""
 
 from __future__ import annotations
 
