@@ -79,7 +79,7 @@ def test_gold_is_read_as_delta_and_as_the_files_that_its_log_names(built_lake: C
 def test_a_file_that_was_replaced_more_than_a_week_ago_is_removed(tmp_path: Path) -> None:
     def replace_by(name: str) -> None:
         pq.write_table(pa.table({"n": [1]}), tmp_path / name)
-        delta.replace(tmp_path, tmp_path / name, {"build_id": name})
+        delta.replace(tmp_path, [delta.DataFile(name, 1, {})], {"build_id": name})
 
     replace_by("first.parquet")
     replace_by("second.parquet")
