@@ -1,24 +1,18 @@
-"""One text file: what it holds, and its copy as Parquet."""
+"""A text file to Parquet by the engine, which keeps the rows that do not parse."""
 
 from __future__ import annotations
 
-import hashlib
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-import duckdb
-import numpy as np
-
+from gpulake.core.tables import Table
 from gpulake.core.types import BadRow, CsvLayout
+from gpulake.lake.blocks import SOURCE_KEY, Copied
 from gpulake.lake.engine import Connection, text
 from gpulake.lake.fields import is_in_range, read_type, selected
 from gpulake.lake.sanitise import bad_row, check_bad_rows
 
-# Small enough to stay in the processor's cache between hashing and counting.
-BLOCK_BYTES = 1 << 18
-SOURCE_KEY = "gpulake_source"
-NEWLINE = ord("\n")
+BLOCK_BYTES = 1 << 20
 # Ids are random hex: the first level is both faster and smaller here than the default one.
 # To look for a dictionary in such a column, and to write a filter over it, costs a quarter of the time for nothing.
 PARQUET_OPTIONS = (
@@ -27,80 +21,53 @@ PARQUET_OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Content:
-    sha256: str
-    size_bytes: int
-    lines: int
-
-
-@dataclass(frozen=True)
-class Copied:
-    rows: int
-    null_counts: dict[str, int]
-    bad: list[BadRow]
-    is_in_range: bool = True  # every number
-
-
-def read_content(path: Path) -> Content:
-    digest = hashlib.sha256()
-    size = lines = 0
-    last = NEWLINE
-    buffer = bytearray(BLOCK_BYTES)
-    block = np.frombuffer(buffer, dtype=np.uint8)
+def count_lines(path: Path) -> int:
+    lines = 0
+    last = b"\n"
     with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            digest.update(memoryview(buffer)[:count])
-            size += count
-            lines += int(np.count_nonzero(block[:count] == NEWLINE))
-            last = block[count - 1]
-    return Content(digest.hexdigest(), size, lines + int(last != NEWLINE))
-
-
-def copy_and_read(
-    connection: Connection, path: Path, layout: CsvLayout, parquet: Path, content: Content | None, source: str
-) -> tuple[Copied | None, Content]:
-    """Both at once. No copy where the engine's reader gives up: the careful way is still to be tried."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        reading = None if content else pool.submit(read_content, path)
-        try:
-            copied = copy_csv(connection, path, layout, parquet, source)
-        except (duckdb.InvalidInputException, duckdb.ConversionException):
-            copied = None
-        return copied, content or reading.result()  # type: ignore[union-attr]
+        while block := file.read(BLOCK_BYTES):
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return lines + int(last != b"\n")
 
 
 def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path, source: str) -> Copied:
-    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
     kinds = layout.table.column_types
     columns = ", ".join(f"{text(column)}: {text(read_type(kinds[column]))}" for column in layout.file_columns)
     chosen = ", ".join(selected(column, layout) for column in layout.table.column_names)
     connection.execute("DROP TABLE IF EXISTS reject_errors")
     connection.execute("DROP TABLE IF EXISTS reject_scans")
+    query = f"""
+        SELECT {chosen}
+        FROM read_csv(
+            {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
+            compression = 'none',
+            delim = {text(layout.delimiter)}, quote = {text(layout.quote)}, escape = {text(layout.quote)},
+            store_rejects = true, rejects_limit = 0
+        )
+    """
+    copied = copy_query(connection, query, layout.table, parquet, source)
+    return replace(copied, bad=_rejects(connection))
+
+
+def copy_query(connection: Connection, query: str, table: Table, parquet: Path, source: str) -> Copied:
+    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
     counted = connection.execute(
-        f"""
-        COPY (
-            SELECT {chosen}
-            FROM read_csv(
-                {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
-                compression = 'none',
-                delim = {text(layout.delimiter)}, quote = {text(layout.quote)}, escape = {text(layout.quote)},
-                store_rejects = true, rejects_limit = 0
-            )
-        ) TO {text(str(parquet))} ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})
-        """
+        f"COPY ({query}) TO {text(str(parquet))}"
+        f" ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})"
     ).fetchone()
     if counted is None:
-        return Copied(0, {}, _rejects(connection))
+        return Copied(0, {}, [])
+    kinds = table.column_types
     statistics = {column.strip('"'): values for column, values in counted[4].items()}
     null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
     numbers = [(column, values) for column, values in statistics.items() if kinds[column] in ("number", "integer")]
     sound = all(
         values.get("has_nan") != "true"
-        and all(is_in_range(layout.table, column, float(values[side])) for side in ("min", "max") if side in values)
+        and all(is_in_range(table, column, float(values[side])) for side in ("min", "max") if side in values)
         for column, values in numbers
     )
-    return Copied(counted[1], null_counts, _rejects(connection), sound)
+    return Copied(counted[1], null_counts, [], sound)
 
 
 def _rejects(connection: Connection) -> list[BadRow]:

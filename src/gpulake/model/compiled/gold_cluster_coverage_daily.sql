@@ -1,72 +1,6 @@
-with  __dbt__cte__window_days as (
--- Days of a cluster's own time zone, from the first window of a machine to the last.
+with stretches as (
 
-with windows as (
-
-    select
-        cluster_id,
-        min(window_started_at) as first_at,
-        max(window_ended_at) as last_at
-    from "lake"."main"."silver_gpu_timeseries"
-    group by cluster_id
-
-),
-
-known as (
-
-    select * from "landed"."main"."known_clusters"
-
-),
-
-days as (
-
-    select
-        windows.cluster_id,
-        known.time_zone,
-        cast(unnest(generate_series(cast(timezone(known.time_zone, windows.first_at) as date), cast(timezone(known.time_zone, windows.last_at) as date), interval 1 day)) as date) as dt
-    from windows
-    inner join known on windows.cluster_id = known.cluster_id
-
-)
-
-select
-    cluster_id,
-    dt,
-    timezone(time_zone, cast(dt as timestamp)) as started_at,
-    timezone(time_zone, cast(cast(dt + 1 as date) as timestamp)) as ended_at
-from days
-),  __dbt__cte__machine_windows as (
--- The windows of machines, cut at the midnights of the cluster's own time zone.
-
-with windows as (
-
-    select * from "lake"."main"."silver_gpu_timeseries"
-
-),
-
-days as (
-
-    select * from __dbt__cte__window_days
-
-)
-
-select
-    windows.cluster_id,
-    windows.machine_key,
-    days.dt,
-    epoch(greatest(windows.window_started_at, days.started_at)) as begin_seconds,
-    epoch(least(windows.window_ended_at, days.ended_at)) as end_seconds,
-    windows.busy_gpus,
-    windows.cpu_util_ratio
-from windows
-inner join days
-    on
-        windows.cluster_id = days.cluster_id
-        and windows.window_started_at < days.ended_at
-        and windows.window_ended_at > days.started_at
-), windows as (
-
-    select * from __dbt__cte__machine_windows
+    select * from "lake"."main"."silver_machine_stretches"
 
 ),
 
@@ -88,36 +22,16 @@ parameters as (
 
 ),
 
--- What a window adds to those that began before it: the part behind the latest end so far.
-added as (
-
-    select
-        cluster_id,
-        machine_key,
-        dt,
-        end_seconds - greatest(
-            begin_seconds,
-            coalesce(
-                max(end_seconds) over (
-                    partition by machine_key, dt order by begin_seconds
-                    rows between unbounded preceding and 1 preceding
-                ),
-                0
-            )
-        ) as seconds
-    from windows
-    where busy_gpus is not null
-
-),
-
+-- Stretches of a machine do not overlap: time that two windows observe counts once.
 machine_days as (
 
     select
         cluster_id,
         machine_key,
         dt,
-        sum(greatest(seconds, 0)) as seconds
-    from added
+        sum(seconds) as seconds
+    from stretches
+    where busy_gpus is not null
     group by cluster_id, machine_key, dt
 
 ),
