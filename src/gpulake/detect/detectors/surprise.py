@@ -77,7 +77,8 @@ def _carried(change: Floats, unusual: Floats, unexplained: Floats) -> Floats:
     away = (unusual + unexplained) / 2
     both = np.sqrt(change.mean(axis=1) * away.mean(axis=1))[:, None]
     sums = [np.maximum(part.sum(axis=1, keepdims=True), LEAST_SPREAD) for part in (change, away)]
-    return both * (change / sums[0] + away / sums[1]) / 2 + BREAK * unexplained / unexplained.shape[1]
+    shares = (change / sums[0] + away / sums[1]) / 2
+    return np.asarray(both * shares + BREAK * unexplained / unexplained.shape[1])
 
 
 def _usual_at_that_time(series: Series) -> Floats:
