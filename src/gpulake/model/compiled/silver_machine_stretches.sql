@@ -6,31 +6,27 @@ with windows as (
 
 ),
 
+sides as (
+
+    select 1e0 as sign
+    union all
+    select -1e0 as sign
+
+),
+
 edges as (
 
     select
-        cluster_id,
-        machine_key,
-        dt,
-        begin_seconds as at_seconds,
-        case when busy_gpus is null then 0e0 else 1e0 end as gpu_windows,
-        coalesce(busy_gpus, 0) as busy_gpus,
-        case when cpu_util_ratio is null then 0e0 else 1e0 end as cpu_windows,
-        coalesce(cpu_util_ratio, 0) as cpu_util_ratio
+        windows.cluster_id,
+        windows.machine_key,
+        windows.dt,
+        case when sides.sign > 0 then windows.begin_seconds else windows.end_seconds end as at_seconds,
+        case when windows.busy_gpus is null then 0e0 else sides.sign end as gpu_windows,
+        coalesce(windows.busy_gpus * sides.sign, 0) as busy_gpus,
+        case when windows.cpu_util_ratio is null then 0e0 else sides.sign end as cpu_windows,
+        coalesce(windows.cpu_util_ratio * sides.sign, 0) as cpu_util_ratio
     from windows
-
-    union all
-
-    select
-        cluster_id,
-        machine_key,
-        dt,
-        end_seconds as at_seconds,
-        case when busy_gpus is null then 0e0 else -1e0 end as gpu_windows,
-        -coalesce(busy_gpus, 0) as busy_gpus,
-        case when cpu_util_ratio is null then 0e0 else -1e0 end as cpu_windows,
-        -coalesce(cpu_util_ratio, 0) as cpu_util_ratio
-    from windows
+    cross join sides
 
 ),
 
