@@ -32,6 +32,7 @@ from gpulake.core.disk import make_folder, sync
 LOG = "_delta_log"
 _LONGEST_WORD = 6  # of JSON, as \\u00e9, of which only a part may be there
 METADATA_KEY = "gpulake"
+KEPT_SECONDS = 7 * 86_400  # files of replaced versions, as Delta keeps them
 HASHES_KEY = "gpulake.sha256"  # of the files that a commit adds, by their names
 # The history of commits is the manifest, so it never expires.
 CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
@@ -79,7 +80,8 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
     )
     _sync_commit(folder)
     # Files that no version of the last week needs.
-    DeltaTable(str(folder)).vacuum(dry_run=False)
+    if any(path.stat().st_mtime < time.time() - KEPT_SECONDS for path in folder.glob("*.parquet")):
+        DeltaTable(str(folder)).vacuum(dry_run=False)
 
 
 def commit(
@@ -144,7 +146,11 @@ def _commits(folder: Path) -> list[Path]:
 
 
 def _named_commits(folder: Path) -> list[Path]:
-    return sorted(path for path in (folder / LOG).glob("*.json") if path.stem.isdigit())
+    try:
+        found = [path for path in (folder / LOG).iterdir() if path.suffix == ".json" and path.stem.isdigit()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(found)
 
 
 def _is_cut(content: bytes) -> bool:
