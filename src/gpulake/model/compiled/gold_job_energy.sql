@@ -245,6 +245,18 @@ select
         else told_ended_at
     end as ended_at
 from ended
+),  __dbt__cte__owner_jobs as (
+-- The job behind the name that telemetry has for the holder of a GPU. A node knows a task of an array, or a part of a
+-- heterogeneous job, by its raw number only.
+
+select
+    cluster_id,
+    'slurm' as owner_kind,
+    raw_job_id as owner_id,
+    cast(hash(cluster_id, max(own_job_id)) >> 1 as bigint) as job_key
+from __dbt__cte__slurm_rows
+where step is null and not is_rest and raw_job_id is not null
+group by cluster_id, raw_job_id
 ), samples as (
 
     select * from "lake"."main"."silver_gpu_samples"
@@ -257,16 +269,9 @@ jobs as (
 
 ),
 
--- A node knows a task of an array, or a part of a heterogeneous job, by its own number only.
-numbers as (
+owner_jobs as (
 
-    select
-        cluster_id,
-        raw_job_id,
-        max(own_job_id) as job_id
-    from __dbt__cte__slurm_rows
-    where step is null and not is_rest
-    group by cluster_id, raw_job_id
+    select * from __dbt__cte__owner_jobs
 
 ),
 
@@ -326,9 +331,12 @@ final as (
         owned.first_sampled_at,
         owned.last_sampled_at
     from owned
-    left join numbers
-        on owned.owner_kind = 'slurm' and owned.cluster_id = numbers.cluster_id and owned.owner_id = numbers.raw_job_id
-    left join jobs on numbers.cluster_id = jobs.cluster_id and numbers.job_id = jobs.job_id
+    left join owner_jobs
+        on
+            owned.cluster_id = owner_jobs.cluster_id
+            and owned.owner_kind = owner_jobs.owner_kind
+            and owned.owner_id = owner_jobs.owner_id
+    left join jobs on owner_jobs.job_key = jobs.job_key
 
 )
 
