@@ -32,6 +32,7 @@ from gpulake.diagnose.hang.flight_recorder import read_dumps
 from gpulake.diagnose.steps import read_steps
 from gpulake.diagnose.telemetry import read_samples
 from gpulake.lake import Lake
+from gpulake.lake.rewritten import rewritten
 from gpulake.lake.sanitise import sanitise
 from gpulake.land.inputs import find_inputs, unpack
 from gpulake.land.landing import land, recognise
@@ -73,8 +74,12 @@ def targets(folder: Path) -> list[Target]:
 def _land_carefully(path: Path) -> None:
     (plain,) = unpack(find_inputs([path])[0], path.parent)
     layout = recognise(plain)
-    if layout is not None:
-        sanitise(plain.path, layout, path.with_name("clean.csv"))
+    if layout is None:
+        return
+    if layout.rewrite:
+        with rewritten(plain.path, layout, path.with_name("clean")):
+            return
+    sanitise(plain.path, layout, path.with_name("clean.csv"))
 
 
 @dataclass(frozen=True)

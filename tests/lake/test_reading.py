@@ -73,3 +73,16 @@ def test_a_crash_while_the_lake_is_made_does_not_lock_its_owner_out(config: Conf
     (tmp_path / "pai_job_table.csv").write_text("j,i,u,Failed,1.0,2.0\n")
     landings, _ = Flow(config).land([tmp_path / "pai_job_table.csv"])
     assert [landing.rows_landed for landing in landings] == [1]
+
+
+def test_a_build_that_ends_in_free_blocks_is_not_taken_to_be_cut_short(tmp_path: Path) -> None:
+    """An increment drops tables of the build that it extends; the engine counts their blocks, written or not."""
+    lake = Lake(Config(lake=tmp_path / "lake")).create()
+    with lake.writing(), lake.stage("one") as staging:
+        for table, rows in (("kept", 1000), ("dropped", 300_000)):
+            staging.connection.execute(f"CREATE TABLE lake.main.{table} AS SELECT hash(i) AS h FROM range({rows}) t(i)")
+            staging.connection.execute("CHECKPOINT lake")
+        staging.connection.execute("DROP TABLE lake.main.dropped")
+        staging.publish()
+    with lake.reading() as reader:
+        assert reader.query("SELECT count(*) AS n FROM kept").to_pylist() == [{"n": 1000}]

@@ -16,7 +16,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import BadRow, CsvLayout, Landing, RowBlock, TextRow
+from gpulake.core.types import BadRow, CsvLayout, Landing, Rewritten, TextRow
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 from gpulake.land.readers import READERS, Sample
@@ -36,7 +36,7 @@ def land_file(lake: Lake, clock: FrozenClock, path: Path) -> Landing:
     return landing
 
 
-def read(path: Path, text: str) -> list[dict[str, str] | BadRow | RowBlock]:
+def read(path: Path, text: str) -> list[dict[str, str] | Rewritten]:
     """What the reader makes of a dump, without a lake."""
     path.write_text(text, newline="")
     layout = layout_of(text)

@@ -1,4 +1,4 @@
-"""docs/ledger.md, "Whose interval is it?" and "What is lost": what each attempt held, since when and until when."""
+"""docs/ledger.md, "Missing begins and ends" and "What is lost": what each attempt held, since when and until when."""
 
 from __future__ import annotations
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from gpulake.core.tables import Table
 
@@ -30,14 +30,24 @@ class TextRow:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Rows that a reader has checked itself, in lines of the file that follow each other; an empty line is no row."""
+    """Rows that a reader has checked itself: columns of text, by their names; what is empty or null is no value."""
 
-    line_number: int  # of the first line
-    lines: Sequence[str]  # the fields of a row, with SEPARATOR between them
+    columns: Mapping[str, Any]  # Arrow's arrays of strings; a collector imports this where Arrow is not installed
 
 
-SEPARATOR = "\x1f"
-Rewrite: TypeAlias = Callable[[Path], Iterator[TextRow | BadRow | RowBlock]]
+@dataclass(frozen=True)
+class JsonBlock:
+    """JSON lines that a reader has checked itself: each is an object whose members are what their columns hold.
+
+    A list or an object among them has no comma and no colon within its strings.
+    """
+
+    lines: bytes
+    count: int
+
+
+Rewritten: TypeAlias = TextRow | BadRow | RowBlock | JsonBlock
+Rewrite: TypeAlias = Callable[[Path], Iterator[Rewritten]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class CsvLayout:
     """How the text of one file maps onto a bronze table."""
 
     table: Table
-    file_columns: tuple[str, ...]  # in the file's order
+    file_columns: tuple[str, ...]  # in the file's order; the table's others are constants, or empty
     has_header: bool
     quote: str = ""  # empty: a line is a row, whatever it holds
     delimiter: str = ","

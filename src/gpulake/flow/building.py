@@ -250,7 +250,7 @@ class Building:
 
         model = hashlib.sha256(order.model.read_bytes()).hexdigest() if order.model and order.model.is_file() else None
         settings = json.dumps(settings_rows(self.config))
-        return _hashed([order.plan.fingerprint(), *order.written, settings, str(model), __version__])
+        return _hashed([order.plan.fingerprint, *order.written, settings, str(model), __version__])
 
     def _current(self, fingerprint: str) -> BuildResult | None:
         """The current build, if it has this fingerprint and can be read; damaged gold files are exported again."""

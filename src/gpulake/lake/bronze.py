@@ -24,7 +24,8 @@ from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import delta
 from gpulake.lake.engine import Connection, first_line, lake_errors
 from gpulake.lake.quarantine import Quarantine
-from gpulake.lake.sanitise import clean_layout, sanitise
+from gpulake.lake.rewritten import copy_rewritten, rewritten
+from gpulake.lake.sanitise import sanitise
 from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
 from gpulake.lake.types import delta_schema
 
@@ -157,19 +158,25 @@ class Bronze:
         return copied, content, rows_read
 
     def _copy_carefully(self, connection: Connection, payload: Payload, parquet: Path) -> tuple[Copied, int]:
+        layout, source = payload.layout, payload.source
         clean = parquet.with_suffix(".csv")
         try:
-            rows_read, bad = sanitise(payload.path, payload.layout, clean)
-            copied = copy_csv(connection, clean, clean_layout(payload.layout), parquet, payload.source)
+            if layout.rewrite:
+                with rewritten(payload.path, layout, parquet) as (found, bad):
+                    rows_read = found.rows + len(bad)
+                    copied = copy_rewritten(connection, found, parquet, source)
+            else:
+                rows_read, bad = sanitise(payload.path, layout, clean)
+                copied = copy_csv(connection, clean, layout, parquet, source)
         except InputError as error:
-            raise InputError(f"cannot read {payload.source}: {error.message}", error.hint) from error
+            raise InputError(f"cannot read {source}: {error.message}", error.hint) from error
         except (duckdb.InvalidInputException, duckdb.ConversionException) as error:
-            raise InputError(f"cannot read {payload.source}: {first_line(error)}", "check the file's format") from error
+            raise InputError(f"cannot read {source}: {first_line(error)}", "check the file's format") from error
         finally:
             clean.unlink(missing_ok=True)
         if copied.rows + len(copied.bad) + len(bad) != rows_read:
             raise InputError(
-                f"{payload.source} has {rows_read} rows; {copied.rows} parse and {len(copied.bad) + len(bad)} do not",
+                f"{source} has {rows_read} rows; {copied.rows} parse and {len(copied.bad) + len(bad)} do not",
                 "nothing was landed; the file may be changing while it is read",
             )
         return replace(copied, bad=sorted([*bad, *copied.bad], key=lambda row: row.line_number)), rows_read

@@ -30,6 +30,7 @@ PATTERNS = {
 USUAL_DIGITS = 13
 UNIT = "\x1f"  # between the fields of a row
 NEVER = "(?!)"
+BLANKS = " \t\n\v\f\r"  # that the engine ignores around a number
 # Fields that are certainly valid; every other one is checked in detail.
 USUAL = {
     "text": rf"[^{UNIT}]+",
@@ -48,9 +49,8 @@ ABSENT = ("none", "unknown", "nat", "nan", "n/a", "null")
 def selected(column: str, layout: CsvLayout) -> str:
     """The column as SQL. A time that cannot be makes the query fail; the careful reader then finds its row."""
     kind = layout.table.column_types[column]
-    for constant, value in layout.constants:
-        if constant == column:
-            return f"{text(value)}::{ENGINE[kind]} AS {name(column)}"
+    if column not in layout.file_columns:
+        return _constant(column, layout)
     if kind not in PATTERNS:
         return name(column)
     words = ", ".join(text(word) for word in ABSENT)
@@ -59,6 +59,34 @@ def selected(column: str, layout: CsvLayout) -> str:
         f" WHEN {name(column)} IS NULL OR regexp_full_match({name(column)}, {text(PATTERNS[kind])})"
         f" THEN {name(column)}::{ENGINE[kind]} ELSE error('not a time') END AS {name(column)}"
     )
+
+
+def selected_text(column: str, layout: CsvLayout) -> str:
+    """The same of a column of text whose values were checked: of a time, only the words for none cannot be cast."""
+    kind = layout.table.column_types[column]
+    if column not in layout.file_columns:
+        return _constant(column, layout)
+    value = f"TRY_CAST({name(column)} AS {ENGINE[kind]})" if kind in PATTERNS else f"nullif({name(column)}, '')"
+    return f"{value}::{ENGINE[kind]} AS {name(column)}"
+
+
+def selected_json(column: str, layout: CsvLayout) -> str:
+    """The same of a member of JSON lines that were checked. A list or an object looks as Python writes it."""
+    kind = layout.table.column_types[column]
+    if column not in layout.file_columns or kind in PATTERNS:
+        return selected_text(column, layout)
+    if kind != "text":
+        return name(column)
+    spaced = f"replace(replace({name(column)}, ',', ', '), ':', ': ')"
+    return (
+        f"CASE WHEN starts_with({name(column)}, '[') OR starts_with({name(column)}, '{{') THEN {spaced}"
+        f" ELSE nullif({name(column)}, '') END AS {name(column)}"
+    )
+
+
+def _constant(column: str, layout: CsvLayout) -> str:
+    value = dict(layout.constants).get(column)
+    return f"{'NULL' if value is None else text(value)}::{ENGINE[layout.table.column_types[column]]} AS {name(column)}"
 
 
 def read_type(kind: str) -> str:
@@ -91,7 +119,7 @@ def checker(layout: CsvLayout, is_strict: bool = False) -> Callable[[Sequence[st
             if not fields[at] or (kinds[column] in PATTERNS and fields[at].lower() in ABSENT):
                 return f"{column} is empty"
         for at, column, check in typed:
-            if (field := fields[at].strip()) and (reason := check(column, field)):
+            if (field := fields[at].strip(BLANKS)) and (reason := check(column, field)):
                 return reason
         for at, column in times:
             if fields[at] and not _is_time(fields[at], kinds[column]):

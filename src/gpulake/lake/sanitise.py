@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpulake.core.errors import InputError
 from gpulake.core.lines import LONGEST_LINE_BYTES, byte_lines, text_lines
-from gpulake.core.types import SEPARATOR, BadRow, CsvLayout, RowBlock, TextRow
+from gpulake.core.types import BadRow, CsvLayout
 from gpulake.lake.fields import checker
 
 KEPT_TEXT_CHARACTERS = 4096
@@ -22,38 +22,36 @@ KEPT_REASON_CHARACTERS = 500
 MOST_BAD_ROWS = 1_000_000
 MOST_KEPT_CHARACTERS = 1 << 26  # of all bad rows of a file; behind them, of each the first few
 FEW_CHARACTERS = 128
-REPLACED = "�".encode()
 Fault = Callable[[Sequence[str]], str]
-Rows = Iterator[tuple[int, bytes | BadRow | RowBlock]]
+Rows = Iterator[tuple[int, bytes | BadRow]]
+
+
+class BadRows:
+    """The bad rows of a file, within limits."""
+
+    def __init__(self) -> None:
+        self.rows: list[BadRow] = []
+        self._kept = 0
+
+    def add(self, row: BadRow) -> None:
+        self._kept += len(row.text)
+        self.rows.append(row if self._kept <= MOST_KEPT_CHARACTERS else replace(row, text=row.text[:FEW_CHARACTERS]))
+        check_bad_rows(len(self.rows), row.reason)
 
 
 def sanitise(path: Path, layout: CsvLayout, clean: Path) -> tuple[int, list[BadRow]]:
     """Writes the rows whose structure is sound to `clean`; returns the count of all rows, and the others."""
-    count = written = kept = 0
-    bad: list[BadRow] = []
+    count = written = 0
+    bad = BadRows()
     with clean.open("wb") as out:
-        for number, row in _rows(path, layout):
+        for number, row in _quoted_rows(path, layout) if layout.quote else _plain_rows(path, layout):
             if isinstance(row, BadRow):
-                kept += len(row.text)
-                bad.append(row if kept <= MOST_KEPT_CHARACTERS else replace(row, text=row.text[:FEW_CHARACTERS]))
-                check_bad_rows(len(bad), row.reason)
-                continue
-            if isinstance(row, RowBlock):
-                out.write(b"\n" * (number - 1 - written) + "\n".join(row.lines).encode() + b"\n")
-                count += len(row.lines) - row.lines.count("")
-                written = max(written, number - 1) + len(row.lines)
+                bad.add(row)
                 continue
             count += bool(row) and not (layout.has_header and number == 1)
             out.write(b"\n" * (number - 1 - written) + row + b"\n")
             written = max(written + 1, number)
-    return count + len(bad), bad
-
-
-def clean_layout(layout: CsvLayout) -> CsvLayout:
-    """How the clean copy maps onto the table."""
-    if layout.rewrite is None:
-        return layout
-    return replace(layout, has_header=False, quote="", delimiter=SEPARATOR, rewrite=None)
+    return count + len(bad.rows), bad.rows
 
 
 def bad_row(line_number: int, reason: str, text: str) -> BadRow:
@@ -64,12 +62,6 @@ def bad_row(line_number: int, reason: str, text: str) -> BadRow:
 def check_bad_rows(count: int, reason: str) -> None:
     if count > MOST_BAD_ROWS:
         raise InputError(f"more than {MOST_BAD_ROWS} errors, such as: {reason}", "is this file what its name says?")
-
-
-def _rows(path: Path, layout: CsvLayout) -> Rows:
-    if layout.rewrite:
-        return _rewritten_rows(layout.rewrite(path), layout)
-    return _quoted_rows(path, layout) if layout.quote else _plain_rows(path, layout)
 
 
 def _plain_rows(path: Path, layout: CsvLayout) -> Rows:
@@ -87,12 +79,12 @@ def _plain_rows(path: Path, layout: CsvLayout) -> Rows:
         # Empty fields behind the last column are let pass, as the engine does.
         while row.endswith(delimiter) and row.count(delimiter) >= width:
             row = row.removesuffix(delimiter)
-        reason = _structure(row, delimiter, width)
+        reason = structure_fault(row, delimiter, width)
         reason = reason or fault(row.decode("utf-8").split(layout.delimiter))
         yield number, (bad_row(number, reason, row.decode("utf-8", "replace")) if reason else row)
 
 
-def _structure(row: bytes, delimiter: bytes, width: int) -> str:
+def structure_fault(row: bytes, delimiter: bytes, width: int) -> str:
     if len(row) > LONGEST_LINE_BYTES:
         return f"row of {len(row)} bytes; the longest allowed has {LONGEST_LINE_BYTES}"
     if b"\x00" in row or b"\r" in row:
@@ -150,24 +142,3 @@ def _quoted_row(fields: list[str], line: int, layout: CsvLayout, fault: Fault) -
         return bad_row(line, reason, text)
     quote = layout.quote
     return layout.delimiter.join(f"{quote}{field.replace(quote, quote * 2)}{quote}" for field in fields).encode()
-
-
-def _rewritten_rows(rows: Iterator[TextRow | BadRow | RowBlock], layout: CsvLayout) -> Rows:
-    fault = checker(layout, is_strict=True)
-    for row in rows:
-        if isinstance(row, RowBlock):
-            yield row.line_number, row
-            continue
-        if isinstance(row, BadRow):
-            yield row.line_number, bad_row(row.line_number, row.reason, row.text)
-            continue
-        # Half a character, as JSON may escape it, has no encoding.
-        line = SEPARATOR.join(row.fields).encode("utf-8", "surrogatepass")
-        reason = _structure(line, SEPARATOR.encode(), len(layout.file_columns)) or _rewritten_fault(row, line, fault)
-        yield row.line_number, (bad_row(row.line_number, reason, row.text) if reason else line)
-
-
-def _rewritten_fault(row: TextRow, line: bytes, fault: Fault) -> str:
-    if b"\n" in line:
-        return "control character in the row"
-    return "not UTF-8" if REPLACED in line else fault(row.fields)

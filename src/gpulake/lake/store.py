@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -50,6 +51,7 @@ from gpulake.lake.reader import LakeReader
 from gpulake.lake.types import engine_types
 
 FORMAT_VERSION = 1
+STORAGE_VERSION = "v1.5.0"  # of the files of builds; the oldest engine that pyproject.toml allows reads it
 _SIZE = "pragma_database_size() WHERE database_name = 'lake'"
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -217,10 +219,11 @@ class Lake:
             if base:
                 shutil.copyfile(base, path)
             files = self.attach_landed(connection, without=without)
-            connection.execute(f"ATTACH {text(str(path))} AS lake")
+            # A build that is cut off is thrown away, so a write-ahead log would be written for nothing; the newer
+            # storage has one encoding of text instead of two that compete.
+            options = f"RECOVERY_MODE no_wal_writes, STORAGE_VERSION {text(STORAGE_VERSION)}"
+            connection.execute(f"ATTACH {text(str(path))} AS lake ({options})")
             connection.execute("USE lake.main")
-            # A build that is cut off is thrown away, so that there is nothing to save before its end.
-            connection.execute("SET wal_autocheckpoint = '1TB'")
             yield Staging(self, build_id, path, connection, frozenset(table for table in files if not files[table]))
 
     def mend_exports(self, tables: Iterable[str]) -> None:
@@ -249,7 +252,7 @@ class Lake:
         self.journals.append(table, rows)
 
     def record_tests(self, build_id: str, results: Sequence[TestResult]) -> None:
-        rows = [{"build_id": build_id, "status": result.status, **asdict(result)} for result in results]
+        rows = [{"build_id": build_id, "status": result.status, **vars(result)} for result in results]
         replace_text(self.journals.path("test_results"), to_lines(rows).decode())
 
     # Reading
@@ -296,6 +299,15 @@ def _refuse_cut_short(connection: Connection, build: Path) -> None:
         raise LakeError(f"{build} is cut short: {build.stat().st_size:,} bytes", "make it anew: gpulake build")
 
 
+def _write_free_blocks(connection: Connection, build: Path) -> None:
+    """The engine counts free blocks at the end of a file that it may not have written: it would seem cut short."""
+    connection.execute(f"ATTACH {text(str(build))} AS lake (READ_ONLY)")
+    row = connection.execute(f"SELECT block_size * total_blocks FROM {_SIZE}").fetchone()
+    connection.execute("DETACH lake")
+    if row and build.stat().st_size < int(row[0]):
+        os.truncate(build, int(row[0]))
+
+
 @dataclass(frozen=True)
 class Staging:
     lake: Lake
@@ -324,10 +336,8 @@ class Staging:
 
     def counts(self) -> dict[str, int]:
         """The rows of each table."""
-        tables = self.tables()
-        return {
-            table: self.read(f"SELECT count(*) AS n FROM lake.main.{name(table)}")["n"][0].as_py() for table in tables
-        }
+        counts = (f"SELECT {text(table)}, count(*) FROM lake.main.{name(table)}" for table in self.tables())
+        return dict(self.connection.execute(" UNION ALL ".join(counts)).fetchall())
 
     def carry_over(self) -> None:
         """Takes from the current build what this one did not build."""
@@ -348,6 +358,7 @@ class Staging:
         name_as_before(self.connection, "lake")
         self.connection.execute("USE memory")
         self.connection.execute("DETACH lake")
+        _write_free_blocks(self.connection, self.path)
         self.lake.builds.publish(self.path, self.build_id, self.lake.config.keep_builds)
         self.lake.exports.export(self.connection, self.lake.builds.folder / f"{self.build_id}{SUFFIX}")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 import numpy as np
 
+from gpulake.core.tables import Table
 from gpulake.core.types import BadRow, CsvLayout
 from gpulake.lake.engine import Connection, text
 from gpulake.lake.fields import is_in_range, read_type, selected
@@ -71,36 +72,42 @@ def copy_and_read(
 
 
 def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path, source: str) -> Copied:
-    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
     kinds = layout.table.column_types
     columns = ", ".join(f"{text(column)}: {text(read_type(kinds[column]))}" for column in layout.file_columns)
     chosen = ", ".join(selected(column, layout) for column in layout.table.column_names)
     connection.execute("DROP TABLE IF EXISTS reject_errors")
     connection.execute("DROP TABLE IF EXISTS reject_scans")
+    query = f"""
+        SELECT {chosen}
+        FROM read_csv(
+            {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
+            compression = 'none',
+            delim = {text(layout.delimiter)}, quote = {text(layout.quote)}, escape = {text(layout.quote)},
+            store_rejects = true, rejects_limit = 0
+        )
+    """
+    copied = copy_query(connection, query, layout.table, parquet, source)
+    return replace(copied, bad=_rejects(connection))
+
+
+def copy_query(connection: Connection, query: str, table: Table, parquet: Path, source: str) -> Copied:
+    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
     counted = connection.execute(
-        f"""
-        COPY (
-            SELECT {chosen}
-            FROM read_csv(
-                {text(str(path))}, columns = {{{columns}}}, auto_detect = false, header = {layout.has_header},
-                compression = 'none',
-                delim = {text(layout.delimiter)}, quote = {text(layout.quote)}, escape = {text(layout.quote)},
-                store_rejects = true, rejects_limit = 0
-            )
-        ) TO {text(str(parquet))} ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})
-        """
+        f"COPY ({query}) TO {text(str(parquet))}"
+        f" ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})"
     ).fetchone()
     if counted is None:
-        return Copied(0, {}, _rejects(connection))
+        return Copied(0, {}, [])
+    kinds = table.column_types
     statistics = {column.strip('"'): values for column, values in counted[4].items()}
     null_counts = {column: int(values.get("null_count", 0)) for column, values in statistics.items()}
     numbers = [(column, values) for column, values in statistics.items() if kinds[column] in ("number", "integer")]
     sound = all(
         values.get("has_nan") != "true"
-        and all(is_in_range(layout.table, column, float(values[side])) for side in ("min", "max") if side in values)
+        and all(is_in_range(table, column, float(values[side])) for side in ("min", "max") if side in values)
         for column, values in numbers
     )
-    return Copied(counted[1], null_counts, _rejects(connection), sound)
+    return Copied(counted[1], null_counts, [], sound)
 
 
 def _rejects(connection: Connection) -> list[BadRow]:

@@ -19,6 +19,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, UsageError
 from gpulake.lake import Lake
 from gpulake.model.build import write_settings
+from gpulake.model.emptiness import with_emptiness
 from gpulake.model.plan import Plan, from_manifest
 
 # dbt calls a database by the name of its file.
@@ -30,7 +31,7 @@ def compile_plan(folder: Path, config: Config) -> Plan:
     """Lets dbt compile the project against an empty lake in the folder."""
     _write_landed(Lake(config).create(), folder / LANDED)
     _run("compile", folder)
-    return from_manifest(_document(folder, "manifest"))
+    return with_emptiness(from_manifest(_document(folder, "manifest")))
 
 
 def build_with_dbt(lake: Lake, build: Path, without: Collection[tuple[str, str]] = ()) -> None:

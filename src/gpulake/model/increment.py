@@ -66,10 +66,9 @@ class Increment:
         self._run("ATTACH ':memory:' AS touched")
 
     def build(self) -> Touched:
-        accepted = {table for scope in self.scopes.values() for table in (*scope.keyed, *scope.tables("new"))}
-        if unknown := sorted(set(self.new_files) - accepted):
+        if unknown := sorted(table for table in self.new_files if not self._is_accepted(table)):
             raise TouchesTooMuchError(f"new files in {', '.join(unknown)}")
-        for table in accepted:
+        for table in {table for scope in self.scopes.values() for table in (*scope.keyed, *scope.tables("new"))}:
             files = ", ".join(text(str(file)) for file in self.new_files.get(table, ()))
             rows = f"read_parquet([{files}], hive_partitioning = false)" if files else f"landed.{table} WHERE false"
             self._run(f"CREATE VIEW new.{table} AS FROM {rows}")
@@ -86,6 +85,11 @@ class Increment:
     def is_unchanged(self, test: PlannedTest) -> bool:
         """Nothing that the test reads has changed since the last build passed it."""
         return test.severity == "error" and not test.sources and self.changed.isdisjoint(test.depends_on)
+
+    def _is_accepted(self, table: str) -> bool:
+        """Every model that reads the table is rebuilt whole, or says which of its rows new files of it touch."""
+        readers = (self.scopes.get(model.name) for model in self.plan.models if table in model.sources)
+        return all(scope is None or table in {*scope.keyed, *scope.inputs, *scope.tables("new")} for scope in readers)
 
     def _in_order(self) -> Iterable[PlannedModel]:
         """A model comes after what it reads and after what the SQL of its scope reads."""

@@ -1,6 +1,7 @@
 """The plan: what dbt compiled from the project, in the order in which it runs. Plain SQL, so a build needs no dbt.
 
-It ships as compiled/<model>.sql, the SQL of a model and of its data tests, and compiled/index.json, the contracts.
+It ships as compiled/<model>.sql, the SQL of a model and of its data tests, compiled/<step>.sql, the SQL of a step that
+models share, and compiled/index.json, the contracts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Literal
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import Column, Table
 from gpulake.lake.engine import surrogate_key
+from gpulake.model.pruning import PREFIX, EmptyWithout, Step, with_steps, without_steps
 
 FOLDER = "compiled"
 INDEX = "index.json"
@@ -26,7 +28,8 @@ ROW_BY_ROW = re.compile(
     r'select [^()]+?\sfrom "lake"\."main"\."(\w+)"\s+where\s+((?:(?!\b(?:select|group by)\b).)+)', re.S
 )
 TABLE = re.compile(r'"(lake|landed)"\."main"\."(\w+)"')
-KEY = re.compile(r"surrogate_key\(([^()]*)\)")
+# Its columns may be calls, of calls at most.
+KEY = re.compile(r"surrogate_key\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class PlannedModel:
     sql: str
     # Which of its rows new files touch; none: all. docs/design.md, Increments, says what stands in it.
     increment: Mapping[str, Any] = field(default_factory=dict)
+    empty_without: EmptyWithout = ()
 
     @cached_property
     def depends_on(self) -> tuple[str, ...]:
@@ -60,20 +64,20 @@ class PlannedTest:
     query: str = ""
     condition: str = ""  # instead of a query: of the rows that fail it
 
-    @property
+    @cached_property
     def sql(self) -> str:
         """The rows that fail it."""
         return self.query or f'select * from "lake"."main"."{self.table}" where {self.condition}'
 
-    @property
+    @cached_property
     def depends_on(self) -> tuple[str, ...]:
         return _tables(self.sql, "lake")
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         return _tables(self.query, "landed")
 
-    @property
+    @cached_property
     def reads_only_its_table(self) -> bool:
         return not self.sources and self.depends_on == (self.table,)
 
@@ -82,6 +86,7 @@ class PlannedTest:
 class Plan:
     models: tuple[PlannedModel, ...]
     tests: tuple[PlannedTest, ...]
+    steps: tuple[Step, ...] = ()  # each after those that it reads
 
     def select(self, names: Sequence[str]) -> Plan:
         """The named models with all that they need, and the tests that these can answer."""
@@ -100,6 +105,7 @@ class Plan:
         return Plan(
             tuple(model for model in self.models if model.name in wanted),
             tuple(test for test in self.tests if wanted.issuperset(test.depends_on)),
+            self.steps,
         )
 
     def bronze(self) -> dict[str, tuple[str, ...]]:
@@ -110,19 +116,23 @@ class Plan:
             found[model.name] = tuple(dict.fromkeys(table for table in every if table.startswith("bronze_")))
         return found
 
+    @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(repr(self).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(to_files(self)).encode()).hexdigest()
 
 
 def to_files(plan: Plan) -> dict[str, str]:
-    index = {
+    models = {
         model.name: {
             "description": model.description,
             "columns": {column.name: f"{column.type}: {column.description}" for column in model.columns},
+            "empty_without": _words(model.empty_without),
             **({"increment": model.increment} if model.increment else {}),
         }
         for model in plan.models
     }
+    steps = {step.name: {"columns": step.columns, "empty_without": _words(step.empty_without)} for step in plan.steps}
+    index = {"models": models, "steps": steps}
     contents = {INDEX: json.dumps(index, indent=1, ensure_ascii=False) + "\n"}
     for model in plan.models:
         tests = (test for test in plan.tests if test.table == model.name)
@@ -130,23 +140,37 @@ def to_files(plan: Plan) -> dict[str, str]:
             f"\n-- test: {test.name}({test.column}) {test.severity}\n{test.query or f'where {test.condition}'}\n"
             for test in tests
         )
-        contents[f"{model.name}.sql"] = f"{model.sql}\n{''.join(bodies)}"
-    return contents
+        contents[f"{model.name}.sql"] = f"{without_steps(model.sql, plan.steps)}\n{''.join(bodies)}"
+    return contents | {f"{step.name}.sql": f"{step.sql}\n" for step in plan.steps}
 
 
 def from_files(read: Callable[[str], str]) -> Plan:
+    index = json.loads(read(INDEX))
+    steps = {
+        name: Step(name, read(f"{name}.sql").rstrip("\n"), entry["columns"], _sets(entry))
+        for name, entry in index["steps"].items()
+    }
     models, tests = [], []
-    for name, entry in json.loads(read(INDEX)).items():
+    for name, entry in index["models"].items():
         sql, *parts = TEST.split(read(f"{name}.sql"))
-        columns = (Column(column, *words.split(": ", 1)) for column, words in entry["columns"].items())
+        columns = tuple(Column(column, *words.split(": ", 1)) for column, words in entry["columns"].items())
+        whole = with_steps(sql.rstrip("\n"), steps)
         increment = entry.get("increment", {})
-        models.append(PlannedModel(name, entry["description"], tuple(columns), sql.rstrip("\n"), increment))
+        models.append(PlannedModel(name, entry["description"], columns, whole, increment, _sets(entry)))
         for test, column, severity, body in zip(*(parts[part::4] for part in range(4)), strict=True):
             query = body.rstrip("\n")
             is_condition = query.startswith("where ")
             words = {"condition": query.removeprefix("where ")} if is_condition else {"query": query}
             tests.append(PlannedTest(test, name, column, severity, **words))
-    return Plan(tuple(models), tuple(tests))
+    return Plan(tuple(models), tuple(tests), tuple(steps.values()))
+
+
+def _words(sets: EmptyWithout) -> list[str]:
+    return [" ".join(tables) for tables in sets]
+
+
+def _sets(entry: Mapping[str, Any]) -> EmptyWithout:
+    return tuple(tuple(words.split()) for words in entry["empty_without"])
 
 
 @cache
@@ -156,22 +180,14 @@ def shipped_plan() -> Plan:
 
 
 def from_manifest(manifest: dict[str, Any]) -> Plan:
-    """What of dbt's manifest a build needs. dbt has put the SQL of an ephemeral model into that of its readers."""
+    """What of dbt's manifest a build needs."""
     nodes = manifest["nodes"].values()
-    models = [
-        PlannedModel(
-            name=node["name"],
-            description=node["description"],
-            columns=tuple(
-                Column(column["name"], column["data_type"], column["description"])
-                for column in node["columns"].values()
-            ),
-            sql=node["compiled_code"].strip(),
-            increment=_with_keys(node["config"]["meta"].get("increment", {})),
-        )
-        for node in nodes
-        if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral"
-    ]
+    steps: dict[str, Step] = {}
+    models = []
+    for node in nodes:
+        if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral":
+            steps |= _steps(node)
+            models.append(_planned_model(node, steps))
     tests = [_planned_test(node) for node in nodes if node["resource_type"] == "test"]
     ordered = _in_order(models)
     return Plan(
@@ -179,6 +195,33 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
         tuple(
             test for model in ordered for test in sorted(tests, key=lambda test: test.name) if test.table == model.name
         ),
+        tuple(steps.values()),
+    )
+
+
+def _steps(node: dict[str, Any]) -> dict[str, Step]:
+    """Those that dbt has put into the SQL of a model, each after those that it reads."""
+    found = {}
+    for part in node["extra_ctes"]:
+        name = part["id"].rpartition(".")[2]
+        found[name] = Step(name, part["sql"].strip().removeprefix(f"{PREFIX}{name} as (").removesuffix(")").strip(), {})
+    return found
+
+
+def _planned_model(node: dict[str, Any], steps: Mapping[str, Step]) -> PlannedModel:
+    injected = ", ".join(part["sql"] for part in node["extra_ctes"])
+    sql = node["compiled_code"].strip()
+    if injected:
+        assert f"with {injected}, " in sql, f"{node['name']} begins with no common table expression"
+        sql = with_steps(sql.replace(f"with {injected}, ", "with "), steps)
+    return PlannedModel(
+        name=node["name"],
+        description=node["description"],
+        columns=tuple(
+            Column(column["name"], column["data_type"], column["description"]) for column in node["columns"].values()
+        ),
+        sql=sql,
+        increment=_with_keys(node["config"]["meta"].get("increment", {})),
     )
 
 

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from gpulake.core.lines import line_blocks
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import SEPARATOR, BadRow, CsvLayout, RowBlock, TextRow
+from gpulake.core.types import BadRow, CsvLayout, RowBlock, TextRow
 from gpulake.formats.names import dcgm_unit
 from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER, RANGES, is_plausible
 from gpulake.formats.prometheus import SeriesNames, labels_json, read_sample
@@ -49,17 +51,16 @@ def _samples(path: Path) -> Iterator[TextRow | BadRow | RowBlock]:
         if isinstance(block, BadRow):
             yield block
             continue
-        lines = block.removesuffix(b"\n").split(b"\n")
-        rows, others = usual.rows(block, len(lines))
-        begins = 0
+        rows, others = usual.read(block)
+        if rows:
+            yield usual.columns(rows)
+        lines = block.removesuffix(b"\n").split(b"\n") if others else []
         for at in others:
-            if begins < at:
-                yield RowBlock(first + begins, rows[begins:at])
             if sample := _sample(first + at, lines[at], is_open_metrics):
                 yield sample
-            begins = at + 1
-        if begins < len(rows):
-            yield RowBlock(first + begins, rows[begins:])
+
+
+Row = tuple[int, str, str]  # number of the series, value, time
 
 
 class _UsualLines:
@@ -68,23 +69,26 @@ class _UsualLines:
     def __init__(self, is_open_metrics: bool) -> None:
         self._is_open_metrics = is_open_metrics
         self._names = SeriesNames()
-        # By series: the first two fields of its rows, how much of our unit one of its own is (0: anything can be), and
-        # the least and the most that can be.
-        self._series: dict[str, tuple[str, float, float, float] | None] = {}
+        # By series: its number, how much of our unit one of its own is (0: anything can be), and the least and the
+        # most that can be.
+        self._series: dict[str, tuple[int, float, float, float]] = {}
+        self._named: list[tuple[str, str]] = []  # metric and labels, by the number of the series
+        self._arrays = (pa.array([], pa.string()),) * 2  # the same, as far as rows have needed them
         self._time = ("", "")  # the last one as it is written, and in milliseconds
 
-    def rows(self, block: bytes, count: int) -> tuple[list[str], list[int]]:
-        """The row of each line, empty for a comment, and the places of lines that have to be parsed by themselves."""
+    def read(self, block: bytes) -> tuple[list[Row], list[int]]:
+        """The rows of usual lines, and the places of lines that have to be parsed by themselves."""
         try:
             lines = block.decode().removesuffix("\n").split("\n")
         except UnicodeDecodeError:
-            return [], list(range(count))
-        rows: list[str] = []
+            return [], list(range(block.removesuffix(b"\n").count(b"\n") + 1))
+        if len(self._series) >= MOST_SERIES:
+            self._series, self._named, self._arrays = {}, [], (pa.array([], pa.string()),) * 2
+        rows: list[Row] = []
         others: list[int] = []
         known = self._series
-        for line in lines:
+        for at, line in enumerate(lines):
             if not line or line[0] == "#":
-                rows.append("")
                 continue
             name, _, value = line.rpartition(" ")
             series, time = known.get(name), ""
@@ -94,12 +98,24 @@ class _UsualLines:
                 series = known.get(name)
             row = self._row(series, value, time) if series is not None else self._first(line)
             if row is None:
-                others.append(len(rows))
-                row = ""
-            rows.append(row)
+                others.append(at)
+            else:
+                rows.append(row)
         return rows, others
 
-    def _first(self, line: str) -> str | None:
+    def columns(self, rows: list[Row]) -> RowBlock:
+        new = self._named[len(self._arrays[0]) :]
+        if new:
+            metrics, labels = zip(*new, strict=True)
+            more = (pa.array(metrics, pa.string()), pa.array(labels, pa.string()))
+            self._arrays = tuple(pa.concat_arrays(pair) for pair in zip(self._arrays, more, strict=True))
+        series, values, times = zip(*rows, strict=True)
+        numbers = pa.array(series, pa.int32())
+        texts = (pa.array(values, pa.string()), pa.array(times, pa.string()))
+        named = (array.take(numbers) for array in self._arrays)
+        return RowBlock(dict(zip(COLUMNS, (*named, *texts), strict=True)))
+
+    def _first(self, line: str) -> Row | None:
         """A row of a series that has not been seen yet."""
         found = SPLIT.fullmatch(line)
         if found is None:
@@ -107,19 +123,17 @@ class _UsualLines:
         name = self._names.read(found[1])
         if name is None:
             return None
-        if len(self._series) >= MOST_SERIES:
-            self._series.clear()
-        metric, labels = name
         scale, least, most = 0.0, 0.0, 0.0
-        if metric.startswith("DCGM_FI_"):
-            unit, scale = dcgm_unit(metric)
+        if name[0].startswith("DCGM_FI_"):
+            unit, scale = dcgm_unit(name[0])
             least, most = RANGES.get(unit, (-1e300, 1e300))
-        series = (f"{metric}{SEPARATOR}{labels}{SEPARATOR}", scale, least, most)
+        series = (len(self._named), scale, least, most)
+        self._named.append(name)
         self._series[found[1]] = series
         return self._row(series, found[2], found[3] or "")
 
-    def _row(self, series: tuple[str, float, float, float], value: str, time: str) -> str | None:
-        head, scale, least, most = series
+    def _row(self, series: tuple[int, float, float, float], value: str, time: str) -> Row | None:
+        number_of_series, scale, least, most = series
         if not USUAL_VALUE(value):
             return None
         if scale:
@@ -133,7 +147,7 @@ class _UsualLines:
             if time and self._is_open_metrics and float(time) > LATEST_OPEN_METRICS:
                 return None
             self._time = (time, _milliseconds(time, self._is_open_metrics) if time else "")
-        return f"{head}{value}{SEPARATOR}{self._time[1]}"
+        return number_of_series, value, self._time[1]
 
 
 def _sample(number: int, line: bytes, is_open_metrics: bool) -> TextRow | BadRow | None:

@@ -1,0 +1,35 @@
+-- GPUs of a pool that change from day to day, from a day up to, and without, another: Helios counts those of a cluster
+-- daily. A day that it leaves out is as the one before; those before the first are as that.
+
+with helios as (
+
+    select * from "landed"."main"."bronze_helios_gpu_numbers"
+
+),
+
+by_hand as (
+
+    select * from "landed"."main"."bronze_machines"
+
+),
+
+counted as (
+
+    select
+        cast(hash(lower(cluster), '(all machines)') >> 1 as bigint) as machine_key,
+        date as dt,
+        max(case when isfinite(gpus) then gpus end) as gpus
+    from helios
+    where vc = 'total' and lower(cluster) not in (select coalesce(lower(by_hand.cluster), 'slurm') from by_hand)
+    group by 1, 2
+
+)
+
+select
+    machine_key,
+    gpus,
+    case when lag(dt) over by_day is null then date '0001-01-01' else dt end as valid_from,
+    coalesce(lead(dt) over by_day, date '9999-12-31') as valid_until
+from counted
+where gpus is not null
+window by_day as (partition by machine_key order by dt)

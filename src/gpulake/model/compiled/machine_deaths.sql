@@ -1,0 +1,256 @@
+-- Machines that lost all they ran at one moment and then stayed silent against the odds, as docs/ledger.md defines it.
+-- Those that lost it at the same moment are judged together.
+
+
+
+
+
+
+with holdings as (
+
+    select * from "lake"."main"."silver_holdings"
+
+),
+
+clusters as (
+
+    select * from "lake"."main"."silver_clusters"
+
+),
+
+watched as (
+
+    select * from __dbt__cte__watched_machines
+
+),
+
+begins as (
+
+    select
+        watched.cluster_id,
+        watched.gpu_type,
+        holdings.machine_key,
+        holdings.job_key,
+        holdings.held_from
+    from holdings
+    inner join watched on holdings.machine_key = watched.machine_key
+    where holdings.start_basis in ('recorded', 'metric')
+
+),
+
+-- What is inferred is no sign of life. What was interrupted went with its gang.
+signs as (
+
+    select
+        machine_key,
+        held_until as happened_at,
+        case when status in ('failed', 'node_fail') then 1 else 0 end as lost,
+        case when status in ('failed', 'node_fail') or status = 'interrupted' then 0 else 1 end as others
+    from holdings
+    where end_basis = 'recorded' and machine_key in (select watched.machine_key from watched)
+
+    union all
+
+    select
+        machine_key,
+        held_from as happened_at,
+        0 as lost,
+        0 as others
+    from begins
+
+),
+
+moments as (
+
+    select
+        machine_key,
+        happened_at,
+        sum(lost) as lost,
+        sum(others) as others
+    from signs
+    group by machine_key, happened_at
+
+),
+
+followed as (
+
+    select
+        *,
+        lead(happened_at) over (partition by machine_key order by happened_at) as next_sign_at
+    from moments
+
+),
+
+-- A job comes to machines of a type once.
+arrivals as (
+
+    select
+        cluster_id,
+        gpu_type,
+        job_key,
+        min(held_from) as began_at
+    from begins
+    group by cluster_id, gpu_type, job_key
+
+),
+
+totals as (
+
+    select
+        cluster_id,
+        gpu_type,
+        count(*) as jobs
+    from arrivals
+    group by cluster_id, gpu_type
+
+),
+
+own as (
+
+    select
+        machine_key,
+        count(distinct job_key) as jobs
+    from begins
+    group by machine_key
+
+),
+
+silences as (
+
+    select
+        watched.cluster_id,
+        watched.gpu_type,
+        followed.machine_key,
+        followed.happened_at,
+        followed.lost,
+        followed.happened_at + to_seconds(10800) as judged_from,
+        coalesce(
+            followed.next_sign_at, greatest(clusters.observed_until, followed.happened_at)
+        ) as silent_until
+    from followed
+    inner join watched on followed.machine_key = watched.machine_key
+    inner join clusters on watched.cluster_id = clusters.cluster_id
+    where followed.lost > 0 and followed.others = 0 and not watched.is_recorded
+
+),
+
+long_silences as (
+
+    select
+        *,
+        sum(lost) over (partition by cluster_id, happened_at) as lost_at_once
+    from silences
+    where silent_until >= judged_from
+
+),
+
+as_large as (
+
+    select
+        cluster_id,
+        lost_at_once,
+        sum(count(distinct happened_at)) over (partition by cluster_id order by lost_at_once desc) as moments
+    from long_silences
+    group by cluster_id, lost_at_once
+
+),
+
+-- How many jobs had come by when: those of the very moment are before the begin of a silence, and after its end.
+timeline as (
+
+    select
+        cluster_id,
+        gpu_type,
+        began_at as happens_at,
+        1 as place,
+        1 as jobs,
+        cast(null as bigint) as machine_key,
+        cast(null as timestamptz) as silent_since
+    from arrivals
+
+    union all
+
+    select
+        cluster_id,
+        gpu_type,
+        judged_from as happens_at,
+        2 as place,
+        0 as jobs,
+        machine_key,
+        happened_at as silent_since
+    from long_silences
+
+    union all
+
+    select
+        cluster_id,
+        gpu_type,
+        silent_until as happens_at,
+        0 as place,
+        0 as jobs,
+        machine_key,
+        happened_at as silent_since
+    from long_silences
+
+),
+
+counted as (
+
+    select
+        place,
+        machine_key,
+        silent_since,
+        sum(jobs) over (
+            partition by cluster_id, gpu_type order by happens_at, place
+            rows between unbounded preceding and current row
+        ) as jobs
+    from timeline
+
+),
+
+came as (
+
+    select
+        machine_key,
+        silent_since,
+        greatest(max(case when place = 0 then jobs end) - max(case when place = 2 then jobs end), 0) as jobs
+    from counted
+    where place != 1
+    group by machine_key, silent_since
+
+),
+
+judged as (
+
+    select
+        long_silences.*,
+        least(
+            coalesce(-ln(1 - least(own.jobs / cast(totals.jobs as double), 0.5)) * came.jobs, 0), 5
+        ) as surprise
+    from long_silences
+    inner join came
+        on long_silences.machine_key = came.machine_key and long_silences.happened_at = came.silent_since
+    left join own on long_silences.machine_key = own.machine_key
+    left join totals on long_silences.cluster_id = totals.cluster_id and long_silences.gpu_type = totals.gpu_type
+
+),
+
+together as (
+
+    select
+        *,
+        sum(surprise) over (partition by cluster_id, happened_at) as surprise_at_once
+    from judged
+
+)
+
+select
+    together.cluster_id,
+    together.machine_key,
+    together.happened_at as started_at,
+    together.silent_until as ended_at
+from together
+inner join as_large on together.cluster_id = as_large.cluster_id and together.lost_at_once = as_large.lost_at_once
+where
+    together.lost_at_once >= 2
+    and as_large.moments * exp(-together.surprise_at_once) <= 0.2

@@ -1,0 +1,168 @@
+-- Attempts of PAI: what they hold is what their task asked for, on the machine that they ran on. Daily dumps tell of an
+-- attempt again: as it waits, as it runs and once it is over.
+
+
+
+with instances as not materialized (
+
+    select * from "landed"."main"."bronze_instance_table"
+
+),
+
+plans as (
+
+    select * from __dbt__cte__pai_plans
+
+),
+
+machines as (
+
+    select * from "lake"."main"."silver_machines"
+
+),
+
+keyed as not materialized (
+
+    select
+        cast(hash(job_name) >> 1 as bigint) as job_key,
+        cast(hash(job_name, task_name) >> 1 as bigint) as task_key,
+        cast(hash(job_name, task_name, inst_name) >> 1 as bigint) as instance_key,
+        case when worker_name is not null then cast(hash(worker_name) >> 1 as bigint) end as worker_key,
+        case when machine is not null then cast(hash(machine) >> 1 as bigint) end as machine_key,
+        inst_name,
+        -- Rows that are told again have this in common.
+        cast(hash(inst_name, worker_name) >> 1 as bigint) as pair_key,
+        case when job_name like 'synth-%' then 'synth' else 'pai' end as cluster_id,
+        task_name,
+        case status
+        when 'Terminated' then 'succeeded'
+        when 'Failed' then 'failed'
+        when 'Interrupted' then 'interrupted'
+        when 'Running' then 'running'
+        when 'Waiting' then 'waiting'
+        else 'unknown'
+    end as status,
+        to_timestamp(case when isfinite(nullif(start_time, 0)) then nullif(start_time, 0) end) as started_at,
+        to_timestamp(case when isfinite(nullif(end_time, 0)) then nullif(end_time, 0) end) as ended_at
+    from instances
+
+),
+
+-- In one dump there are none; the rest goes by unsorted.
+repeated as (
+
+    select pair_key
+    from keyed
+    where inst_name is not null
+    group by pair_key
+    having count(*) > 1
+
+),
+
+copied_once as (
+
+    select *
+    from keyed
+    where inst_name is not null and pair_key in (select repeated.pair_key from repeated)
+    qualify
+        row_number() over (
+            partition by instance_key, pair_key, started_at, ended_at
+            order by case status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, machine_key
+        ) = 1
+
+),
+
+told_again as (
+
+    select
+        *,
+        row_number() over (
+            partition by instance_key, pair_key
+            order by case status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, started_at desc nulls last, ended_at desc nulls last
+        ) as finality
+    from copied_once
+
+),
+
+waiting as (
+
+    select instance_key
+    from keyed
+    where worker_key is null and inst_name is not null
+
+),
+
+begun as (
+
+    select distinct instance_key
+    from keyed
+    where worker_key is not null and instance_key in (select waiting.instance_key from waiting)
+
+),
+
+told_once as (
+
+    select job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        cluster_id,
+        task_name,
+        status,
+        started_at,
+        ended_at
+    from keyed
+    where inst_name is not null and pair_key not in (select repeated.pair_key from repeated)
+
+    union all
+
+    select job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        cluster_id,
+        task_name,
+        status,
+        started_at,
+        ended_at
+    from told_again
+    where status not in ('running', 'waiting') or finality = 1
+
+    union all
+
+    -- Without a name nobody can tell instances apart that say the same.
+    select distinct job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        cluster_id,
+        task_name,
+        status,
+        started_at,
+        ended_at
+    from keyed
+    where inst_name is null
+
+)
+
+select
+    told_once.job_key,
+    told_once.task_key,
+    told_once.instance_key,
+    told_once.worker_key,
+    told_once.machine_key,
+    told_once.cluster_id,
+    told_once.task_name,
+    told_once.status,
+    told_once.started_at,
+    told_once.ended_at,
+    -- Without the row of its task nobody knows what it asked for.
+    plans.requested_gpus as gpus,
+    coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
+from told_once
+left join plans on told_once.task_key = plans.task_key
+left join machines on told_once.machine_key = machines.machine_key
+where told_once.worker_key is not null or told_once.instance_key not in (select begun.instance_key from begun)

@@ -1,0 +1,44 @@
+-- Samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname or, where
+-- nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the file's.
+
+with samples as (
+
+    select * from "landed"."main"."bronze_prometheus_samples"
+    where metric like 'DCGM\_%' escape '\' or metric like 'node\_%' escape '\'
+
+),
+
+pages as (
+
+    select
+        file,
+        folder,
+        file_at,
+        max(case when metric = 'node_uname_info' then json_extract_string(labels, '$."nodename"') end) as node_name,
+        max(case when metric = 'node_time_seconds' and value between 0 and 4102444800 then value end) as page_seconds
+    from samples
+    where metric in ('node_uname_info', 'node_time_seconds')
+    group by file, folder, file_at
+
+)
+
+select
+    samples.metric,
+    samples.labels,
+    case when isfinite(samples.value) then samples.value end as value,
+    coalesce(
+        nullif(json_extract_string(samples.labels, '$."Hostname"'), ''),
+        nullif(json_extract_string(samples.labels, '$."hostname"'), ''),
+        nullif(regexp_extract(json_extract_string(samples.labels, '$."instance"'), '^(.+?)(:[0-9]+)?$', 1), ''),
+        nullif(pages.node_name, ''),
+        nullif(regexp_extract(samples.file, '^(.+?)(\.[A-Za-z]+)?$', 1), '')
+    ) as node_id,
+    coalesce(
+        to_timestamp(samples.ts_ms / 1000), to_timestamp(pages.page_seconds), samples.file_at
+    ) as sampled_at
+from samples
+left join pages
+    on
+        samples.file = pages.file
+        and samples.folder is not distinct from pages.folder
+        and samples.file_at = pages.file_at
