@@ -15,10 +15,10 @@ from gpulake.core.disk import sync
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing
 from gpulake.lake import delta
+from gpulake.lake.blocks import SOURCE_KEY
 from gpulake.lake.deep import LOG, Damage, file_fault, landings, read_log
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.store import Lake
-from gpulake.lake.textfile import SOURCE_KEY
 from gpulake.lake.types import delta_schema
 
 
