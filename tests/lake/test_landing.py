@@ -212,7 +212,7 @@ def test_a_file_of_which_nothing_parses_lands_nothing(lake: Lake, clock: FrozenC
     assert rows_of(lake, "SELECT count(*) AS n FROM landings") == [{"n": 0}]
 
 
-def test_a_second_writer_is_told_to_wait(lake: Lake) -> None:
+def test_a_second_writer_gets_an_error(lake: Lake) -> None:
     with lake.writing(), pytest.raises(LakeError, match="another gpulake is writing"), lake.writing():
         pass
 

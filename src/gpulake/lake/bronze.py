@@ -112,7 +112,7 @@ class Bronze:
         return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts)]
 
     def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live) -> None:
-        """A path that now holds another kind of table no longer stands for its old rows."""
+        """A path that now holds another kind of table no longer provides its old rows."""
         for table, sources in live.items():
             before = sources.get(payload.source)
             if before and before.file and table != landing.table:

@@ -51,7 +51,7 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
 
 
 def copy_query(connection: Connection, query: str, table: Table, parquet: Path, source: str) -> Copied:
-    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
+    """The file names its source, so the origin of its rows is known even if its commit is lost."""
     counted = connection.execute(
         f"COPY ({query}) TO {text(str(parquet))}"
         f" ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})"
