@@ -66,7 +66,11 @@ NODES: dict[str, tuple[list[dict[str, str]], Gpus, dict[str, float | None]]] = {
     # The second GPU has no process, and belongs to nobody else.
     "half": ([job(61, 2), job(62, 1)], {0: (100, of(61)), 1: (0, ""), 2: (40, of(62))}, {"61": 1, "62": 0.4}),
 }
-IDLE = ([job(71, 2)], {0: (0, of(71)), 1: (0, of(71))}, {"71": 0})
+IDLE: tuple[list[dict[str, str]], Gpus, dict[str, float | None]] = (
+    [job(71, 2)],
+    {0: (0, of(71)), 1: (0, of(71))},
+    {"71": 0},
+)
 
 
 @pytest.fixture(scope="module")
