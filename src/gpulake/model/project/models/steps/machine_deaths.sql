@@ -60,24 +60,27 @@ signs as (
 
 ),
 
-moments as (
+-- A silence of this length begins with the last sign of a stretch of the same length and ends with the first sign of a
+-- later stretch: no other signs need to be put in order.
+stretches as (
 
     select
         machine_key,
-        happened_at,
-        sum(lost) as lost,
-        sum(others) as others
+        cast(floor({{ seconds_of('happened_at') }} / {{ least_silent_seconds }}) as bigint) as stretch,
+        min(happened_at) as first_sign_at,
+        max(happened_at) as last_sign_at
     from signs
-    group by machine_key, happened_at
+    group by machine_key, stretch
 
 ),
 
 followed as (
 
     select
-        *,
-        lead(happened_at) over (partition by machine_key order by happened_at) as next_sign_at
-    from moments
+        machine_key,
+        last_sign_at as happened_at,
+        lead(first_sign_at) over (partition by machine_key order by stretch) as next_sign_at
+    from stretches
 
 ),
 
@@ -122,7 +125,6 @@ silences as (
         watched.gpu_type,
         followed.machine_key,
         followed.happened_at,
-        followed.lost,
         {{ later('followed.happened_at', least_silent_seconds) }} as judged_from,
         coalesce(
             followed.next_sign_at, {{ latest(['clusters.observed_until', 'followed.happened_at']) }}
@@ -130,17 +132,33 @@ silences as (
     from followed
     inner join watched on followed.machine_key = watched.machine_key
     inner join clusters on watched.cluster_id = clusters.cluster_id
-    where followed.lost > 0 and followed.others = 0 and not watched.is_recorded
+    where not watched.is_recorded
+
+),
+
+ended as (
+
+    select
+        signs.machine_key,
+        signs.happened_at,
+        sum(signs.lost) as lost,
+        sum(signs.others) as others
+    from signs
+    inner join silences on signs.machine_key = silences.machine_key and signs.happened_at = silences.happened_at
+    where silences.silent_until >= silences.judged_from
+    group by signs.machine_key, signs.happened_at
 
 ),
 
 long_silences as (
 
     select
-        *,
-        sum(lost) over (partition by cluster_id, happened_at) as lost_at_once
+        silences.*,
+        ended.lost,
+        sum(ended.lost) over (partition by silences.cluster_id, silences.happened_at) as lost_at_once
     from silences
-    where silent_until >= judged_from
+    inner join ended on silences.machine_key = ended.machine_key and silences.happened_at = ended.happened_at
+    where ended.lost > 0 and ended.others = 0
 
 ),
 
