@@ -1,77 +1,109 @@
-"""Runs the benchmark, prints what it found beside the bars, writes bench/out/results.json and docs/performance.md."""
+"""Runs the benchmark: prints what it measured beside the bars and what changed, then writes docs/performance.md."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
+from bench import page, smoke
 from bench.collector import collector
+from bench.data import Bench
 from bench.detection import detection
-from bench.diagnose import diagnose
 from bench.landing import landing
-from bench.lines import as_text
+from bench.lines import Line, as_text
+from bench.log import log
 from bench.measure import BenchError
-from bench.record import write
-from bench.serving import serving
-from bench.suite import Suite
+from bench.refresh import refresh
+from bench.serving import dashboard
+from bench.smoke import Part
+from bench.startup import startup
+from bench.telemetry import full_telemetry, small_telemetry
+from bench.whole import day, landing_alone, marts
 
-OUT = Path(__file__).parent / "out"
-SCALES = [0.01, 0.1, 1.0]
+OUT = Path(__file__).parent.resolve() / "out"
+PARTS: dict[str, tuple[str, Part]] = {
+    "refresh": ("Refresh, beside a pandas and dbt pipeline that makes the same tables", refresh),
+    "trace": ("Landing and generating a trace", landing_alone),
+    "marts": ("All tables, and the seven marts beside pandas", marts),
+    "day": ("One more day", day),
+    "startup": ("Start-up", startup),
+    "landing": ("Landing text formats", landing),
+    "collector": ("Collecting", collector),
+    "log": ("Reading logs", log),
+    "detection": ("Detection", detection),
+    "dashboard": ("Dashboard", dashboard),
+    "telemetry-week": ("Telemetry of a week", small_telemetry),
+    "telemetry": ("Telemetry of 2,048 GPUs", full_telemetry),
+}
+BY_NAME_ONLY = ("telemetry",)  # more than ten minutes
+SMOKE_PARTS = ("refresh", "marts", "day", "startup", "landing", "log", "dashboard", "telemetry-week")
+SMOKE_TITLE = "Smoke run"
+SMOKE_WORDS = (
+    "CPU ratios on 1 % and 10 % of the trace, written by `scripts/bench --smoke --record`. `scripts/bench --smoke`,\n"
+    "which is part of `make test`, fails when two sides disagree, or when one of these falls by more than a fifth."
+)
+TITLES = [SMOKE_TITLE, *(title for title, _ in PARTS.values())]
 
 
 def main() -> int:
     options = _options()
-    suite = Suite(OUT, options.seed, options.fresh)
-    scales = SCALES[:1] if options.quick else sorted(set(options.scale or SCALES))
+    OUT.mkdir(exist_ok=True)
+    bench = Bench(OUT, options.seed, options.fresh, options.smoke)
+    if options.smoke:
+        return _smoke(bench, options.record)
+    names = options.parts or [name for name in PARTS if name not in BY_NAME_ONLY]
+    failed = [name for name in names if not _measure(bench, *PARTS[name])]
+    if failed:
+        print(f"error: failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _measure(bench: Bench, title: str, part: Part) -> bool:
+    """A part that fails leaves its section as it was, and the other parts run."""
+    print(f"{title} …", file=sys.stderr)
     try:
-        parts = (
-            (options.collector, collector(OUT)),
-            (options.detect, detection(OUT)),
-            (options.diagnose, diagnose(OUT, options.seed)),
-            (options.landing, landing(OUT, options.seed)),
-            (options.serve, serving(OUT, options.seed, options.lake)),
-        )
-        for is_asked, part in parts:
-            if is_asked:
-                print(as_text(list(part)))
-                return 0
-        suite.compare(scales)
-        suite.start_up(scales[0])
-        if not options.quick:
-            suite.whole(scales[-1])
-            suite.marts(scales)
-            suite.one_more_day(scales[-1])
-            suite.add(landing(OUT, options.seed))
-            suite.add(collector(OUT))
-            suite.add(detection(OUT))
-            suite.add(diagnose(OUT, options.seed))
-            suite.add(serving(OUT, options.seed, options.lake))
+        lines = list(part(bench))
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return False
+    _print(title, lines)
+    page.write({title: page.section(lines)}, TITLES)
+    return True
+
+
+def _smoke(bench: Bench, is_recorded: bool) -> int:
+    committed = page.figures(page.read_sections(page.PAGE.read_text(encoding="utf-8")).get(SMOKE_TITLE, ""))
+    try:
+        lines = smoke.measure(bench, {name: PARTS[name][1] for name in SMOKE_PARTS}, {} if is_recorded else committed)
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    lines = suite.lines()
-    document = {"lines": [asdict(line) for line in lines], "runs": suite.runs}
-    (OUT / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    _print(SMOKE_TITLE, lines)
+    if is_recorded:
+        page.write({SMOKE_TITLE: page.section(lines, SMOKE_WORDS)}, TITLES)
+        return 0
+    fallen = smoke.fallen(committed, {line.what: line.value for line in lines})
+    for what, why in fallen.items():
+        print(f"error: {what}: {why}", file=sys.stderr)
+    if fallen:
+        print(f"hint: {smoke.HINT}", file=sys.stderr)
+    return 1 if fallen else 0
+
+
+def _print(title: str, lines: list[Line]) -> None:
+    before = page.figures(page.read_sections(page.PAGE.read_text(encoding="utf-8")).get(title, ""))
     print(as_text(lines))
-    write(lines)
-    return 0
+    print("\n".join([f"\nagainst {page.PAGE.name}:", *(page.changes(before, lines) or ["no change of a tenth"]), ""]))
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument(
-        "--scale", type=float, nargs="+", metavar="SHARE", help="shares of the published trace [default: 0.01 0.1 1]"
-    )
-    parser.add_argument("--quick", action="store_true", help="only 1 %% of the trace, and the start-up times")
-    parser.add_argument("--collector", action="store_true", help="only what collecting costs")
-    parser.add_argument("--detect", action="store_true", help="only what detection costs")
-    parser.add_argument("--diagnose", action="store_true", help="only what reading and diagnosing a log costs")
-    parser.add_argument("--landing", action="store_true", help="only what landing text formats costs")
-    parser.add_argument("--serve", action="store_true", help="only what the dashboard costs its readers")
-    parser.add_argument("--lake", type=Path, help="for --serve: a lake that is there, and not one of the full trace")
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    for name, (title, _) in PARTS.items():
+        words = f"only: {title.replace('%', '%%')}"
+        parser.add_argument(f"--{name}", dest="parts", action="append_const", const=name, help=words)
+    parser.add_argument("--smoke", action="store_true", help="few minutes; fails when a ratio of CPU times fell")
+    parser.add_argument("--record", action="store_true", help="with --smoke: write the ratios instead of comparing")
     parser.add_argument("--seed", type=int, default=0, help="of the generated trace")
     parser.add_argument("--fresh", action="store_true", help="generate the traces again")
     return parser.parse_args()

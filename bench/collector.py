@@ -18,14 +18,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.lines import Line
-from bench.measure import PROGRAMS, BenchError, environment
+from bench.data import Bench
+from bench.lines import Line, cpu_ratio
+from bench.measure import PROGRAMS, BenchError, environment, interleaved, process_cpu_seconds, run
 
 WARM_UP_SECONDS = 10
 WATCHED_SECONDS = 60
 BARS_PERCENT = {500: 1.0, 2000: 2.5}
 MOST_MEBIBYTES = 60
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+MOST_PARSE_MINUTES = 10
+DAY_SECONDS = 86_400
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -37,9 +39,10 @@ class Share:
     mebibytes: float
 
 
-def collector(out: Path) -> Iterator[Line]:
+def collector(bench: Bench) -> Iterator[Line]:
     for count, bar in BARS_PERCENT.items():
-        shares = _watched(count, out / "collector")
+        folder = bench.folder("collector")
+        shares = _watched(count, folder)
         ours = shares["ours"]
         label = f"{count:,} processes at 1 Hz"
         yield Line(f"{label}: ours", ours.percent, "% of a core", bar)
@@ -48,14 +51,23 @@ def collector(out: Path) -> Iterator[Line]:
             if peer not in shares:
                 print(f"{peer} is not installed here: not compared", file=sys.stderr)
                 continue
-            yield Line(f"{label}: {peer}", shares[peer].percent, "% of a core")
-            yield Line(f"{label}: {peer}, memory", shares[peer].mebibytes, "MiB")
-            yield Line(f"{label}: times cheaper than {peer}", shares[peer].percent / ours.percent, "")
+            yield Line(f"{label}: {peer}", shares[peer].percent, "% of a core", kind="peer")
+            yield Line(f"{label}: {peer}, memory", shares[peer].mebibytes, "MiB", kind="peer")
+            yield cpu_ratio(f"{label}: times less CPU than {peer}", shares[peer].percent, ours.percent)
+    yield from _parsing(folder, label)
+
+
+def _parsing(folder: Path, label: str) -> Iterator[Line]:
+    """What was collected is parsed; a day would have so many times the ticks, and parsing grows with them."""
+    (node,) = (path.parent for path in folder.rglob("segments"))
+    (again,) = interleaved(2, lambda: run([PROGRAMS / "gpulake", "collect", "parse", node], folder))
+    (start,) = interleaved(3, lambda: run([PROGRAMS / "gpulake", "collect", "parse", "--help"], folder))
+    day = (again.cpu_seconds - start.cpu_seconds) * DAY_SECONDS / (WARM_UP_SECONDS + WATCHED_SECONDS)
+    what = f"{label}: parsing a day, extrapolated from {WARM_UP_SECONDS + WATCHED_SECONDS} s, CPU time"
+    yield Line(what, day / 60, "min", MOST_PARSE_MINUTES)
 
 
 def _watched(count: int, folder: Path) -> dict[str, Share]:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     with ExitStack() as stack:
         stack.enter_context(_sleepers(count))
         pids = {"ours": stack.enter_context(_running(_ours(folder)))}
@@ -68,12 +80,12 @@ def _watched(count: int, folder: Path) -> dict[str, Share]:
             words = [exporter, "--collector.processes", f"--web.listen-address={address}"]
             pids["node_exporter"] = stack.enter_context(_running(words))
         _each_second(WARM_UP_SECONDS, scrape)
-        before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
+        before = {name: process_cpu_seconds(pid) for name, pid in pids.items()}
         begun = time.monotonic()
         _each_second(WATCHED_SECONDS, scrape)
         seconds = time.monotonic() - begun
         return {
-            name: Share(100 * (_cpu_seconds(pid) - before[name]) / seconds, _mebibytes(pid))
+            name: Share(100 * (process_cpu_seconds(pid) - before[name]) / seconds, _mebibytes(pid))
             for name, pid in pids.items()
         }
 
@@ -117,11 +129,6 @@ def _each_second(seconds: int, scrape: str) -> None:
         if scrape:
             with urllib.request.urlopen(scrape, timeout=10) as page:
                 page.read()
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
 def _mebibytes(pid: int) -> float:

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import gpulake
@@ -33,12 +34,42 @@ class Data:
         return [*(self.with_headers / f"{table}.csv" for table in TABLES), self.with_headers / GPU_SPECS]
 
 
+@dataclass(frozen=True)
+class Bench:
+    """What every part gets: where to work, which traces, and whether a short run is asked for."""
+
+    out: Path
+    seed: int = 0
+    is_fresh: bool = False
+    is_smoke: bool = False
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Shares of the published trace."""
+        return (0.01, 0.1) if self.is_smoke else (0.01, 0.1, 1.0)
+
+    @property
+    def work(self) -> Path:
+        return self.out / "work"
+
+    def folder(self, name: str) -> Path:
+        """An empty one."""
+        folder = self.work / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def trace(self, scale: float) -> Data:
+        return _trace(self.out / "data", jobs_at(scale), self.seed, self.is_fresh)
+
+
 def jobs_at(scale: float) -> int:
     return max(LEAST_JOBS, round(FULL_JOBS * scale))
 
 
-def generated(out: Path, jobs: int, seed: int, is_fresh: bool = False) -> Data:
-    """The trace of so many jobs; made if it is not there yet."""
+@cache
+def _trace(out: Path, jobs: int, seed: int, is_fresh: bool) -> Data:
+    """The trace of so many jobs; generated once a run where it is to be fresh, else if it is not there yet."""
     folder = out / f"jobs-{jobs}-seed-{seed}"
     note = folder / NOTE
     if is_fresh or not note.exists():

@@ -15,7 +15,8 @@ class Line:
     value: float
     unit: str
     bar: float | None = None
-    side: Literal["at least", "at most"] = "at most"
+    side: Literal["at least", "at most"] = "at most"  # "at least": more is better
+    kind: Literal["ours", "peer", "CPU ratio"] = "ours"
 
     @property
     def is_met(self) -> bool | None:
@@ -26,7 +27,12 @@ class Line:
     def cells(self) -> tuple[str, str, str, str]:
         bar = "" if self.bar is None else f"{self.side} {self.bar:g} {self.unit}".strip()
         met = {None: "", True: "yes", False: "NO"}[self.is_met]
-        return self.what, f"{_figure(self.value)} {self.unit}".strip(), bar, met
+        return self.what, f"{figure(self.value)} {self.unit}".strip(), bar, met
+
+
+def cpu_ratio(what: str, theirs: float, ours: float, bar: float | None = None) -> Line:
+    """CPU seconds of the other over ours, from interleaved runs: the figure that a busy machine changes least."""
+    return Line(what, theirs / ours, "", bar, "at least", "CPU ratio")
 
 
 def as_text(lines: Sequence[Line]) -> str:
@@ -38,7 +44,9 @@ def as_text(lines: Sequence[Line]) -> str:
     )
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
     if value >= 1000:
         return f"{value:,.0f}"
+    if 0 < value < 0.1:
+        return f"{value:.3g}"
     return f"{value:.1f}" if value >= 10 else f"{value:.3f}" if value < 1 else f"{value:.2f}"

@@ -1,13 +1,13 @@
-"""What a process costs: wall time, and the peak memory of it and of every process that it waited for."""
+"""What a process costs: wall time, CPU time and peak memory, with those of every process that it waited for."""
 
 from __future__ import annotations
 
 import os
-import statistics
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +49,9 @@ def run(command: Sequence[str | Path], folder: Path, settings: Mapping[str, str]
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """One zone for both sides, no calls home, and nothing that the user set for a lake of theirs."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("GPULAKE_", "DBT_"))}
+    """One time zone for both sides, no calls home, no settings of another lake; modules are compiled once."""
+    left_out = ("GPULAKE_", "DBT_", "PYTHONDONTWRITEBYTECODE")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {**inherited, "TZ": "UTC", "DO_NOT_TRACK": "1", **settings}
 
 
@@ -63,9 +64,31 @@ def together(steps: Sequence[Cost]) -> Cost:
     )
 
 
-def median(costs: Sequence[Cost]) -> Cost:
+def best(costs: Sequence[Cost]) -> Cost:
+    """What disturbs a run adds to its time, so the least is nearest to what the program needs; memory is the most."""
     return Cost(
-        statistics.median(cost.seconds for cost in costs),
-        statistics.median(cost.mebibytes for cost in costs),
-        statistics.median(cost.cpu_seconds for cost in costs),
+        min(cost.seconds for cost in costs),
+        max(cost.mebibytes for cost in costs),
+        min(cost.cpu_seconds for cost in costs),
     )
+
+
+def interleaved(rounds: int, *sides: Callable[[], Cost]) -> list[Cost]:
+    """The best of each side; they run in turn, so that a busy minute costs all of them."""
+    costs: list[list[Cost]] = [[] for _ in sides]
+    for _ in range(rounds):
+        for side, found in zip(sides, costs, strict=True):
+            found.append(side())
+    return [best(found) for found in costs]
+
+
+def cpu_seconds() -> float:
+    """Of this process so far, all threads."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """Of a process that still runs."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

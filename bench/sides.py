@@ -15,6 +15,7 @@ from bench.measure import PROGRAMS, BenchError, Cost, environment, run, together
 
 REFERENCE = Path(__file__).parent / "reference"
 TABLES = ("silver_jobs", "silver_gpu_timeseries", "gold_cluster_util_daily_scored")
+_built: set[Path] = set()  # by this process
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,18 @@ class Run:
 
 def reference(data: Data, work: Path) -> Run:
     """pandas, `dbt run`, `dbt test`, fit, score. Prefect, which starts them in the original, is left out."""
-    place = _empty(work / "reference")
-    project = place / "dbt"
-    shutil.copytree(REFERENCE / "dbt", project)
-    for folder in ("data_lake/bronze", "ml"):
-        (place / folder).mkdir(parents=True)
+    place = work / "reference"
+    project, dbt = place / "dbt", PROGRAMS / "dbt"
     settings = {"DUCKDB_PATH": str(place / "telemetry.db"), "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
-    dbt = PROGRAMS / "dbt"
     where: list[str | Path] = ["--project-dir", project, "--profiles-dir", project]
-    # A refresh is not the first one: dbt has parsed its project before.
-    run([dbt, "parse", *where], project, settings)
+    if place not in _built:
+        # A refresh is not the first one: dbt has parsed its project before.
+        shutil.copytree(REFERENCE / "dbt", _empty(place) / "dbt")
+        run([dbt, "parse", *where], project, settings)
+        _built.add(place)
+    (place / "telemetry.db").unlink(missing_ok=True)
+    for folder in ("data_lake/bronze", "ml"):
+        _empty(place / folder)
     costs = {
         "ingest": run([sys.executable, REFERENCE / "ingest.py", place, data.with_headers], place, settings),
         "dbt run": run([dbt, "run", *where], project, settings),
@@ -54,44 +57,56 @@ def ours(data: Data, work: Path) -> Run:
 
 def everything(data: Data, work: Path) -> Run:
     """All of our tables, from all seven files and the GPU models."""
-    return _gpulake(work / "everything", ["refresh", data.trace, "--no-report"])
+    return _gpulake(_place(data, work), ["refresh", data.trace, "--no-report"])
+
+
+def whole_lake(data: Data, work: Path) -> Path:
+    """A lake with all of our tables."""
+    place = _place(data, work)
+    return place / "lake" if place in _built else everything(data, work).place
+
+
+def _place(data: Data, work: Path) -> Path:
+    return work / f"everything-{data.rows}"
 
 
 def landing(data: Data, work: Path, memory_limit: str) -> Run:
     return _gpulake(work / "landing", ["land", data.trace], {"GPULAKE_MEMORY_LIMIT": memory_limit})
 
 
-def one_more_day(base: Path, day: Path, work: Path) -> tuple[Run, Run, Run]:
-    """All but the last day at once, then the last day on top; and everything at once, from the same files."""
+def one_more_day(base: Path, day: Path, work: Path) -> tuple[Cost, Cost]:
+    """An increment of the last day on all others, and a full build of the same files."""
     lake = _empty(work / "days") / "lake"
-    _step(["land", base], lake)
-    first = _step(["build"], lake)
-    _step(["land", day], lake)
-    added = _step(["build"], lake)
-    return first, added, _step(["build", "--force"], lake)
+    _step(lake, "land", base)
+    _step(lake, "build")
+    _step(lake, "land", day)
+    return _step(lake, "build"), _step(lake, "build", "--force")
 
 
 def marts(lake: Path) -> dict[str, dict[str, Any]]:
     """What each side says of the seven marts, and how long it took; loading is not counted for either."""
-    answers = {}
-    for side in ("ours", "frames"):
-        command = [sys.executable, "-m", f"bench.marts.{side}", str(lake)]
-        done = subprocess.run(
-            command, cwd=REFERENCE.parent.parent, env=environment({}), capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise BenchError(f"{' '.join(command)} exits {done.returncode}:\n{done.stderr[-4000:]}")
-        answers[side] = json.loads(done.stdout)
-    return answers
+    return {side: _marts(side, lake) for side in ("ours", "pandas")}
 
 
-def _step(arguments: list[str | Path], lake: Path) -> Run:
-    cost = run([PROGRAMS / "gpulake", *arguments, "--lake", lake], lake.parent)
-    return Run(cost, {}, lake)
+def _marts(side: str, lake: Path) -> dict[str, Any]:
+    module = {"ours": "bench.marts.ours", "pandas": "bench.marts.frames"}[side]
+    command = [sys.executable, "-m", module, str(lake)]
+    done = subprocess.run(
+        command, cwd=REFERENCE.parent.parent, env=environment({}), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)} exits {done.returncode}:\n{done.stderr[-4000:]}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _step(lake: Path, *arguments: str | Path) -> Cost:
+    return run([PROGRAMS / "gpulake", *arguments, "--lake", lake], lake.parent)
 
 
 def _gpulake(place: Path, arguments: list[str | Path], settings: dict[str, str] | None = None) -> Run:
     _empty(place)
+    _built.add(place)
     lake = place / "lake"
     cost = run([PROGRAMS / "gpulake", *arguments, "--lake", lake], place, settings)
     steps: dict[str, float] = {}

@@ -11,6 +11,7 @@ import pytest
 from gpulake.detect.alarms import alarms_of
 from gpulake.detect.detectors.straggler import Straggler
 from gpulake.detect.series import Series
+from gpulake.detect.watches import WATCHES
 
 
 def peers(path: Path, time: str, peer: str, value: str, interval_ms: int) -> Series:
@@ -71,3 +72,16 @@ def test_a_slow_side_may_be_the_low_one() -> None:
     values[100:, 2] *= 0.6
     scores = Straggler(side="low").score(as_series(values))
     assert {name for alarm in alarms_of(as_series(values), scores) for name in alarm.carriers} == {"2"}
+
+
+def test_a_gpu_that_is_idle_by_the_time_it_is_flagged_gives_no_finding() -> None:
+    """Its trailing level is still hot, but there is no temperature to report."""
+    values = 50 + np.random.default_rng(0).random((120, 8))
+    values[:30, 3] = 90.0
+    values[30:, 3] = np.nan
+    series = Series("node", tuple("01234567"), np.arange(120, dtype=np.int64) * 30_000, values, 30_000)
+    watch = WATCHES.get("hot_gpus")()
+    scores = watch.detector.score(series)
+    (alarm,) = alarms_of(series, scores)
+    assert alarm.carriers == ("3",)
+    assert watch.describe(series, scores, alarm) is None

@@ -89,7 +89,10 @@ class PeerWatch:
     def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
         is_flagged = flagged_points(series, scores, alarm)
         place = series.metrics.index(alarm.carriers[0])
-        value = float(np.nanmedian(series.values[is_flagged, place]))
+        seen = series.values[is_flagged, place]
+        if np.isnan(seen).all():
+            return None  # it is idle by now: only its trailing level is still apart
+        value = float(np.nanmedian(seen))
         rest = float(np.median(scores.expected[is_flagged, place]))
         seconds = float(is_flagged.sum()) * series.interval_ms / 1000
         if abs(value - rest) < self.least_difference or seconds < self.least_seconds:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulake.core.errors import InputError
-from gpulake.core.lines import text_lines
-from gpulake.core.types import BadRow
 
 DECODER = json.JSONDecoder()
 BLANKS = " \t\r\n"
@@ -42,18 +39,6 @@ def parts(text: str) -> Iterator[Part]:
             raise InputError(f"line {line} is cut short or no JSON: {error}", "write the file again") from error
         yield Part(line, str(key), value, text[begin:at])
         at = _skip(text, at, ",")
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
-    """Number, value and text of each line that is not blank; None for what is no JSON, a BadRow for a line too long."""
-    for number, line in text_lines(path):
-        if isinstance(line, BadRow):
-            yield number, line, line.text
-        elif text := line.strip():
-            try:
-                yield number, json.loads(text), text
-            except (ValueError, RecursionError):
-                yield number, None, text
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ SETTINGS = {
         {
             "cluster_id": ("varchar", "Cluster"),
             "time_zone": ("varchar", "Time zone of its days, hours and naive times"),
-            "gpus": ("double", "GPUs, where no inventory lands; empty: unknown"),
+            "gpus": ("double", "GPUs, if there is no inventory; empty: unknown"),
             "gpu_type": ("varchar", "Type of those GPUs"),
             "has_stale_running": ("boolean", "Whether attempts are called running that are not"),
             "observed_from": (
@@ -88,7 +88,7 @@ def sources_yaml() -> str:
         "  - name: landed",
         "    database: landed",
         "    schema: main",
-        "    description: What landed, in the source's own words.",
+        "    description: Landed rows, with the names and values of the source.",
         "    tables:",
     ]
     for name, (words, columns) in SETTINGS.items():

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gpulake.core.lines import document
 from gpulake.core.tables import Table, bronze_tables, cctf_tables
-from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.formats.json_text import WORDS, json_lines, json_object, parts, word
+from gpulake.core.types import BadRow, CsvLayout, JsonBlock, Rewritten, TextRow
+from gpulake.formats.json_blocks import json_blocks, usual_objects
+from gpulake.formats.json_text import json_object, parts, word
+from gpulake.formats.usual import NEVER, UsualLines
 from gpulake.land.readers import READERS, Sample
 
 TABLES = {table.file: f"bronze_{name}" for name, table in cctf_tables().items()}
@@ -38,31 +41,60 @@ class CctfReader:
             is_ours = any(keys <= json_object(line).keys() for line in sample.lines)
         if not is_ours:
             return None
-        rewrite = partial(_rows, table=table, is_lines=sample.name.endswith(".jsonl"), given=_given(sample))
+        given = _given(sample)
+        usual, added = _usual(sample, table, given)
+        rewrite = partial(_rows, table=table, given=given, usual=usual, added=added)
         return CsvLayout(table, table.column_names, has_header=False, rewrite=rewrite)
 
 
-def _rows(path: Path, table: Table, is_lines: bool, given: dict[str, str]) -> Iterator[TextRow | BadRow]:
+def _usual(sample: Sample, table: Table, given: dict[str, str]) -> tuple[UsualLines | None, dict[str, str]]:
+    """Lines that are all rows need, once the node is added where the first ones do not say it; none for a document."""
+    if not sample.name.endswith(".jsonl"):
+        return None, {}
+    said = {key for line in sample.lines for key in json_object(line)}
     names = table.column_names
     node = next((name for name in NODE_COLUMNS if name in names), "")
-    has_host = "host_id" in names
-    for number, row, text in json_lines(path) if is_lines else _whole(path):
-        if not isinstance(row, dict):
-            yield row if isinstance(row, BadRow) else BadRow(number, "no JSON object", text)
+    added = {}
+    if node and node not in said:
+        added = {node: given["node"]} | ({"host_id": given["host_id"]} if "host_id" in names else {})
+    kinds = cctf_tables()[table.name.removeprefix("bronze_")].column_types
+    documents = [name for name, kind in kinds.items() if kind == "json"]
+    # Its other name, or a host beside no node: what is missing depends on the line.
+    if said.intersection((*NODE_COLUMNS, *added)).difference([node]):
+        return UsualLines(NEVER), {}
+    columns = replace(table, columns=tuple(column for column in table.columns if column.name not in added))
+    return usual_objects(columns, sample.lines, {*table.required, node} - added.keys(), documents), added
+
+
+def _rows(
+    path: Path, table: Table, given: dict[str, str], usual: UsualLines | None, added: dict[str, str]
+) -> Iterator[Rewritten]:
+    for found in json_blocks(path, usual, added) if usual else _whole(path):
+        if isinstance(found, JsonBlock):
+            yield found
             continue
-        if node and not row.get(node):
-            # Both names of it are in use.
-            row[node] = next((row[name] for name in NODE_COLUMNS if row.get(name)), None) or given["node"]
-            if has_host and not row.get("host_id") and row[node] == given["node"]:
-                row["host_id"] = given["host_id"]
-        elif "meta" in names and "meta" not in row:
-            row["meta"] = dict(row)
-        values = map(row.get, names)
-        if "\\" in text:
-            fields = [word(value) for value in values]
-        else:  # nothing is escaped in it, so that no string can leave its line: most rows are, and it is quicker
-            fields = [value if type(value) is str else WORDS.get(type(value), word)(value) for value in values]
-        yield TextRow(number, tuple(fields), text)
+        number, row, text = found
+        if isinstance(row, dict):
+            _complete(row, table.column_names, given)
+            values = map(row.get, table.column_names)
+            if "\\" in text:
+                fields = [word(value) for value in values]
+            else:  # no string has an escape, so that none can leave its line
+                fields = [value if type(value) is str else word(value) for value in values]
+            yield TextRow(number, tuple(fields), text)
+        else:
+            yield row if isinstance(row, BadRow) else BadRow(number, "no JSON object", text)
+
+
+def _complete(row: dict[str, Any], names: tuple[str, ...], given: dict[str, str]) -> None:
+    node = next((name for name in NODE_COLUMNS if name in names), "")
+    if node and not row.get(node):
+        # Both names of it are in use.
+        row[node] = next((row[name] for name in NODE_COLUMNS if row.get(name)), None) or given["node"]
+        if "host_id" in names and not row.get("host_id") and row[node] == given["node"]:
+            row["host_id"] = given["host_id"]
+    elif "meta" in names and "meta" not in row:
+        row["meta"] = dict(row)
 
 
 def _whole(path: Path) -> Iterator[tuple[int, Any, str]]:

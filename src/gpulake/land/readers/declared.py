@@ -9,8 +9,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from gpulake.core.tables import bronze_tables, reader_declarations
-from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.formats.json_text import json_lines, json_object, word
+from gpulake.core.types import BadRow, CsvLayout, JsonBlock, Rewritten, TextRow
+from gpulake.formats.json_blocks import json_blocks, usual_objects
+from gpulake.formats.json_text import json_object, word
+from gpulake.formats.usual import UsualLines
 from gpulake.land.readers import READERS, Sample, header_layout
 
 
@@ -38,12 +40,16 @@ def _json_layout(sample: Sample, name: str, constants: dict[str, str]) -> CsvLay
     keys = (json_object(line).keys() for line in sample.lines)
     if not any(set(table.required).difference(constants) <= row <= set(columns) for row in keys if row):
         return None
-    rewrite = partial(_json_rows, columns=columns)
+    rewrite = partial(_json_rows, columns=columns, usual=usual_objects(table, sample.lines, table.required))
     return CsvLayout(table, columns, has_header=False, constants=tuple(constants.items()), rewrite=rewrite)
 
 
-def _json_rows(path: Path, columns: tuple[str, ...]) -> Iterator[TextRow | BadRow]:
-    for number, row, text in json_lines(path):
+def _json_rows(path: Path, columns: tuple[str, ...], usual: UsualLines) -> Iterator[Rewritten]:
+    for found in json_blocks(path, usual):
+        if isinstance(found, JsonBlock):
+            yield found
+            continue
+        number, row, text = found
         if isinstance(row, dict):
             yield TextRow(number, tuple(word(row.get(column)) for column in columns), text)
         else:

@@ -61,7 +61,7 @@ intervals as (
 
 ),
 
--- What was claimed, less what was claimed beyond what there was.
+-- Claims, less the part that exceeds capacity.
 pieces as (
 
     select
@@ -93,7 +93,7 @@ pieces as (
 
 ),
 
--- How much of each bucket lies in inferred intervals, and how much was surely lost.
+-- The part of each bucket in inferred intervals, and the part that was certainly lost.
 notes as (
 
     select
@@ -116,7 +116,7 @@ notes as (
     end else 0 end)
                 as certain_interrupted_gpu_hours,
         
-        -- Lost at most: where it was not, it counts by use.
+        -- An upper bound of the loss: if it was not lost, it counts by use.
         greatest(sum(case when has_checkpoint then 0 else lost_hours * gpus end), 0) as doubtful_gpu_hours,
         
             sum(case when is_inferred then case
@@ -168,7 +168,7 @@ amounts as (
             cast(1 as bigint) as rank,
             'down' as bucket,
             'The machine was out of service' as meaning,
-            'Recorded outages; else machines that lost all they ran and stayed silent' as rests_on,
+            'Recorded outages; else machines that lost all attempts at one moment and stayed silent' as rests_on,
             totals.down_gpu_hours as gpu_hours,
             
                 totals.down_gpu_hours
@@ -192,8 +192,8 @@ amounts as (
             totals.cluster_id,
             cast(2 as bigint) as rank,
             'unknown' as bucket,
-            'Nobody can say whether it was held' as meaning,
-            'Attempts whose demand is not known; machines gone silent for far longer than usual' as rests_on,
+            'It is unknown whether it was held' as meaning,
+            'Attempts with unknown demand; machines that are silent for far longer than usual' as rests_on,
             totals.unknown_gpu_hours as gpu_hours,
             
                 totals.unknown_gpu_hours
@@ -217,8 +217,8 @@ amounts as (
             totals.cluster_id,
             cast(3 as bigint) as rank,
             'unallocated' as bucket,
-            'Nobody held it' as meaning,
-            'Capacity less what was down, unknown and held' as rests_on,
+            'Not held' as meaning,
+            'Capacity less down, unknown and held' as rests_on,
             totals.unallocated_gpu_hours as gpu_hours,
             
                 totals.unallocated_gpu_hours
@@ -242,7 +242,7 @@ amounts as (
             totals.cluster_id,
             cast(4 as bigint) as rank,
             'idle' as bucket,
-            'Held, and empty' as meaning,
+            'Held, with no work on it' as meaning,
             'Sensors: the attempt used less than idle_gpu_ratio of what it held' as rests_on,
             totals.idle_gpu_hours as gpu_hours,
             
@@ -270,8 +270,8 @@ amounts as (
             totals.cluster_id,
             cast(5 as bigint) as rank,
             'under_used' as bucket,
-            'Held by an attempt that used a part of it' as meaning,
-            'Sensors: what was held less what was used' as rests_on,
+            'Unused part of what a working attempt held' as meaning,
+            'Sensors: held less used' as rests_on,
             totals.under_used_gpu_hours as gpu_hours,
             
                 totals.under_used_gpu_hours
@@ -299,10 +299,10 @@ amounts as (
             cast(6 as bigint) as rank,
             'failed' as bucket,
             'Held by an attempt that failed or lost its node, since its last checkpoint' as meaning,
-            'Its interval; whole where no checkpoint is known' as rests_on,
+            'Its interval; all of it if no checkpoint is known' as rests_on,
             totals.failed_gpu_hours as gpu_hours,
             
-                -- Sums of floats may come out a little below nothing, or above all.
+                -- Rounding of sums may give slightly less than zero, or more than the bucket.
                 least(greatest(coalesce(notes.certain_failed_gpu_hours, 0), 0), totals.failed_gpu_hours)
              as gpu_hours_at_least,
             totals.failed_gpu_hours
@@ -328,10 +328,10 @@ amounts as (
             cast(7 as bigint) as rank,
             'timed_out' as bucket,
             'Held by an attempt that reached its time limit, since its last checkpoint' as meaning,
-            'Its interval; whole where no checkpoint is known' as rests_on,
+            'Its interval; all of it if no checkpoint is known' as rests_on,
             totals.timed_out_gpu_hours as gpu_hours,
             
-                -- Sums of floats may come out a little below nothing, or above all.
+                -- Rounding of sums may give slightly less than zero, or more than the bucket.
                 least(greatest(coalesce(notes.certain_timed_out_gpu_hours, 0), 0), totals.timed_out_gpu_hours)
              as gpu_hours_at_least,
             totals.timed_out_gpu_hours
@@ -357,10 +357,10 @@ amounts as (
             cast(8 as bigint) as rank,
             'interrupted' as bucket,
             'Held by an attempt that was preempted or stopped with its gang, since its last checkpoint' as meaning,
-            'Its interval; whole where no checkpoint is known' as rests_on,
+            'Its interval; all of it if no checkpoint is known' as rests_on,
             totals.interrupted_gpu_hours as gpu_hours,
             
-                -- Sums of floats may come out a little below nothing, or above all.
+                -- Rounding of sums may give slightly less than zero, or more than the bucket.
                 least(greatest(coalesce(notes.certain_interrupted_gpu_hours, 0), 0), totals.interrupted_gpu_hours)
              as gpu_hours_at_least,
             totals.interrupted_gpu_hours
@@ -386,7 +386,7 @@ amounts as (
             cast(9 as bigint) as rank,
             'unobserved' as bucket,
             'Held by an attempt without a sensor' as meaning,
-            'Its interval; nobody knows what was used' as rests_on,
+            'Its interval; its use is unknown' as rests_on,
             totals.unobserved_gpu_hours as gpu_hours,
             
                 totals.unobserved_gpu_hours

@@ -3,7 +3,7 @@
 
 
 
-with instances as (
+with instances as not materialized (
 
     select * from "lake"."main"."silver_instances"
     where gpus > 0 and status not in ('waiting', 'unknown')

@@ -1,25 +1,28 @@
 {% set meanings = [
-    ('down', 'The machine was out of service', 'Recorded outages; else machines that lost all they ran and stayed silent'),
     (
-        'unknown', 'Nobody can say whether it was held',
-        'Attempts whose demand is not known; machines gone silent for far longer than usual'
+        'down', 'The machine was out of service',
+        'Recorded outages; else machines that lost all attempts at one moment and stayed silent'
     ),
-    ('unallocated', 'Nobody held it', 'Capacity less what was down, unknown and held'),
-    ('idle', 'Held, and empty', 'Sensors: the attempt used less than idle_gpu_ratio of what it held'),
-    ('under_used', 'Held by an attempt that used a part of it', 'Sensors: what was held less what was used'),
+    (
+        'unknown', 'It is unknown whether it was held',
+        'Attempts with unknown demand; machines that are silent for far longer than usual'
+    ),
+    ('unallocated', 'Not held', 'Capacity less down, unknown and held'),
+    ('idle', 'Held, with no work on it', 'Sensors: the attempt used less than idle_gpu_ratio of what it held'),
+    ('under_used', 'Unused part of what a working attempt held', 'Sensors: held less used'),
     (
         'failed', 'Held by an attempt that failed or lost its node, since its last checkpoint',
-        'Its interval; whole where no checkpoint is known'
+        'Its interval; all of it if no checkpoint is known'
     ),
     (
         'timed_out', 'Held by an attempt that reached its time limit, since its last checkpoint',
-        'Its interval; whole where no checkpoint is known'
+        'Its interval; all of it if no checkpoint is known'
     ),
     (
         'interrupted', 'Held by an attempt that was preempted or stopped with its gang, since its last checkpoint',
-        'Its interval; whole where no checkpoint is known'
+        'Its interval; all of it if no checkpoint is known'
     ),
-    ('unobserved', 'Held by an attempt without a sensor', 'Its interval; nobody knows what was used'),
+    ('unobserved', 'Held by an attempt without a sensor', 'Its interval; its use is unknown'),
     ('used', 'Held and used', 'Sensors: the mean use over the life of the attempt, of attempts that were not lost')
 ] %}
 {% set sensed = ['idle', 'under_used', 'used'] %}
@@ -78,7 +81,7 @@ intervals as (
 
 ),
 
--- What was claimed, less what was claimed beyond what there was.
+-- Claims, less the part that exceeds capacity.
 pieces as (
 
     select
@@ -110,7 +113,7 @@ pieces as (
 
 ),
 
--- How much of each bucket lies in inferred intervals, and how much was surely lost.
+-- The part of each bucket in inferred intervals, and the part that was certainly lost.
 notes as (
 
     select
@@ -118,7 +121,7 @@ notes as (
             sum(case when has_checkpoint then {{ piece_gpu_hours(bucket) }} else 0 end)
                 as certain_{{ bucket }}_gpu_hours,
         {% endfor %}
-        -- Lost at most: where it was not, it counts by use.
+        -- An upper bound of the loss: if it was not lost, it counts by use.
         greatest(sum(case when has_checkpoint then 0 else lost_hours * gpus end), 0) as doubtful_gpu_hours,
         {% for bucket in held_buckets() %}
             sum(case when is_inferred then {{ piece_gpu_hours(bucket) }} else 0 end) as inferred_{{ bucket }}_gpu_hours,
@@ -140,7 +143,7 @@ amounts as (
             '{{ rests_on }}' as rests_on,
             totals.{{ bucket }}_gpu_hours as gpu_hours,
             {% if bucket in lost_buckets() %}
-                -- Sums of floats may come out a little below nothing, or above all.
+                -- Rounding of sums may give slightly less than zero, or more than the bucket.
                 least(greatest(coalesce(notes.certain_{{ bucket }}_gpu_hours, 0), 0), totals.{{ bucket }}_gpu_hours)
             {% else %}
                 totals.{{ bucket }}_gpu_hours
