@@ -60,17 +60,16 @@ signs as (
 
 ),
 
--- A silence of this length begins with the last sign of a stretch of the same length and ends with the first sign of a
--- later stretch: no other signs need to be put in order.
-stretches as (
+-- Only the last sign of an hour can be followed by hours of silence: few moments are left to look at.
+sign_hours as (
 
     select
         machine_key,
-        cast(floor({{ seconds_of('happened_at') }} / {{ least_silent_seconds }}) as bigint) as stretch,
-        min(happened_at) as first_sign_at,
-        max(happened_at) as last_sign_at
+        {{ hour_number(seconds_of('happened_at'), 0) }} as hour_number,
+        min(happened_at) as first_at,
+        max(happened_at) as last_at
     from signs
-    group by machine_key, stretch
+    group by 1, 2
 
 ),
 
@@ -78,9 +77,30 @@ followed as (
 
     select
         machine_key,
-        last_sign_at as happened_at,
-        lead(first_sign_at) over (partition by machine_key order by stretch) as next_sign_at
-    from stretches
+        last_at as happened_at,
+        lead(first_at) over (partition by machine_key order by hour_number) as next_sign_at
+    from sign_hours
+
+),
+
+quiet as (
+
+    select * from followed
+    where next_sign_at is null or next_sign_at >= {{ later('happened_at', least_silent_seconds) }}
+
+),
+
+moments as (
+
+    select
+        quiet.machine_key,
+        quiet.happened_at,
+        quiet.next_sign_at,
+        sum(signs.lost) as lost,
+        sum(signs.others) as others
+    from signs
+    inner join quiet on signs.machine_key = quiet.machine_key and signs.happened_at = quiet.happened_at
+    group by all
 
 ),
 
@@ -123,42 +143,27 @@ silences as (
     select
         watched.cluster_id,
         watched.gpu_type,
-        followed.machine_key,
-        followed.happened_at,
-        {{ later('followed.happened_at', least_silent_seconds) }} as judged_from,
+        moments.machine_key,
+        moments.happened_at,
+        moments.lost,
+        {{ later('moments.happened_at', least_silent_seconds) }} as judged_from,
         coalesce(
-            followed.next_sign_at, {{ latest(['clusters.observed_until', 'followed.happened_at']) }}
+            moments.next_sign_at, {{ latest(['clusters.observed_until', 'moments.happened_at']) }}
         ) as silent_until
-    from followed
-    inner join watched on followed.machine_key = watched.machine_key
+    from moments
+    inner join watched on moments.machine_key = watched.machine_key
     inner join clusters on watched.cluster_id = clusters.cluster_id
-    where not watched.is_recorded
-
-),
-
-ended as (
-
-    select
-        signs.machine_key,
-        signs.happened_at,
-        sum(signs.lost) as lost,
-        sum(signs.others) as others
-    from signs
-    inner join silences on signs.machine_key = silences.machine_key and signs.happened_at = silences.happened_at
-    where silences.silent_until >= silences.judged_from
-    group by signs.machine_key, signs.happened_at
+    where moments.lost > 0 and moments.others = 0 and not watched.is_recorded
 
 ),
 
 long_silences as (
 
     select
-        silences.*,
-        ended.lost,
-        sum(ended.lost) over (partition by silences.cluster_id, silences.happened_at) as lost_at_once
+        *,
+        sum(lost) over (partition by cluster_id, happened_at) as lost_at_once
     from silences
-    inner join ended on silences.machine_key = ended.machine_key and silences.happened_at = ended.happened_at
-    where ended.lost > 0 and ended.others = 0
+    where silent_until >= judged_from
 
 ),
 
