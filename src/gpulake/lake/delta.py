@@ -46,6 +46,7 @@ class DataFile:
     name: str
     rows: int
     null_counts: Mapping[str, int]
+    sha256: str = ""  # empty: not known yet
     days: tuple[date, date] | None = None  # the first and the last of its column dt
 
 
@@ -75,7 +76,7 @@ def files_by_day(folder: Path) -> list[DataFile]:
     if found is None or not {"min.dt", "max.dt"} <= set(found.schema.names):
         return []
     columns = (found.column(name).to_pylist() for name in ("path", "num_records", "min.dt", "max.dt"))
-    files = [DataFile(path, rows, {}, (first, last)) for path, rows, first, last in zip(*columns, strict=True)]
+    files = [DataFile(path, rows, {}, days=(first, last)) for path, rows, first, last in zip(*columns, strict=True)]
     if not all(file.days and all(file.days) for file in files):
         return []
     return sorted(files, key=lambda file: file.days or ())
@@ -90,7 +91,7 @@ def replace(folder: Path, files: Sequence[DataFile], metadata: Mapping[str, Any]
         [_add(folder, file) for file in files],
         mode="overwrite",
         configuration=CONFIGURATION,
-        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [file.name for file in files])),
+        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, files)),
     )
     _sync_commit(folder)
     vacuum(folder)
@@ -113,7 +114,7 @@ def commit(
     """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards."""
     adds = [_add(folder, file) for file in files]
     properties = CommitProperties(
-        custom_metadata=_said(folder, metadata, [file.name for file in files]),
+        custom_metadata=_said(folder, metadata, files),
         app_transactions=[Transaction(transaction, 1)],
     )
     _prepare(folder)
@@ -245,9 +246,10 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[str]) -> dict[str, str]:
+def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[DataFile]) -> dict[str, str]:
     """The metadata of a commit, with the hashes of its files, by which damage is detected."""
-    return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps({name: sha256(folder / name) for name in files})}
+    hashes = {file.name: file.sha256 or sha256(folder / file.name) for file in files}
+    return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps(hashes)}
 
 
 def _add(folder: Path, file: DataFile) -> AddAction:

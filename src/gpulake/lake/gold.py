@@ -119,7 +119,7 @@ class Gold:
         only = f" WHERE dt BETWEEN '{days[0]}' AND '{days[1]}'" if days else ""
         connection.execute(f"COPY ({rows}{only}) TO {text(str(file))} ({options})")
         sync(file)
-        return delta.DataFile(file.name, pq.read_metadata(file).num_rows, {}, days)
+        return delta.DataFile(file.name, pq.read_metadata(file).num_rows, {}, days=days)
 
 
 def _parts(connection: Connection, table: str) -> list[Days | None]:

@@ -65,7 +65,7 @@ sign_hours as (
 
     select
         machine_key,
-        cast(floor((epoch(happened_at) + 0) / 3600) as bigint) as hour_number,
+        cast(floor(((epoch_us(happened_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
         min(happened_at) as first_at,
         max(happened_at) as last_at
     from signs
