@@ -136,6 +136,61 @@ def openb(job: Job) -> Rows:
     yield job.day + (not job.is_over), "openb_pod_list_default.csv", row
 
 
+def telemetry_rows(seed: int) -> Rows:
+    """Two nodes of the collector and of exporters, by turns silent for days; a board cut in two; a GPU that two sources
+    see; a process that comes and goes."""
+    draw = random.Random(seed)
+    for day in range(DAYS):
+        for number in range(40):
+            at = BEGIN + timedelta(
+                days=day, minutes=5 * number + (1080 if number > 20 else 0), seconds=draw.randrange(9)
+            )
+            for node in ("n1", "n2"):
+                if node == "n2" and 3 < day < 8:
+                    continue
+                yield from _collected(
+                    draw, day, node, {"ts_ms": int(at.timestamp() * 1000), "node": node, "host_id": node}
+                )
+            if number % 2:
+                yield from _scraped(draw, day, number, at)
+
+
+def _collected(draw: random.Random, day: int, node: str, words: dict[str, object]) -> Rows:
+    def row(file: str, **values: object) -> tuple[int, str, str]:
+        return day, f"{node}/{file}.jsonl", json.dumps(words | values)
+
+    for gpu in range(2):
+        owner = {"owner_kind": "slurm", "owner_id": str(1000 + draw.randrange(5))} if draw.random() < 0.5 else {}
+        watts, celsius = float(draw.randrange(50, 300)), float(draw.randrange(30, 99))
+        yield row(
+            "gpu_metrics", gpu_uuid=f"{node}-GPU{gpu}", gpu_busy_ratio=draw.randrange(5) / 4, power_watts=watts,
+            temperature_celsius=celsius, clock_event_reasons=draw.choice([0, 4, 64]), ecc_corrected_total=day, **owner,
+        )  # fmt: skip
+    if draw.random() < 0.5:
+        yield row("gpu_metrics", gpu_uuid=f"{node}-MIG", parent_uuid=f"{node}-GPU0", power_watts=watts)
+    yield row("gpu_processes", gpu_uuid=f"{node}-GPU0", pid=draw.randrange(7, 9), memory_used_bytes=4096)
+    yield row("host_metrics", cpu_util=float(draw.randrange(100)), mem_free_mb=2.0)
+    yield row("link_metrics", link=f"{node}.nic", rx_Bps=8.0, tx_Bps=float(draw.randrange(9)))
+    yield row("proc_metrics", pid=draw.randrange(7, 9), utime=100 + day, stime=0, rss_kb=4)
+
+
+def _scraped(draw: random.Random, day: int, number: int, at: datetime) -> Rows:
+    """A page of node_exporter, and one of dcgm-exporter that names pods, with their times."""
+    ms, file = int(at.timestamp() * 1000), f"d{day}/p{number}.prom"
+    labels = 'gpu="0",UUID="{}",Hostname="{}",modelName="H100"'
+    pod = ',pod="p",namespace="lab"' if draw.random() < 0.2 else ""
+    for gpu, host in (("n1-GPU1", "n1"), ("g9-GPU0", "g9")):
+        yield day, file, f"DCGM_FI_DEV_GPU_UTIL{{{labels.format(gpu, host)}{pod}}} {draw.randrange(100)} {ms}"
+        yield day, file, f"DCGM_FI_DEV_GPU_TEMP{{{labels.format(gpu, host)}{pod}}} {draw.randrange(30, 99)} {ms}"
+    node = f"d{day}/q{number}.prom"
+    yield day, node, 'node_uname_info{nodename="web01"} 1'
+    yield day, node, f"node_time_seconds {ms / 1000}"
+    yield day, node, f'node_cpu_seconds_total{{cpu="0",mode="idle"}} {ms // 1000}'
+    yield day, node, f'node_cpu_seconds_total{{cpu="0",mode="user"}} {ms // 2000}'
+    yield day, node, f'node_network_receive_bytes_total{{device="eth0"}} {ms}'
+    yield day, node, "node_load1 0.5"
+
+
 JOBS: dict[str, Callable[[Job], Rows]] = {
     "slurm": slurm, "acme": acme, "helios": helios, "philly": philly, "openb": openb
 }  # fmt: skip
@@ -155,7 +210,8 @@ def write_steps(folder: Path, rows: Rows, seed: int, cuts: tuple[int, ...]) -> l
     steps: list[dict[str, list[str]]] = [{} for _ in cuts]
     for day, file, row in rows:
         step = next((number for number, cut in enumerate(cuts) if day < cut), len(cuts) - 1)
-        if draw.random() < LATE:
+        # A page is a whole.
+        if not file.endswith(".prom") and draw.random() < LATE:
             step = draw.randrange(step, len(cuts))
         steps[step].setdefault(file, []).append(row)
     folders = []

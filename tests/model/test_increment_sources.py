@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from conftest import rows_of
+from conftest import count_of, rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
-from growing import DAYS, job_rows, write_steps
+from growing import DAYS, job_rows, telemetry_rows, write_steps
 from repeating import assert_alike
+
+SAMPLES = [f"silver_{kind}_samples" for kind in ("gpu", "host", "link", "process", "gpu_process")]
 
 
 def grown(folder: Path, steps: list[Path]) -> tuple[Flow, list[bool]]:
@@ -39,4 +41,15 @@ def test_one_more_day_of_every_scheduler_gives_what_a_full_build_gives(tmp_path:
     assert extended == [False, True, True]
     clusters = rows_of(flow.lake, "SELECT cluster_id, count(*) > 80 AS is_large FROM silver_jobs GROUP BY ALL")
     assert {row["cluster_id"] for row in clusters if row["is_large"]} == {"tiger", "seren", "venus", "philly", "openb"}
+    assert_same_as_full(flow, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_more_day_of_telemetry_gives_what_a_full_build_gives(tmp_path: Path, seed: int) -> None:
+    steps = write_steps(tmp_path / "parts", telemetry_rows(seed), seed, (DAYS - 2, DAYS - 1, DAYS + 1))
+    flow, extended = grown(tmp_path, steps)
+    assert extended == [False, True, True]
+    counts = {table: count_of(flow.lake, table) for table in SAMPLES}
+    assert min(counts.values()) > 300, counts
     assert_same_as_full(flow, tmp_path)

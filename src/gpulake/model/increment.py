@@ -20,6 +20,7 @@ from gpulake.lake import Staging
 from gpulake.lake.engine import text
 from gpulake.lake.gold import Changes
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
+from gpulake.model.samples import Samples
 
 NewFiles = Mapping[str, Sequence[Path]]
 
@@ -65,6 +66,7 @@ class Increment:
         self.changed: set[str] = set()  # models that are not what they were
         self._days: dict[str, frozenset[date]] = {}  # of models with days that are built by their scope
         self._prepared: set[str] = set()
+        self._samples: dict[str, Samples] = {}
         self._run(f"ATTACH {text(str(base))} AS was (READ_ONLY)")
         self._run("ATTACH ':memory:' AS new")
         self._run("ATTACH ':memory:' AS touched")
@@ -72,7 +74,8 @@ class Increment:
     def build(self) -> Touched:
         if unknown := sorted(table for table in self.new_files if not self._is_accepted(table)):
             raise TouchesTooMuchError(f"new files in {', '.join(unknown)}")
-        for table in {table for scope in self.scopes.values() for table in (*scope.keyed, *scope.tables("new"))}:
+        named = {table for scope in self.scopes.values() for table in (*scope.keyed, *scope.tables("new"))}
+        for table in named.union(*(model.sources for model in self.plan.models if "samples" in model.increment)):
             files = ", ".join(text(str(file)) for file in self.new_files.get(table, ()))
             rows = f"read_parquet([{files}], hive_partitioning = false)" if files else f"landed.{table} WHERE false"
             self._run(f"CREATE VIEW new.{table} AS FROM {rows}")
@@ -88,7 +91,10 @@ class Increment:
 
     def narrowed(self, test: PlannedTest, sql: str) -> str:
         """The SQL of data tests of one table, on the rows that this build made."""
-        scope = self.scopes.get(test.table)
+        scope, samples = self.scopes.get(test.table), self._samples.get(test.table)
+        if samples:
+            # Samples that are there twice are so at one time.
+            return sql.replace(f'"lake"."main"."{test.table}"', samples.rows_made)
         return self._narrowed(sql, scope, test.depends_on) if scope else sql
 
     def is_unchanged(self, test: PlannedTest) -> bool:
@@ -112,12 +118,15 @@ class Increment:
         return needed | self._needs_of(scope) if scope else needed
 
     def _needs_of(self, scope: Scope) -> set[str]:
-        others = (self._needs_of(self.scopes[name]) for name in scope.tables("touched") - {scope.name})
+        named = scope.tables("touched") & self.scopes.keys() - {scope.name}
+        others = (self._needs_of(self.scopes[name]) for name in named)
         return scope.tables("lake").union(*others)
 
     def _build(self, model: PlannedModel) -> None:
         target, scope = f'"lake"."main"."{model.name}"', self.scopes.get(model.name)
-        if scope:
+        if "samples" in model.increment:
+            self._build_samples(model)
+        elif scope:
             self._prepare(scope)
             self._refuse(model)
             if not self._number(f"SELECT count(*) FROM touched.{scope.name}"):
@@ -134,6 +143,16 @@ class Increment:
             self._refuse(model)
             if self._content("lake", model) != self._content("was", model):
                 self.changed.add(model.name)
+
+    def _build_samples(self, model: PlannedModel) -> None:
+        samples = self._samples[model.name] = Samples(self.connection, model)
+        is_touched = samples.find_touched()
+        self._refuse(model)
+        if is_touched:
+            samples.rebuild()
+            self.changed.add(model.name)
+        if any(f"{model.name}_days" in scope.touched for scope in self.scopes.values()):
+            samples.note_days()
 
     def _note_days(self, model: PlannedModel, scope: Scope) -> None:
         """The days of the rows that go and of those that come."""
@@ -157,7 +176,7 @@ class Increment:
         if scope.name in self._prepared:
             return
         self._prepared.add(scope.name)
-        for name in sorted(scope.tables("touched") - {scope.name}):
+        for name in sorted(scope.tables("touched") & self.scopes.keys() - {scope.name}):
             self._prepare(self.scopes[name])
         new = (f"SELECT {key} AS {scope.key} FROM new.{table}" for table, key in scope.keyed.items())
         parts = [*new, *([f"({_in_full(scope.touched, scope)})"] if scope.touched else [])]
