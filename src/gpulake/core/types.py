@@ -34,6 +34,10 @@ class RowBlock:
 
     columns: Mapping[str, Any]  # Arrow's arrays of strings; a collector imports this where Arrow is not installed
 
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.columns.values())))
+
 
 @dataclass(frozen=True)
 class JsonBlock:

@@ -138,8 +138,8 @@ class _Columns:
             self._flush()
 
     def add_block(self, block: RowBlock) -> None:
-        count = len(next(iter(block.columns.values())))
-        arrays = [block.columns.get(name, pa.nulls(count, pa.string())) for name in self._schema.names]
+        empty = pa.nulls(block.count, pa.string())
+        arrays = [block.columns.get(name, empty) for name in self._schema.names]
         self._write(pa.record_batch(arrays, schema=self._schema))
 
     def _flush(self) -> None:
