@@ -138,10 +138,24 @@ def test_usual_json_lines_are_not_parsed_one_by_one(tmp_path: Path) -> None:
     assert layout.rewrite
     found = list(layout.rewrite(path))
     assert found == [
-        JsonBlock(f"{row}\n".encode() * 3, 3),
+        JsonBlock(f"{row}\n".encode() * 3, 3, 0),
         BadRow(4, "no JSON object", "no JSON"),
-        JsonBlock(f"{row}\n".encode(), 1),
+        JsonBlock(f"{row}\n".encode(), 1, 3 * (len(row) + 1) + 8),
     ]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("last", [b"", b"\n", b"\n\n", b"\nno JSON", b'\n{"ts_ms": 7, "node": "\\u0061"}\n'])
+def test_lines_are_copied_only_where_a_file_has_others(tmp_path: Path, mark: bytes, last: bytes) -> None:
+    path = tmp_path / "host_metrics.jsonl"
+    path.write_bytes(mark + b"\n".join([good_line.encode()] * 3) + last)
+    layout = layout_of("cctf", path.name, good_line)
+    assert layout
+    with rewritten(path, layout, tmp_path / "clean") as (found, _):
+        assert (found.lines_from == path) is (not mark and last in (b"", b"\n"))
+    with duckdb.connect() as connection:
+        rows, bad = landed(path, layout, connection)
+    assert (len(rows), len(bad)) == (3 + last.count(b"ts_ms"), last.count(b"no JSON"))
 
 
 # sacct

@@ -48,6 +48,7 @@ class JsonBlock:
 
     lines: bytes
     count: int
+    offset: int | None = None  # where the same bytes are in the file; none if they are not, or it is not known
 
 
 Rewritten: TypeAlias = TextRow | BadRow | RowBlock | JsonBlock
