@@ -11,7 +11,7 @@ from bench.collector import collector
 from bench.data import Bench
 from bench.detection import detection
 from bench.landing import landing
-from bench.lines import Line, as_text
+from bench.lines import as_text
 from bench.log import log
 from bench.measure import BenchError
 from bench.refresh import refresh
@@ -38,20 +38,19 @@ PARTS: dict[str, tuple[str, Part]] = {
 }
 BY_NAME_ONLY = ("telemetry",)  # more than ten minutes
 SMOKE_PARTS = ("refresh", "marts", "day", "startup", "landing", "log", "dashboard", "telemetry-week")
-SMOKE_TITLE = "Smoke run"
-SMOKE_WORDS = (
-    "CPU ratios on 1 % and 10 % of the trace, written by `scripts/bench --smoke --record`. `scripts/bench --smoke`,\n"
-    "which is part of `make test`, fails when two sides disagree, or when one of these falls by more than a fifth."
-)
-TITLES = [SMOKE_TITLE, *(title for title, _ in PARTS.values())]
+TITLES = [smoke.TITLE, *(title for title, _ in PARTS.values())]
 
 
 def main() -> int:
     options = _options()
     OUT.mkdir(exist_ok=True)
-    bench = Bench(OUT, options.seed, options.fresh, options.smoke)
+    bench = Bench(OUT, options.seed, options.fresh, is_smoke=options.smoke or options.record)
+    parts = {name: PARTS[name][1] for name in SMOKE_PARTS}
+    if options.record:
+        smoke.record(bench, parts, TITLES)
+        return 0
     if options.smoke:
-        return _smoke(bench, options.record)
+        return smoke.compare(bench, parts)
     names = options.parts or [name for name in PARTS if name not in BY_NAME_ONLY]
     failed = [name for name in names if not _measure(bench, *PARTS[name])]
     if failed:
@@ -67,34 +66,11 @@ def _measure(bench: Bench, title: str, part: Part) -> bool:
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return False
-    _print(title, lines)
+    before = page.figures(page.read_sections(page.PAGE.read_text(encoding="utf-8")).get(title, ""))
+    changes = page.changes(before, lines) or ["no change of more than a tenth"]
+    print("\n".join([as_text(lines), f"against {page.PAGE.name}:", *changes, ""]))
     page.write({title: page.section(lines)}, TITLES)
     return True
-
-
-def _smoke(bench: Bench, is_recorded: bool) -> int:
-    committed = page.figures(page.read_sections(page.PAGE.read_text(encoding="utf-8")).get(SMOKE_TITLE, ""))
-    try:
-        lines = smoke.measure(bench, {name: PARTS[name][1] for name in SMOKE_PARTS}, {} if is_recorded else committed)
-    except BenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    _print(SMOKE_TITLE, lines)
-    if is_recorded:
-        page.write({SMOKE_TITLE: page.section(lines, SMOKE_WORDS)}, TITLES)
-        return 0
-    fallen = smoke.fallen(committed, {line.what: line.value for line in lines})
-    for what, why in fallen.items():
-        print(f"error: {what}: {why}", file=sys.stderr)
-    if fallen:
-        print(f"hint: {smoke.HINT}", file=sys.stderr)
-    return 1 if fallen else 0
-
-
-def _print(title: str, lines: list[Line]) -> None:
-    before = page.figures(page.read_sections(page.PAGE.read_text(encoding="utf-8")).get(title, ""))
-    print(as_text(lines))
-    print("\n".join([f"\nagainst {page.PAGE.name}:", *(page.changes(before, lines) or ["no change of a tenth"]), ""]))
 
 
 def _options() -> argparse.Namespace:

@@ -75,7 +75,7 @@ def _grep(whole: Path, rate: float, folder: Path) -> Iterator[Line]:
     script = ["sh", "-c", 'grep -E -c -f "$1" "$2" || true', "sh", str(folder / "patterns"), str(part)]
     (cost,) = interleaved(1, lambda: run(script, folder, {"LC_ALL": "C"}))
     theirs = GREP_BYTES / 1e6 / cost.cpu_seconds
-    yield Line(f"log: grep -E with the {known} patterns that it knows", theirs, "MB/s a core", kind="peer")
+    yield Line(f"log: grep -E with the {known} patterns that it supports", theirs, "MB/s a core", kind="peer")
     yield cpu_ratio("log: times less CPU than grep", rate, theirs)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.lines import COLUMNS, Line, figure
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-HEAD = """# What it costs
+HEAD = """# Performance
 
 Written by `make bench`, which runs every part, or by `scripts/bench --PART` for one of them. Ours and its peers run in
 turn, and the best run of each counts. CPU time is user and system time of all processes of a run; a CPU ratio is the

@@ -75,7 +75,12 @@ def _lines(found: Comparison) -> Iterator[Line]:
     yield cpu_ratio(f"{label}: times less CPU", theirs.cpu_seconds, ours.cpu_seconds, CPU_BARS.get(found.scale))
     yield Line(f"{label}: reference, peak memory", theirs.mebibytes, "MiB", kind="peer")
     yield Line(f"{label}: ours, peak memory", ours.mebibytes, "MiB")
-    yield Line(f"{label}: share of its memory", ours.mebibytes / theirs.mebibytes, "", MEMORY_BARS.get(found.scale))
+    yield Line(
+        f"{label}: memory relative to the reference",
+        ours.mebibytes / theirs.mebibytes,
+        "",
+        MEMORY_BARS.get(found.scale),
+    )
 
 
 def _growth(bench: Bench, first: Comparison, last: Comparison) -> Iterator[Line]:

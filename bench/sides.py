@@ -75,7 +75,7 @@ def landing(data: Data, work: Path, memory_limit: str) -> Run:
 
 
 def one_more_day(base: Path, day: Path, work: Path) -> tuple[Cost, Cost]:
-    """The build of the last day on top of all others; and everything at once, from the same files."""
+    """An increment of the last day on all others, and a full build of the same files."""
     lake = _empty(work / "days") / "lake"
     _step(lake, "land", base)
     _step(lake, "build")

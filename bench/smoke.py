@@ -3,14 +3,46 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
+from bench import page
 from bench.data import Bench
-from bench.lines import Line, figure
+from bench.lines import Line, as_text, figure
+from bench.measure import BenchError
 
 Part = Callable[[Bench], Iterable[Line]]
 FALL = 0.2
-HINT = "if that is meant: scripts/bench --smoke --record"
+TITLE = "Smoke run"
+WORDS = (
+    "CPU ratios on 1 % and 10 % of the trace, written by `scripts/bench --smoke --record`. `scripts/bench --smoke`,\n"
+    "which is part of `make test`, fails when two sides disagree, or when one of these falls by more than a fifth."
+)
+HINT = "hint: make it fast again, or commit what `scripts/bench --smoke --record` writes and say why"
+
+
+def compare(bench: Bench, parts: Mapping[str, Part], path: Path = page.PAGE) -> int:
+    """The exit code: 1 where a ratio fell, is missing, or cannot be measured since two sides disagree."""
+    committed = page.figures(page.read_sections(path.read_text(encoding="utf-8")).get(TITLE, ""))
+    try:
+        lines = measure(bench, parts, committed)
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join([as_text(lines), *page.changes(committed, lines)]))
+    failed = fallen(committed, {line.what: line.value for line in lines})
+    for what, why in failed.items():
+        print(f"error: {what}: {why}", file=sys.stderr)
+    if failed:
+        print(HINT, file=sys.stderr)
+    return 1 if failed else 0
+
+
+def record(bench: Bench, parts: Mapping[str, Part], titles: Sequence[str], path: Path = page.PAGE) -> None:
+    """Writes the ratios of this machine and commit into the page."""
+    lines = measure(bench, parts, {})
+    print(as_text(lines))
+    page.write({TITLE: page.section(lines, WORDS)}, titles, path)
 
 
 def fallen(committed: Mapping[str, float], measured: Mapping[str, float]) -> dict[str, str]:

@@ -32,7 +32,8 @@ SELECT 1700006400000 + (day * {TICKS_A_DAY} + tick) * {INTERVAL_SECONDS * 1000} 
     30 + seen // 25 AS temperature_celsius, 1980000000 AS sm_clock_hertz, 0 AS clock_event_reasons,
     0 AS ecc_corrected_total, 0 AS pcie_replays_total
 FROM (
-    SELECT *, (hash(node, gpu, tick // 60, day) % 900 + hash(tick, gpu) % 100)::BIGINT AS seen
+    -- The GPUs of a node work on one job at a time, for two hours.
+    SELECT *, (hash(node, tick // 240, day) % 900 + hash(tick, gpu) % 30)::BIGINT AS seen
     FROM range($nodes) AS nodes (node), range({GPUS}) AS gpus (gpu), range({TICKS_A_DAY}) AS ticks (tick)
     CROSS JOIN (SELECT $day AS day)
 )

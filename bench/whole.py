@@ -23,7 +23,7 @@ def landing_alone(bench: Bench) -> Iterator[Line]:
     """Under little memory; and what generating the trace costs."""
     scale = bench.scales[-1]
     data = bench.trace(scale)
-    what = f"{scale:.0%}: landing alone, engine limited to {MEMORY_LIMIT}"
+    what = f"{scale:.0%}: landing only, engine limited to {MEMORY_LIMIT}"
     yield from _cost(what, sides.landing(data, bench.work, MEMORY_LIMIT).cost)
     if data.is_current:
         yield from _cost(f"{scale:.0%}: synth", data.synth, SYNTH_BARS.get(scale, NONE))
@@ -63,17 +63,17 @@ def marts(bench: Bench) -> Iterator[Line]:
 
 
 def day(bench: Bench) -> Iterator[Line]:
-    """All but the last day, then the last day on top, and the same files built at once."""
+    """All but the last day, then an increment of the last day, and a full build of the same files."""
     scale = bench.scales[-1]
     data = bench.trace(scale)
     base, last = split(data.trace, bench.out / "days" / f"{data.rows}")
     added, again = sides.one_more_day(base, last, bench.work)
     label = f"{scale:.0%}: one more day"
-    yield Line(f"{label}, the last day on top", added.seconds, "s")
-    yield Line(f"{label}, everything at once", again.seconds, "s")
+    yield Line(f"{label}, increment of the last day", added.seconds, "s")
+    yield Line(f"{label}, full build with it", again.seconds, "s")
     yield Line(f"{label}, share of a full build", added.seconds / again.seconds, "", DAY_BARS.get(scale))
-    yield Line(f"{label}, the last day on top, CPU time", added.cpu_seconds, "s")
-    yield Line(f"{label}, everything at once, CPU time", again.cpu_seconds, "s")
+    yield Line(f"{label}, increment of the last day, CPU time", added.cpu_seconds, "s")
+    yield Line(f"{label}, full build with it, CPU time", again.cpu_seconds, "s")
     yield cpu_ratio(f"{label}, times less CPU than a full build", again.cpu_seconds, added.cpu_seconds)
 
 

@@ -57,7 +57,7 @@ def main(folder: Path) -> dict[str, object]:
     models = {model.name: model for model in shipped_plan().models}
     answers: dict[str, object] = {}
     with lake.connect(folder / "spill") as connection:
-        lake.attach_landed(connection)
+        lake.attach_landed(connection).make_all()
         write_settings(connection, lake.config)
         connection.execute(f"ATTACH {text(str(lake.builds.current()))} AS lake (READ_ONLY)")
         for mart, (names, figures) in MARTS.items():

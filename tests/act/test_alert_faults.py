@@ -267,7 +267,7 @@ def test_a_process_that_is_killed_while_it_sends_changes_nothing(tmp_path: Path)
         assert [alert.state for alert in Outbox(lake.journal("alert_events"))] == ["sent"] * 8
 
 
-def test_one_that_cannot_tell_repeats_is_told_that_it_may_be_one(lake: Lake) -> None:
+def test_a_sink_that_cannot_deduplicate_is_warned_of_a_repeat(lake: Lake) -> None:
     alert = Alert("a-1", AT, "queued", "ops", "opened", title="t", body="b", happened_at=AT)
     lake.append("alert_events", [alert.row(), alert.at(AT, "sending", tries=1).row()])
     heard: list[str] = []

@@ -38,6 +38,6 @@ def test_a_failure_has_its_exit_code_and_its_words() -> None:
     )
 
 
-def test_of_one_that_does_not_end_nobody_can_tell() -> None:
+def test_a_command_that_does_not_end_has_an_unknown_outcome() -> None:
     command = (sys.executable, "-c", "import time; time.sleep(30)", "{job_id}")
     assert cancel(command, holder(), most_seconds=0.2) == Outcome("unknown", None, "did not end within 0.2 seconds")

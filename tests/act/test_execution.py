@@ -197,7 +197,7 @@ def test_a_node_is_not_cordoned_for_two_jobs(lake: Lake, cluster: Programs) -> N
     assert [call[1] for call in cluster.calls()] == ["cordon", "restart", "restart"]
 
 
-def test_the_same_failure_again_without_progress_is_told(lake: Lake, cluster: Programs) -> None:
+def test_the_same_failure_again_without_progress_notifies_the_user(lake: Lake, cluster: Programs) -> None:
     died(lake, "aaaa")
     died(lake, "bbbb", minutes=30)
     died(lake, "cccc", minutes=200)
@@ -245,7 +245,7 @@ def test_a_loss_that_went_astray_goes_further_back_each_time(lake: Lake, cluster
     ]
 
 
-def test_slurm_alone_cannot_roll_back_so_the_user_is_told(lake: Lake, cluster: Programs, tmp_path: Path) -> None:
+def test_slurm_alone_cannot_roll_back_so_the_user_is_notified(lake: Lake, cluster: Programs, tmp_path: Path) -> None:
     died(lake, reason="LossNaN", action="unknown")
     own = settings(rollback_command=(), tell_command=())
     rescue = recover(lake, own=own, checkpoints=saved(tmp_path / "ckpt", 500))
@@ -283,7 +283,7 @@ def test_the_faulty_node_is_found_cordoned_and_left_out(lake: Lake, cluster: Pro
     assert [call for call in cluster.calls() if call[0] == "srun"] == tests
 
 
-def test_more_faulty_nodes_than_may_be_cordoned_are_told(lake: Lake, cluster: Programs) -> None:
+def test_more_faulty_nodes_than_may_be_cordoned_notify_the_user(lake: Lake, cluster: Programs) -> None:
     cluster.answer(("srun.*(n1|n5)", 1, ""))
     died(lake, **CORDON)
     rescue = recover(lake, own=settings(**{**TEST, "cluster_nodes": 8}), nodes=tuple(f"n{n}" for n in range(1, 7)))
@@ -446,7 +446,7 @@ def test_a_test_of_other_nodes_or_of_long_ago_is_repeated(lake: Lake, cluster: P
     "row",
     [{}, {"recovery_id": 7}, {"status": "gone"}, {"stepped_at": "yesterday"}, {"attempt": None}, {"step": "explode"}],
 )
-def test_a_row_that_nobody_understands_stops_it_all(lake: Lake, cluster: Programs, row: dict[str, Any]) -> None:
+def test_an_unknown_row_stops_every_recovery(lake: Lake, cluster: Programs, row: dict[str, Any]) -> None:
     died(lake, "aaaa")
     recover(lake, "aaaa")
     whole = lake.journal("recoveries")[1]

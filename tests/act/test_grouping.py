@@ -102,7 +102,7 @@ def test_severity_rises_and_does_not_fall_while_it_lasts() -> None:
     assert past.last().severity == "critical"
 
 
-def test_what_is_gone_for_long_enough_is_resolved_and_what_nobody_looked_at_is_not() -> None:
+def test_an_incident_resolves_when_newer_data_lacks_it_not_when_data_is_missing() -> None:
     past = Past()
     past.update(HOT)
     later = AT + 9 * HOUR

@@ -64,7 +64,7 @@ def test_who_holds_gpus_empty_at_a_time_and_for_long_enough(lake: Config) -> Non
     )
 
 
-def test_nobody_is_nudged_on_what_nobody_has_seen(lake: Config) -> None:
+def test_nobody_is_nudged_without_data(lake: Config) -> None:
     at_the_end = nudges(lake, hour(13), is_executed=False)
     assert nudges(lake, hour(13), is_executed=False, at=hour(99)) == at_the_end
     # What ends there is over; what is running there is not.
@@ -125,7 +125,7 @@ def command(config: Config, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_command_says_what_is_due_and_what_is_said_to_whom(lake: Config) -> None:
+def test_the_command_lists_due_nudges_with_user_and_message(lake: Config) -> None:
     text = command(lake, "--at", hour(10).isoformat())
     assert text.startswith("Due: warn 3, warn finally 0, cancel 0; left alone 0\n")
     assert "2 jobs of yours on pai: 2 GPUs held, and empty\nTo bob: these jobs" in text

@@ -80,7 +80,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("setting", REASONS)
-def test_who_is_excluded_is_left_alone_and_it_is_said_why(setting: str) -> None:
+def test_an_excluded_user_is_skipped_with_a_reason(setting: str) -> None:
     value, reason = REASONS[setting]
     rules = Nudges(**{setting: (value,)})  # type: ignore[arg-type]
     assert plan([holder()], [], rules, minute(120)) == (Nudge(holder(), None, reason),)

@@ -97,7 +97,7 @@ def flood(lake: Lake, chat: Chat, count: int, **values: Any) -> Sending:
     return Sending(lake, settings, FrozenClock(AT), {}, chat)
 
 
-def test_above_the_limit_alerts_are_told_in_one_summary(lake: Lake) -> None:
+def test_above_the_limit_alerts_are_sent_in_one_summary(lake: Lake) -> None:
     chat = Chat()
     sending = flood(lake, chat, 30)
     drained = sending.drain()

@@ -84,7 +84,7 @@ def test_of_two_that_fail_together_one_that_fails_alone_is_faulty() -> None:
     )
 
 
-def test_of_two_that_fail_only_together_nobody_can_tell() -> None:
+def test_two_nodes_that_fail_only_together_are_undecided() -> None:
     assert find_faulty(["a", "b"], lambda world: len(world) == 1).undecided == ("a", "b")
 
 

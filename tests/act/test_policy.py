@@ -132,11 +132,11 @@ def test_a_budget_that_is_spent_ends_in_a_word_to_the_user() -> None:
 
 
 @pytest.mark.parametrize("action", ["needs_config_change", "needs_code_fix", "needs_data_fix"])
-def test_what_needs_a_change_is_told(action: Action) -> None:
+def test_a_needed_change_notifies_the_user(action: Action) -> None:
     assert steps(decide(failure(action), situation())) == [("tell", None)]
 
 
-def test_what_nobody_understands_is_restarted_unless_the_settings_say_otherwise() -> None:
+def test_an_unknown_failure_is_restarted_unless_the_settings_forbid_it() -> None:
     unknown = failure("unknown", verdict="unknown", reason="unknown")
     assert steps(decide(unknown, situation())) == [("restart", None)]
     assert steps(decide(unknown, situation(own={"restart_unknown": False}))) == [("tell", None)]
@@ -185,7 +185,7 @@ def test_a_loss_that_went_astray_is_rolled_back_past_its_data() -> None:
         ),
     ],
 )
-def test_a_loss_that_cannot_be_rolled_back_is_told(known: Situation, why: str) -> None:
+def test_a_loss_that_cannot_be_rolled_back_notifies_the_user(known: Situation, why: str) -> None:
     assert decide(failure("unknown", **NAN), known).steps == (Step("tell", why),)
 
 
@@ -213,7 +213,7 @@ def test_a_model_alone_leads_to_no_more_than_a_restart_and_a_word(method: Method
         assert {step.step for step in decide(found, known).steps} <= {"restart", "tell"}
 
 
-def test_what_a_person_confirmed_counts_whoever_said_it() -> None:
+def test_a_confirmed_diagnosis_counts_whatever_its_method() -> None:
     found = failure("cordon_node_and_restart", method="model", node="n1", is_confirmed=True)
     assert steps(decide(found, situation())) == [("cordon", "n1"), ("restart", None)]
 
@@ -224,7 +224,7 @@ def test_confidence_changes_nothing() -> None:
         assert plans[0] == plans[1] == plans[2]
 
 
-def test_the_user_is_told_cause_proof_and_remedy() -> None:
+def test_the_user_is_notified_of_cause_proof_and_remedy() -> None:
     quotes = (Quote(12, "RuntimeError: \x1b[31mshape"), Quote(3, "x", file="rank3.log"))
     found = failure(cause="two shapes differ", remedy="Fix the model.", evidence=quotes, reason="RuntimeError")
     assert message(found, "a restart would fail again") == (

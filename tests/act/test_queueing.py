@@ -65,7 +65,7 @@ def kept(*alerts: Alert) -> Outbox:
     return outbox
 
 
-def test_people_are_told_when_it_opens_gets_worse_comes_back_and_is_over() -> None:
+def test_alerts_follow_when_it_opens_worsens_reopens_and_resolves() -> None:
     history = [HOT, worse(HOT, AT + MINUTE)]
     history.append(changed(history[-1], "updated", "gpulake", AT + 2 * MINUTE))
     history.append(resolved(history[-1], "gpulake", AT + 3 * MINUTE))
@@ -77,16 +77,16 @@ def test_people_are_told_when_it_opens_gets_worse_comes_back_and_is_over() -> No
     assert queued(history, outbox=kept(*alerts)) == []
 
 
-def test_the_same_incidents_queue_the_same_whenever_and_whoever_looks() -> None:
+def test_queueing_the_same_incidents_is_idempotent() -> None:
     assert queued([HOT], now=AT) == queued([HOT], now=AT + HOUR)
 
 
-def test_what_was_over_when_it_was_found_is_told_once() -> None:
+def test_an_incident_that_was_already_over_causes_one_alert() -> None:
     (alert,) = queued([HOT, resolved(HOT, "gpulake", AT)])
     assert (alert.event, alert.is_over, alert.title) == ("opened", True, "[warning, over] GPU 3 of n1 is hot")
 
 
-def test_only_who_was_told_of_it_is_told_that_it_is_over() -> None:
+def test_a_resolution_goes_only_to_sinks_that_were_notified_before() -> None:
     history = [HOT, resolved(HOT, "ada", AT + MINUTE)]
     assert told(queued(history, sinks(severities=("critical",)))) == []
     critical = [HOT, worse(HOT, AT + MINUTE)]
@@ -118,7 +118,7 @@ def test_every_sink_has_its_own_alert() -> None:
     assert len({alert.alert_id for alert in alerts}) == 2
 
 
-def test_nobody_is_told_of_what_is_muted_until_it_is_not() -> None:
+def test_a_muted_incident_sends_no_alert_until_it_is_unmuted() -> None:
     quiet = muted(HOT, "ada", AT + MINUTE, until=AT + HOUR)
     history = [HOT, quiet, worse(quiet, AT + 2 * MINUTE)]
     assert told(queued(history)) == [
@@ -129,14 +129,14 @@ def test_nobody_is_told_of_what_is_muted_until_it_is_not() -> None:
     assert told(queued(history))[2:] == [("reopened", "queued", "")]
 
 
-def test_what_somebody_looks_after_is_told_again_only_when_it_gets_worse() -> None:
+def test_an_acknowledged_incident_alerts_again_only_when_it_worsens() -> None:
     history = [HOT, acknowledged(HOT, "ada", AT + MINUTE)]
     assert [one.event for one in queued(history)] == ["opened"]
     history.append(worse(history[-1], AT + 2 * MINUTE))
     assert [one.event for one in queued(history)] == ["opened", "worsened"]
 
 
-def test_nobody_is_told_within_a_window_and_of_what_outlasts_it_everybody_is() -> None:
+def test_a_window_suppresses_alerts_and_what_outlasts_it_is_sent() -> None:
     window = added("ada", AT - HOUR, node="n*", ends_at=AT + HOUR)
     (kept_back,) = queued([HOT], windows=[window])
     assert told([kept_back]) == [("opened", "dropped", f"maintenance window {window.window_id}")]
@@ -153,7 +153,7 @@ def test_nobody_is_told_within_a_window_and_of_what_outlasts_it_everybody_is() -
     assert told(again) == [("resolved", "queued", "")]
 
 
-def test_a_job_that_died_in_a_window_is_not_told_of_afterwards() -> None:
+def test_a_job_that_died_in_a_window_causes_no_alert_afterwards() -> None:
     window = added("ada", AT - HOUR, ends_at=AT + HOUR)
     dead = replace(HOT, kind="failure", began_at=AT - 99 * HOUR)
     (kept_back,) = queued([dead], windows=[window])
@@ -199,7 +199,7 @@ def test_a_failure_says_which_job_and_what_came_first() -> None:
     assert "Reason: ECCError\nFirst: gpu_hot: hot\n" in alert.body
 
 
-def test_a_sink_may_have_words_of_its_own() -> None:
+def test_a_sink_may_have_its_own_templates() -> None:
     (alert,) = queued([HOT], sinks(title="{kind} {node}", body="{job_id}\n{what}: {remedy}\nfixed"))
     assert (alert.title, alert.body) == ("gpu_hot n1", "warning: Look at its fan.\nfixed")
 

@@ -26,7 +26,7 @@ def test_an_argument_stays_one_argument(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == [str(out), hostile]
 
 
-def test_complaints_are_told_before_answers() -> None:
+def test_stderr_is_shown_before_stdout() -> None:
     both = "import sys; print('said'); print('complained', file=sys.stderr); sys.exit(3)"
     assert run(python(both)) == Outcome("failed", 3, "complained")
     assert run(python("print('said')")) == Outcome("done", 0, "said")
@@ -50,7 +50,7 @@ def has_ended(pid: int) -> bool:
     return False
 
 
-def test_of_one_that_does_not_end_nobody_can_tell_and_its_children_end_with_it(tmp_path: Path) -> None:
+def test_a_command_that_does_not_end_is_unknown_and_its_children_end_with_it(tmp_path: Path) -> None:
     # The child holds the pipes, which would keep a reader that waits for their end.
     child = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
     program = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1], sys.argv[2]])"

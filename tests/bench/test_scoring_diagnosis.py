@@ -52,7 +52,7 @@ def test_any_folder_of_the_layout_is_scored(tmp_path: Path, capsys: pytest.Captu
     assert json.loads(lines[-1])["failure_logs"]["top1"] == 0.5
 
 
-def test_without_a_folder_its_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_folder_its_usage_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert capsys.readouterr().err == "usage: scripts/score diagnose --data DIR [--verbose]\n"
 
@@ -69,7 +69,7 @@ def test_ranks_that_are_missing_are_read_from_a_reference(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_what_is_ours_and_what_is_healthy_is_told_right(real_data: Path, tmp_path: Path) -> None:
+def test_our_diagnoses_and_healthy_runs_are_counted_right(real_data: Path, tmp_path: Path) -> None:
     for name in ("lab", "mlperf_logs", "nccl_flight_recorder"):
         (tmp_path / name).symlink_to(real_data / name)
     found = score(tmp_path)

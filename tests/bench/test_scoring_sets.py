@@ -70,7 +70,7 @@ def test_windows_become_labels_and_the_first_part_is_not_scored(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_figures_are_told_by_set_and_method(tmp_path: Path) -> None:
+def test_figures_are_printed_by_set_and_method(tmp_path: Path) -> None:
     write_machine(tmp_path / "smd", "a")
     write_machine(tmp_path / "smd", "b", seed=1)
     write_nab(tmp_path / "nab")

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from bench.data import Bench
 from bench.lines import Line, cpu_ratio
-from bench.smoke import fallen, measure
+from bench.measure import BenchError
+from bench.smoke import compare, fallen, measure, record
 
+BENCH = Bench(Path("unused"), is_smoke=True)
 COMMITTED = {"refresh": 4.0, "marts": 2.0}
 
 
@@ -46,8 +48,7 @@ class Part:
 
 
 def measured(*parts: Part) -> dict[str, float]:
-    bench = Bench(Path("unused"), is_smoke=True)
-    return {line.what: line.value for line in measure(bench, {part.what: part for part in parts}, COMMITTED)}
+    return {line.what: line.value for line in measure(BENCH, {part.what: part for part in parts}, COMMITTED)}
 
 
 def test_only_a_part_that_fell_is_measured_again_and_its_better_run_counts() -> None:
@@ -65,3 +66,30 @@ def test_a_part_that_falls_twice_stays_fallen() -> None:
 def test_a_new_line_alone_is_no_reason_to_measure_again() -> None:
     part = Part("log", 7.0)
     assert measured(part) == {"log": 7.0}
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """With a ratio of 4.0 that was recorded."""
+    path = tmp_path / "performance.md"
+    path.write_text("# Head\n\n## Log\n\nkept\n", encoding="utf-8")
+    record(BENCH, {"refresh": Part("refresh", 4.0)}, ["Smoke run", "Log"], path)
+    assert path.read_text(encoding="utf-8").endswith("## Log\n\nkept\n")
+    return path
+
+
+def test_a_run_passes_against_what_it_recorded(page: Path) -> None:
+    assert compare(BENCH, {"refresh": Part("refresh", 3.5)}, page) == 0
+
+
+def test_a_run_fails_when_a_ratio_fell(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare(BENCH, {"refresh": Part("refresh", 2.0, 2.1)}, page) == 1
+    assert "error: refresh: 4.00 -> 2.10" in capsys.readouterr().err
+
+
+def test_a_run_fails_when_two_sides_disagree(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def disagreeing(_: Bench) -> Iterator[Line]:
+        raise BenchError("days or flags differ")
+
+    assert compare(BENCH, {"refresh": disagreeing}, page) == 1
+    assert capsys.readouterr().err.endswith("error: days or flags differ\n")

@@ -118,7 +118,7 @@ def test_a_sink_is_tested(lake: Lake, server: Receiver, monkeypatch: pytest.Monk
     assert answer.exception.hint == "did you mean 'webhook'?"
 
 
-def test_an_incident_that_a_person_resolves_is_told_to_those_who_were_told(failed: Lake, server: Receiver) -> None:
+def test_an_incident_that_a_person_resolves_alerts_the_sinks_notified_before(failed: Lake, server: Receiver) -> None:
     alerts(failed, "send")
     resolve = ["incidents", "resolve", "f-1", "--note", "mended", "--lake", str(failed.root)]
     assert CliRunner().invoke(root, resolve).exit_code == 0

@@ -81,7 +81,7 @@ def test_of_a_log_that_says_nothing_others_are_to_be_asked() -> None:
     ]
 
 
-def test_what_the_samples_decided_is_told_once() -> None:
+def test_what_the_samples_decided_is_shown_once() -> None:
     told = replace(FOUND, cause="It leaks. Memory of GPU 0 rose.", telemetry=("Memory of GPU 0 rose.", "it was hot"))
     assert [line for line in card(told, {}, (), Screen()) if "rose" in line or "hot" in line] == [
         "  It leaks. Memory of GPU 0 rose.",
@@ -101,7 +101,7 @@ def test_the_ranks_that_are_missing_are_in_the_headline(ranks: tuple[int, ...], 
     ("hours", "words"),
     [(0.0, None), (0.004, None), (0.5, "30 GPU-minutes"), (1 / 60, "1 GPU-minute"), (1_234.5, "1,234 GPU-hours")],
 )
-def test_what_is_lost_is_told_in_a_unit_that_fits(hours: float, words: str | None) -> None:
+def test_lost_gpu_hours_are_shown_in_a_unit_that_fits(hours: float, words: str | None) -> None:
     lines = card(replace(FOUND, gpu_hours_lost=hours), {}, (), Screen())
     assert [line[12:] for line in lines if line.startswith("Lost")] == ([words] if words else [])
 

@@ -87,7 +87,7 @@ def test_on_a_narrow_terminal_a_finding_has_lines_of_its_own(own: Lake, monkeypa
     assert lines[:3] == ["f-machine  2026-02-05 03:00  critical", "  hot_machine", "  machine t is \ufffd[31mhot"]
 
 
-def test_what_is_told_after_a_build_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_after_a_build_contain_no_control_codes(capsys: pytest.CaptureFixture[str]) -> None:
     print_findings([Finding("runaway_user", "u", "user \x1b[31mu\n held", "a\rb", 1.0, "jobs")])
     assert capsys.readouterr().out.splitlines()[1:] == ["  • user \ufffd[31mu\ufffd held", "    a\ufffdb"]
 

@@ -41,7 +41,7 @@ def test_the_card_is_all_that_is_printed_and_without_a_lake_nothing_is_left(log:
     assert (answer.exit_code, answer.stderr) == (0, "")
     assert answer.stdout.splitlines()[:5] == [
         "KeyError (script)",
-        "  A key is looked up that is not there: 'a'.",
+        "  A key does not exist: 'a'.",
         "",
         'Evidence      4  state = table["a"]',
         "            ▶ 5  KeyError: 'a'",
@@ -87,7 +87,7 @@ def test_bad_input_is_an_error_that_names_it(log: Path, arguments: list[str], me
     assert (error.message.startswith(message), error.exit_code) == (True, code)
 
 
-def test_a_lake_keeps_what_was_found_unless_it_is_told_not_to(log: Path, lake: Lake) -> None:
+def test_a_diagnosis_is_recorded_unless_no_record_is_given(log: Path, lake: Lake) -> None:
     assert "incident i-" in diagnose(log, "--lake", lake.root).stdout
     assert "incident" not in diagnose(log, "--lake", lake.root, "--no-record").stdout
     assert rows_of(lake, "SELECT count(*) AS n FROM diagnoses") == [{"n": 1}]
@@ -109,7 +109,7 @@ def test_following_tells_what_happens_until_the_end(log: Path, monkeypatch: pyte
     assert (notice["kind"], notice["line"], notice["diagnosis"]["reason"]) == ("failure", None, "KeyError")
     shown = diagnose(log, "--follow", "--until-end").stdout.splitlines()
     assert shown[0].endswith(" UTC  failure")
-    assert shown[1:3] == ["KeyError (script)", "  A key is looked up that is not there: 'a'."]
+    assert shown[1:3] == ["KeyError (script)", "  A key does not exist: 'a'."]
 
 
 def test_without_a_lake_nothing_heavy_is_loaded(log: Path) -> None:

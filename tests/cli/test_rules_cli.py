@@ -106,7 +106,7 @@ def test_nothing_is_decided_where_one_of_the_ids_is_wrong(lake: Lake) -> None:
     assert [one["state"] for one in document(lake, "list", "--learned")] == ["candidate"]
 
 
-def test_what_was_decided_before_a_refusal_is_told(lake: Lake) -> None:
+def test_decisions_before_a_refusal_are_printed(lake: Lake) -> None:
     first = proposed(lake)
     second = proposed(lake, QUOTA, "--pattern", "quota of volume scratch7 is used up", "--name", "learned_b")
     answer = rules(lake, "review", "--approve", first, "--approve", second)

@@ -100,7 +100,7 @@ def test_where_others_could_look_it_does_not_start(shared_lake: Config) -> None:
 
 
 @pytest.mark.slow
-def test_a_port_that_is_taken_is_told(shared_lake: Config) -> None:
+def test_a_port_in_use_is_an_error(shared_lake: Config) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         error = refused("--lake", str(shared_lake.lake), "--port", str(port))
@@ -114,7 +114,7 @@ def test_without_a_lake_there_is_nothing_to_serve(tmp_path: Path) -> None:
     assert "gpulake demo" in error.hint
 
 
-def test_an_address_of_nobody_is_told(shared_lake: Config) -> None:
+def test_an_address_of_no_interface_is_an_error(shared_lake: Config) -> None:
     error = refused("--lake", str(shared_lake.lake), "--host", "256.0.0.1.")
     assert (error.exit_code, error.message.startswith("no address for --host '256.0.0.1.'")) == (2, True)
 
@@ -126,7 +126,7 @@ def test_without_the_extra_it_says_what_to_install(shared_lake: Config, monkeypa
     assert error.hint == "pip install 'gpulake[serve]'"
 
 
-def test_a_token_that_is_too_short_is_told(shared_lake: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_too_short_is_an_error(shared_lake: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPULAKE_SERVE_TOKENS", "ann:short")
     error = refused("--lake", str(shared_lake.lake))
     assert (error.exit_code, error.message) == (2, "the token of ann is too short or has odd characters")

@@ -78,7 +78,7 @@ def paused(seconds: int, begin: int, end: int) -> list[Row]:
 
 
 @pytest.mark.real
-def test_each_of_six_real_phases_is_told_with_its_time_and_nothing_between(real_data: Path) -> None:
+def test_each_of_six_real_phases_is_found_with_its_time_and_nothing_between(real_data: Path) -> None:
     folder = real_data / "lab" / "phases"
     truth = json.loads((folder / "truth.json").read_text())
     found = document(folder / "telemetry.jsonl", "--steps", folder / "steps.jsonl")
@@ -93,7 +93,7 @@ def test_each_of_six_real_phases_is_told_with_its_time_and_nothing_between(real_
 
 
 @pytest.mark.real
-def test_of_twenty_real_jobs_one_after_the_other_the_starved_and_the_leaking_one_are_told(real_data: Path) -> None:
+def test_of_twenty_real_jobs_in_sequence_the_starved_and_the_leaking_one_are_found(real_data: Path) -> None:
     folder = real_data / "lab"
     jobs = {job["id"]: job for job in lab_runs.read_lines(folder / "truth.jsonl")}
     found = document(folder / "telemetry.jsonl")
@@ -202,7 +202,7 @@ def test_a_gpu_that_waits_for_data_is_starved_from_where_it_began_to_wait(tmp_pa
     assert milliseconds(phase["ended_at"]) == BEGIN_MS + 59_750
 
 
-def test_what_was_before_a_phase_is_told_without_the_phases_before_it(tmp_path: Path) -> None:
+def test_the_usual_value_of_a_phase_excludes_earlier_phases(tmp_path: Path) -> None:
     rows = samples(110)
     for row in rows:
         if (row["ts_ms"] - BEGIN_MS) / 1000 % 40 >= 30 or row["ts_ms"] >= BEGIN_MS + 100_000:
@@ -257,7 +257,7 @@ def test_a_log_of_nvidia_smi_and_the_folder_of_a_collected_run_say_the_same(tmp_
     assert "Not in the telemetry" not in training(tmp_path / "run").stderr
 
 
-def test_a_page_of_an_exporter_is_one_moment_and_nothing_befell_it(tmp_path: Path) -> None:
+def test_a_page_of_an_exporter_is_one_moment_without_phases(tmp_path: Path) -> None:
     lines = ['DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 50', 'DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-1"} 1000']
     answer = training(written(tmp_path / "page.prom", lines))
     assert (answer.exit_code, answer.stdout) == (0, "nothing unusual in 0 s of 1 GPU\n")
@@ -337,7 +337,7 @@ def test_rows_that_cannot_be_read_are_counted_and_do_no_harm(tmp_path: Path) -> 
     assert answer.stdout.startswith("1 phase in 60 s of 1 GPU\n")
 
 
-def test_what_was_sampled_seldom_is_said_to_be(tmp_path: Path) -> None:
+def test_rare_samples_are_reported(tmp_path: Path) -> None:
     rows = [{**row, "ts_ms": BEGIN_MS + place * 15_000} for place, row in enumerate(samples(15))]
     answer = training(written(tmp_path / "run.jsonl", rows))
     assert "Samples are 15 s apart: phases that last only a few samples are not seen." in answer.stderr

@@ -140,7 +140,7 @@ def test_a_follower_that_starts_again_goes_on_where_it_was(tmp_path: Path) -> No
     assert paths(run) == ["/1", "/2", "/3"]
 
 
-def test_a_file_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_at_once(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(InputError, match="cannot read"):
             list(adapting(tmp_path / "run").follow(path, steps()))

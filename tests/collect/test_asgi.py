@@ -226,7 +226,7 @@ def test_what_fails_after_the_answer_is_not_the_requests(folder: Path) -> None:
     assert [row["status"] for row in client.rows()] == [200]
 
 
-def test_a_client_that_went_away_is_told(folder: Path) -> None:
+def test_a_client_that_disconnected_is_recorded(folder: Path) -> None:
     async def waiting(_: Any, __: Any, ___: Any) -> None:
         await asyncio.Event().wait()
 
@@ -311,7 +311,7 @@ def test_cpu_time_is_told_where_it_is_the_requests_own_and_nowhere_else(folder: 
         ("x-request-start", "", False),
     ],
 )
-def test_time_in_the_queue_is_as_the_proxy_told_it(folder: Path, header: str, value: str, is_taken: bool) -> None:
+def test_time_in_the_queue_comes_from_the_proxy(folder: Path, header: str, value: str, is_taken: bool) -> None:
     ms = time.time_ns() // 1_000_000 - 1500
     client = Client(echo, folder)
     text = value.format(seconds=ms / 1000, ms=ms, later=ms + 3_600_000)

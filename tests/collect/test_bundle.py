@@ -83,7 +83,7 @@ def test_a_bare_node_is_collected(bundle: Path, tmp_path: Path) -> None:
     assert sum(len(segment.blocks) for segment in read_segments(tmp_path / "r1" / "n1" / "segments")) > 0
 
 
-def test_its_mistakes_are_told_as_everywhere(bundle: Path) -> None:
+def test_its_errors_look_like_those_of_every_command(bundle: Path) -> None:
     answer = on_a_bare_node(bundle, "run", "--interval", "1ms")
     assert answer.returncode == 2
     assert answer.stderr == "error: the interval is 0.001 s\nhint: the shortest is 100ms\n"

@@ -114,7 +114,7 @@ def test_a_collector_that_does_not_listen_is_killed(base: Path) -> None:
     assert control.run_status(run).state == "died"
 
 
-def test_one_that_was_killed_is_said_to_have_died(base: Path) -> None:
+def test_a_killed_collector_is_reported_as_dead(base: Path) -> None:
     run = started(base)
     os.kill(pid_of(run), signal.SIGKILL)
     assert lock.until(lambda: not lock.is_held(run.lock), DEADLINE_SECONDS)
@@ -194,7 +194,7 @@ def test_a_start_that_fails_says_why(base: Path) -> None:
     assert not lock.is_held(run.lock)
 
 
-def test_a_collector_that_dies_without_a_word_is_told_with_its_log(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_that_dies_silently_is_reported_with_its_log(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "collect_command", lambda: [sys.executable, "-c", "raise SystemExit('boom')"])
     with pytest.raises(GpulakeError, match="the collector ended at its start") as failed:
         control.start(Settings(base=base, run_id="r1", node_id="n1"))

@@ -45,7 +45,7 @@ def test_invocations_of_all_files_are_sorted_and_named(tmp_path: Path) -> None:
     ]
 
 
-def test_bad_lines_are_set_aside_with_their_reason_and_a_torn_one_is_told_apart(tmp_path: Path) -> None:
+def test_bad_lines_are_set_aside_with_their_reason_and_a_torn_one_is_distinguished(tmp_path: Path) -> None:
     lines = ['{"ts_end": 1}', "{not json}", "[1]", '{"ts_start": 4}', '{"ts_end": 5, "pid": "x", "cpuset": 3}']
     path = tmp_path / "events.asgi.1.jsonl"
     path.write_text("\n".join(lines) + '\n{"ts_end": 6, "pi')
@@ -71,7 +71,7 @@ def test_bad_lines_are_set_aside_with_their_reason_and_a_torn_one_is_told_apart(
     assert not (tmp_path / "cctf/rejected.jsonl").exists()
 
 
-def test_what_is_told_twice_counts_once(tmp_path: Path) -> None:
+def test_a_repeated_row_counts_once(tmp_path: Path) -> None:
     span = {"trace_id": "t", "span_id": "s", "ts_end": 5}
     write_lines(
         tmp_path / "events.otlp.1.jsonl",

@@ -182,7 +182,7 @@ while True: signal.pause()
     assert wrapper.returncode == 41
 
 
-def test_a_command_that_a_signal_kills_is_told_as_shells_do(tmp_path: Path) -> None:
+def test_a_command_killed_by_a_signal_has_the_exit_code_of_a_shell(tmp_path: Path) -> None:
     wrapper = subprocess.Popen(wrapped(tmp_path, "sh", "-c", "echo ready; exec sleep 600"), stdout=subprocess.PIPE)
     try:
         assert wrapper.stdout is not None

@@ -200,7 +200,7 @@ def test_slow_values_are_asked_every_few_seconds_and_stand_in_between(bench: Cal
     assert on.session.read().gpu[0].power_limit_watts == 500.0
 
 
-def test_what_takes_milliseconds_is_asked_once_a_second_and_stands_in_between(bench: Callable[..., Bench]) -> None:
+def test_slow_values_are_read_once_a_second_and_kept_in_between(bench: Callable[..., Bench]) -> None:
     gpu = full_gpu()
     gpu["answers"]["nvmlDeviceGetTotalEnergyConsumption"] = {"series": [1000, 2000, 3000]}
     on = bench(gpu)

@@ -138,7 +138,7 @@ def test_a_gpu_that_is_not_seen_for_three_intervals_disappears_but_its_xids_stay
     assert [(labels["UUID"], value) for labels, value in samples(text, "DCGM_FI_DEV_XID_ERRORS")] == [(GPU_0, 94)]
 
 
-def test_when_the_sampler_stands_still_nothing_but_the_collector_itself_is_told() -> None:
+def test_when_the_sampler_stalls_only_metrics_of_the_collector_are_exposed() -> None:
     at = clock()
     of = state(at=at)
     at.elapsed_seconds += 60
@@ -222,7 +222,7 @@ def test_an_xid_that_the_kernel_and_nvml_tell_of_counts_once() -> None:
     assert by_code("DCGM_EXP_XID_ERRORS_COUNT") == {"63": 0.0, "94": 1.0}  # the first was before the window
 
 
-def test_an_xid_of_a_gpu_that_was_never_seen_is_told_all_the_same() -> None:
+def test_an_xid_of_an_unseen_gpu_is_exposed() -> None:
     text = page(state((NodeEvent(5, "xid", "PCI:0000:d8:00", 79, None, "", "kernel"),)))
 
     assert samples(text, "DCGM_FI_DEV_XID_ERRORS") == [
@@ -230,7 +230,7 @@ def test_an_xid_of_a_gpu_that_was_never_seen_is_told_all_the_same() -> None:
     ]
 
 
-def test_processes_are_not_told_while_their_source_is_down() -> None:
+def test_processes_are_not_exposed_while_their_source_is_down() -> None:
     of = state((TRAINER, HOLDER, TRAINER_SAMPLE, HOLDER_SAMPLE))
     of.source("pid", is_up=False)
     down = page(of)

@@ -66,7 +66,7 @@ def test_a_request_has_the_fields_of_the_protocol_and_no_others(style: str) -> N
             assert len(keys) == len(set(keys))
 
 
-def test_who_sends_it_stands_in_the_resource() -> None:
+def test_the_resource_names_the_sender() -> None:
     resource = request(state())["resourceMetrics"][0]["resource"]["attributes"]
     found = {attribute["key"]: attribute["value"]["stringValue"] for attribute in resource}
 

@@ -205,7 +205,7 @@ def test_a_page_that_others_can_reach_without_a_password_is_warned_of_once(start
     assert said == ["0.0.0.0:0 can be reached from other hosts without TLS and a password: give --web-config-file"]
 
 
-def test_an_open_page_is_said_aloud_though_it_is_safe(
+def test_a_page_open_to_other_hosts_causes_a_warning(
     start: Callable[..., Server], tmp_path: Path, certificates: Callable[..., None]
 ) -> None:
     certificates(tmp_path, "server")
@@ -278,7 +278,7 @@ def test_a_password_is_asked_for_and_the_path_that_is_excepted_needs_none(
     assert ask(server, "/")[0] == 401
 
 
-def test_whoever_tries_many_passwords_must_wait_and_who_is_known_need_not(
+def test_many_wrong_passwords_are_throttled_and_known_clients_are_not(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:
     config = tmp_path / "web.yml"

@@ -253,7 +253,7 @@ def test_no_text_is_a_password_by_accident(user: str, password: str) -> None:
     assert verifier.is_right(user, password) is ((user, password) == ("alice", "secret"))
 
 
-def test_a_system_without_bcrypt_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_bcrypt_gets_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "LIBRARIES", ("libgpulake-has-no-such.so",))
     with pytest.raises(ConfigError) as caught:
         load_crypt()

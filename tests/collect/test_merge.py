@@ -92,7 +92,7 @@ def test_two_hosts_with_one_name_get_two_names_in_all_their_rows(tmp_path: Path)
     ]
 
 
-def test_files_without_a_host_are_told_apart_by_their_folder(tmp_path: Path) -> None:
+def test_files_without_a_host_are_distinguished_by_their_folder(tmp_path: Path) -> None:
     sample = {"ts_ms": 5, "pid": 42, "cpu_ms": 1, "dt_ms": 1}
     first = plain(tmp_path / "c1", "vm0", proc_cpu=[sample])
     second = plain(tmp_path / "c2", "vm0", proc_cpu=[sample])
@@ -108,7 +108,7 @@ def test_files_without_a_host_are_told_apart_by_their_folder(tmp_path: Path) -> 
     assert (again["renamed"], again["duplicates"]) == ([], {"proc_cpu": 1})
 
 
-def test_a_row_told_twice_counts_once_and_a_contradiction_is_named(tmp_path: Path) -> None:
+def test_a_repeated_row_counts_once_and_a_contradiction_is_named(tmp_path: Path) -> None:
     same = {"ts_ms": 1, "node": "n", "cpu_util": 5.0}
     first = plain(tmp_path / "x", "n", "h", host_metrics=[same, {"ts_ms": 2, "node": "n", "cpu_util": 1.0}])
     richer = {"ts_ms": 2, "node": "n", "cpu_util": 2.0, "load_1m": 0.0}
@@ -220,7 +220,7 @@ def test_it_does_not_matter_which_of_two_nodes_calls_the_other(tmp_path: Path) -
     ) == [("a", "b", 500.0, 490, 510)]
 
 
-def test_clocks_that_no_one_offset_explains_are_told_so(tmp_path: Path) -> None:
+def test_clocks_without_a_constant_offset_are_reported(tmp_path: Path) -> None:
     calls = [span(f"r{at}", None, "a", at, at + 10) for at in (1000, 2000)]
     parts = [span("s1", "r1000", "b", 1002, 1008), span("s2", "r2000", "b", 2102, 2108)]
     runs = [plain(tmp_path / "a", "a", "a", invocations=calls), plain(tmp_path / "b", "b", "b", invocations=parts)]

@@ -273,7 +273,7 @@ def test_a_refused_connection_has_no_round_trip(listener: socket.socket) -> None
     assert way.receive() is None
 
 
-def test_the_round_trip_is_told_with_the_main_interface(listener: socket.socket) -> None:
+def test_the_round_trip_is_reported_with_the_main_interface(listener: socket.socket) -> None:
     host, port = listener.getsockname()
     source = Nic(Machine(interface="lo", peer=f"{host}:{port}"))
     found: list[NicSample] = []

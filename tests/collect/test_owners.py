@@ -111,7 +111,7 @@ def test_a_process_of_a_traced_command_belongs_to_its_trace(environ: str, owner:
     assert owner_of(host.proc, 8) == JOB
 
 
-def test_what_the_environment_of_a_program_told_is_not_asked_again(tmp_path: Path) -> None:
+def test_the_environment_of_a_program_is_read_once(tmp_path: Path) -> None:
     host = RecordedHost(tmp_path)
     host.process(7, cgroup="0::/user.slice\n", environ="")
     assert owner_of(host.proc, 7, Owner("trace", "7f")) == Owner("trace", "7f")

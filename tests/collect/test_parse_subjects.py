@@ -73,7 +73,7 @@ def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_pat
     assert len(rows_in(tmp_path, "proc_rss")) == 6
 
 
-def test_while_processes_cannot_be_read_nobody_is_said_to_idle(tmp_path: Path) -> None:
+def test_while_processes_cannot_be_read_no_owner_is_idle(tmp_path: Path) -> None:
     write_session(
         tmp_path,
         [

@@ -319,7 +319,7 @@ def test_the_newest_pid_of_another_namespace_is_not_believed(host: RecordedHost)
     assert pids(read(source, OLD + 3)) == [4008]
 
 
-def test_when_rows_were_lost_everything_is_told_anew(host: RecordedHost) -> None:
+def test_when_rows_were_lost_everything_is_reported_again(host: RecordedHost) -> None:
     host.process(7, cgroup=JOB)
     source = Pid(host.machine())
     first = read(source)

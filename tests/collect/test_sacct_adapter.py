@@ -78,7 +78,7 @@ def test_a_job_is_an_invocation_on_its_first_node_and_a_placement_on_each() -> N
 
 
 @pytest.mark.parametrize(("word", "status"), [("0:0", 0), ("3:0", 3), ("0:9", 137), ("", None), ("x", None)])
-def test_a_signal_is_told_as_a_shell_would(word: str, status: int | None) -> None:
+def test_a_signal_has_the_exit_code_of_a_shell(word: str, status: int | None) -> None:
     assert only(f"7|t|FAILED|{DONE}|n1|{word}|").invocation.status == status
 
 

@@ -78,7 +78,7 @@ def test_rows_are_of_known_kinds_and_come_back_from_json(name: str, recorded: Re
         assert row_class(*(_as_tuples(value) for value in json.loads(text))) == row
 
 
-def test_what_is_skipped_is_said_and_not_said_again(name: str) -> None:
+def test_what_is_skipped_is_reported_once(name: str) -> None:
     said: list[str] = []
     list_of_this_machine(name, said, reads=3)
     assert len(said) == len(set(said))

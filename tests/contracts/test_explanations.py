@@ -43,7 +43,7 @@ def test_the_alarm_lies_in_the_evidence(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(SCENES))
-def test_a_hostile_name_is_told_and_drawn_as_a_name(name: str) -> None:
+def test_a_hostile_name_is_printed_and_drawn_as_text(name: str) -> None:
     found = explained(name, HOSTILE)
     assert found.evidence is not None
     text = explanation_text(found, 60)

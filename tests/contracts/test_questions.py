@@ -205,7 +205,7 @@ def test_it_can_be_sorted_by_each_column(full: Dashboard, question: Question) ->
 
 @pytest.mark.slow
 @each_question
-def test_a_column_that_is_not_there_is_told(full: Dashboard, question: Question) -> None:
+def test_an_unknown_column_is_an_error(full: Dashboard, question: Question) -> None:
     params = {**full.needed(question.options), "sort": 'no"such'}
     response = full.client.get(f"/api/v1/{question.name}", params=params)
     assert (response.status_code, set(response.json())) == (400, {"error", "hint"})
@@ -233,7 +233,7 @@ def foreign(full: Dashboard) -> frozenset[str]:
 
 @pytest.mark.slow
 @each_question
-def test_who_is_limited_is_told_of_nobody_else(limited: Dashboard, foreign: frozenset[str], question: Question) -> None:
+def test_a_limited_viewer_sees_no_other_users(limited: Dashboard, foreign: frozenset[str], question: Question) -> None:
     others = {"user": HOSTILE_USER, "group": ODD_USER, "job": "85"}
     asked: list[dict[str, str]] = [{}]
     asked += [{option.name: others[option.name]} for option in question.options if option.name in others]

@@ -249,7 +249,7 @@ def test_one_who_takes_it_and_talks_on_has_taken_it(slow_server: Callable[[bytes
     slow_sink(slow_server(b"HTTP/1.1 200 OK\r\n" + begin)).send(ALERT)
 
 
-def test_who_has_no_certificate_is_told_nothing() -> None:
+def test_an_untrusted_certificate_gets_no_alert() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     heard: list[bytes] = []
 

@@ -55,7 +55,7 @@ def test_what_it_finds_is_complete(name: str) -> None:
 
 
 @EVERY
-def test_one_is_not_told_as_many(name: str) -> None:
+def test_a_single_one_is_not_written_in_the_plural(name: str) -> None:
     (found,) = findings(SCENES[name]("thing"))
     assert not re.search(r"(?<![\d.,])1 \w*s\b", f"{found.headline}; {found.detail}; {found.remedy}")
 

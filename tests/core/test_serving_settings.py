@@ -70,7 +70,7 @@ def test_nothing_is_open_unless_it_is_said(tmp_path: Path) -> None:
         ("[serve.users.ann]\ngroups = 'math'", "serve.users.ann.groups is 'math'"),
     ],
 )
-def test_a_setting_that_makes_no_sense_is_told(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_setting_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as told:
         loaded(tmp_path, f"[serve]\n{text}")
     assert told.value.message.startswith(message)
@@ -88,7 +88,7 @@ def test_tokens_belong_to_users() -> None:
              "ann:operator:hunter2hunter2hunter2", "ann:hunter2hunter2hunter2,bob:hunter2hunter2hunter2",
              "ann:hunter2hunter2hünter2"]
 )  # fmt: skip
-def test_a_token_that_is_none_is_told_without_showing_it(text: str) -> None:
+def test_an_invalid_token_is_an_error_that_does_not_show_it(text: str) -> None:
     with pytest.raises(ConfigError) as told:
         tokens(text)
     assert "hunter2" not in told.value.message + told.value.hint

@@ -33,7 +33,7 @@ def scores(count: int, flagged: tuple[int, ...], carrier: int = 1) -> Scores:
     return Scores(score, np.full(count, 0.5), middle, middle - 4, middle + 4, shares, is_flagged, np.ones(count, bool))
 
 
-def test_the_alarm_that_was_told_of_is_explained_with_what_lies_around_it() -> None:
+def test_the_reported_alarm_is_explained_with_its_surroundings() -> None:
     values = np.arange(800.0).reshape(400, 2)
     shown = evidence(series(values), scores(400, (100, 300, 301, 302)), Burst(), "jobs", hours(299))
     assert (shown.began_at, shown.ended_at, shown.times[shown.peak]) == (hours(300), hours(302), hours(302))

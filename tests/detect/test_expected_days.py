@@ -89,7 +89,7 @@ def test_a_day_is_judged_as_a_plain_reckoning_does(drawn: list[tuple[float, bool
 
 @pytest.mark.slow
 @given(RATIOS, st.integers(1, 70))
-def test_what_is_said_of_a_day_rests_on_the_days_before_it(drawn: list[tuple[float, bool]], kept: int) -> None:
+def test_the_score_of_a_day_depends_only_on_earlier_days(drawn: list[tuple[float, bool]], kept: int) -> None:
     rows = [day(place, ratio, is_poor) for place, (ratio, is_poor) in enumerate(drawn)]
     assert score_cluster("c", rows[:kept]) == score_cluster("c", rows)[:kept]
 

@@ -1,4 +1,4 @@
-"""What befell our own runs on a real GPU is found, with its kind, and nothing else; and any numbers do no harm."""
+"""Phases of our runs on a real GPU are found, with their kind, and nothing else; and any numbers do no harm."""
 
 from __future__ import annotations
 

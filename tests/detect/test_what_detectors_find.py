@@ -68,7 +68,7 @@ def test_the_first_errors_of_a_counter_that_stood_at_zero_are_found() -> None:
     assert found(Burst(), series(values)) == [(700, "a")]
 
 
-def test_what_fills_up_is_told_before_it_is_full() -> None:
+def test_saturation_is_reported_before_it_is_full() -> None:
     values = noise(1000, 1) / 100
     values[600:900, 0] += np.linspace(0, 0.6, 300)
     values[900:, 0] = 1.0

@@ -88,7 +88,7 @@ def slow(times: float) -> Tables:
     return {"silver_jobs": jobs, "silver_instances": runs, "silver_machines": machines}
 
 
-def test_a_slow_machine_is_told_from_one_whose_gangs_wait_for_it() -> None:
+def test_a_slow_machine_is_distinguished_from_one_whose_gangs_wait_for_it() -> None:
     (found,) = found_in(slow(1.75))
     assert (found.kind, found.subject) == ("slow_machine", "m0")
     assert found.value == pytest.approx(1.75, abs=0.15)

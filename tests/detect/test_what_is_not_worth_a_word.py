@@ -147,7 +147,7 @@ HOURS = replace(
 )
 
 
-def test_what_two_watches_say_of_the_same_time_is_told_once_in_the_words_of_the_worst() -> None:
+def test_findings_of_two_watches_at_the_same_time_are_one_with_the_worst_text() -> None:
     both = replace(DAY, ended_at=HOURS.ended_at)
     assert list(_deduplicated([HOURS, DAY])) == [both]
     # The words of what came later, under the name of what came first.
@@ -155,7 +155,7 @@ def test_what_two_watches_say_of_the_same_time_is_told_once_in_the_words_of_the_
     assert list(_deduplicated([DAY, worse])) == [replace(worse, finding_id="f-1", began_at=BEGIN)]
 
 
-def test_what_is_about_another_time_or_another_cluster_is_told_apart() -> None:
+def test_findings_of_another_time_or_cluster_stay_separate() -> None:
     later = replace(HOURS, began_at=BEGIN + 25 * HOUR)
     elsewhere = replace(HOURS, cluster_id="d")
     assert list(_deduplicated([DAY, later])) == [DAY, later]

@@ -65,7 +65,7 @@ def test_a_leak_that_goes_on_is_foretold() -> None:
     assert found.headline == "memory of n GPU 0 is 89% full, and will be full at 2026-01-06 04:20 UTC"
 
 
-def test_a_leak_that_was_ended_is_told_as_past() -> None:
+def test_a_leak_that_ended_is_reported_as_past() -> None:
     (found,) = memory([0.3] * 1600 + leaking(60) + [0.3] * 100, 60.0)
     assert found.headline == (
         "memory of n GPU 0 was 89% full at 2026-01-06 04:09 UTC; it would have been full at 2026-01-06 04:20 UTC"
@@ -87,7 +87,7 @@ def test_what_goes_on_has_a_begin_and_what_is_over_an_end_as_well() -> None:
     assert going.finding_id == over.finding_id
 
 
-def test_one_dead_machine_is_told_of_as_one() -> None:
+def test_one_dead_machine_is_written_in_the_singular() -> None:
     scene = SCENES["dead_machines"]("m")
     (both,) = found_in(scene)
     assert both.headline == (
@@ -106,7 +106,7 @@ def test_a_day_is_held_against_others_of_its_weekday() -> None:
 
 
 @pytest.mark.parametrize("name", ["cluster_days", "cluster_hours", "failures", "queue"])
-def test_whoever_may_see_some_groups_alone_sees_what_is_about_the_cluster(name: str) -> None:
+def test_a_limited_viewer_sees_findings_about_the_cluster(name: str) -> None:
     (found,) = found_in(SCENES[name]("c"))
     assert (found.subject, found.node, found.job_id) == ("c", None, None)
     assert found.kind in CLUSTER_KINDS

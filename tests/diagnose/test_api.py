@@ -171,7 +171,7 @@ def test_bad_input_is_an_error_that_names_it(tmp_path: Path) -> None:
         diagnose(tmp_path / "empty")
 
 
-def test_who_knows_more_is_asked_and_whoever_knows_the_cost(tmp_path: Path) -> None:
+def test_telemetry_and_cost_are_looked_up(tmp_path: Path) -> None:
     asked: list[tuple[str, Story]] = []
 
     def witness(diagnosis: Diagnosis, story: Story) -> Samples:

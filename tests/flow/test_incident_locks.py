@@ -66,7 +66,9 @@ def test_two_changes_at_once_are_both_kept(lake: Lake, clock: FrozenClock, first
     assert last.is_confirmed
 
 
-def test_who_waits_too_long_for_others_is_told(lake: Lake, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_too_long_for_the_lock_is_an_error(
+    lake: Lake, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = opened(lake, clock)
     monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
     with Lake(lake.config).alone(LOCK), pytest.raises(LakeBusyError, match="another gpulake works on the incidents"):
@@ -117,7 +119,7 @@ def test_the_command_says_what_was_so_already(lake: Lake, clock: FrozenClock, ve
     assert [one["state"] for one in shown] == [state, state]
 
 
-def test_a_watch_waits_for_whoever_holds_the_lock(lake: Lake, clock: FrozenClock) -> None:
+def test_a_watch_waits_for_the_holder_of_the_lock(lake: Lake, clock: FrozenClock) -> None:
     class StopError(Exception):
         pass
 

@@ -253,7 +253,7 @@ def test_a_file_that_others_may_write_to_speaks_for_nobody(known: Lake, mode: in
     assert Flow(known.config).diagnose(DiagnosisRequest(path)).diagnosis.job_id is None
 
 
-def test_a_row_from_before_claims_were_told_apart_is_a_claim(lake: Lake, cluster: Programs) -> None:
+def test_a_row_of_a_version_without_claims_is_a_claim(lake: Lake, cluster: Programs) -> None:
     dead_jobs.died(lake)
     row = {name: value for name, value in lake.journal("diagnoses")[-1].items() if name != "claimed_job_id"}
     (lake.root / "diagnoses.jsonl").write_text(json.dumps(row) + "\n")

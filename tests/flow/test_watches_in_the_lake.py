@@ -89,7 +89,7 @@ def test_findings_are_read_back_as_they_were_written(built_lake: Config) -> None
 
 
 @pytest.mark.slow
-def test_whoever_asks_for_the_findings_alone_gets_what_the_watches_see(built_lake: Config) -> None:
+def test_findings_alone_come_from_the_watches(built_lake: Config) -> None:
     every = rows_of(Lake(built_lake), "SELECT * FROM findings ORDER BY rank")
     (built_lake.lake / "builds" / "CURRENT").unlink()
     Flow(built_lake).build(["findings"])

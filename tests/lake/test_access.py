@@ -106,7 +106,7 @@ def test_spilled_rows_are_nobody_elses(lake: Lake) -> None:
     assert not Path(row["folder"]).exists()
 
 
-def test_who_may_only_read_is_answered_and_told_that_nothing_was_recorded(lake: Lake, tmp_path: Path) -> None:
+def test_a_reader_without_write_access_gets_a_note_that_nothing_was_recorded(lake: Lake, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("step 1\nKeyError: 'x'\n")
     # A lock that cannot be opened stands for a folder that cannot be written to: nothing stops root from that.

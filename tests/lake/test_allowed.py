@@ -192,7 +192,7 @@ def test_what_is_no_single_plain_query_is_refused(lake: duckdb.DuckDBPyConnectio
 
 
 @pytest.mark.parametrize("query", ["SELECT", "SELECT '\x00'", "SELECT 'a", "SELECT " + "NOT " * 4_000 + "true"])
-def test_what_does_not_parse_is_told_in_the_words_of_the_engine(lake: duckdb.DuckDBPyConnection, query: str) -> None:
+def test_a_syntax_error_has_the_message_of_the_engine(lake: duckdb.DuckDBPyConnection, query: str) -> None:
     assert refused(lake, query).startswith("the query failed: ")
 
 

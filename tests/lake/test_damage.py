@@ -194,7 +194,7 @@ def test_a_flipped_byte_in_a_journal_is_found_and_its_line_set_aside(lake: Lake)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "deleted"])
-def test_a_damaged_build_is_told_and_made_anew(lake: Lake, damage: str) -> None:
+def test_a_damaged_build_is_reported_and_rebuilt(lake: Lake, damage: str) -> None:
     current = lake.builds.current()
     assert current is not None
     DAMAGES[damage](current)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError, LakeError
 from gpulake.core.progress import silent
 from gpulake.core.types import Landing
-from gpulake.lake import Lake
+from gpulake.lake import Lake, blocks
 from gpulake.land.landing import land
 
 JOB = "4b3f04b66a525d2df903eb16,8cb3bec23d14,58540f191766,Terminated,4550879.0,4551416.0"
@@ -86,9 +87,10 @@ def test_a_bad_number_is_found_on_its_line_deep_in_a_file(lake: Lake, clock: Fro
         (b"a\xff,i,u,T,1.0,2.0\r\n", "not UTF-8"),
         (b"a\x00,i,u,T,1.0,2.0\r\n", "control character in the row"),
         (b"a\ra,i,u,T,1.0,2.0\n", "control character in the row"),
+        (b"a,i,u,T,1.0,2.0\ra,i,u,T,1.0,2.0\n", "control character in the row"),
         (b"a" * 1_100_000 + b",i,u,T,1.0,2.0\r\n", "row of 1100014 bytes; the longest allowed has 1048576"),
     ],
-    ids=["encoding", "null byte", "carriage return", "endless row"],
+    ids=["encoding", "null byte", "carriage return", "carriage return for a line feed", "endless row"],
 )
 def test_bytes_that_trip_the_fast_reader_cost_one_row(
     lake: Lake, clock: FrozenClock, write_csv: WriteCsv, row: bytes, reason: str
@@ -105,6 +107,24 @@ def test_windows_line_ends_and_a_missing_last_one_are_no_fault(
     landing = land_one(lake, write_csv("pai_job_table", f"{JOB}\r\n{JOB}".encode()), clock)
     assert (landing.rows_read, landing.rows_landed, landing.rows_quarantined) == (2, 2, 0)
     assert rows_of(lake, "SELECT DISTINCT end_time FROM bronze_job_events") == [{"end_time": 4551416.0}]
+
+
+def test_blank_lines_are_no_rows(lake: Lake, clock: FrozenClock, write_csv: WriteCsv) -> None:
+    landing = land_one(lake, write_csv("pai_job_table", f"{JOB}\n\n{JOB}\n".encode()), clock)
+    assert (landing.rows_read, landing.rows_landed, landing.rows_quarantined) == (2, 2, 0)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("block_bytes", [200, 333, 1000])
+def test_rows_are_the_same_wherever_blocks_are_cut(
+    lake: Lake, clock: FrozenClock, write_csv: WriteCsv, monkeypatch: pytest.MonkeyPatch, end: bytes, block_bytes: int
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes)
+    content = b"".join(JOB.replace("4551416.0", f"{number}.5").encode() + end for number in range(50))
+    landing = land_one(lake, write_csv("pai_job_table", content), clock)
+    assert (landing.rows_landed, landing.sha256) == (50, hashlib.sha256(content).hexdigest())
+    found = rows_of(lake, "SELECT end_time, user FROM bronze_job_events ORDER BY end_time")
+    assert found == [{"end_time": number + 0.5, "user": JOB.split(",")[2]} for number in range(50)]
 
 
 def test_the_same_content_lands_once_wherever_it_lies(lake: Lake, clock: FrozenClock, write_csv: WriteCsv) -> None:
@@ -192,7 +212,7 @@ def test_a_file_of_which_nothing_parses_lands_nothing(lake: Lake, clock: FrozenC
     assert rows_of(lake, "SELECT count(*) AS n FROM landings") == [{"n": 0}]
 
 
-def test_a_second_writer_is_told_to_wait(lake: Lake) -> None:
+def test_a_second_writer_gets_an_error(lake: Lake) -> None:
     with lake.writing(), pytest.raises(LakeError, match="another gpulake is writing"), lake.writing():
         pass
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from conftest import rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
-from gpulake.lake import Lake
+from gpulake.lake import Lake, delta
 
 SQL = "SELECT count(*) AS n, sum(capacity_gpu_hours) AS hours FROM {}gold_ledger_daily"
 # Another process: it opens the build, says so, waits to be told, and asks.
@@ -68,3 +74,19 @@ def test_gold_is_read_as_delta_and_as_the_files_that_its_log_names(built_lake: C
     named = ds.dataset([path.removeprefix("file://") for path in table.file_uris()], format="parquet").to_table()
     assert named.num_rows == rows
     assert sum(named["capacity_gpu_hours"].to_pylist()) == pytest.approx(hours)
+
+
+def test_a_file_that_was_replaced_more_than_a_week_ago_is_removed(tmp_path: Path) -> None:
+    def replace_by(name: str) -> None:
+        pq.write_table(pa.table({"n": [1]}), tmp_path / name)
+        delta.replace(tmp_path, tmp_path / name, {"build_id": name})
+
+    replace_by("first.parquet")
+    replace_by("second.parquet")
+    long_ago = time.time() - 8 * 86_400
+    os.utime(tmp_path / "first.parquet", (long_ago, long_ago))
+    replacing = tmp_path / "_delta_log" / f"{1:020}.json"
+    said = re.sub(r'"deletionTimestamp":\d+', f'"deletionTimestamp":{int(long_ago * 1000)}', replacing.read_text())
+    replacing.write_text(said)
+    replace_by("third.parquet")
+    assert sorted(path.name for path in tmp_path.glob("*.parquet")) == ["second.parquet", "third.parquet"]

@@ -13,8 +13,10 @@ import pytest
 
 from conftest import rows_of
 from gpulake.core.config import Config
+from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
-from gpulake.lake import Lake
+from gpulake.lake import Lake, views
+from gpulake.lake.engine import Connection
 
 
 @pytest.mark.slow
@@ -86,3 +88,38 @@ def test_a_build_that_ends_in_free_blocks_is_not_taken_to_be_cut_short(tmp_path:
         staging.publish()
     with lake.reading() as reader:
         assert reader.query("SELECT count(*) AS n FROM kept").to_pylist() == [{"n": 1000}]
+
+
+def test_a_view_is_made_when_a_query_first_names_it(shared_lake: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = views._view
+
+    def noted(connection: Connection, view: str, body: str) -> None:
+        made.append(view)
+        make(connection, view, body)
+
+    monkeypatch.setattr(views, "_view", noted)
+    with Lake(shared_lake).open().reading() as reader:
+        assert reader.rows("SELECT count(*) AS n FROM silver_jobs") == [{"n": 1000}]
+        assert not made
+        assert reader.rows("SELECT count(*) AS n FROM Bronze_Job_Events") == [{"n": 1000}]
+        assert reader.rows("SELECT count(*) AS n FROM alerts") == [{"n": 0}]
+        assert made == ["bronze_job_events", "alert_events", "alerts"]
+        query = "SELECT count(*) AS n FROM query_table('bronze_' || 'machine_spec')"
+        assert reader.rows(query)[0]["n"] > 0
+        assert len(made) == len(set(made)) > len(bronze_tables())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SHOW TABLES",
+        "SELECT view_name AS name FROM duckdb_views()",
+        "SELECT table_name AS name FROM information_schema.tables",
+        "FROM (SHOW ALL TABLES)",
+        "SELECT name FROM sqlite_master",
+    ],
+)
+def test_a_query_that_lists_tables_finds_those_that_no_query_has_named(shared_lake: Config, query: str) -> None:
+    with Lake(shared_lake).open().reading() as reader:
+        assert {row["name"] for row in reader.rows(query)} >= {*bronze_tables(), "alerts", "quarantine"}

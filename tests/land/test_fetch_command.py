@@ -182,7 +182,7 @@ def test_nobody_listening_is_an_error_that_names_the_url(tiny: DataSet, tmp_path
     assert waits == [1.0, 2.0, 4.0, 8.0]
 
 
-def test_too_little_room_is_told_before_the_first_byte(url: str, tmp_path: Path) -> None:
+def test_too_little_disk_space_is_reported_before_the_first_byte(url: str, tmp_path: Path) -> None:
     huge = PublishedFile("jobs", "jobs.tar.gz", sha256(JOBS), size_bytes=10**18)
     data_set = DataSet("huge", "", "", url, "", (huge,))
     with pytest.raises(FetchError, match=r"needs 1,000,000,000,000\.0 MB more and has [0-9,.]+ MB free"):

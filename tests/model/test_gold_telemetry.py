@@ -210,7 +210,7 @@ def lab_samples(path: Path, jobs: Sequence[tuple[str, int, int]]) -> list[Gpu]:
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_a_recorded_run_is_told_to_the_joule(tmp_path: Path, real_data: Path) -> None:
+def test_a_recorded_run_has_its_energy_to_the_joule(tmp_path: Path, real_data: Path) -> None:
     truth = [json.loads(line) for line in (real_data / "lab" / "truth.jsonl").read_text().splitlines()]
     jobs = [(row["id"], row["start_ms"], row["end_ms"]) for row in truth]
     first = lab_samples(real_data / "lab" / "telemetry.jsonl", jobs)

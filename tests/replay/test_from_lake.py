@@ -99,7 +99,7 @@ def test_an_attempt_without_a_sensor_uses_what_the_measured_ones_of_its_day_do(t
 
 
 @pytest.mark.slow
-def test_what_was_not_measured_is_taken_to_be_used_and_said(tmp_path: Path) -> None:
+def test_unmeasured_use_is_assumed_and_reported(tmp_path: Path) -> None:
     (task,), summary = export(pai(tmp_path, Attempt("j", "ann", 0, 1, gpus=0.25)), tmp_path)
     assert (task.gpu_count, task.gpu_capacity, task.fragments) == (1, 250.0, [(3_600_000, 6 * MHZ, 250.0)])
     assert summary["guessed"] == {

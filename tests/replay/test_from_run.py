@@ -127,7 +127,7 @@ def test_requests_of_one_service_share_what_it_uses(tmp_path: Path) -> None:
     assert workload.notes.inferred == {"usage of a process that served several at once, shared by them": 2}
 
 
-def test_what_nobody_measured_is_guessed_and_said(tmp_path: Path) -> None:
+def test_unmeasured_values_are_assumed_and_reported(tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "r",
         nodes=[{**NODE, "cpu_freq_mhz": 0}],

@@ -116,7 +116,7 @@ def test_every_version_goes_out_as_it_came_in(
         assert pq.ParquetFile(ours).schema.equals(pq.ParquetFile(theirs).schema)
 
 
-def test_what_is_odd_about_a_workload_is_said_and_not_mended(config: Config, tmp_path: Path) -> None:
+def test_oddities_of_a_workload_are_reported_and_not_corrected(config: Config, tmp_path: Path) -> None:
     fragments = pa.table({"id": pa.array([7], pa.int32()), "duration": [11], "cpu_usage": [1.6], "gpu_usage": [0.2]})
     summary = round_trip(config, write(tmp_path / "w", V3_TASKS, fragments), tmp_path / "out")
     assert summary["told"] == {

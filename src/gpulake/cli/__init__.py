@@ -9,6 +9,7 @@ import click
 from gpulake import __version__
 from gpulake.cli._verbs import TopVerbs
 from gpulake.core.errors import GpulakeError
+from gpulake.core.lean_imports import leave_out_pandas
 
 
 @click.group(
@@ -28,6 +29,7 @@ def root() -> None:
 
 
 def main(group: click.Group = root, name: str = "gpulake") -> None:
+    leave_out_pandas()
     try:
         group(prog_name=name)
     except GpulakeError as error:

@@ -1,4 +1,4 @@
-"""Addresses of the settings, and of who asks."""
+"""Addresses in the settings, and of clients."""
 
 from __future__ import annotations
 

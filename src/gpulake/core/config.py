@@ -210,7 +210,7 @@ def _from_file(env: Mapping[str, str]) -> dict[str, object]:
         raise ConfigError(f"{path} is nested too deeply", "no setting needs more than three levels") from error
     lake = values.get("lake")
     if isinstance(lake, str):
-        # A relative lake lies beside the file that names it, wherever the command is typed.
+        # A relative lake path is relative to the file that names it, not to the working directory.
         values["lake"] = str(path.parent / lake)
     return values
 

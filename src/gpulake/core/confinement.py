@@ -1,4 +1,4 @@
-"""Taking rights away from this process, for good: what runs in it may be somebody's attack.
+"""Drop the privileges of this process for good: the query that it runs may be an attack.
 
 Linux has what is used here: no_new_privs and capabilities always, Landlock since 5.13 where it is switched on, seccomp
 through libseccomp where that is installed. What a system lacks is left out; `gpulake doctor` says which. Limits of
@@ -17,24 +17,24 @@ from pathlib import Path
 
 IS_LINUX = os.uname().sysname == "Linux"
 SECCOMP, LANDLOCK = "seccomp", "Landlock"
-LEAST_BYTES = 64 * 2**20  # a query gets so much memory, however little it was promised
+LEAST_BYTES = 64 * 2**20  # minimum for a query, even if the setting is lower
 MOST_FILES = 512
 
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION = 0x20080522
-_CAP_DAC_READ_SEARCH = 1 << 2  # root may read a lake that is not root's
+_CAP_DAC_READ_SEARCH = 1 << 2  # root reads lakes of other users
 # linux/landlock.h; the numbers of its system calls are the same on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-# How many rights each version of Landlock knows, from the first: what is not granted is denied.
+# Number of access rights in each version of Landlock, from the first; rights that are not granted are denied.
 _RIGHTS = (0, 13, 14, 15, 15, 16)
 # seccomp.h
 _ALLOW, _DENY, _UNKNOWN = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38  # EPERM, ENOSYS
 _EQUAL, _MASKED_EQUAL = 4, 7
 _ALL_THREADS = 4
 _CLONE_THREAD, _MAP_SHARED = 0x10000, 0x01
-# What the engine and the interpreter ask of the system while a query runs and its answer is written.
+# System calls of the engine and the interpreter while a query runs and its result is written.
 _CALLS = (
     *(
         "read",
@@ -74,12 +74,12 @@ class _PathBeneath(ctypes.Structure):
 
 
 def available() -> dict[str, bool]:
-    """What this system has, beside limits of resources."""
+    """The mechanisms of this system, besides resource limits."""
     return {SECCOMP: _seccomp() is not None, LANDLOCK: _landlock_version() > 0}
 
 
 def drop_privileges(readable: Iterable[Path]) -> None:
-    """Before any thread starts, since others keep their rights. From here on only these folders can be read."""
+    """Restrict reading to these folders. Call it before any thread starts: existing threads keep their rights."""
     if not IS_LINUX:
         return
     libc = _libc()
@@ -92,7 +92,7 @@ def drop_privileges(readable: Iterable[Path]) -> None:
 
 
 def limit_resources(memory_bytes: int, seconds: float, threads: int) -> None:
-    """From here on: so much memory in all, so much processor time, no file written, no core dumped."""
+    """Limit memory and CPU time of the process, and forbid writing files and core dumps."""
     if IS_LINUX:
         status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
         resident, private = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "VmData"))
@@ -105,7 +105,7 @@ def limit_resources(memory_bytes: int, seconds: float, threads: int) -> None:
 
 
 def restrict_system_calls(output: int) -> bool:
-    """Of all threads: reading, memory, more threads, and writing to one descriptor. False where there is no seccomp."""
+    """Allow all threads only reads, memory, new threads and writes to one descriptor. False without seccomp."""
     library = _seccomp()
     if library is None:
         return False
@@ -127,7 +127,7 @@ def restrict_system_calls(output: int) -> bool:
     # Shared memory is not counted by the limit.
     allow("mmap", _Comparison(3, _MASKED_EQUAL, _MAP_SHARED, 0))
     allow("clone", _Comparison(0, _MASKED_EQUAL, _CLONE_THREAD, _CLONE_THREAD))
-    # Its flags lie in memory, where no rule can look: who is told that there is none uses clone.
+    # A seccomp rule cannot read the flags of clone3, which are in memory; after ENOSYS the C library uses clone.
     allow("clone3", action=_UNKNOWN)
     allow("prlimit64", _Comparison(2, _EQUAL, 0, 0))
     allow("tgkill", _Comparison(0, _EQUAL, os.getpid(), 0))
@@ -145,7 +145,7 @@ def _restrict_files(libc: ctypes.CDLL, version: int, readable: Iterable[Path]) -
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            continue  # what is not there need not be read
+            continue  # does not exist: nothing to grant
         is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
         rule = _PathBeneath(_READ_FILE | (_READ_FOLDER if is_folder else 0), descriptor)
         libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), 0)
@@ -155,7 +155,7 @@ def _restrict_files(libc: ctypes.CDLL, version: int, readable: Iterable[Path]) -
 
 
 def _lower(kind: int, most: int) -> None:
-    """Never above what was set for us."""
+    """Never above the hard limit."""
     hard = resource.getrlimit(kind)[1]
     least = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(kind, (least, least))

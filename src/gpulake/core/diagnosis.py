@@ -47,7 +47,7 @@ CATEGORY_OF: dict[str, Category] = {
 
 @dataclass(frozen=True)
 class Quote:
-    """A line of the log, word for word but for what a terminal would not show."""
+    """A line of the log, unchanged except for characters that a terminal would not show."""
 
     line: int  # from 1, counted by line feeds
     text: str
@@ -58,7 +58,7 @@ class Quote:
 class Symptom(Quote):
     """A line that the root cause brought about."""
 
-    reason: str = UNKNOWN  # one of CATEGORY_OF, or the name of the rule where that stands for none
+    reason: str = UNKNOWN  # one of CATEGORY_OF, or the name of a rule without a reason
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Diagnosis:
     lines_read: int = 0
     lines_kept: int = 0
     gpu_hours_lost: float | None = None
-    began_at: datetime | None = None  # of the run that is diagnosed, as far as its log tells
+    began_at: datetime | None = None  # of the diagnosed run, according to its log
     ended_at: datetime | None = None
     run: int = 1  # which of the runs that the log holds, from 1
     runs: int = 1

@@ -28,7 +28,7 @@ def sync_all(folder: Path) -> None:
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """A folder whose name is lost with the power would take with it what was synced inside."""
+    """Sync the parents of a folder: if a power cut loses its name, the synced files inside are lost too."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(mode, parents=True, exist_ok=True)
     for path in missing:
@@ -36,7 +36,7 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 
 
 def replace(source: Path, path: Path) -> None:
-    """Puts a file in its place, over an older one: the whole new one or the whole old one, whatever happens."""
+    """Replaces a file atomically: after a crash there is either the complete new one or the old one."""
     sync(source)
     source.replace(path)
     sync(path.parent)

@@ -59,7 +59,7 @@ class RanJob:
 
 @dataclass(frozen=True)
 class Ran:
-    """The jobs of that time, the most GPU-hours first, and of whom they are."""
+    """The jobs of that time with their users, the most GPU-hours first."""
 
     of: str  # such as: machine gpu-1
     since: datetime

@@ -56,7 +56,7 @@ FAILURE = "failure"  # the kind of incident that a diagnosis opens
 
 @dataclass(frozen=True)
 class Incident:
-    """As it stands after an event. The columns of incident_events, in the order of the table."""
+    """The state after an event. The columns of incident_events, in the order of the table."""
 
     incident_id: str
     changed_at: datetime
@@ -97,7 +97,7 @@ class Incident:
 
     @property
     def order(self) -> tuple[datetime, int]:
-        """Its place among the events of the incident, wherever it stands in the journal. A clock that was set back
+        """Its position among the events of the incident, wherever it is in the journal. A clock that was set back
         gives the time of the event before it, and the next revision."""
         return self.changed_at, self.revision
 
@@ -174,12 +174,12 @@ def resolved(incident: Incident, by: str, at: datetime, note: str = "") -> Incid
 
 
 def reopened(incident: Incident, by: str, at: datetime, note: str = "") -> Incident:
-    """It is held: otherwise the next update would resolve what is not seen any more at once."""
+    """It is held open: otherwise the next update would resolve it at once if it is not seen any more."""
     return changed(incident, "reopened", by, at, note, is_held=True, muted_until=None, merged_into="")
 
 
 def assigned(incident: Incident, by: str, at: datetime, note: str = "", *, to: str) -> Incident:
-    """To nobody, where the name is empty."""
+    """Unassigns the incident if the name is empty."""
     return changed(incident, "assigned", by, at, note, assigned_to=to)
 
 

@@ -11,17 +11,17 @@ WASTED = ("idle", *LOST)
 MEANINGS = {
     "used": "held and used",
     "under_used": "held, used in part",
-    "idle": "held, and empty",
+    "idle": "held, with no work",
     "failed": "held, then failed",
     "timed_out": "held, then out of time",
     "interrupted": "held, then interrupted",
     "unobserved": "held; no sensor saw the use",
-    "unallocated": "nobody held it",
-    "unknown": "nobody knows if it was held",
+    "unallocated": "not held",
+    "unknown": "unknown if it was held",
     "down": "down, as recorded or inferred",
 }
 
 
 def bucket_name(bucket: str) -> str:
-    """As people read it."""
+    """The name for display."""
     return bucket.replace("timed_out", "timed out").replace("_", "-")

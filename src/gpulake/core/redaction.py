@@ -1,4 +1,4 @@
-"""Secrets are hidden before anything is written: `***` stands where one stood, and the rest of the text stays.
+"""Secrets are redacted before anything is written: `***` replaces each one, and the rest of the text stays.
 
 Hidden are tokens by their shape (AWS, Hugging Face, GitHub, GitLab, OpenAI, Slack, Google, NVIDIA, npm, PyPI, Docker,
 Databricks, Vault, W&B, JWT, long hexadecimal ones), values after a name that says what they are (passwords, keys,
@@ -16,8 +16,8 @@ from gpulake.core import secret_words
 from gpulake.core.diagnosis import Diagnosis
 
 HIDDEN = "***"
-LEAST_CHARACTERS = 6  # of a text that could hold one
-# Names of machines, jobs and files: they are compared, and one that is a hash is no secret.
+LEAST_CHARACTERS = 6  # of a text that may contain a secret
+# Names of machines, jobs and files: they are compared, and a hash among them is not a secret.
 NAMES = frozenset(
     {
         *("node", "nodes", "faulty", "good", "undecided", "failed_node", "claimed_node", "cluster"),
@@ -31,7 +31,7 @@ def redacted(text: str) -> str:
     if len(text) < LEAST_CHARACTERS:
         return text
     if not text.isascii():
-        text = text.encode(errors="replace").decode()  # halves of characters, which no pattern can be held against
+        text = text.encode(errors="replace").decode()  # lone surrogates, which no pattern can match
     if "\n" not in text:
         return _hidden(text)
     lines = text.split("\n")
@@ -40,7 +40,7 @@ def redacted(text: str) -> str:
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
-    """A row or a document, in which every text but ids and names of files is looked at."""
+    """A row or a document, with every text redacted except ids and file names."""
     if name in NAMES:
         return value
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def without_secrets(value: Any, name: str = "") -> Any:
 
 
 def redacted_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
-    """As it may be shown and kept."""
+    """The text as it may be shown and stored."""
     return replace(
         diagnosis,
         cause=redacted(diagnosis.cause),
@@ -84,7 +84,7 @@ def _spans(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_in_path(line: str, place: int) -> bool:
-    """Where a file lies is what evidence is for, and names of runs look random."""
+    """Paths are kept: they are part of the evidence, and names of runs look random."""
     begin = max(line.rfind(mark, 0, place) for mark in " \t'\"`([{<=:,;|") + 1
     is_address = line[begin - 1 : begin + 2] == "://"
     return line.startswith(("/", "~/", "./", "../"), begin) and not is_address

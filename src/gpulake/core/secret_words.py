@@ -1,4 +1,4 @@
-"""Where a line holds a secret: by the shape of a token, by the name that stands before it, or by its randomness.
+"""Find secrets in a line: by the form of a token, by the name before it, or by its randomness.
 
 A finder takes a text and gives what to hide, from one place to another. Patterns are RE2's: linear on any text.
 """
@@ -88,7 +88,7 @@ def tokens(text: str) -> Iterator[Span]:
 
 
 def named(text: str) -> Iterator[Span]:
-    """Values of settings, flags and headers whose name says what they are."""
+    """Values of settings, flags and headers with the name of a secret."""
     for pattern in (_NAMED, _HEADER):
         for start, end in groups(pattern, text):
             if not _is_nothing(text[start:end]):
@@ -108,20 +108,20 @@ def credentials(text: str) -> Iterator[Span]:
 
 
 def likely(text: str) -> Iterator[Span]:
-    """Values that look like a secret after a name that could be one's."""
+    """Values that look like a secret, after a name that may be that of a secret."""
     for pattern in (_SCHEME, _PROSE):
         for start, end in groups(pattern, text):
             if end - start >= 6 and _is_mixed(text[start:end]):
                 yield start, end, SECRET
     for start, end in groups(_WEAK, text):
         value = text[start:end].rstrip(",;)]}\"'")
-        is_exception = text[:start].rstrip("'\" ").endswith("KeyError:")  # its key tells what was missing
+        is_exception = text[:start].rstrip("'\" ").endswith("KeyError:")  # the key is the missing name, not a secret
         if len(value) >= 8 and _is_mixed(value) and "/" not in value[:1] and not is_exception:
             yield start, start + len(value), SECRET
 
 
 def random_runs(text: str) -> Iterator[Span]:
-    """Long runs of letters and digits that nobody would have typed. A mangled C++ symbol is none: it tells a lot."""
+    """Long random strings of letters and digits. A mangled C++ symbol is evidence and not a secret."""
     for match in _AWS_SECRET.finditer(text):
         if _is_scrambled(match.group(1)):
             yield match.start(1), match.end(1), SECRET
@@ -157,7 +157,7 @@ def _body_after(lines: Sequence[str], begin: int) -> set[int]:
 
 
 def _is_key_body(line: str) -> bool:
-    """A line of a key in base64, perhaps after a prefix of the log's."""
+    """A line of a key in base64, perhaps after a prefix of the log."""
     words = line.split()
     return bool(words) and re2.fullmatch(r"[A-Za-z0-9+/]{16,}={0,2}", words[-1]) is not None
 
@@ -167,7 +167,7 @@ def _is_key_end(line: str) -> bool:
 
 
 def groups(pattern: re2._Regexp, text: str) -> Iterator[tuple[int, int]]:
-    """Where the first group that matched lies."""
+    """Start and end of the first group that matched."""
     for match in pattern.finditer(text):
         for group in range(1, pattern.groups + 1):
             start, end = match.span(group)
@@ -187,7 +187,7 @@ def _is_number(value: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Letters and digits, and no plain amount, version or name with a number at its end."""
+    """Letters and digits, but not an amount, a version or a name that ends with a number."""
     letters = sum(character.isalpha() for character in value)
     digits = sum(character.isdigit() for character in value)
     return letters >= 2 and digits >= 2 and _entropy(value) >= 2.5 and not value.startswith(("0x", "cuda:"))
@@ -206,11 +206,11 @@ def _is_random(run: str) -> bool:
 
 
 def _is_scrambled(text: str) -> bool:
-    """As base64 is, and no path: capitals and digits in the middle of words, hardly a letter twice."""
+    """Like base64, and not a path: capitals and digits inside words, few repeated letters."""
     is_mixed = sum(map(str.isupper, text)) >= 6 and sum(map(str.islower, text)) >= 6 and any(map(str.isdigit, text))
     return is_mixed and _entropy(text) >= 4.2
 
 
 def _entropy(text: str) -> float:
-    """Bits a character, by how often each occurs in the text itself."""
+    """Entropy in bits per character, from the frequencies in the text."""
     return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())

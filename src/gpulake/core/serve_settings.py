@@ -125,6 +125,6 @@ def tokens(text: str) -> dict[str, str]:
         is_long = len(token) >= LEAST_TOKEN and token.isascii() and token.isprintable() and " " not in token
         words = f"give {LEAST_TOKEN} characters or more, such as those of: openssl rand -hex 24"
         require(is_long, f"the token of {user} is too short or has odd characters", words)
-        require(token not in found, f"{user} has the token of somebody else", "give each user a token of their own")
+        require(token not in found, f"{user} has the token of another user", "give each user a different token")
         found[token] = user
     return found

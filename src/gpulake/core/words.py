@@ -57,7 +57,7 @@ def inferred(part: float, whole: float) -> str:
 
 
 def bar(part: float, whole: float, width: int) -> str:
-    """A bar of eighths of a character; what is there at all is seen."""
+    """A bar in eighths of a character; any value above zero is visible."""
     eighths = round(8 * width * part / whole) if whole > 0 else 0
     if part > 0:
         eighths = max(eighths, 1)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from gpulake.detect.series import Floats, Ints, Series
 
 MANDATORY_KEYS = 2  # the cluster, and a machine, node or user; further keys may be null
 NODES = ("machine_id", "node_id")
+Number = TypeVar("Number", np.int32, np.int64, np.float64)
 
 
 def grouped(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
@@ -22,7 +24,7 @@ def grouped(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, .
     changes = np.zeros(table.num_rows, dtype=np.bool_)
     changes[0] = True
     for name in keys:
-        codes = table[name].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = _values(table[name].combine_chunks().dictionary_encode().indices, np.int32, -1)
         changes[1:] |= np.diff(codes) != 0
     starts = np.flatnonzero(changes).tolist()
     for begin, end in zip(starts, [*starts[1:], table.num_rows], strict=True):
@@ -34,12 +36,25 @@ def grouped(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, .
 
 def floats(table: pa.Table, name: str) -> Floats:
     """A column; null becomes NaN."""
-    column = table[name].combine_chunks().cast(pa.float64())
-    return np.asarray(column.fill_null(np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return _values(table[name].combine_chunks().cast(pa.float64()), np.float64, np.nan)
 
 
 def integers(table: pa.Table, name: str) -> Ints:
-    return np.asarray(table[name].combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return _values(table[name].combine_chunks().cast(pa.int64()), np.int64, None)
+
+
+def _values(column: pa.Array, dtype: type[Number], null: float | None) -> NDArray[Number]:
+    """Read from Arrow's buffers: `to_numpy` and `fill_null` import pandas wherever it is installed."""
+    validity, data = column.buffers()
+    if not len(column):
+        return np.empty(0, dtype)
+    values = np.frombuffer(data, dtype, column.offset + len(column))[column.offset :].copy()
+    if column.null_count:
+        if null is None:
+            raise ValueError("a column of integers has no value for null")
+        bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+        values[bits[column.offset :][: len(column)] == 0] = null
+    return values
 
 
 def series_by(

@@ -183,8 +183,10 @@ class Building:
     def _shrunken(self, order: BuildOrder) -> dict[str, tuple[int, int]]:
         """Bronze tables of which the current build has more rows than this one: both counts, by table."""
         try:
+            if self.lake.builds.current() is None:
+                return {}
             with self.lake.reading() as reader:
-                known = reader.query("FROM build_inputs").to_pylist() if self.lake.builds.current() else []
+                known = reader.query("FROM build_inputs").to_pylist()
         except GpulakeError:
             # The current build cannot be read, so there is nothing to compare with.
             return {}

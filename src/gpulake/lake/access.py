@@ -24,7 +24,7 @@ _usual = -1
 def make_root(root: Path, access: str) -> None:
     """A folder that was there, and is empty, is made as private."""
     make_folder(root, LAKE_MODES["owner"])
-    # Some file systems know no modes; `gpulake doctor` says what came of it.
+    # Some file systems have no modes; `gpulake doctor` reports the result.
     with suppress(OSError):
         root.chmod(LAKE_MODES[access])
 
@@ -49,7 +49,7 @@ def as_private_as(root: Path) -> Iterator[None]:
 
 
 def usual_umask() -> int:
-    """For programs that are started meanwhile: what they write is not the lake's. -1: as it is."""
+    """Umask for child processes: their files are not part of the lake. -1: unchanged."""
     return _usual
 
 

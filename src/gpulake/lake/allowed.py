@@ -138,7 +138,7 @@ def listed() -> dict[str, frozenset[str]]:
     """Names of functions, of those that give a table, and of types."""
     lists = tomllib.loads(files("gpulake.lake").joinpath("functions.toml").read_text(encoding="utf-8"))
     known = {kind: frozenset(" ".join(names.values()).split()) for kind, names in lists.items()}
-    # The call of a table function stands within its source, which is judged by the narrower list.
+    # The call of a table function is inside its source, to which the narrower list applies.
     return {**known, "functions": known["functions"] | known["tables"]}
 
 

@@ -1,14 +1,15 @@
 """Text files → bronze: typed, compressed Parquet, committed to Delta, each content once.
 
-The fast way reads a file with every core while another thread hashes it and counts its lines. Its result is accepted
-only if nothing is missing: rows landed + rows rejected = lines. Otherwise the careful way goes over the file line by
-line first.
+A clean file is read once, in blocks that are hashed, parsed and written on several threads. Another one is read by the
+engine, which keeps the rows that do not parse; that is accepted only if nothing is missing: rows landed + rows rejected
+= lines. Otherwise the careful way goes over the file line by line first.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,11 +23,12 @@ from gpulake.core.errors import InputError
 from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import delta
+from gpulake.lake.blocks import Content, Copied, copy_blocks, read_content
 from gpulake.lake.engine import Connection, first_line, lake_errors
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.rewritten import copy_rewritten, rewritten
 from gpulake.lake.sanitise import sanitise
-from gpulake.lake.textfile import Content, Copied, copy_and_read, copy_csv, read_content
+from gpulake.lake.textfile import copy_csv, count_lines
 from gpulake.lake.types import delta_schema
 
 # The newest landing by table and source; one without a file was undone.
@@ -110,7 +112,7 @@ class Bronze:
         return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts)]
 
     def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live) -> None:
-        """A path that now holds another kind of table no longer stands for its old rows."""
+        """A path that now holds another kind of table no longer provides its old rows."""
         for table, sources in live.items():
             before = sources.get(payload.source)
             if before and before.file and table != landing.table:
@@ -141,14 +143,14 @@ class Bronze:
         self, connection: Connection, payload: Payload, parquet: Path, content: Content | None
     ) -> tuple[Copied, Content, int]:
         layout = payload.layout
-        copied = None
-        if layout.quote or layout.rewrite:  # a line need not be a row: there is nothing to count against
+        if layout.quote or layout.rewrite:  # a line need not be a row
             content = content or read_content(payload.path)
-        else:
-            copied, content = copy_and_read(connection, payload.path, layout, parquet, content, payload.source)
-        rows_read = content.lines - layout.has_header
-        if copied is None or not _is_whole(copied, layout, rows_read):
             copied, rows_read = self._copy_carefully(connection, payload, parquet)
+        else:
+            copied, content = copy_blocks(payload.path, layout, parquet, payload.source)
+            rows_read = copied.rows
+            if not _is_whole(copied, layout, rows_read):
+                copied, rows_read = self._copy_with_rejects(connection, payload, parquet)
         if not copied.rows:
             reason = copied.bad[0].reason if copied.bad else "it has no rows"
             raise InputError(
@@ -156,6 +158,15 @@ class Bronze:
                 f"expected the columns: {', '.join(layout.file_columns)}",
             )
         return copied, content, rows_read
+
+    def _copy_with_rejects(self, connection: Connection, payload: Payload, parquet: Path) -> tuple[Copied, int]:
+        """By the engine, which keeps rows that do not parse; the careful way where it gives up or loses a line."""
+        rows_read = count_lines(payload.path) - payload.layout.has_header
+        with suppress(duckdb.InvalidInputException, duckdb.ConversionException):
+            copied = copy_csv(connection, payload.path, payload.layout, parquet, payload.source)
+            if _is_whole(copied, payload.layout, rows_read):
+                return copied, rows_read
+        return self._copy_carefully(connection, payload, parquet)
 
     def _copy_carefully(self, connection: Connection, payload: Payload, parquet: Path) -> tuple[Copied, int]:
         layout, source = payload.layout, payload.source
@@ -205,5 +216,4 @@ class Bronze:
 
 def _is_whole(copied: Copied, layout: CsvLayout, rows_read: int) -> bool:
     has_gap = any(copied.null_counts.get(name, 0) for name in layout.table.required)
-    is_sound = copied.is_in_range and not has_gap
-    return is_sound and copied.rows + len(copied.bad) == rows_read
+    return copied.is_sound and not has_gap and copied.rows + len(copied.bad) == rows_read

@@ -20,6 +20,7 @@ import pyarrow as pa
 from gpulake.core.config import Config
 from gpulake.core.confinement import limit_resources, restrict_system_calls
 from gpulake.core.errors import GpulakeError, UsageError
+from gpulake.core.lean_imports import leave_out_pandas
 from gpulake.lake.allowed import check, tables_of
 from gpulake.lake.engine import connect
 from gpulake.lake.reader import LakeReader
@@ -33,17 +34,8 @@ OUTPUT = 1
 JUDGE_CPU_SECONDS = 600  # of processor time, for all that it judges
 
 
-class _WithoutPandas:
-    """Times with a zone would import it, wherever it is installed: most of a second, and memory of the query."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
 def judge(given: Mapping[str, Any]) -> None:
-    """Spares most of what is refused, such as a typing error, the start of a process."""
+    """Refuses most invalid queries, such as typing errors, without starting a process."""
     with connect(given["memory_limit"], 1, None) as connection:
         connection.execute("SET enable_external_access = false")
         limit_resources(given["memory_bytes"], JUDGE_CPU_SECONDS, 1)
@@ -58,7 +50,7 @@ def judge(given: Mapping[str, Any]) -> None:
 
 
 def main(given: Mapping[str, Any]) -> None:
-    sys.meta_path.insert(0, _WithoutPandas)
+    leave_out_pandas()
     pa.scalar(0, pa.timestamp("us", "UTC")).as_py()
     # The process waits here, warm, for a query. What a query prints must not reach the server's log.
     query = sys.stdin.buffer.read().decode()
@@ -68,10 +60,11 @@ def main(given: Mapping[str, Any]) -> None:
     try:
         lake = Lake(Config(Path(given["lake"]), threads=given["threads"], memory_limit=given["memory_limit"]))
         with lake.open().reading(may_spill=False) as reader:
+            tables = tables_of(reader.connection)
             limit_resources(given["memory_bytes"], given["seconds"], given["threads"])
             restrict_system_calls(OUTPUT)
             _write(b"ready\n")
-            answer = b"".join([b"rows\n", *_answer(reader, query, given["rows"])])
+            answer = b"".join([b"rows\n", *_answer(reader, query, tables, given["rows"])])
     except GpulakeError as error:
         answer = _too_much(given) if isinstance(error.__cause__, duckdb.OutOfMemoryException) else _told(error)
     except MemoryError:
@@ -81,8 +74,8 @@ def main(given: Mapping[str, Any]) -> None:
     os._exit(0)
 
 
-def _answer(reader: LakeReader, query: str, rows: int) -> Iterator[bytes]:
-    check(reader.connection, query, tables_of(reader.connection))
+def _answer(reader: LakeReader, query: str, tables: frozenset[str], rows: int) -> Iterator[bytes]:
+    check(reader.connection, query, tables)
     found = reader.first(query, rows + 1)
     _check_size(found.nbytes)
     columns = [{"name": column.name, "type": kind_of(column.type)} for column in found.schema]

@@ -32,6 +32,7 @@ from gpulake.core.disk import make_folder, sync
 LOG = "_delta_log"
 _LONGEST_WORD = 6  # of JSON, as \\u00e9, of which only a part may be there
 METADATA_KEY = "gpulake"
+KEPT_SECONDS = 7 * 86_400  # files of replaced versions, as Delta keeps them
 HASHES_KEY = "gpulake.sha256"  # of the files that a commit adds, by their names
 # The history of commits is the manifest, so it never expires.
 CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
@@ -39,7 +40,7 @@ CONFIGURATION = {"delta.logRetentionDuration": "interval 36500 days"}
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file that lies in a table's folder and waits for its commit."""
+    """A Parquet file in a table's folder that is not committed yet."""
 
     name: str
     rows: int
@@ -55,7 +56,7 @@ def live_files(folder: Path) -> list[Path]:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """What each commit said of itself, in the order of the commits, whatever the clock showed."""
+    """The commitInfo of each commit, in commit order, whatever their times are."""
     infos = (action["commitInfo"] for action in _actions(_commits(folder)) if "commitInfo" in action)
     return [json.loads(info[METADATA_KEY]) for info in infos if METADATA_KEY in info]
 
@@ -79,7 +80,8 @@ def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
     )
     _sync_commit(folder)
     # Files that no version of the last week needs.
-    DeltaTable(str(folder)).vacuum(dry_run=False)
+    if any(path.stat().st_mtime < time.time() - KEPT_SECONDS for path in folder.glob("*.parquet")):
+        DeltaTable(str(folder)).vacuum(dry_run=False)
 
 
 def commit(
@@ -144,7 +146,11 @@ def _commits(folder: Path) -> list[Path]:
 
 
 def _named_commits(folder: Path) -> list[Path]:
-    return sorted(path for path in (folder / LOG).glob("*.json") if path.stem.isdigit())
+    try:
+        found = [path for path in (folder / LOG).iterdir() if path.suffix == ".json" and path.stem.isdigit()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(found)
 
 
 def _is_cut(content: bytes) -> bool:
@@ -190,7 +196,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _sync_commit(folder: Path) -> None:
-    """A commit that cannot be brought to the disk is taken back, so that trying again does it anew."""
+    """A commit that cannot be synced is removed, so that a retry commits again."""
     log = folder / LOG
     newest = _commits(folder)[-1]
     try:

@@ -145,7 +145,7 @@ def _usual(layout: CsvLayout) -> re.Pattern[str]:
 
 
 def is_in_range(table: Table, column: str, value: float) -> bool:
-    """Finite, and what the table says that it can be; a time lies between the epoch and the year 2100."""
+    """Finite, and within the ranges of the table; a time is between the epoch and the year 2100."""
     if column in table.ranges:
         least, most = table.ranges[column]
         return least <= value <= most

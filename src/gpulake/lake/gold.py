@@ -52,7 +52,7 @@ class Gold:
         return self.is_of(build) and all(self._is_of(table, build.stem) for table in tables)
 
     def export(self, connection: Connection, build: Path) -> None:
-        """Exports what is not of this build, or cannot be read. Idempotent."""
+        """Exports tables that are of another build or unreadable. Idempotent."""
         # After an interrupted export, a table may name a build whose rows never reached the disk.
         is_done = self.is_of(build)
         connection.execute(f"ATTACH {text(str(build))} AS {_PUBLISHED} (READ_ONLY)")

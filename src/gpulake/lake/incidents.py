@@ -32,7 +32,7 @@ class IncidentStore:
 
     @contextmanager
     def changing(self) -> Iterator[IncidentChanges]:
-        """Incidents as they stand, and nobody else changes them meanwhile. It does not wait for a build."""
+        """Current incidents, locked against changes by others. It does not wait for a build."""
         with self.lake.alone(LOCK, is_patient=True):
             yield IncidentChanges(self.lake, self.histories())
 
@@ -43,7 +43,7 @@ class IncidentChanges:
     histories: dict[str, tuple[Incident, ...]]
 
     def append(self, events: Sequence[Incident]) -> None:
-        """All of them, on the disk when this returns. Each must be a transition from what stands."""
+        """Appends all of them; they are on disk when this returns. Each must be a transition from the current state."""
         for after in events:
             history = self.histories.get(after.incident_id, ())
             comes_from, leads_to = TRANSITIONS[after.event].comes_from, TRANSITIONS[after.event].leads_to

@@ -15,10 +15,10 @@ from gpulake.core.disk import sync
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing
 from gpulake.lake import delta
+from gpulake.lake.blocks import SOURCE_KEY
 from gpulake.lake.deep import LOG, Damage, file_fault, landings, read_log
 from gpulake.lake.engine import lake_errors
 from gpulake.lake.store import Lake
-from gpulake.lake.textfile import SOURCE_KEY
 from gpulake.lake.types import delta_schema
 
 
@@ -38,7 +38,7 @@ def source_of(path: Path) -> str:
 
 
 def renew_log(lake: Lake, table: str, at: datetime) -> None:
-    """A new log of what the old one still says, and of files that say themselves where they are from.
+    """A new log from the readable part of the old one, and from files that name their source.
 
     The old log is kept beside it. A crash on the way leaves files without a commit, which the next repair takes in.
     """
@@ -110,5 +110,5 @@ def set_lines_aside(damage: Damage) -> None:
 
 
 def clear_export(damage: Damage, gold: Path) -> None:
-    """What a build exports is exported anew by the next one."""
+    """The next build exports these tables again."""
     shutil.rmtree(gold / damage.table)

@@ -16,10 +16,11 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from gpulake.core.types import BadRow, CsvLayout, JsonBlock, RowBlock, TextRow
+from gpulake.lake.blocks import Copied
 from gpulake.lake.engine import Connection, text
 from gpulake.lake.fields import UNIT, checker, read_type, selected_json, selected_text
 from gpulake.lake.sanitise import BadRows, bad_row, structure_fault
-from gpulake.lake.textfile import Copied, copy_query
+from gpulake.lake.textfile import copy_query
 
 REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 MOST_PENDING_BYTES = 1 << 22

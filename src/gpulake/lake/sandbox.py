@@ -203,7 +203,7 @@ def _read(child: Child, seconds: float) -> tuple[bytes, bool, bool]:
 
 
 def _status(child: Child, seconds: float) -> int:
-    """How it ended. It has said all that it will: what does not end by itself is killed."""
+    """The exit status. Its output is complete, so a process that does not end by itself is killed."""
     try:
         return child.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -212,7 +212,7 @@ def _status(child: Child, seconds: float) -> int:
 
 
 def _verdict(judge: Child, query: str) -> bytes:
-    """A line of JSON, empty for what may run; without its end where there was none in time."""
+    """A line of JSON, empty if the query may run; incomplete after a timeout."""
     assert judge.stdin is not None
     assert judge.stdout is not None
     found, deadline = b"", time.monotonic() + JUDGE_SECONDS

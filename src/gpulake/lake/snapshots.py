@@ -1,4 +1,4 @@
-"""The last complete build, kept open for many readers at once; opened anew when there is another."""
+"""The last complete build, kept open for many readers at once; reopened when there is a new one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpulake.core.tables import bronze_tables, written_tables
-from gpulake.lake.engine import lake_errors
+from gpulake.lake.engine import Connection, lake_errors
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.limits import limit
 from gpulake.lake.reader import LakeReader
@@ -23,7 +23,7 @@ MOST_CATALOGUES = 64
 @dataclass
 class _Opened:
     state: tuple[object, ...]
-    reader: LakeReader
+    connection: Connection
     closing: ExitStack
     tables: frozenset[str]
     catalogues: dict[frozenset[str], str] = field(default_factory=dict)  # of views, by the groups that they show
@@ -45,7 +45,7 @@ class Snapshots:
         """All rows, or those that a member of these groups may see."""
         opened = self._enter(groups)
         try:
-            cursor = opened.reader.connection.cursor()
+            cursor = opened.connection.cursor()
             # A cursor does not inherit the search path. A limited viewer's path has the limiting views alone.
             path = SEARCH_PATH if groups is None else f"{opened.catalogues[groups]}.main"
             cursor.execute(f"SET search_path = '{path}'")
@@ -71,7 +71,7 @@ class Snapshots:
         return "|".join(parts)
 
     def refresh(self) -> tuple[str, str]:
-        """What readers see from now on is what there is now: its build, and the version of everything."""
+        """Makes readers use the current build, and returns the version of everything they see."""
         opened = self._enter(is_patient=True)
         self._leave(opened)
         return str(opened.state), self.version(JOURNALS)
@@ -101,7 +101,7 @@ class Snapshots:
             return
         catalogue = f"own_{len(opened.catalogues)}"
         with lake_errors(f"opening the lake at {self.lake.root}"):
-            limit(opened.reader.connection, catalogue, groups)
+            limit(opened.connection, catalogue, groups)
         opened.catalogues[groups] = catalogue
 
     def _open_if_changed(self, groups: frozenset[str] | None) -> None:
@@ -128,10 +128,12 @@ class Snapshots:
     def _open(self, state: tuple[object, ...]) -> _Opened:
         with ExitStack() as stack:
             reader = stack.enter_context(self.lake.open().reading())
-            return _Opened(state, reader, stack.pop_all(), frozenset(reader.tables()))
+            # Every view is made before readers share the connection.
+            connection = reader.connection
+            return _Opened(state, connection, stack.pop_all(), frozenset(reader.tables()))
 
     def _state(self) -> tuple[object, ...]:
-        """What a connection is opened on: the build, what has landed, and which journals there are."""
+        """What a connection depends on: the build, the landed files and the existing journals."""
         # An error of the disk may be temporary: the caller keeps polling.
         with lake_errors(f"looking at the lake at {self.lake.root}"):
             current = self.lake.builds.current()

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -111,7 +112,7 @@ class Lake:
         with lake_errors(f"locking the lake at {self.root}"), as_private_as(self.root), turn:
             if self.staging.exists():
                 self._clean_up()
-            # Staging on the disk says, after a power cut as well, that a writer has not come to its end.
+            # A staging folder on disk shows, also after a power cut, that a writer has not finished.
             for folder in (self.staging, self.models, self.gold, self.builds.folder, self.bronze.folder):
                 make_folder(folder)
             self._finish_export()
@@ -160,7 +161,7 @@ class Lake:
         return _in_order(self.bronze.landings(table) for table in bronze_tables())
 
     def live(self) -> Live:
-        """What each source stands for now, by table."""
+        """The live landing of each source, by table."""
         with lake_errors(f"reading what landed in {self.root}"):
             return {table: self.bronze.newest_landings(table) for table in bronze_tables()}
 
@@ -171,38 +172,40 @@ class Lake:
 
     def attach_landed(
         self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()
-    ) -> dict[str, list[Path]]:
-        """Bronze and the journal, as views of a separate catalogue: builds hold no path. Returns their files, by
-        table; a table whose log cannot be read is not among them.
+    ) -> views.Landed:
+        """Bronze and the journal, as views of a separate catalogue, which are yet to be made: builds hold no path.
 
         `without` names files of tables whose rows are not to be seen.
         """
         connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
-        written = written_tables()
+        written, found = written_tables(), views.Landed()
         landed: list[list[Landing]] = []
-        files: dict[str, list[Path]] = {}
         for table in bronze_tables().values():
             try:
                 landed.append(self.bronze.landings(table.name))
-                found = self.bronze.files(table.name)
+                files = self.bronze.files(table.name)
             except DeltaError as error:
-                views.broken_view(connection, table, f"{DAMAGED} {table.name}: its log: {first_line(error)}")
+                reason = f"{DAMAGED} {table.name}: its log: {first_line(error)}"
+                found.add(table.name, partial(views.broken_view, connection, table, reason))
                 continue
-            files[table.name] = [file for file in found if (table.name, file.name) not in without]
-            views.parquet_view(connection, table, files[table.name])
-        views.landings_table(connection, written["landings"], _in_order(landed))
+            files = [file for file in files if (table.name, file.name) not in without]
+            found.files[table.name] = files
+            found.add(table.name, partial(views.parquet_view, connection, table, files))
+        landings = written["landings"]
+        found.add("landings", partial(views.landings_table, connection, landings, _in_order(landed)))
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
         only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
-        files["quarantine"] = delta.live_files(self.quarantine.folder)
-        views.parquet_view(connection, written["quarantine"], files["quarantine"], only)
+        found.files["quarantine"] = files = delta.live_files(self.quarantine.folder)
+        found.add("quarantine", partial(views.parquet_view, connection, written["quarantine"], files, only), "landings")
         for journal in JOURNALS:
-            files[journal] = [self.journals.path(journal)]
-            views.json_view(connection, written[journal], *files[journal])
+            file = self.journals.path(journal)
+            found.files[journal] = [file]
+            found.add(journal, partial(views.json_view, connection, written[journal], file))
         for table in written.values():
             if table.latest:
-                views.latest_view(connection, table, table.latest)
-        return files
+                found.add(table.name, partial(views.latest_view, connection, table, table.latest), table.latest.of)
+        return found
 
     # Builds
 
@@ -218,16 +221,18 @@ class Lake:
         with lake_errors("building"), self.connect() as connection:
             if base:
                 shutil.copyfile(base, path)
-            files = self.attach_landed(connection, without=without)
+            landed = self.attach_landed(connection, without=without)
+            landed.make_all()
             # A build that is cut off is thrown away, so a write-ahead log would be written for nothing; the newer
             # storage has one encoding of text instead of two that compete.
             options = f"RECOVERY_MODE no_wal_writes, STORAGE_VERSION {text(STORAGE_VERSION)}"
             connection.execute(f"ATTACH {text(str(path))} AS lake ({options})")
             connection.execute("USE lake.main")
-            yield Staging(self, build_id, path, connection, frozenset(table for table in files if not files[table]))
+            empty = frozenset(table for table, files in landed.files.items() if not files)
+            yield Staging(self, build_id, path, connection, empty)
 
     def mend_exports(self, tables: Iterable[str]) -> None:
-        """Gold that other engines cannot read is exported anew."""
+        """Exports gold again where other engines cannot read it."""
         current = self.builds.current()
         if current is None or self.exports.is_whole(current, [table for table in tables if table.startswith(PREFIX)]):
             return
@@ -265,14 +270,14 @@ class Lake:
         folder = _spill_folder() if may_spill else nullcontext()
         with folder as spill, connect(self.config.memory_limit, self.config.threads, spill) as connection:
             with lake_errors(f"opening the lake at {self.root}"):
-                files = self.attach_landed(connection)
+                landed = self.attach_landed(connection)
                 self._attach_build(connection)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.
-                paths = ", ".join(text(str(path)) for path in chain(*files.values()))
+                paths = ", ".join(text(str(path)) for path in chain(*landed.files.values()))
                 connection.execute(f"SET allowed_paths = [{paths}]")
                 connection.execute("SET enable_external_access = false")
                 connection.execute("SET lock_configuration = true")
-            yield LakeReader(connection)
+            yield LakeReader(connection, landed)
 
     def _attach_build(self, connection: Connection) -> None:
         for _ in range(3):

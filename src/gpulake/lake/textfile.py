@@ -1,25 +1,18 @@
-"""One text file: what it holds, and its copy as Parquet."""
+"""A text file to Parquet by the engine, which keeps the rows that do not parse."""
 
 from __future__ import annotations
 
-import hashlib
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-
-import duckdb
-import numpy as np
 
 from gpulake.core.tables import Table
 from gpulake.core.types import BadRow, CsvLayout
+from gpulake.lake.blocks import SOURCE_KEY, Copied
 from gpulake.lake.engine import Connection, text
 from gpulake.lake.fields import is_in_range, read_type, selected
 from gpulake.lake.sanitise import bad_row, check_bad_rows
 
-# Small enough to stay in the processor's cache between hashing and counting.
-BLOCK_BYTES = 1 << 18
-SOURCE_KEY = "gpulake_source"
-NEWLINE = ord("\n")
+BLOCK_BYTES = 1 << 20
 # Ids are random hex: the first level is both faster and smaller here than the default one.
 # To look for a dictionary in such a column, and to write a filter over it, costs a quarter of the time for nothing.
 PARQUET_OPTIONS = (
@@ -28,47 +21,14 @@ PARQUET_OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Content:
-    sha256: str
-    size_bytes: int
-    lines: int
-
-
-@dataclass(frozen=True)
-class Copied:
-    rows: int
-    null_counts: dict[str, int]
-    bad: list[BadRow]
-    is_in_range: bool = True  # every number
-
-
-def read_content(path: Path) -> Content:
-    digest = hashlib.sha256()
-    size = lines = 0
-    last = NEWLINE
-    buffer = bytearray(BLOCK_BYTES)
-    block = np.frombuffer(buffer, dtype=np.uint8)
+def count_lines(path: Path) -> int:
+    lines = 0
+    last = b"\n"
     with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            digest.update(memoryview(buffer)[:count])
-            size += count
-            lines += int(np.count_nonzero(block[:count] == NEWLINE))
-            last = block[count - 1]
-    return Content(digest.hexdigest(), size, lines + int(last != NEWLINE))
-
-
-def copy_and_read(
-    connection: Connection, path: Path, layout: CsvLayout, parquet: Path, content: Content | None, source: str
-) -> tuple[Copied | None, Content]:
-    """Both at once. No copy where the engine's reader gives up: the careful way is still to be tried."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        reading = None if content else pool.submit(read_content, path)
-        try:
-            copied = copy_csv(connection, path, layout, parquet, source)
-        except (duckdb.InvalidInputException, duckdb.ConversionException):
-            copied = None
-        return copied, content or reading.result()  # type: ignore[union-attr]
+        while block := file.read(BLOCK_BYTES):
+            lines += block.count(b"\n")
+            last = block[-1:]
+    return lines + int(last != b"\n")
 
 
 def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Path, source: str) -> Copied:
@@ -91,7 +51,7 @@ def copy_csv(connection: Connection, path: Path, layout: CsvLayout, parquet: Pat
 
 
 def copy_query(connection: Connection, query: str, table: Table, parquet: Path, source: str) -> Copied:
-    """The file says its source itself: should its commit be lost, it is known where the rows are from."""
+    """The file names its source, so the origin of its rows is known even if its commit is lost."""
     counted = connection.execute(
         f"COPY ({query}) TO {text(str(parquet))}"
         f" ({PARQUET_OPTIONS}, RETURN_STATS, KV_METADATA {{{SOURCE_KEY}: {text(source)}}})"

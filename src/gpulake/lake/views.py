@@ -1,10 +1,10 @@
-"""The views through which SQL sees what lies outside the build's database file."""
+"""Views for SQL of the tables outside the build's database file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -18,6 +18,43 @@ from gpulake.lake.types import engine_types
 LANDED = "landed"
 # A content that landed, was taken back and landed again was quarantined twice.
 LAST_QUARANTINED = "QUALIFY rank() OVER (PARTITION BY table_name, sha256 ORDER BY quarantined_at DESC) = 1"
+# Queries that look at the list of tables.
+LISTING = re.compile(r"duckdb_|information_schema|pragma|pg_|sqlite_|\b(describe|show|tables)\b", re.I)
+
+
+@dataclass
+class Landed:
+    """The views, each made when a query first names it: making them all takes longer than most queries."""
+
+    files: dict[str, list[Path]] = field(default_factory=dict)  # by table, but for those whose log cannot be read
+    _unmade: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = field(default_factory=dict)
+
+    def add(self, table: str, make: Callable[[], None], *needs: str) -> None:
+        """A view and how to make it, after those that it reads."""
+        self._unmade[table] = make, needs
+
+    @property
+    def unmade(self) -> frozenset[str]:
+        return frozenset(self._unmade)
+
+    def make_named(self, query: str) -> None:
+        words = set(re.findall(r"\w+", query.lower())) if self._unmade else set()
+        for table in list(self._unmade) if LISTING.search(query) else words.intersection(self._unmade):
+            self._make(table)
+
+    def make_all(self) -> bool:
+        """Whether there were any to make."""
+        unmade = list(self._unmade)
+        for table in unmade:
+            self._make(table)
+        return bool(unmade)
+
+    def _make(self, table: str) -> None:
+        make, needs = self._unmade.pop(table, (None, ()))
+        for needed in needs:
+            self._make(needed)
+        if make:
+            make()
 
 
 def parquet_view(connection: Connection, table: Table, files: Sequence[Path], only: str = "") -> None:

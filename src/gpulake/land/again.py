@@ -9,7 +9,7 @@ from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.lake import Lake
-from gpulake.lake.textfile import read_content
+from gpulake.lake.blocks import read_content
 from gpulake.land.inputs import find_inputs, unpack
 from gpulake.land.landing import land
 

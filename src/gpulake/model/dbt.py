@@ -44,7 +44,7 @@ def build_with_dbt(lake: Lake, build: Path, without: Collection[tuple[str, str]]
 def _write_landed(lake: Lake, path: Path, without: Collection[tuple[str, str]] = ()) -> None:
     path.unlink(missing_ok=True)
     with lake.connect() as connection:
-        lake.attach_landed(connection, path, without)
+        lake.attach_landed(connection, path, without).make_all()
         write_settings(connection, lake.config)
 
 

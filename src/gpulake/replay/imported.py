@@ -1,4 +1,4 @@
-"""A workload that was imported goes out as it came in: the same rows and columns, in the same order.
+"""An imported workload is exported unchanged: the same rows and columns, in the same order.
 
 Nothing of it is changed. What is odd about it is counted, since a simulator does not report it.
 """

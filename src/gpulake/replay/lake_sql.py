@@ -11,7 +11,7 @@ NEEDED = frozenset({"silver_instances", "gold_energy_daily"})
 
 _POOL = surrogate_key("getvariable('cluster')", "'(all machines)'")
 
-# The attempts that were asked for, with all that is known of them; on several nodes of a pool, one row a node.
+# The selected attempts with their known facts; on several nodes of a pool, one row per node.
 _ATTEMPTS = """
 WITH zone AS (
     SELECT coalesce(any_value(time_zone), 'UTC') AS time_zone
@@ -209,7 +209,7 @@ GROUP BY ALL
 ORDER BY machines DESC, gpu_type, gpus, cores, memory_bytes
 """
 
-# GPUs on machines that no inventory lists, and in the pool that stands for all of a cluster.
+# GPUs on machines that no inventory lists, and in the pool that represents the whole cluster.
 UNLISTED = """
 SELECT
     nullif(gpu_type, '') AS gpu_type,

@@ -1,4 +1,4 @@
-"""Whose processes are whose, and what they used: CPU, memory and GPUs, by the process that invocations name."""
+"""Parents of processes, and the CPU, memory and GPUs used by the processes of invocations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Processes:
         return before[-1] if before else later[0] if later else key
 
     def name(self, named: Iterable[ProcessKey]) -> None:
-        """These are the ones that own what their children use."""
+        """Processes to which the usage of their children is attributed."""
         self._owners = {process: process for process in named}
 
     def owner(self, process: ProcessKey | None) -> ProcessKey | None:

@@ -112,7 +112,7 @@ def process_key(folder: str, row: Row) -> ProcessKey | None:
 
 
 def whole(value: object) -> int | None:
-    """A number without its fraction; None for what is none."""
+    """The integer part of a number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e15:
         return None
     return round(value)
@@ -130,7 +130,7 @@ def _positive(value: object) -> int | None:
 
 
 def _placed(row: Row, nodes: list[Row]) -> Row:
-    """A row that does not say on which node or host it was, of a folder in which there is no doubt."""
+    """A row without node or host, in a folder that has only one."""
     if row.get("node") is None and len(nodes) == 1:
         row["node"] = nodes[0].get("node_id")
     if not row.get("host_id"):

@@ -98,7 +98,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Clockwork:
-    """What stands for a core and for a GPU. A GPU of several cores can be shared by tasks that need a part of it."""
+    """The MHz of a core and of a GPU. A GPU of several cores can be shared by tasks that need a part of it."""
 
     core_mhz: float = 2400.0  # where a machine does not say
     gpu_mhz: float = 1000.0
@@ -140,7 +140,7 @@ def pool_hosts(name: str, gpus: int, most_gpus: int, gpu_type: str | None, core_
 
 
 def powered(host: Host, gpu_types: Mapping[str, GpuType]) -> Host:
-    """With what its GPUs draw, where that is known. A driver's name of a model has its maker's before it."""
+    """The host with the power of its GPUs, if known. The driver puts the vendor's name before the model's."""
     words = {host.gpu_type, *(host.gpu_type or "").replace("-", " ").split()}
     known = next((kind for name, kind in gpu_types.items() if name in words), None)
     if known is None or known.idle_watts < 0 or known.busy_watts < 0:

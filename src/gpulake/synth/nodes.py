@@ -92,7 +92,7 @@ def _node(trace: Trace, usage: Usage, ids: Ids, machine: int, rows: NDArray[np.i
     people, machines = trace.population, trace.population.machines
     gpus = int(machines.cap_gpu[machine])
     rng = generator(trace.seed, 24, machine)
-    # Services have every other GPU, so that the rest can stand idle.
+    # Services have every other GPU, so that the rest can be idle.
     serving = np.where(np.arange(gpus) % 2 == 0, 2 * BACKGROUND_SHARE.get(gpus, 0.0), 0.0)
     busy = serving[:, None] * (0.8 + 0.4 * rng.random((gpus, TICKS)))
     memory = np.where(serving > 0, 1.5, 0.0)[:, None] * np.ones((gpus, TICKS))

@@ -38,7 +38,7 @@ def table(directory: Path, name: str, only: list[str] | None = None) -> pa.Table
 
 
 def places(column: pa.ChunkedArray, among: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Where each value stands in another column, -1 where it does not."""
+    """The position of each value in another column, -1 if it is not there."""
     known = among.combine_chunks() if isinstance(among, pa.ChunkedArray) else among
     found: NDArray[np.int64] = pc.fill_null(pc.index_in(column, known), -1).to_numpy().astype(np.int64)
     return found
@@ -62,7 +62,7 @@ class Readback:
         return values
 
     def places(self, column: str, name: str, among: str) -> NDArray[np.int64]:
-        """Where each value of a column of one table stands in the column of that name of another."""
+        """The position of each value of a column in the same column of another table."""
         return places(self.tables[name][column], self.tables[among][column])
 
 

@@ -1,4 +1,4 @@
-"""Stories: what becomes of a job, and so of each of its instances.
+"""Stories: the outcome of a job, and so of each of its instances.
 
 One failed worker interrupts its gang, some of which is left behind as Running or still Waiting in the records.
 """

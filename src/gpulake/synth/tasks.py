@@ -1,4 +1,4 @@
-"""Tasks: how many instances they have, what they ask for, how long they wait and run."""
+"""Tasks: number of instances, requests, waits and run times."""
 
 from __future__ import annotations
 

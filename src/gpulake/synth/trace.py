@@ -26,7 +26,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Population:
-    """Who asks for what and when, and what will become of it; nothing runs yet."""
+    """Jobs with user, request, submission and outcome, before they are placed."""
 
     jobs: Jobs
     tasks: Tasks
@@ -173,7 +173,7 @@ def _leave_rack(rows: Attempts, chosen: NDArray[np.int64], pool: NDArray[np.int6
 
 
 def _follow_reruns(rows: Attempts) -> None:
-    """A re-run goes on where and when its first run ended."""
+    """A re-run starts where and when its first run ended."""
     again = np.flatnonzero(rows.is_rerun)
     seconds = rows.ended_at[again] - rows.started_at[again]
     rows.machine[again] = rows.machine[again - 1]

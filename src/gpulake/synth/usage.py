@@ -1,4 +1,4 @@
-"""Usage: what instances use of what they asked for."""
+"""Usage: the part of their request that instances use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file a simulator. An export writes a workload, and the machines to run it on, in that simulator's own words."""
+"""One file a simulator. An export writes a workload, and the machines to run it on, in that simulator's format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpulake.replay.workload import Workload
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and all that is to be said of it (export.json)."""
+    """The written files, and the notes on them (export.json)."""
 
     folder: Path
     summary: dict[str, Any]

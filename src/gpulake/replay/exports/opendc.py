@@ -132,7 +132,7 @@ class OpendcExport:
         counts: Mapping[str, float],
         notes: Notes,
     ) -> dict[str, Any]:
-        """Everything but the tables: topologies, experiments and what is to be said of it all."""
+        """Everything except the tables: topologies, experiments and export.json."""
         for dialect in self.dialects:
             described = topology(what.name, what.hosts, what.clock, dialect)
             folder = staging / dialect
@@ -164,7 +164,7 @@ class OpendcExport:
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """A folder beside the one that was asked for, renamed to it on success, removed on failure."""
+    """A temporary folder beside the output folder, renamed to it on success, removed on failure."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there and not empty", "name a new folder with --out")
     staging = folder.absolute().with_name(f".{folder.absolute().name}.{os.getpid()}")

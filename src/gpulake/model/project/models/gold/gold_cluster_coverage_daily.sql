@@ -1,6 +1,6 @@
-with windows as (
+with stretches as (
 
-    select * from {{ ref('machine_windows') }}
+    select * from {{ ref('silver_machine_stretches') }}
 
 ),
 
@@ -22,36 +22,16 @@ parameters as (
 
 ),
 
--- What a window adds to those that began before it: the part behind the latest end so far.
-added as (
-
-    select
-        cluster_id,
-        machine_key,
-        dt,
-        end_seconds - greatest(
-            begin_seconds,
-            coalesce(
-                max(end_seconds) over (
-                    partition by machine_key, dt order by begin_seconds
-                    rows between unbounded preceding and 1 preceding
-                ),
-                0
-            )
-        ) as seconds
-    from windows
-    where busy_gpus is not null
-
-),
-
+-- Stretches of a machine do not overlap: time that two windows observe counts once.
 machine_days as (
 
     select
         cluster_id,
         machine_key,
         dt,
-        sum(greatest(seconds, 0)) as seconds
-    from added
+        sum(seconds) as seconds
+    from stretches
+    where busy_gpus is not null
     group by cluster_id, machine_key, dt
 
 ),
