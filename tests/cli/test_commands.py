@@ -92,7 +92,7 @@ def test_a_query_needs_neither_pandas_nor_scikit_learn(shared_lake: Config) -> N
         f"import sys; from gpulake.cli import main; sys.argv[1:] = {query!r}\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code\n"
-        "assert not {'pandas', 'sklearn', 'dbt'} & set(sys.modules)"
+        "assert not {'numpy', 'pandas', 'sklearn', 'dbt'} & set(sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert answer.stdout == "a_time_with_a_zone\n2026-01-02 03:04:05+00:00\n"

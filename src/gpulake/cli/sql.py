@@ -16,6 +16,7 @@ from gpulake.cli._flow import flow_option
 from gpulake.cli._options import FILE
 from gpulake.cli._output import print_table
 from gpulake.core.errors import UsageError
+from gpulake.core.lean_imports import without_numpy
 from gpulake.flow import Flow
 
 MOST_TERMINAL_ROWS = 1000
@@ -42,7 +43,8 @@ def command(query: str, form: str | None, out: Path | None, untrusted: bool, flo
     \b
     Example:  gpulake sql 'from gold_cluster_util_daily limit 5'
     """
-    from gpulake.lake.allowed import check, tables_of
+    with without_numpy():
+        from gpulake.lake.allowed import check, tables_of
 
     form = form or ("table" if sys.stdout.isatty() and not out else "csv")
     with flow.lake.open().reading() as reader:

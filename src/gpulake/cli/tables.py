@@ -9,6 +9,7 @@ import click
 from gpulake.cli._flow import flow_options
 from gpulake.cli._output import print_json, print_table
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.lean_imports import without_numpy
 from gpulake.flow import Flow, known_tables
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def command(name: str | None, flow: Flow, as_json: bool) -> None:
     \b
     Example:  gpulake tables gold_cluster_util_daily
     """
-    from gpulake.show.catalogue import table_infos
+    with without_numpy():
+        from gpulake.show.catalogue import table_infos
 
     with flow.lake.open().reading() as reader:
         infos = table_infos(reader, known_tables())

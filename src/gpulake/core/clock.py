@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 from functools import cache
 from typing import Protocol
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+AREA = re.compile(
+    r"(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific)/[\w/+-]+\Z", re.ASCII
+)
 LATEST_SECOND = 4_102_444_800  # the start of the year 2100: no clock of a cluster shows more
 
 
@@ -42,7 +46,13 @@ class FrozenClock:
 
 
 def is_time_zone(name: str) -> bool:
-    return name in _time_zones()
+    """A zone of an area is found by its file; for other names all zones have to be listed."""
+    if AREA.match(name):
+        try:
+            return ZoneInfo(name).key == name
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            return False
+    return name == "UTC" or name in _time_zones()
 
 
 @cache

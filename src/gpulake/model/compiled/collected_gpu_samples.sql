@@ -1,5 +1,5 @@
--- What our own collector says of GPUs. It looks at who uses them and whom they were given to: where it could list the
--- processes on a GPU, there were none, and no owner had been given it, it was nobody's.
+-- GPU samples of the collector. It reports users of a GPU and owners that it is allocated to: if it could list the
+-- processes and there was neither, the GPU had no holder.
 
 select
     node as node_id,

@@ -1,6 +1,6 @@
--- A GPU is held by whom its processes or its owner's environment name, or by an unknown owner where it is in use.
--- Where the scheduler holds more GPUs of a machine than that, the rest is shared out among the others. Only what the
--- scheduler or the source proves to have no holder is free; of what is left nothing is known.
+-- A GPU is held by the owner that its processes or an environment show, or by an unknown owner if it is in use. If the
+-- scheduler has allocated more GPUs of a machine than that, the rest is spread over the others. A GPU is free only if
+-- the scheduler or the source proves that it has no holder; everything else is unknown.
 
 with samples as (
 
@@ -30,7 +30,7 @@ parameters as (
 
 ),
 
--- A board that is cut into MIG instances is what they are.
+-- A board with MIG instances is represented by them.
 whole as (
 
     select * from samples

@@ -72,7 +72,7 @@ final as (
         job_days.dt,
         job_days.job_key,
         jobs.job_id,
-        -- A job whose own row has not landed is somebody's all the same.
+        -- A job without a landed row still has a user: unknown.
         coalesce(jobs.user_id, 'unknown') as user_id,
         coalesce(jobs.group_id, jobs.user_id, 'unknown') as group_id,
         jobs.workload,

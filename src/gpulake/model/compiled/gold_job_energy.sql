@@ -1,4 +1,4 @@
--- Energy is the driver's counter where there is one, else power times time. Nobody's energy has an owner, too.
+-- Energy is the driver's counter if there is one, else power times time. Energy without an owner has rows too.
 
 with samples as (
 
@@ -43,7 +43,7 @@ owned as (
 
     union all
 
-    -- Counters go on while nobody looks; who held the GPU then is not known.
+    -- Counters grow during gaps between samples; the holder in that time is unknown.
     select
         cluster_id,
         'unseen' as owner_kind,

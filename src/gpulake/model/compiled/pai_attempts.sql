@@ -30,7 +30,7 @@ keyed as not materialized (
         case when worker_name is not null then cast(hash(worker_name) >> 1 as bigint) end as worker_key,
         case when machine is not null then cast(hash(machine) >> 1 as bigint) end as machine_key,
         inst_name,
-        -- Rows that are told again have this in common.
+        -- Repeated rows have this in common.
         cast(hash(inst_name, worker_name) >> 1 as bigint) as pair_key,
         case when job_name like 'synth-%' then 'synth' else 'pai' end as cluster_id,
         task_name,
@@ -132,7 +132,7 @@ told_once as (
 
     union all
 
-    -- Without a name nobody can tell instances apart that say the same.
+    -- Equal instances without a name cannot be distinguished.
     select distinct job_key,
         task_key,
         instance_key,
@@ -159,7 +159,7 @@ select
     told_once.status,
     told_once.started_at,
     told_once.ended_at,
-    -- Without the row of its task nobody knows what it asked for.
+    -- Without the row of its task its request is unknown.
     plans.requested_gpus as gpus,
     coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
 from told_once

@@ -1,5 +1,4 @@
--- What was written down; of machines of which nothing is written down, deaths and silences. No moment of a machine is
--- in two stretches.
+-- Recorded outages; for machines without any, inferred deaths and silences. Stretches of a machine do not overlap.
 
 
 

@@ -3,10 +3,10 @@
 {% macro held_buckets() %}{{ return(['idle', 'under_used'] + lost_buckets() + ['unobserved', 'used']) }}{% endmacro %}
 {% macro buckets() %}{{ return(['down', 'unknown', 'unallocated'] + held_buckets()) }}{% endmacro %}
 
-{# What is told of the buckets beside their own hours: bounds, and what rests on inferred intervals. #}
+{# Columns beside the hours of the buckets: bounds, and the part in inferred intervals. #}
 {% macro held_notes() %}{{ return(['lost_at_least', 'inferred', 'inferred_lost']) }}{% endmacro %}
 
-{# What was held: the sum of its buckets, which is never a little less than nothing, as a difference might be. #}
+{# GPU-hours held: a sum of buckets, since a difference may be slightly below zero. #}
 {% macro held_gpu_hours() %}{{ total_gpu_hours(held_buckets()) }}{% endmacro %}
 {% macro lost_gpu_hours() %}{{ total_gpu_hours(lost_buckets()) }}{% endmacro %}
 {% macro total_gpu_hours(buckets) -%}
@@ -23,8 +23,7 @@
     {% for name in names %}{{ before }}{{ name }}_gpu_hours{{ ', ' if not loop.last }}{% endfor %}
 {%- endmacro %}
 
-{# Which bucket an attempt is put down to that ended with a status, where its work is lost. A cancelled attempt is not
-   among them: people stop jobs that have served. #}
+{# The bucket of a lost attempt by its status. A cancelled attempt is not lost: people stop jobs that are done. #}
 {% macro lost_bucket(status) -%}
     case
         when {{ status }} in ('failed', 'node_fail') then 'failed'

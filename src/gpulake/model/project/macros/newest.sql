@@ -30,7 +30,7 @@
     qualify row_number() over (partition by row_key order by {{ order_by }}, {{ whole_row('keyed') }}) = 1
 {% endmacro %}
 
-{# A window of PAI is told by its worker and its begin; without a worker, by its machine and its end as well. #}
+{# A window of PAI is identified by its worker and its begin; without a worker, by its machine and its end as well. #}
 {% macro window_key() -%}
     {%- set others = surrogate_key(['machine', 'end_time']) -%}
     {{ surrogate_key(['worker_name', 'start_time', 'case when worker_name is null then ' ~ others ~ ' end']) }}

@@ -1,7 +1,7 @@
-{# What samples say, and how long they stand for. #}
+{# Samples, and the time that they cover. #}
 
-{# A sample stands for the time until the next one of its subject, for no more than so many of the usual intervals, and
-   never for longer than this. #}
+{# A sample covers the time until the next one of its subject, at most this many usual intervals, and never longer than
+   this. #}
 {% macro most_intervals() %}3{% endmacro %}
 {% macro most_seconds() %}7200{% endmacro %}
 
@@ -33,7 +33,7 @@
     ) as usual
 {% endmacro %}
 
-{# How much a counter grew since the sample before; one that went back began anew, and has grown by what it says. #}
+{# Increase of a counter since the previous sample; after a reset, its value. #}
 {% macro growth(counter, before) -%}
     case when {{ counter }} >= {{ before }} then {{ counter }} - {{ before }} else {{ counter }} end
 {%- endmacro %}
@@ -41,7 +41,7 @@
 {# Lines about the death of one process within so many seconds tell of one kill; formats/kernel.py has the same. #}
 {% macro same_kill_seconds() %}10{% endmacro %}
 
-{# No day has more; what says so cannot be counted up to, either. #}
+{# Upper limit per day; a larger value is implausible. #}
 {% macro most_errors() %}1000000000000000{% endmacro %}
 
 {# A rate between two samples of a counter; none where it went back. #}
@@ -87,14 +87,14 @@
     {{ name }} between {{ plausible_range(name)[0] }} and {{ plausible_range(name)[1] }}
 {%- endmacro %}
 
-{# How many of the named values are there and cannot be. #}
+{# Number of the named values that are present and impossible. #}
 {% macro implausible_values(names) -%}
     {% for name in names -%}
         case when {{ name }} is not null and not ({{ is_plausible(name) }}) then 1 else 0 end{{ ' + ' if not loop.last }}
     {%- endfor %}
 {%- endmacro %}
 
-{# NVML's bits: why clocks are held back. That a GPU is idle (1) is no throttling, nor is a setting of its owner. #}
+{# NVML's bits of throttle reasons. Idle (1) and settings of the owner are not throttling. #}
 {% macro clock_reasons() -%}
     {{ return({
         'settings': 2 + 16 + 256, 'sw_power': 4, 'hw_slowdown': 8, 'sw_thermal': 32, 'hw_thermal': 64,
@@ -104,8 +104,7 @@
 {%- endmacro %}
 {% macro has_clock_reason(mask, reason) %}({{ mask }} & {{ clock_reasons()[reason] }}) != 0{% endmacro %}
 
-{# Somebody uses a GPU that has this much of its memory in use: a board without a process keeps less for itself (an H200
-   615 MiB). #}
+{# A GPU with this much memory in use is held: a board without a process reserves less (an H200 615 MiB). #}
 {% macro memory_of_a_user() %}1073741824{% endmacro %}
 
 {# A number at the begin of what a tool prints, such as 35 % or (300Mhz); nothing for [N/A]. #}

@@ -1,4 +1,4 @@
-{# The words of the sources, in ours. #}
+{# Values of the sources translated to those of silver. #}
 
 {% macro pai_status(column) -%}
     case {{ column }}
@@ -60,7 +60,7 @@
 {# An instant of the PAI trace; it writes 0 where it knows none. #}
 {% macro pai_instant(column) %}{{ instant(finite('nullif(' ~ column ~ ', 0)')) }}{% endmacro %}
 
-{# How many there are; one, where nobody counted. #}
+{# A count; one if it is unknown. #}
 {% macro at_least_one(column) %}greatest(coalesce(cast({{ finite(column) }} as bigint), 1), 1){% endmacro %}
 
 {% macro gibibytes(column) %}cast({{ finite(column) }} * 1073741824 as bigint){% endmacro %}
@@ -79,7 +79,7 @@
 {# Whether a job that has an end is over. #}
 {% macro has_ended(column) %}{{ column }} not in ('running', 'waiting'){% endmacro %}
 
-{# Failed by itself or by its node; what ran out of time or was interrupted is told apart. Of those that ended, everywhere. #}
+{# Failed or lost its node; timeouts and interruptions are separate. Used for ended jobs everywhere. #}
 {% macro is_failed(column) %}{{ column }} in ('failed', 'node_fail'){% endmacro %}
 
 {# Jobs of one name and one user are one job that comes back, unless the name says only how they were started: the command
@@ -105,7 +105,7 @@
 {% macro not_after(instant, bound) %}case when {{ bound }} is null or {{ instant }} <= {{ bound }} then {{ instant }} end{% endmacro %}
 {% macro not_before(instant, bound) %}case when {{ instant }} >= {{ bound }} then {{ instant }} end{% endmacro %}
 
-{# What never began and is over held nothing: there is no attempt to speak of. #}
+{# A job that ended before it began held nothing and has no attempt. #}
 {% macro has_begun_or_may(started_at, status) %}({{ started_at }} is not null or {{ status }} in ('running', 'waiting')){% endmacro %}
 
 {# PAI's machine ids, real or generated, are unique in themselves; those of others are names within a cluster. #}

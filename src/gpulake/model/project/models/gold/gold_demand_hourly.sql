@@ -43,8 +43,8 @@ asked as (
         clusters.hour_shift_seconds as shift,
         {{ seconds_of('tasks.launched_at') }} as launch_seconds,
         {{ seconds_of(latest(['tasks.launched_at', 'clusters.observed_from'])) }} as begin_seconds,
-        -- What never began waits for as long as anyone looked, unless it ended first. Of what ran, and nobody noted
-        -- since when, nobody knows how long it waited.
+        -- A task that never began waits until the end of observation, unless it ended first. If a task ran without a
+        -- recorded begin, its wait is unknown.
         case
             when
                 tasks.started_at is not null

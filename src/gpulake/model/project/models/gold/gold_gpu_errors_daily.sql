@@ -111,7 +111,7 @@ zoned_xids as (
 
 ),
 
--- The kernel names a GPU by where it is plugged; what it cannot be told of keeps its own name.
+-- The kernel names a GPU by its PCI bus address; an address without a known GPU is kept as its name.
 placed_xids as (
 
     select
@@ -245,7 +245,7 @@ compared as (
 
 ),
 
--- Ten times what is usual, and ten at least; of errors that cost work, any more than usual.
+-- At least ten times the usual number and at least ten; for errors that cost work, anything above the usual.
 final as (
 
     select

@@ -1,5 +1,5 @@
--- Whose the hours of the hourly ledger are. What was claimed beyond what a machine had in an hour is taken off those
--- who claimed it there and then.
+-- The hours of the hourly ledger by holder. Claims beyond a machine's capacity in an hour are cut from the claims of
+-- that hour.
 
 {% set amounts = held_buckets() + held_notes() %}
 

@@ -55,8 +55,7 @@ counted as (
 
 ),
 
--- What a machine of the same type with as many jobs would have had; the machine itself is left out of its peers. Of one
--- without peers nobody can say.
+-- Expected failures at the rate of the other machines of the type; empty without peers.
 compared as (
 
     select

@@ -21,7 +21,7 @@ with told as (
         owner_kind,
         owner_id
     from {{ source('landed', 'bronze_proc_metrics') }}
-    -- Older runs may not say the node: nobody could tell whose process it was.
+    -- Older runs may lack the node: the process could not be attributed.
     where node is not null
 
 ),

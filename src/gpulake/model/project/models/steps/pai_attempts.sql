@@ -41,7 +41,7 @@ keyed as not materialized (
         case when worker_name is not null then {{ surrogate_key(['worker_name']) }} end as worker_key,
         case when machine is not null then {{ surrogate_key(['machine']) }} end as machine_key,
         inst_name,
-        -- Rows that are told again have this in common.
+        -- Repeated rows have this in common.
         {{ surrogate_key(['inst_name', 'worker_name']) }} as pair_key,
         {{ pai_cluster('job_name') }} as cluster_id,
         task_name,
@@ -118,7 +118,7 @@ told_once as (
 
     union all
 
-    -- Without a name nobody can tell instances apart that say the same.
+    -- Equal instances without a name cannot be distinguished.
     select distinct {{ attempt_columns }}
     from keyed
     where inst_name is null
@@ -136,7 +136,7 @@ select
     told_once.status,
     told_once.started_at,
     told_once.ended_at,
-    -- Without the row of its task nobody knows what it asked for.
+    -- Without the row of its task its request is unknown.
     plans.requested_gpus as gpus,
     coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
 from told_once

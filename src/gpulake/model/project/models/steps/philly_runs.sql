@@ -1,5 +1,5 @@
--- Attempts of Philly as a whole. An attempt that another one follows has failed, or nobody would have tried again; and
--- it was over when that began, though its own end may not be told.
+-- Attempts of Philly as a whole. An attempt that is followed by another one failed, and it ended before that began,
+-- even if its end is not recorded.
 
 with machines as (
 
