@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo      a lake, a finding and plots, from nothing"
-	@echo "make test      all checks and tests"
+	@echo "make test      all checks and tests, and a short benchmark"
 	@echo "make bench     speed and memory, side by side with the reference"
 	@echo "make install   the command alone, in $(VENV)"
 	@echo "make check     format, lint, types, walls, SQL, generated files"
@@ -33,6 +33,7 @@ demo: $(VENV)/.core
 test: $(VENV)/.dev .venv-prefect/.prefect
 	scripts/check
 	scripts/test --all
+	scripts/bench --smoke
 
 check: $(VENV)/.dev
 	scripts/check

@@ -132,6 +132,18 @@ def test_what_breaks_a_common_rhythm_is_a_surprise_although_each_value_is_usual(
     assert 1500 <= begin <= 1520
 
 
+def test_three_points_are_a_surprise_and_hours_later_so_are_the_next_three() -> None:
+    values = noise(4 * 1440, 6)
+    for begin in (4000, 4400):
+        values[begin : begin + 3, 1:3] += 25
+    scores = Surprise().score(series(values))
+    flagged = np.flatnonzero(scores.is_flagged)
+    flagged = flagged[flagged >= 1440]
+    assert set(flagged[flagged < 4200]) >= {4000, 4001, 4002}
+    assert set(flagged[flagged >= 4200]) >= {4400, 4401, 4402}
+    assert len(flagged) < 40  # it does not last for hours after a large value
+
+
 def test_a_shift_too_small_for_any_point_alone_is_found_while_it_lasts() -> None:
     values = noise(600, 1)
     values[300:400] += 1.2

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conftest import built, rows_of
@@ -37,7 +37,8 @@ class Window(NamedTuple):
 def windows(draw: st.DrawFn) -> Window:
     machine = draw(st.sampled_from(sorted(MACHINES)))
     start = draw(st.integers(1, 500))
-    length = draw(st.integers(0, 300))
+    # Some end before they begin: they hold nothing, and hide no others.
+    length = max(draw(st.integers(-20, 300)), 1 - start)
     gpus = MACHINES[machine][0]
     percent = draw(st.sampled_from([0.0, 12.5, 100.0])) * gpus if gpus else None
     return Window(machine, start * STEP, (start + length) * STEP, percent, draw(st.sampled_from([0.0, 25.0, 100.0])))
@@ -79,6 +80,7 @@ def write_trace(folder: Path, given_windows: list[Window]) -> None:
 
 @settings(max_examples=cases(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_windows=st.lists(windows(), min_size=1, max_size=12))
+@example([Window("m2", 10 * STEP, 60 * STEP, 100.0, 25.0), Window("m2", 40 * STEP, 20 * STEP, 100.0, 25.0)])
 def test_daily_utilisation_is_what_a_walk_through_time_finds(
     tmp_path_factory: pytest.TempPathFactory, given_windows: list[Window]
 ) -> None:

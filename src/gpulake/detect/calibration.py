@@ -10,7 +10,7 @@ from gpulake.detect.tail import BINS, bins_of, thresholds
 from gpulake.detect.trailing import blocks, trailing_means
 
 MOST_EXCEEDED = 0.05
-RAISE_FACTOR = 3.0  # each alarm multiplies the next one's threshold by it; this decays by a factor of e a day
+RAISE_FACTOR = 3.0  # each alarm multiplies the next one's threshold by it; this decays by a factor of e in a day or so
 NOISE = 1e-9  # relative: differences below it are rounding
 LEAST_SPREAD = 1e-100
 NORMAL = 1.2533  # standard deviation of a normal distribution, in mean absolute deviations
@@ -22,22 +22,26 @@ HALF_DEVIATIONS = 6.0
 BAND_DEVIATIONS = 4.0
 
 
-def past_thresholds(statistic: Floats, exceeded: float) -> Floats:
-    """At each point, the value that this share of the points before its block exceeded."""
+def past_thresholds(statistic: Floats, exceeded: float, points_kept: float = np.inf) -> Floats:
+    """At each point, the value that this share of the points before its block exceeded. A point that is `points_kept`
+    points old weighs 1/e of a new one."""
     counts = np.zeros(BINS)
     out = np.full(len(statistic), np.inf)
     for begin, end in blocks(len(statistic)):
         out[begin:end] = float(thresholds(counts, exceeded))
         if begin:
+            counts *= np.exp((begin - end) / points_kept)
             counts += np.bincount(bins_of(statistic[begin:end]), minlength=BINS)
     return out
 
 
-def raised_by_alarms(series: Series, statistic: Floats, threshold: Floats, least_points: int) -> Floats:
+def raised_by_alarms(
+    series: Series, statistic: Floats, threshold: Floats, least_points: int, fades_in_days: float = 1.0
+) -> Floats:
     """The threshold, raised after each alarm so that a series cannot alert every hour. An alarm that continues is
     compared with the threshold it began with."""
     is_candidate = (statistic >= threshold) & ~np.isnan(series.values).all(axis=1)
-    gap, fading = usual_gap(series.interval_ms), series.interval_ms / DAY_MS
+    gap, fading = usual_gap(series.interval_ms), series.interval_ms / (DAY_MS * fades_in_days)
     recent_alarms, at, last = 0.0, 0, -gap - 1
     raised, continuing = np.zeros(len(series)), np.zeros(len(series), dtype=np.bool_)
     place = np.arange(len(series))

@@ -7,13 +7,16 @@ left to the readers that can say which row it is.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -45,14 +48,15 @@ class Copied:
     null_counts: dict[str, int]
     bad: list[BadRow]
     is_sound: bool = True  # every row parses, and every number is in range
+    sha256: str = ""  # of the Parquet file, where it was hashed as it was written
 
 
 def copy_blocks(path: Path, layout: CsvLayout, parquet: Path, source: str) -> tuple[Copied, Content]:
     """The file's rows as Parquet, which is of no use unless the copy is sound, and what the file holds in any case."""
     hashed = _Hashed()
-    groups = _RowGroups(parquet, layout, source)
     writes: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(1) as parsing, ThreadPoolExecutor(1) as writing:
+    groups = _RowGroups(parquet, layout, source)
+    with groups, ThreadPoolExecutor(1) as parsing, ThreadPoolExecutor(1) as writing:
         for block in _blocks(path, layout.has_header, hashed):
             if not groups.is_sound:
                 continue
@@ -61,10 +65,9 @@ def copy_blocks(path: Path, layout: CsvLayout, parquet: Path, source: str) -> tu
                 writes.popleft().result()
         for write in writes:
             write.result()
-    groups.close()
     # Memory that the allocator keeps for later blocks would come on top of what the build takes.
     pa.default_memory_pool().release_unused()
-    return Copied(groups.rows, groups.null_counts, [], groups.is_sound), hashed.content
+    return Copied(groups.rows, groups.null_counts, [], groups.is_sound, groups.written.content.sha256), hashed.content
 
 
 def read_content(path: Path) -> Content:
@@ -87,6 +90,19 @@ class _Hashed:
     @property
     def content(self) -> Content:
         return Content(self._digest.hexdigest(), self._size)
+
+
+class _HashedFile(io.FileIO):
+    def __init__(self, path: Path, hashed: _Hashed) -> None:
+        super().__init__(path, "wb")
+        self._hashed = hashed
+
+    def write(self, part: Any) -> int:
+        self._hashed.update(part)
+        rest = memoryview(part)
+        while rest:
+            rest = rest[super().write(rest) :]
+        return len(part)
 
 
 class _Block(NamedTuple):
@@ -177,12 +193,13 @@ def _times(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
 
 
 class _RowGroups:
-    """The Parquet file. How a column is written follows from the first rows."""
+    """The Parquet file, hashed as it is written. How a column is written follows from the first rows."""
 
     def __init__(self, parquet: Path, layout: CsvLayout, source: str) -> None:
         self.rows = 0
         self.null_counts = dict.fromkeys(layout.table.column_names, 0)
         self.is_sound = True
+        self.written = _Hashed()
         self._parquet = parquet
         self._table = layout.table
         self._source = source
@@ -203,10 +220,17 @@ class _RowGroups:
         self._writer = self._writer or self._opened(block)
         self._writer.write_table(block, row_group_size=block.num_rows)
 
-    def close(self) -> None:
-        if self._writer:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._writer is None:
+            return
+        # What kept the rows from being written keeps the end of the file as well.
+        with suppress(OSError) if error else nullcontext():
             self._writer.add_key_value_metadata({SOURCE_KEY: self._source})
             self._writer.close()
+        self._file.close()
 
     def _is_in_range(self, block: pa.Table) -> bool:
         from pyarrow import compute
@@ -224,7 +248,8 @@ class _RowGroups:
         import pyarrow.parquet as pq
 
         sample = block.slice(0, SAMPLED_ROWS)
-        return pq.ParquetWriter(self._parquet, block.schema, store_schema=False, **_options(sample))
+        self._file = _HashedFile(self._parquet, self.written)
+        return pq.ParquetWriter(self._file, block.schema, store_schema=False, **_options(sample))
 
 
 def _options(sample: pa.Table) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Bronze:
         make_folder(folder)
         sync(parquet)
         parquet.replace(folder / landing.file)
-        return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts)]
+        return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts, copied.sha256)]
 
     def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live) -> None:
         """A path that now holds another kind of table no longer provides its old rows."""

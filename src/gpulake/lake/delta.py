@@ -45,6 +45,7 @@ class DataFile:
     name: str
     rows: int
     null_counts: Mapping[str, int]
+    sha256: str = ""  # empty: not known yet
 
 
 def live_files(folder: Path) -> list[Path]:
@@ -69,14 +70,15 @@ def is_committed(folder: Path, transaction: str) -> bool:
 def replace(folder: Path, file: Path, metadata: Mapping[str, Any]) -> None:
     """Makes the table consist of this one file, whatever its columns were before; older versions stay readable."""
     parquet = pq.ParquetFile(file)
+    added = DataFile(file.name, parquet.metadata.num_rows, {})
     _prepare(folder)
     create_table_with_add_actions(
         str(folder),
         Schema.from_arrow(parquet.schema_arrow),
-        [_add(folder, DataFile(file.name, parquet.metadata.num_rows, {}))],
+        [_add(folder, added)],
         mode="overwrite",
         configuration=CONFIGURATION,
-        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [file.name])),
+        commit_properties=CommitProperties(custom_metadata=_said(folder, metadata, [added])),
     )
     _sync_commit(folder)
     # Files that no version of the last week needs.
@@ -95,7 +97,7 @@ def commit(
     """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards."""
     adds = [_add(folder, file) for file in files]
     properties = CommitProperties(
-        custom_metadata=_said(folder, metadata, [file.name for file in files]),
+        custom_metadata=_said(folder, metadata, files),
         app_transactions=[Transaction(transaction, 1)],
     )
     _prepare(folder)
@@ -227,9 +229,10 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[str]) -> dict[str, str]:
+def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[DataFile]) -> dict[str, str]:
     """The metadata of a commit, with the hashes of its files, by which damage is detected."""
-    return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps({name: sha256(folder / name) for name in files})}
+    hashes = {file.name: file.sha256 or sha256(folder / file.name) for file in files}
+    return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps(hashes)}
 
 
 def _add(folder: Path, file: DataFile) -> AddAction:

@@ -1,8 +1,9 @@
-"""The default: a point against its past mean, the last points and the usual value at that time of day.
+"""The default: a point that changes suddenly to what is unusual at that time of day, or breaks a correlation.
 
-Each metric has these three residuals, in standard deviations of their past. With several metrics, the leading
-components of their past correlation are removed first; only what they do not explain counts. The three mean squares are
-multiplied, so that one large residual alone hardly counts, and the product is smoothed.
+Each metric has two residuals, in standard deviations of their past: from the mean of the last two points, and from the
+usual value at that time of day. With several metrics, the second counts twice: as it is, and after the leading
+components of the past correlation are removed. The mean squares of the two residuals are multiplied, so that neither a
+sudden change to a usual value nor a slow one counts for much alone; the score is their smoothed product.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpulake.detect.calibration import (
 from gpulake.detect.series import DAY_MS, Bools, Floats, Scores, Series, no_scores
 from gpulake.detect.trailing import FIRST_BLOCK, blocks, slots, smoothed, trailing_means
 
-LAST_POINTS = 10
+LAST_POINTS = 2
 SLOT_MS = 600_000
 DAYS_KEPT = 7
 SMOOTHING = 15.0
@@ -33,43 +34,51 @@ LEAST_VARIATION = 1e-3  # of the largest deviation so far
 LEAST_UNEXPLAINED = 0.05
 BAND = 4.0
 HALF = 10.0  # a statistic of 10 scores 0.5
-POINTS_AN_ALARM = 2 * SMOOTHING
+BREAK = 0.3  # weight of what breaks the usual correlation, be it sudden or not
+POINTS_AN_ALARM = 3.0
+POINTS_KEPT = 3000.0  # of the past that sets the threshold: the first days of a series are its most surprising
+RAISE_DAYS = 2.0
 
 
 @dataclass(frozen=True)
 class Surprise:
-    alarms_a_day: float = 2.0  # before thresholds are raised by earlier alarms
-    least_points: int = 2 * FIRST_BLOCK
+    alarms_a_day: float = 4.0  # before thresholds are raised by earlier alarms
+    least_points: int = 3 * FIRST_BLOCK
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
             return no_scores(series)
         usual = _usual_at_that_time(series)
-        parts = [
-            _deviations(series.values),
-            _deviations(series.values - trailing_means(series.values, LAST_POINTS)),
-            _deviations(series.values - usual),
-        ]
-        squares = [deviations**2 for deviations, _ in parts]
-        means = [square.mean(axis=1) for square in squares]
-        blend = np.cbrt(means[0] * means[1] * means[2])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares = sum((square / square.sum(axis=1, keepdims=True) for square in squares), np.zeros(usual.shape)) / 3
-        carried = smoothed(np.where(blend[:, None] > 0, np.nan_to_num(shares) * blend[:, None], 0.0), SMOOTHING)
-        statistic = carried.sum(axis=1)
-        # Smoothing makes an alarm last: the share of flagged points is alarms times their length.
+        change, _, _ = _deviations(series.values - trailing_means(series.values, LAST_POINTS))
+        unusual, unexplained, spread = _deviations(series.values - usual)
+        carried = _carried(change**2, unusual**2, unexplained**2)
+        now = carried.sum(axis=1)
+        carried = smoothed(carried, SMOOTHING)
+        lately = carried.sum(axis=1)
+        # An alarm needs both: a smoothed score alone is late, and rises for hours after one large value.
+        statistic = np.sqrt(now * lately)
         exceeded = exceeded_share(series, self.alarms_a_day, POINTS_AN_ALARM)
-        threshold = raised_by_alarms(series, statistic, past_thresholds(statistic, exceeded), self.least_points)
+        threshold = past_thresholds(statistic, exceeded, POINTS_KEPT)
+        threshold = raised_by_alarms(series, statistic, threshold, self.least_points, RAISE_DAYS)
         return scores_from(
             series,
             carried,
-            threshold,
+            np.divide(threshold**2, now, out=np.full(len(series), np.inf), where=now > 0),
             half=HALF,
             least_points=self.least_points,
             expected=usual,
-            band=BAND * parts[2][1],
-            total=statistic,
+            band=BAND * spread,
+            total=lately,
         )
+
+
+def _carried(change: Floats, unusual: Floats, unexplained: Floats) -> Floats:
+    """Each metric's part of a point's statistic, from squared deviations: sudden and unusual, or uncorrelated."""
+    away = (unusual + unexplained) / 2
+    both = np.sqrt(change.mean(axis=1) * away.mean(axis=1))[:, None]
+    sums = [np.maximum(part.sum(axis=1, keepdims=True), LEAST_SPREAD) for part in (change, away)]
+    shares = (change / sums[0] + away / sums[1]) / 2
+    return np.asarray(both * shares + BREAK * unexplained / unexplained.shape[1])
 
 
 def _usual_at_that_time(series: Series) -> Floats:
@@ -99,25 +108,31 @@ def _usual_at_that_time(series: Series) -> Floats:
     return usual
 
 
-def _deviations(values: Floats) -> tuple[Floats, Floats]:
-    """Each value in past standard deviations, after the shared components are removed; and the standard deviations."""
+def _deviations(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Each value in past standard deviations, the same after the shared components are removed, and the standard
+    deviations."""
     count, metrics = values.shape
-    deviations, spread = np.zeros((count, metrics)), np.full((count, metrics), np.nan)
+    plain, unexplained, spread = (
+        np.zeros((count, metrics)),
+        np.zeros((count, metrics)),
+        np.full((count, metrics), np.nan),
+    )
     past = _Past(metrics)
     for begin, end in blocks(count):
         block = values[begin:end]
         if begin:
             mean, spreads, project = past.fit()
-            scaled = np.where(np.isnan(block), 0.0, (block - mean) / spreads)
             limit = MOST_DEVIATIONS
-            deviations[begin:end] = np.clip(np.clip(scaled, -3 * limit, 3 * limit) @ project, -limit, limit)
+            scaled = np.where(np.isnan(block), 0.0, np.clip((block - mean) / spreads, -3 * limit, 3 * limit))
+            plain[begin:end] = np.clip(scaled, -limit, limit)
+            unexplained[begin:end] = np.clip(scaled @ project, -limit, limit)
             spread[begin:end] = spreads
             # Clip outliers, so that one does not widen the spread for good; a constant metric has no spread to clip by.
             reach = np.where(past.has_varied(), limit * spreads, np.inf)
             block = mean + np.clip(block - mean, -reach, reach)
         past.add(block)
-    deviations[np.isnan(values)] = 0.0
-    return deviations, spread
+    unexplained[np.isnan(values)] = 0.0
+    return plain, unexplained, spread
 
 
 class _Past:

@@ -59,7 +59,7 @@ FROM points
 INNER JOIN strange ON points.cluster_id = strange.cluster_id AND points.node_id = strange.node_id
 ORDER BY points.cluster_id, points.node_id, points.at_ms
 """
-UNUSUAL = Surprise(alarms_a_day=0.1)
+UNUSUAL = Surprise(alarms_a_day=1.0)
 
 
 @WATCHES.register("host_load")

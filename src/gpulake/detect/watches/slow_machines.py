@@ -26,42 +26,55 @@ STRANGE_TIMES = 1.2  # over WINDOW_RUNS runs: other machines are not read
 RUNS = """
 WITH runs AS (
     SELECT
-        attempts.machine_key,
-        jobs.group_id,
-        attempts.task_name,
-        attempts.task_key,
-        min(attempts.started_at) AS started_at,
-        ln(max(attempts.run_seconds)) AS took
-    FROM silver_instances AS attempts
-    INNER JOIN silver_jobs AS jobs ON attempts.job_key = jobs.job_key
-    WHERE attempts.status = 'succeeded' AND attempts.run_seconds >= 1 AND jobs.group_id IS NOT NULL
-    GROUP BY ALL
+        task_key,
+        machine_key,
+        any_value(job_key) AS job_key,
+        any_value(task_name) AS task_name,
+        min(started_at) AS started_at,
+        ln(max(run_seconds)) AS took
+    FROM silver_instances
+    WHERE status = 'succeeded' AND run_seconds >= 1
+    GROUP BY task_key, machine_key
 ),
-tasks AS (SELECT group_id, task_name, task_key, max(took) AS took, count(*) AS machines FROM runs GROUP BY ALL),
+-- Groups are long texts and recur in every job: their hashes are compared instead.
+tasks AS (
+    SELECT
+        runs.task_key,
+        any_value(runs.machine_key) AS machine_key,
+        any_value(hash(jobs.group_id)) AS group_key,
+        any_value(hash(jobs.group_id, runs.task_name)) AS role_key,
+        min(runs.started_at) AS started_at,
+        max(runs.took) AS took,
+        count(*) AS machines
+    FROM runs
+    INNER JOIN silver_jobs AS jobs ON runs.job_key = jobs.job_key
+    WHERE jobs.group_id IS NOT NULL AND runs.task_name IS NOT NULL
+    GROUP BY runs.task_key
+),
 usual AS (
-    SELECT group_id, task_name, median(took) AS took
+    SELECT role_key, median(took) AS took
     FROM tasks
-    GROUP BY group_id, task_name
+    GROUP BY role_key
     HAVING count(*) >= {least_runs}
 ),
 compared AS (
     SELECT
-        runs.machine_key,
-        runs.group_id,
-        runs.started_at,
-        greatest(-1, least(1, runs.took - usual.took)) AS log_times_longer
-    FROM runs
-    INNER JOIN usual ON runs.group_id = usual.group_id AND runs.task_name = usual.task_name
-    WHERE runs.task_key IN (SELECT task_key FROM tasks WHERE machines = 1)
+        tasks.machine_key,
+        tasks.group_key,
+        tasks.started_at,
+        greatest(-1, least(1, tasks.took - usual.took)) AS log_times_longer
+    FROM tasks
+    INNER JOIN usual ON tasks.role_key = usual.role_key
+    WHERE tasks.machines = 1
 ),
 days AS (
     SELECT
         machine_key,
-        group_id,
+        group_key,
         min(epoch_ms(started_at)) AS at_ms,
         avg(log_times_longer) AS log_times_longer
     FROM compared
-    GROUP BY machine_key, group_id, date_trunc('day', started_at)
+    GROUP BY machine_key, group_key, date_trunc('day', started_at)
 ),
 points AS (SELECT machine_key, at_ms, avg(log_times_longer) AS log_times_longer FROM days GROUP BY ALL),
 windows AS (

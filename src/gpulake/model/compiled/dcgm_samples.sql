@@ -6,18 +6,51 @@ with samples as (
         *,
         json_extract_string(labels, '$."UUID"') as uuid,
         nullif(json_extract_string(labels, '$."GPU_I_ID"'), '') as instance_id,
-        nullif(json_extract_string(labels, '$."pod"'), '') as pod
+        nullif(json_extract_string(labels, '$."hpc_job"'), '') as slurm_job,
+        nullif(json_extract_string(labels, '$."exported_pod"'), '') as exported_pod,
+        nullif(json_extract_string(labels, '$."pod"'), '') as scraped_pod
     from __dbt__cte__prometheus_samples
     where metric like 'DCGM\_FI\_%' escape '\'
 
 ),
 
--- An exporter that names pods on a node proves that a GPU which it gives none has none. Others do not look.
+-- A Prometheus that finds its targets through Kubernetes writes the exporter's own pod into `pod`, and moves what the
+-- exporter says to `exported_pod`. Only where it never does so, and the name is not an exporter's, `pod` holds the GPU.
+relabelled as (
+
+    select distinct scraped_pod
+    from samples
+    where exported_pod is not null and scraped_pod is not null
+
+),
+
+owned as (
+
+    select
+        *,
+        coalesce(
+            exported_pod,
+            case
+                when
+                    scraped_pod not in (select relabelled.scraped_pod from relabelled)
+                    and scraped_pod not like '%dcgm-exporter%'
+                    then scraped_pod
+            end
+        ) as pod,
+        coalesce(
+            nullif(json_extract_string(labels, '$."exported_namespace"'), ''),
+            nullif(json_extract_string(labels, '$."namespace"'), '')
+        ) as pod_namespace
+    from samples
+
+),
+
+-- An exporter that names holders on a node proves that a GPU which it gives none has none. Others do not look.
 looking as (
 
     select distinct node_id
-    from samples
-    where pod is not null
+    from owned
+    where coalesce(pod, slurm_job) is not null
 
 ),
 
@@ -26,7 +59,7 @@ named as (
     select
         *,
         coalesce(nullif(uuid, ''), node_id || '/gpu' || json_extract_string(labels, '$."gpu"')) as board_id
-    from samples
+    from owned
 
 )
 
@@ -89,12 +122,18 @@ select
     cast(null as double) as processes,
     max(case when metric in ('DCGM_FI_DEV_ROW_REMAP_PENDING') then value * 1 end) > 0 as has_remap_pending,
     max(case when metric in ('DCGM_FI_DEV_ROW_REMAP_FAILURE') then value * 1 end) > 0 as has_remap_failure,
+    -- A GPU that several hold at once has a series for each of them.
     case
+        when count(distinct slurm_job) + count(distinct pod) > 1 then 'several'
+        when max(slurm_job) is not null then 'slurm'
         when max(pod) is not null then 'pod'
         when max(node_id) in (select looking.node_id from looking) then 'nobody'
     end as owner_kind,
-    max(nullif(json_extract_string(labels, '$."namespace"'), '') || '/' || pod) as owner_id,
-    case when max(pod) is not null then 'environment' end as owner_evidence
+    case
+        when count(distinct slurm_job) + count(distinct pod) = 1
+            then coalesce(max(slurm_job), max(coalesce(pod_namespace || '/', '') || pod))
+    end as owner_id,
+    case when coalesce(max(slurm_job), max(pod)) is not null then 'environment' end as owner_evidence
 from named
 where board_id is not null
 group by board_id, instance_id, sampled_at

@@ -67,7 +67,7 @@ covered as (
         days.dt,
         coalesce(observed.observed_machines, 0) as observed_machines,
         coalesce(observed.observed_gpu_hours, 0) as observed_gpu_hours,
-        capacity.gpus * (epoch(days.ended_at) - epoch(days.started_at)) / 3600
+        capacity.gpus * ((epoch_us(days.ended_at) / 1e6) - (epoch_us(days.started_at) / 1e6)) / 3600
             as capacity_gpu_hours
     from days
     inner join capacity on days.cluster_id = capacity.cluster_id

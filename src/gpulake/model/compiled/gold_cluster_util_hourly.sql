@@ -31,8 +31,8 @@ spans as (
         stretches.busy_gpus,
         stretches.cpu_util_ratio,
         clusters.hour_shift_seconds as shift,
-        epoch(greatest(stretches.started_at, clusters.observed_from)) as begin_seconds,
-        epoch(least(stretches.ended_at, clusters.observed_until)) as end_seconds
+        (epoch_us(greatest(stretches.started_at, clusters.observed_from)) / 1e6) as begin_seconds,
+        (epoch_us(least(stretches.ended_at, clusters.observed_until)) / 1e6) as end_seconds
     from stretches
     inner join machines on stretches.machine_key = machines.machine_key
     inner join clusters on stretches.cluster_id = clusters.cluster_id

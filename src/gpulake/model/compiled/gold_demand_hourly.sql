@@ -41,8 +41,8 @@ asked as (
         coalesce(tasks.gpu_type, 'unknown') as gpu_type,
         tasks.requested_gpus * coalesce(tasks.planned_instances, 1) as gpus,
         clusters.hour_shift_seconds as shift,
-        epoch(tasks.launched_at) as launch_seconds,
-        epoch(greatest(tasks.launched_at, clusters.observed_from)) as begin_seconds,
+        (epoch_us(tasks.launched_at) / 1e6) as launch_seconds,
+        (epoch_us(greatest(tasks.launched_at, clusters.observed_from)) / 1e6) as begin_seconds,
         -- A task that never began waits until the end of observation, unless it ended first. If a task ran without a
         -- recorded begin, its wait is unknown.
         case
@@ -50,7 +50,7 @@ asked as (
                 tasks.started_at is not null
                 or (undated.task_key is null and (tasks.ended_at is not null or tasks.status = 'waiting'))
                 then
-                    epoch(least(coalesce(tasks.started_at, tasks.ended_at), clusters.observed_until))
+                    (epoch_us(least(coalesce(tasks.started_at, tasks.ended_at), clusters.observed_until)) / 1e6)
         end as end_seconds,
         tasks.launched_at >= clusters.observed_from and tasks.launched_at <= clusters.observed_until as is_observed
     from tasks

@@ -2,7 +2,7 @@ with holdings as (
 
     select
         *,
-        epoch(held_until) - epoch(lost_from) as lost_seconds
+        (epoch_us(held_until) / 1e6) - (epoch_us(lost_from) / 1e6) as lost_seconds
     from "lake"."main"."silver_holdings"
     where lost_from is not null
 

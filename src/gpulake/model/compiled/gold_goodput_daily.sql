@@ -26,8 +26,9 @@ spent as (
     select
         job_key,
         max(attempt) as attempts,
+        sum(case when attempt = 1 then gpus end) as gang_gpus,
         sum(gpus * held_seconds) / 3600 as held_gpu_hours,
-        sum(gpus * (epoch(good_until) - epoch(held_from))) / 3600 as good_gpu_hours
+        sum(gpus * ((epoch_us(good_until) / 1e6) - (epoch_us(held_from) / 1e6))) / 3600 as good_gpu_hours
     from holdings
     group by job_key
 
@@ -52,20 +53,9 @@ progress as (
 
     select
         job_key,
-        sum(greatest(epoch(good_until) - epoch(greatest(held_from, reached_at)), 0))
+        sum(greatest((epoch_us(good_until) / 1e6) - (epoch_us(greatest(held_from, reached_at)) / 1e6), 0))
             as progress_seconds
     from followed
-    group by job_key
-
-),
-
-gangs as (
-
-    select
-        job_key,
-        sum(gpus) as gpus
-    from holdings
-    where attempt = 1
     group by job_key
 
 ),
@@ -76,26 +66,26 @@ runs as (
         jobs.cluster_id,
         jobs.ended_at,
         case
-        when round(gangs.gpus, 3) < 0.25 then '1: below 0.25'
-        when round(gangs.gpus, 3) < 0.5 then '2: 0.25 to 0.5'
-        when round(gangs.gpus, 3) < 1 then '3: 0.5 to 1'
-        when round(gangs.gpus, 3) = 1 then '4: 1'
-        when round(gangs.gpus, 3) < 8 then '5: above 1, below 8'
-        when round(gangs.gpus, 3) < 64 then '6: 8 to 63'
+        when round(spent.gang_gpus, 3) < 0.25 then '1: below 0.25'
+        when round(spent.gang_gpus, 3) < 0.5 then '2: 0.25 to 0.5'
+        when round(spent.gang_gpus, 3) < 1 then '3: 0.5 to 1'
+        when round(spent.gang_gpus, 3) = 1 then '4: 1'
+        when round(spent.gang_gpus, 3) < 8 then '5: above 1, below 8'
+        when round(spent.gang_gpus, 3) < 64 then '6: 8 to 63'
         else '7: 64 and more'
     end as request_size,
         spent.attempts,
         spent.held_gpu_hours,
         spent.good_gpu_hours,
-        gangs.gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
+        spent.gang_gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
         case
             when jobs.turnaround_seconds is not null
-                then gangs.gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600
+                then spent.gang_gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600
         end as progress_gpu_hours
     from spent
     inner join jobs on spent.job_key = jobs.job_key
-    inner join gangs on spent.job_key = gangs.job_key
     left join progress on spent.job_key = progress.job_key
+    where spent.gang_gpus is not null
 
 ),
 

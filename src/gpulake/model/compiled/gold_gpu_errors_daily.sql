@@ -5,7 +5,7 @@ with samples as (
 
     select
         *,
-        cast(floor(epoch(sampled_at) / 900) as bigint) as quarter
+        cast(floor((epoch_us(sampled_at) / 1e6) / 900) as bigint) as quarter
     from "lake"."main"."silver_gpu_samples"
 
 ),

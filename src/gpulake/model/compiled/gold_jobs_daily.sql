@@ -23,7 +23,7 @@ ended as (
         jobs.cluster_id,
         jobs.status,
         jobs.turnaround_seconds,
-        cast(floor((epoch(jobs.ended_at) + clusters.hour_shift_seconds) / 3600) as bigint) as hour_number
+        cast(floor(((epoch_us(jobs.ended_at) / 1e6) + clusters.hour_shift_seconds) / 3600) as bigint) as hour_number
     from jobs
     inner join clusters on jobs.cluster_id = clusters.cluster_id
     where jobs.ended_at >= clusters.observed_from and jobs.ended_at <= clusters.observed_until

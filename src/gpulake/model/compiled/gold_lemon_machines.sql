@@ -5,7 +5,7 @@ with holdings as (
 
     select
         *,
-        coalesce(gpus * (epoch(held_until) - epoch(lost_from)), 0) / 3600 as lost_gpu_hours
+        coalesce(gpus * ((epoch_us(held_until) / 1e6) - (epoch_us(lost_from) / 1e6)), 0) / 3600 as lost_gpu_hours
     from "lake"."main"."silver_holdings"
     where machine_key is not null
 
@@ -101,7 +101,7 @@ final as (
                 then greatest(1 - scored.expected_failed_jobs / nullif(scored.failed_jobs, 0), 0)
         end
         * 2592000 / nullif(
-            epoch(clusters.observed_until) - epoch(clusters.observed_from), 0
+            (epoch_us(clusters.observed_until) / 1e6) - (epoch_us(clusters.observed_from) / 1e6), 0
         ) as gpu_hours_at_risk
     from scored
     inner join clusters on scored.cluster_id = clusters.cluster_id

@@ -45,10 +45,10 @@ down as (
     select
         outages.machine_key,
         hours.hour_number,
-        sum(case when outages.basis in ('recorded', 'died') then epoch(least(outages.ended_at, hours.observed_until))
-    - epoch(greatest(outages.started_at, hours.observed_from)) else 0 end) / 3600 as hours,
-        sum(case when outages.basis = 'recorded' then epoch(least(outages.ended_at, hours.observed_until))
-    - epoch(greatest(outages.started_at, hours.observed_from)) else 0 end) / 3600 as recorded_hours,
+        sum(case when outages.basis in ('recorded', 'died') then (epoch_us(least(outages.ended_at, hours.observed_until)) / 1e6)
+    - (epoch_us(greatest(outages.started_at, hours.observed_from)) / 1e6) else 0 end) / 3600 as hours,
+        sum(case when outages.basis = 'recorded' then (epoch_us(least(outages.ended_at, hours.observed_until)) / 1e6)
+    - (epoch_us(greatest(outages.started_at, hours.observed_from)) / 1e6) else 0 end) / 3600 as recorded_hours,
         bool_or(outages.basis = 'silent') as is_silent
     from outages
     inner join hours

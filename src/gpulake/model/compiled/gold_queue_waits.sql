@@ -26,7 +26,7 @@ sized as (
 
 ),
 
-final as (
+grouped as (
 
     select
         cluster_id,
@@ -36,35 +36,56 @@ final as (
         
             cast(count(launch_wait_seconds) as bigint) as launch_wait_tasks,
             avg(launch_wait_seconds) as mean_launch_wait_seconds,
-            
-                quantile_cont(launch_wait_seconds, 0.5) as p50_launch_wait_seconds,
-            
-                quantile_cont(launch_wait_seconds, 0.75) as p75_launch_wait_seconds,
-            
-                quantile_cont(launch_wait_seconds, 0.9) as p90_launch_wait_seconds,
-            
-                quantile_cont(launch_wait_seconds, 0.95) as p95_launch_wait_seconds,
-            
-                quantile_cont(launch_wait_seconds, 0.99) as p99_launch_wait_seconds,
-            
+            quantile_cont(launch_wait_seconds, [0.5, 0.75, 0.9, 0.95, 0.99]) as launch_wait_quantiles,
         
             cast(count(start_wait_seconds) as bigint) as start_wait_tasks,
             avg(start_wait_seconds) as mean_start_wait_seconds,
-            
-                quantile_cont(start_wait_seconds, 0.5) as p50_start_wait_seconds,
-            
-                quantile_cont(start_wait_seconds, 0.75) as p75_start_wait_seconds,
-            
-                quantile_cont(start_wait_seconds, 0.9) as p90_start_wait_seconds,
-            
-                quantile_cont(start_wait_seconds, 0.95) as p95_start_wait_seconds,
-            
-                quantile_cont(start_wait_seconds, 0.99) as p99_start_wait_seconds,
-            
+            quantile_cont(start_wait_seconds, [0.5, 0.75, 0.9, 0.95, 0.99]) as start_wait_quantiles,
         
         cast(count(*) as bigint) - count(start_wait_seconds) as unstarted_tasks
     from sized
     group by cluster_id, gpu_type, request_size
+
+),
+
+final as (
+
+    select
+        cluster_id,
+        gpu_type,
+        request_size,
+        tasks,
+        
+            launch_wait_tasks,
+            mean_launch_wait_seconds,
+            
+                launch_wait_quantiles[1] as p50_launch_wait_seconds,
+            
+                launch_wait_quantiles[2] as p75_launch_wait_seconds,
+            
+                launch_wait_quantiles[3] as p90_launch_wait_seconds,
+            
+                launch_wait_quantiles[4] as p95_launch_wait_seconds,
+            
+                launch_wait_quantiles[5] as p99_launch_wait_seconds,
+            
+        
+            start_wait_tasks,
+            mean_start_wait_seconds,
+            
+                start_wait_quantiles[1] as p50_start_wait_seconds,
+            
+                start_wait_quantiles[2] as p75_start_wait_seconds,
+            
+                start_wait_quantiles[3] as p90_start_wait_seconds,
+            
+                start_wait_quantiles[4] as p95_start_wait_seconds,
+            
+                start_wait_quantiles[5] as p99_start_wait_seconds,
+            
+        
+        unstarted_tasks
+    from grouped
 
 )
 

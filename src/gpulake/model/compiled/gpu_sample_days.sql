@@ -4,7 +4,7 @@ with samples as (
 
     select
         *,
-        cast(floor(epoch(sampled_at) / 900) as bigint) as quarter,
+        cast(floor((epoch_us(sampled_at) / 1e6) / 900) as bigint) as quarter,
         sampled_at + to_seconds(covers_seconds) as covers_until
     from "lake"."main"."silver_gpu_samples"
 
@@ -46,7 +46,7 @@ union all by name
 
 select
     *,
-    epoch(day_ended_at) - epoch(sampled_at) as seconds
+    (epoch_us(day_ended_at) / 1e6) - (epoch_us(sampled_at) / 1e6) as seconds
 from over_midnight
 
 union all by name
@@ -55,5 +55,5 @@ select
     * replace (
         cast(dt + 1 as date) as dt
     ),
-    epoch(covers_until) - epoch(day_ended_at) as seconds
+    (epoch_us(covers_until) / 1e6) - (epoch_us(day_ended_at) / 1e6) as seconds
 from over_midnight

@@ -46,9 +46,9 @@ intervals as (
     holdings.is_inferred,
     case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
     clusters.hour_shift_seconds as shift,
-    epoch(greatest(holdings.held_from, clusters.observed_from)) as begin_seconds,
-    epoch(least(holdings.held_until, clusters.observed_until)) as end_seconds,
-    epoch(coalesce(holdings.lost_from, holdings.held_until)) as lost_seconds
+    (epoch_us(greatest(holdings.held_from, clusters.observed_from)) / 1e6) as begin_seconds,
+    (epoch_us(least(holdings.held_until, clusters.observed_until)) / 1e6) as end_seconds,
+    (epoch_us(coalesce(holdings.lost_from, holdings.held_until)) / 1e6) as lost_seconds
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
     left join capacity on holdings.machine_key = capacity.machine_key
@@ -115,14 +115,14 @@ select
     pieces.is_inferred,
     pieces.used_gpus,
     (
-        least(pieces.end_seconds, epoch(days.ended_at))
-        - greatest(pieces.begin_seconds, epoch(days.started_at))
+        least(pieces.end_seconds, (epoch_us(days.ended_at) / 1e6))
+        - greatest(pieces.begin_seconds, (epoch_us(days.started_at) / 1e6))
     ) / 3600 as hours,
     greatest(
-        least(pieces.end_seconds, epoch(days.ended_at))
-        - greatest(pieces.begin_seconds, pieces.lost_seconds, epoch(days.started_at)),
+        least(pieces.end_seconds, (epoch_us(days.ended_at) / 1e6))
+        - greatest(pieces.begin_seconds, pieces.lost_seconds, (epoch_us(days.started_at) / 1e6)),
         0
     ) / 3600 as lost_hours
 from pieces
 inner join days on pieces.cluster_id = days.cluster_id and pieces.day_number = days.day_number
-where pieces.end_seconds > epoch(days.started_at)
+where pieces.end_seconds > (epoch_us(days.started_at) / 1e6)

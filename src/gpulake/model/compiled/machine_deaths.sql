@@ -60,24 +60,47 @@ signs as (
 
 ),
 
-moments as (
+-- Only the last sign of an hour can be followed by hours of silence: few moments are left to look at.
+sign_hours as (
 
     select
         machine_key,
-        happened_at,
-        sum(lost) as lost,
-        sum(others) as others
+        cast(floor(((epoch_us(happened_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
+        min(happened_at) as first_at,
+        max(happened_at) as last_at
     from signs
-    group by machine_key, happened_at
+    group by 1, 2
 
 ),
 
 followed as (
 
     select
-        *,
-        lead(happened_at) over (partition by machine_key order by happened_at) as next_sign_at
-    from moments
+        machine_key,
+        last_at as happened_at,
+        lead(first_at) over (partition by machine_key order by hour_number) as next_sign_at
+    from sign_hours
+
+),
+
+quiet as (
+
+    select * from followed
+    where next_sign_at is null or next_sign_at >= happened_at + to_seconds(10800)
+
+),
+
+moments as (
+
+    select
+        quiet.machine_key,
+        quiet.happened_at,
+        quiet.next_sign_at,
+        sum(signs.lost) as lost,
+        sum(signs.others) as others
+    from signs
+    inner join quiet on signs.machine_key = quiet.machine_key and signs.happened_at = quiet.happened_at
+    group by all
 
 ),
 
@@ -120,17 +143,17 @@ silences as (
     select
         watched.cluster_id,
         watched.gpu_type,
-        followed.machine_key,
-        followed.happened_at,
-        followed.lost,
-        followed.happened_at + to_seconds(10800) as judged_from,
+        moments.machine_key,
+        moments.happened_at,
+        moments.lost,
+        moments.happened_at + to_seconds(10800) as judged_from,
         coalesce(
-            followed.next_sign_at, greatest(clusters.observed_until, followed.happened_at)
+            moments.next_sign_at, greatest(clusters.observed_until, moments.happened_at)
         ) as silent_until
-    from followed
-    inner join watched on followed.machine_key = watched.machine_key
+    from moments
+    inner join watched on moments.machine_key = watched.machine_key
     inner join clusters on watched.cluster_id = clusters.cluster_id
-    where followed.lost > 0 and followed.others = 0 and not watched.is_recorded
+    where moments.lost > 0 and moments.others = 0 and not watched.is_recorded
 
 ),
 

@@ -16,8 +16,8 @@ select
     windows.cluster_id,
     windows.machine_key,
     days.dt,
-    epoch(greatest(windows.window_started_at, days.started_at)) as begin_seconds,
-    epoch(least(windows.window_ended_at, days.ended_at)) as end_seconds,
+    (epoch_us(greatest(windows.window_started_at, days.started_at)) / 1e6) as begin_seconds,
+    (epoch_us(least(windows.window_ended_at, days.ended_at)) / 1e6) as end_seconds,
     windows.busy_gpus,
     windows.cpu_util_ratio
 from windows
@@ -26,3 +26,5 @@ inner join days
         windows.cluster_id = days.cluster_id
         and windows.window_started_at < days.ended_at
         and windows.window_ended_at > days.started_at
+-- One that ends before it begins would hide others of its time.
+where windows.window_ended_at > windows.window_started_at

@@ -16,7 +16,7 @@ quarters as (
 
     select distinct
         cluster_id,
-        cast(floor(epoch(sampled_at) / 900) as bigint) as quarter
+        cast(floor((epoch_us(sampled_at) / 1e6) / 900) as bigint) as quarter
     from samples
 
 ),

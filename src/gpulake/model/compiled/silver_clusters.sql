@@ -33,7 +33,7 @@ counted as (
     
         select
             cluster_id,
-            cast(floor((epoch(submitted_at) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(submitted_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
             min(submitted_at) as first_at,
             max(submitted_at) as last_at
@@ -44,7 +44,7 @@ counted as (
     
         select
             cluster_id,
-            cast(floor((epoch(ended_at) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(ended_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
             min(ended_at) as first_at,
             max(ended_at) as last_at
@@ -55,7 +55,7 @@ counted as (
     
         select
             cluster_id,
-            cast(floor((epoch(started_at) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(started_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
             min(started_at) as first_at,
             max(started_at) as last_at
@@ -66,7 +66,7 @@ counted as (
     
         select
             cluster_id,
-            cast(floor((epoch(ended_at) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(ended_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
             min(ended_at) as first_at,
             max(ended_at) as last_at
@@ -77,7 +77,7 @@ counted as (
     
         select
             cluster_id,
-            cast(floor((epoch(window_started_at) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(window_started_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
             min(window_started_at) as first_at,
             max(window_started_at) as last_at
@@ -88,7 +88,7 @@ counted as (
     
         select
             cluster_id,
-            cast(floor((epoch(window_ended_at) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(window_ended_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
             min(window_ended_at) as first_at,
             max(window_ended_at) as last_at

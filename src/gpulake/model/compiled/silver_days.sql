@@ -33,8 +33,8 @@ final as (
         ended_at,
         greatest(started_at, observed_from) as observed_from,
         least(ended_at, observed_until) as observed_until,
-        epoch(least(ended_at, observed_until))
-        - epoch(greatest(started_at, observed_from)) as observed_seconds
+        (epoch_us(least(ended_at, observed_until)) / 1e6)
+        - (epoch_us(greatest(started_at, observed_from)) / 1e6) as observed_seconds
     from bounded
 
 )

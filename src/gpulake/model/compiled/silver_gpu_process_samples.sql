@@ -62,8 +62,8 @@ timed as (
         from (
             select
                 *,
-                epoch(lead(sampled_at) over (partition by node_id, host_id, gpu_id, process_id order by sampled_at))
-                - epoch(sampled_at) as gap_seconds
+                (epoch_us(lead(sampled_at) over (partition by node_id, host_id, gpu_id, process_id order by sampled_at)) / 1e6)
+                - (epoch_us(sampled_at) / 1e6) as gap_seconds
             from once
         ) as followed
     ) as usual

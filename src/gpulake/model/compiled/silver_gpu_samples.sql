@@ -152,8 +152,8 @@ looks as (
         from (
             select
                 *,
-                epoch(lead(sampled_at) over (partition by gpu_id, preference order by sampled_at))
-                - epoch(sampled_at) as gap_seconds
+                (epoch_us(lead(sampled_at) over (partition by gpu_id, preference order by sampled_at)) / 1e6)
+                - (epoch_us(sampled_at) / 1e6) as gap_seconds
             from several
         ) as followed
     ) as usual
@@ -216,8 +216,8 @@ intervals as (
             select
                 *,
                 lead(energy_joules_total) over (partition by gpu_id order by sampled_at) as next_energy_joules_total,
-                epoch(lead(sampled_at) over (partition by gpu_id order by sampled_at))
-                - epoch(sampled_at) as gap_seconds
+                (epoch_us(lead(sampled_at) over (partition by gpu_id order by sampled_at)) / 1e6)
+                - (epoch_us(sampled_at) / 1e6) as gap_seconds
             from needed
         ) as followed
     ) as usual

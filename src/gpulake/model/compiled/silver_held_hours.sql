@@ -37,9 +37,9 @@ unmeasured as (
     select
         instances.machine_key,
         clusters.hour_shift_seconds as shift,
-        epoch(greatest(coalesce(instances.started_at, instances.ended_at), clusters.observed_from))
+        (epoch_us(greatest(coalesce(instances.started_at, instances.ended_at), clusters.observed_from)) / 1e6)
             as begin_seconds,
-        epoch(least(coalesce(instances.ended_at, instances.started_at), clusters.observed_until))
+        (epoch_us(least(coalesce(instances.ended_at, instances.started_at), clusters.observed_until)) / 1e6)
             as end_seconds
     from instances
     inner join clusters on instances.cluster_id = clusters.cluster_id
@@ -62,9 +62,9 @@ intervals as (
     holdings.is_inferred,
     case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
     clusters.hour_shift_seconds as shift,
-    epoch(greatest(holdings.held_from, clusters.observed_from)) as begin_seconds,
-    epoch(least(holdings.held_until, clusters.observed_until)) as end_seconds,
-    epoch(coalesce(holdings.lost_from, holdings.held_until)) as lost_seconds
+    (epoch_us(greatest(holdings.held_from, clusters.observed_from)) / 1e6) as begin_seconds,
+    (epoch_us(least(holdings.held_until, clusters.observed_until)) / 1e6) as end_seconds,
+    (epoch_us(coalesce(holdings.lost_from, holdings.held_until)) / 1e6) as lost_seconds
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
 
@@ -74,8 +74,9 @@ pieces as (
 
     select
         *,
-        unnest(range(cast(floor((begin_seconds + shift) / 3600) as bigint), cast(floor((end_seconds + shift) / 3600) as bigint) + 1)) as hour_number
+        unnest(range(cast(floor((begin_seconds + shift) / 3600) as bigint), cast(ceil((end_seconds + shift) / 3600) as bigint))) as hour_number
     from intervals
+    where end_seconds > begin_seconds
 
 ),
 
@@ -136,7 +137,6 @@ held as (
     sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours,
     sum(case when is_inferred then lost_hours * gpus else 0 end) as inferred_lost_gpu_hours
     from timed
-    where hours > 0
     group by machine_key, hour_number
 
 ),
@@ -147,7 +147,7 @@ others as (
     
         select
             instances.machine_key,
-            cast(floor((epoch(instances.started_at) + clusters.hour_shift_seconds) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(instances.started_at) / 1e6) + clusters.hour_shift_seconds) / 3600) as bigint) as hour_number,
             false as has_unknown_demand
         from instances
         inner join clusters on instances.cluster_id = clusters.cluster_id
@@ -157,7 +157,7 @@ others as (
     
         select
             instances.machine_key,
-            cast(floor((epoch(instances.ended_at) + clusters.hour_shift_seconds) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(instances.ended_at) / 1e6) + clusters.hour_shift_seconds) / 3600) as bigint) as hour_number,
             false as has_unknown_demand
         from instances
         inner join clusters on instances.cluster_id = clusters.cluster_id

@@ -3,7 +3,7 @@
 
 
 
-with instances as (
+with instances as not materialized (
 
     select * from "lake"."main"."silver_instances"
     where gpus > 0 and status not in ('waiting', 'unknown')
@@ -293,7 +293,7 @@ final as (
             when sensed.status in ('failed', 'node_fail', 'timeout', 'interrupted') then greatest(sensed.held_from, saved.saved_at)
         end as lost_from,
         saved.saved_at is not null as has_checkpoint,
-        epoch(sensed.held_until) - epoch(sensed.held_from) as held_seconds,
+        (epoch_us(sensed.held_until) / 1e6) - (epoch_us(sensed.held_from) / 1e6) as held_seconds,
         sensed.start_basis,
         sensed.end_basis,
         sensed.start_basis != 'recorded' or sensed.end_basis != 'recorded' as is_inferred

@@ -10,7 +10,7 @@ numbered as (
 
     select
         *,
-        unnest(range(cast(floor((epoch(observed_from) + hour_shift_seconds) / 3600) as bigint), cast(floor((epoch(observed_until) + hour_shift_seconds) / 3600) as bigint) + 1)) as hour_number
+        unnest(range(cast(floor(((epoch_us(observed_from) / 1e6) + hour_shift_seconds) / 3600) as bigint), cast(floor(((epoch_us(observed_until) / 1e6) + hour_shift_seconds) / 3600) as bigint) + 1)) as hour_number
     from clusters
 
 ),
@@ -36,8 +36,8 @@ final as (
         cast(cast(timezone(time_zone, started_at) as date) - date '1970-01-01' as bigint) as day_number,
         greatest(started_at, observed_from) as observed_from,
         least(ended_at, observed_until) as observed_until,
-        epoch(least(ended_at, observed_until))
-        - epoch(greatest(started_at, observed_from)) as observed_seconds
+        (epoch_us(least(ended_at, observed_until)) / 1e6)
+        - (epoch_us(greatest(started_at, observed_from)) / 1e6) as observed_seconds
     from hours
 
 )

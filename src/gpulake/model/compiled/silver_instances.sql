@@ -25,7 +25,7 @@ final as (
         status,
         started_at,
         ended_at,
-        epoch(ended_at) - epoch(started_at) as run_seconds,
+        (epoch_us(ended_at) / 1e6) - (epoch_us(started_at) / 1e6) as run_seconds,
         gpus,
         gpu_type
     from attempts
@@ -47,11 +47,12 @@ having count(*) > 1
 select *
 from (
     select
-        count(distinct instance_key) as instances_here,
+        -- Of an instance, one attempt is the first; a test of its own says that no attempt is there twice.
+        count(case when attempt = 1 then 1 end) as instances_here,
         count(distinct worker_key) as workers_here,
         count(*) as rows_here
     from "lake"."main"."silver_instances"
-    where cluster_id in (select case when job_name like 'synth-%' then 'synth' else 'pai' end from "landed"."main"."bronze_instance_table")
+    where cluster_id in ('pai', 'synth')
 ) as here
 cross join (
     select

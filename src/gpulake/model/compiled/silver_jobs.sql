@@ -8,10 +8,10 @@ final as (
 
     select
         *,
-        epoch(started_at) - epoch(submitted_at) as launch_wait_seconds,
+        (epoch_us(started_at) / 1e6) - (epoch_us(submitted_at) / 1e6) as launch_wait_seconds,
         -- A clock that ran backwards tells no time.
         case
-            when ended_at >= submitted_at then epoch(ended_at) - epoch(submitted_at)
+            when ended_at >= submitted_at then (epoch_us(ended_at) / 1e6) - (epoch_us(submitted_at) / 1e6)
         end as turnaround_seconds
     from jobs
 

@@ -55,7 +55,7 @@ followed as (
         *,
         lag(rx_bytes_total) over by_time as rx_bytes_before,
         lag(tx_bytes_total) over by_time as tx_bytes_before,
-        epoch(sampled_at) - epoch(lag(sampled_at) over by_time) as interval_seconds
+        (epoch_us(sampled_at) / 1e6) - (epoch_us(lag(sampled_at) over by_time) / 1e6) as interval_seconds
     from pages
     where interface is not null
     window by_time as (partition by node_id, interface order by sampled_at)
@@ -179,8 +179,8 @@ timed as (
         from (
             select
                 *,
-                epoch(lead(sampled_at) over (partition by node_id, host_id, interface order by sampled_at))
-                - epoch(sampled_at) as gap_seconds
+                (epoch_us(lead(sampled_at) over (partition by node_id, host_id, interface order by sampled_at)) / 1e6)
+                - (epoch_us(sampled_at) / 1e6) as gap_seconds
             from once
         ) as followed
     ) as usual

@@ -36,7 +36,7 @@ told as (
         cast(null as varchar) as host_id,
         coalesce(
             lines.line_at,
-            to_timestamp(epoch(lines.file_at) - (last_lines.elapsed_ms - lines.elapsed_ms) / 1000),
+            to_timestamp((epoch_us(lines.file_at) / 1e6) - (last_lines.elapsed_ms - lines.elapsed_ms) / 1000),
             lines.file_at
         ) as happened_at,
         lines.kind,
@@ -60,7 +60,7 @@ counted as (
     qualify
         kind != 'oom_kill'
         or coalesce(
-            epoch(happened_at) - epoch(lag(happened_at) over (partition by node_id, host_id, kind, pid order by happened_at, message)) > 10,
+            (epoch_us(happened_at) / 1e6) - (epoch_us(lag(happened_at) over (partition by node_id, host_id, kind, pid order by happened_at, message)) / 1e6) > 10,
             true
         )
 

@@ -74,9 +74,9 @@ intervals as (
     holdings.is_inferred,
     case when holdings.used_gpus is not null then least(holdings.used_gpus, holdings.gpus) end as used_gpus,
     clusters.hour_shift_seconds as shift,
-    epoch(greatest(holdings.held_from, clusters.observed_from)) as begin_seconds,
-    epoch(least(holdings.held_until, clusters.observed_until)) as end_seconds,
-    epoch(coalesce(holdings.lost_from, holdings.held_until)) as lost_seconds
+    (epoch_us(greatest(holdings.held_from, clusters.observed_from)) / 1e6) as begin_seconds,
+    (epoch_us(least(holdings.held_until, clusters.observed_until)) / 1e6) as end_seconds,
+    (epoch_us(coalesce(holdings.lost_from, holdings.held_until)) / 1e6) as lost_seconds
     from "lake"."main"."silver_holdings" as holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
     inner join spans on holdings.machine_key = spans.machine_key

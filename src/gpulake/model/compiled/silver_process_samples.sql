@@ -76,8 +76,8 @@ timed as (
         from (
             select
                 *,
-                epoch(lead(sampled_at) over (partition by node_id, host_id, process_id order by sampled_at))
-                - epoch(sampled_at) as gap_seconds
+                (epoch_us(lead(sampled_at) over (partition by node_id, host_id, process_id order by sampled_at)) / 1e6)
+                - (epoch_us(sampled_at) / 1e6) as gap_seconds
             from once
         ) as followed
     ) as usual
@@ -90,7 +90,7 @@ counted as (
     select
         *,
         cpu_ms_total - lag(cpu_ms_total) over by_time as grown_ms,
-        (epoch(sampled_at) - epoch(lag(sampled_at) over by_time)) * 1000 as waited_ms
+        ((epoch_us(sampled_at) / 1e6) - (epoch_us(lag(sampled_at) over by_time) / 1e6)) * 1000 as waited_ms
     from timed
     window by_time as (partition by node_id, host_id, process_id order by sampled_at)
 

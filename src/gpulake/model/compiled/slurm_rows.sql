@@ -108,7 +108,7 @@ compared as (
 
     select
         *,
-        epoch(later_ended_at) - epoch(later_started_at)
+        (epoch_us(later_ended_at) / 1e6) - (epoch_us(later_started_at) / 1e6)
         - coalesce(elapsed_seconds, 0) as excess_seconds
     from later
 
@@ -171,7 +171,7 @@ ended as (
     select
         *,
         case
-            when epoch(earlier_ended_at) - epoch(started_at) >= elapsed_seconds
+            when (epoch_us(earlier_ended_at) / 1e6) - (epoch_us(started_at) / 1e6) >= elapsed_seconds
                 then earlier_ended_at
             else later_ended_at
         end as told_ended_at

@@ -92,7 +92,7 @@ paired as (
         )
     end
         end as started_at,
-        epoch(steps.ended_at) - epoch(steps.started_at) as step_seconds,
+        (epoch_us(steps.ended_at) / 1e6) - (epoch_us(steps.started_at) / 1e6) as step_seconds,
         -- The percentages of all GPUs of a task are added up; where neither the sum over tasks nor their number is
         -- printed, a task for each GPU is assumed.
         coalesce(
@@ -109,8 +109,8 @@ taken as (
 
     select
         *,
-        epoch(started_at) as begin_seconds,
-        least(epoch(started_at) + step_seconds, epoch(run_ended_at)) as end_seconds
+        (epoch_us(started_at) / 1e6) as begin_seconds,
+        least((epoch_us(started_at) / 1e6) + step_seconds, (epoch_us(run_ended_at) / 1e6)) as end_seconds
     from paired
     where run_started_at <= started_at and run_ended_at > started_at
 
@@ -216,7 +216,7 @@ used as (
                 when known_runs.run is not null
                     then
                         coalesce(used_seconds.gpu_seconds, 0)
-                        / (epoch(nodes.ended_at) - epoch(nodes.started_at))
+                        / ((epoch_us(nodes.ended_at) / 1e6) - (epoch_us(nodes.started_at) / 1e6))
             end
         ) as used_gpus,
         try_cast(try_cast(try_cast(nodes.summary as json) as map(varchar, json))['used_memory'] as double) as memory_bytes,

@@ -12,7 +12,8 @@
 {% macro instant(seconds) %}{{ adapter.dispatch('instant', 'gpulake')(seconds) }}{% endmacro %}
 {% macro default__instant(seconds) %}to_timestamp({{ seconds }}){% endmacro %}
 {% macro seconds_of(instant) %}{{ adapter.dispatch('seconds_of', 'gpulake')(instant) }}{% endmacro %}
-{% macro default__seconds_of(instant) %}epoch({{ instant }}){% endmacro %}
+{# Three times as fast as epoch(), which goes through the calendar. #}
+{% macro default__seconds_of(instant) %}(epoch_us({{ instant }}) / 1e6){% endmacro %}
 
 {# The calendar day of an instant in a named time zone, and the instant at which such a day begins. #}
 {% macro local_day(instant, zone) %}{{ adapter.dispatch('local_day', 'gpulake')(instant, zone) }}{% endmacro %}
@@ -93,6 +94,13 @@
 {# The quantile of a column, interpolated. #}
 {% macro quantile(number, share) %}{{ adapter.dispatch('quantile', 'gpulake')(number, share) }}{% endmacro %}
 {% macro default__quantile(number, share) %}quantile_cont({{ number }}, {{ share }}){% endmacro %}
+
+{# Several quantiles of a column as one list, since each of them alone would gather all its numbers again; and the one at
+   a place of that list, from 1 on. #}
+{% macro quantiles(number, shares) %}{{ adapter.dispatch('quantiles', 'gpulake')(number, shares) }}{% endmacro %}
+{% macro default__quantiles(number, shares) %}quantile_cont({{ number }}, [{{ shares | join(', ') }}]){% endmacro %}
+{% macro item(list, place) %}{{ adapter.dispatch('item', 'gpulake')(list, place) }}{% endmacro %}
+{% macro default__item(list, place) %}{{ list }}[{{ place }}]{% endmacro %}
 
 {# The first group of a pattern in a text, or nothing. #}
 {% macro extract_text(column, pattern) %}{{ adapter.dispatch('extract_text', 'gpulake')(column, pattern) }}{% endmacro %}

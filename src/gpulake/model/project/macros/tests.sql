@@ -58,11 +58,12 @@ where windows_here != windows_there
 select *
 from (
     select
-        count(distinct instance_key) as instances_here,
+        -- Of an instance, one attempt is the first; a test of its own says that no attempt is there twice.
+        count(case when attempt = 1 then 1 end) as instances_here,
         count(distinct worker_key) as workers_here,
         count(*) as rows_here
     from {{ model }}
-    where cluster_id in (select {{ pai_cluster('job_name') }} from {{ landed }})
+    where cluster_id in ('pai', 'synth')
 ) as here
 cross join (
     select

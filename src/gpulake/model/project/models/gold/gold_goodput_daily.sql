@@ -26,6 +26,7 @@ spent as (
     select
         job_key,
         max(attempt) as attempts,
+        sum(case when attempt = 1 then gpus end) as gang_gpus,
         sum(gpus * held_seconds) / 3600 as held_gpu_hours,
         sum(gpus * ({{ seconds_of('good_until') }} - {{ seconds_of('held_from') }})) / 3600 as good_gpu_hours
     from holdings
@@ -59,35 +60,24 @@ progress as (
 
 ),
 
-gangs as (
-
-    select
-        job_key,
-        sum(gpus) as gpus
-    from holdings
-    where attempt = 1
-    group by job_key
-
-),
-
 runs as (
 
     select
         jobs.cluster_id,
         jobs.ended_at,
-        {{ request_size('gangs.gpus') }} as request_size,
+        {{ request_size('spent.gang_gpus') }} as request_size,
         spent.attempts,
         spent.held_gpu_hours,
         spent.good_gpu_hours,
-        gangs.gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
+        spent.gang_gpus * jobs.turnaround_seconds / 3600 as wall_gpu_hours,
         case
             when jobs.turnaround_seconds is not null
-                then gangs.gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600
+                then spent.gang_gpus * least(coalesce(progress.progress_seconds, 0), jobs.turnaround_seconds) / 3600
         end as progress_gpu_hours
     from spent
     inner join jobs on spent.job_key = jobs.job_key
-    inner join gangs on spent.job_key = gangs.job_key
     left join progress on spent.job_key = progress.job_key
+    where spent.gang_gpus is not null
 
 ),
 

@@ -12,16 +12,9 @@ jobs as (
 
 ),
 
--- A node knows a task of an array, or a part of a heterogeneous job, by its own number only.
-numbers as (
+owner_jobs as (
 
-    select
-        cluster_id,
-        raw_job_id,
-        max(own_job_id) as job_id
-    from {{ ref('slurm_rows') }}
-    where step is null and not is_rest
-    group by cluster_id, raw_job_id
+    select * from {{ ref('owner_jobs') }}
 
 ),
 
@@ -81,9 +74,12 @@ final as (
         owned.first_sampled_at,
         owned.last_sampled_at
     from owned
-    left join numbers
-        on owned.owner_kind = 'slurm' and owned.cluster_id = numbers.cluster_id and owned.owner_id = numbers.raw_job_id
-    left join jobs on numbers.cluster_id = jobs.cluster_id and numbers.job_id = jobs.job_id
+    left join owner_jobs
+        on
+            owned.cluster_id = owner_jobs.cluster_id
+            and owned.owner_kind = owner_jobs.owner_kind
+            and owned.owner_id = owner_jobs.owner_id
+    left join jobs on owner_jobs.job_key = jobs.job_key
 
 )
 

@@ -1,3 +1,5 @@
+{% set waits = ['launch_wait', 'start_wait'] %}
+
 with tasks as (
 
     select * from {{ ref('silver_tasks') }}
@@ -18,23 +20,40 @@ sized as (
 
 ),
 
-final as (
+grouped as (
 
     select
         cluster_id,
         gpu_type,
         request_size,
         cast(count(*) as bigint) as tasks,
-        {% for wait in ['launch_wait', 'start_wait'] %}
+        {% for wait in waits %}
             cast(count({{ wait }}_seconds) as bigint) as {{ wait }}_tasks,
             avg({{ wait }}_seconds) as mean_{{ wait }}_seconds,
-            {% for percent in [50, 75, 90, 95, 99] %}
-                {{ quantile(wait ~ '_seconds', percent / 100) }} as p{{ percent }}_{{ wait }}_seconds,
-            {% endfor %}
+            {{ quantiles(wait ~ '_seconds', [0.5, 0.75, 0.9, 0.95, 0.99]) }} as {{ wait }}_quantiles,
         {% endfor %}
         cast(count(*) as bigint) - count(start_wait_seconds) as unstarted_tasks
     from sized
     group by cluster_id, gpu_type, request_size
+
+),
+
+final as (
+
+    select
+        cluster_id,
+        gpu_type,
+        request_size,
+        tasks,
+        {% for wait in waits %}
+            {{ wait }}_tasks,
+            mean_{{ wait }}_seconds,
+            {% for percent in [50, 75, 90, 95, 99] %}
+                {{ item(wait ~ '_quantiles', loop.index) }} as p{{ percent }}_{{ wait }}_seconds,
+            {% endfor %}
+        {% endfor %}
+        unstarted_tasks
+    from grouped
 
 )
 

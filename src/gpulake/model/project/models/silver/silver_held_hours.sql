@@ -66,9 +66,10 @@ pieces as (
     select
         *,
         {{ each_number(
-            hour_number('begin_seconds', 'shift'), hour_number('end_seconds', 'shift') ~ ' + 1'
+            hour_number('begin_seconds', 'shift'), 'cast(ceil((end_seconds + shift) / 3600) as bigint)'
         ) }} as hour_number
     from intervals
+    where end_seconds > begin_seconds
 
 ),
 
@@ -91,7 +92,6 @@ held as (
         hour_number,
         {{ sum_pieces() }}
     from timed
-    where hours > 0
     group by machine_key, hour_number
 
 ),

@@ -14,7 +14,7 @@
         gpus
 {%- endset %}
 
-with instances as (
+with instances as not materialized (
 
     select * from {{ ref('silver_instances') }}
     where gpus > 0 and status not in ('waiting', 'unknown')

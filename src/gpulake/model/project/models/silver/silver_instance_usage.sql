@@ -27,6 +27,30 @@ slurm as (
 
 ),
 
+sampled as (
+
+    select * from {{ ref('sampled_usage') }}
+
+),
+
+-- Slurm's own summary covers the whole run; samples fill in what it lacks.
+scheduled as (
+
+    select
+        coalesce(slurm.worker_key, sampled.worker_key) as worker_key,
+        coalesce(slurm.used_cores, sampled.used_cores) as used_cores,
+        coalesce(slurm.used_gpus, sampled.used_gpus) as used_gpus,
+        coalesce(slurm.mean_memory_bytes, sampled.mean_memory_bytes) as mean_memory_bytes,
+        coalesce(slurm.peak_memory_bytes, sampled.peak_memory_bytes) as peak_memory_bytes,
+        coalesce(slurm.mean_gpu_memory_bytes, sampled.mean_gpu_memory_bytes) as mean_gpu_memory_bytes,
+        coalesce(slurm.peak_gpu_memory_bytes, sampled.peak_gpu_memory_bytes) as peak_gpu_memory_bytes,
+        coalesce(slurm.network_read_bytes, sampled.network_read_bytes) as network_read_bytes,
+        coalesce(slurm.network_written_bytes, sampled.network_written_bytes) as network_written_bytes
+    from slurm
+    full outer join sampled on slurm.worker_key = sampled.worker_key
+
+),
+
 -- Nearly every worker has one row; only those of the others are compared.
 workers as (
 
@@ -84,7 +108,7 @@ final as (
 
     union all
 
-    select * from slurm
+    select * from scheduled
 
 )
 

@@ -26,3 +26,5 @@ inner join days
         windows.cluster_id = days.cluster_id
         and windows.window_started_at < days.ended_at
         and windows.window_ended_at > days.started_at
+-- One that ends before it begins would hide others of its time.
+where windows.window_ended_at > windows.window_started_at
