@@ -16,7 +16,7 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import BadRow, CsvLayout, Landing, Rewritten, TextRow
+from gpulake.core.types import BadRow, CsvLayout, Landing, RowBlock, TextRow
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 from gpulake.land.readers import READERS, Sample
@@ -36,14 +36,24 @@ def land_file(lake: Lake, clock: FrozenClock, path: Path) -> Landing:
     return landing
 
 
-def read(path: Path, text: str) -> list[dict[str, str] | Rewritten]:
-    """What the reader makes of a dump, without a lake."""
+def read(path: Path, text: str) -> list[dict[str, str] | BadRow]:
+    """What the reader makes of a dump, without a lake: rows, then bad rows."""
     path.write_text(text, newline="")
     layout = layout_of(text)
     assert layout
     assert layout.rewrite
-    rows = layout.rewrite(path)
-    return [dict(zip(COLUMNS, row.fields, strict=True)) if isinstance(row, TextRow) else row for row in rows]
+    empty = dict.fromkeys(COLUMNS, "")
+    rows: list[dict[str, str]] = []
+    bad: list[BadRow] = []
+    for found in layout.rewrite(path):
+        if isinstance(found, RowBlock):
+            columns = (column.to_pylist() for column in found.columns.values())
+            rows += [empty | dict(zip(found.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+        elif isinstance(found, TextRow):
+            rows.append(empty | dict(zip(layout.file_columns, found.fields, strict=True)))
+        elif isinstance(found, BadRow):
+            bad.append(found)
+    return [*rows, *bad]
 
 
 def layout_of(text: str) -> CsvLayout | None:

@@ -79,6 +79,7 @@ def _emptied(staging: Staging) -> Iterator[str]:
             yield table
 
 
+@pytest.mark.slow
 def test_a_build_from_pruned_sql_has_the_rows_of_the_whole(tmp_path: Path) -> None:
     lake = built_from(
         tmp_path,

@@ -13,7 +13,7 @@ LONGEST_LINE_BYTES = 1 << 20
 LARGEST_DOCUMENT_BYTES = 16 << 20  # of JSON: in memory it takes up to twenty times as much
 KEPT_BYTES = 4096  # of a line that is too long
 SKIPPED_BYTES = 1 << 18  # at a time
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 20
 BOM = b"\xef\xbb\xbf"
 
 

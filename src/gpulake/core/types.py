@@ -34,6 +34,10 @@ class RowBlock:
 
     columns: Mapping[str, Any]  # Arrow's arrays of strings; a collector imports this where Arrow is not installed
 
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.columns.values())))
+
 
 @dataclass(frozen=True)
 class JsonBlock:
@@ -44,6 +48,7 @@ class JsonBlock:
 
     lines: bytes
     count: int
+    offset: int | None = None  # where the same bytes are in the file; none if they are not, or it is not known
 
 
 Rewritten: TypeAlias = TextRow | BadRow | RowBlock | JsonBlock

@@ -18,7 +18,8 @@ Number = TypeVar("Number", np.int32, np.int64, np.float64)
 
 def grouped(table: pa.Table, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
     """The rows of each key. The table is sorted by its keys; rows without a time or a mandatory key are left out."""
-    table = table.filter(table["at_ms"].is_valid())
+    if table["at_ms"].null_count:
+        table = table.filter(table["at_ms"].is_valid())
     if not table.num_rows:
         return
     changes = np.zeros(table.num_rows, dtype=np.bool_)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.lines import line_blocks
+from gpulake.core.lines import BOM, line_blocks
 from gpulake.core.tables import Table
 from gpulake.core.types import BadRow, JsonBlock
 from gpulake.formats.json_text import json_object
@@ -88,9 +88,11 @@ def json_blocks(
     The value is None for what is no JSON, and a BadRow for a line that is too long. Blank lines are left out.
     """
     begin = f"{{{json.dumps(added)[1:-1]}, ".encode() if added else b"{"
+    offset = None if added else _begin(path)
     for first, found in line_blocks(path):
         if isinstance(found, BadRow):
             yield first, found, found.text
+            offset = None  # how long the line is was not kept
             continue
         block = found if found.endswith(b"\n") else found + b"\n"
         at = first
@@ -100,12 +102,19 @@ def json_blocks(
                 lines = block[start:end]
                 if added:
                     lines = begin + lines[1:].replace(b"\n{", b"\n" + begin)
-                yield JsonBlock(lines, count)
+                yield JsonBlock(lines, count, None if offset is None else offset + start)
                 at += count
                 continue
             if text := block[start:end].decode("utf-8", "replace").strip():
                 yield at, _parsed(text), text
             at += 1
+        offset = None if offset is None else offset + len(block)
+
+
+def _begin(path: Path) -> int:
+    """Where the first line begins: behind a byte order mark."""
+    with path.open("rb") as file:
+        return len(BOM) if file.read(len(BOM)) == BOM else 0
 
 
 def _parsed(text: str) -> Any:

@@ -7,7 +7,7 @@ the header; where it has more, they are joined in the only way in which each loo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,10 @@ from gpulake.formats import slurm as words
 
 LONGEST_ROW_CHARACTERS = 1 << 20
 NO_NODES = {"", "None assigned", "None", "(null)", "Unknown"}
+RENAMED = {"Reserved": "Planned"}  # by version 21.08
+NO_NUMBER = {"UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "None"}
+# NO_VAL and INFINITE, of 32 and of 64 bits, where sacct prints them as numbers.
+NO_NUMBER |= {str(2**bits - less) for bits in (32, 64) for less in (1, 2)}
 Shape = Callable[[str], object]
 Ways = list[tuple[str, ...]]
 MOST_SURPLUS = 32  # delimiters in the texts of one row
@@ -80,9 +84,13 @@ class Header:
         ways = self.rows(lines)
         return len(ways) == 1 and all(shape(ways[0][at]) for at, shape in self._shapes)
 
+    @property
+    def id_name(self) -> str:
+        return "JobID" if "JobID" in self.names else "JobIDRaw"
+
     def begins_a_row(self, line: str) -> bool:
         """Whether the line has the id of a job where a row has it."""
-        at = self.names.index("JobID" if "JobID" in self.names else "JobIDRaw")
+        at = self.names.index(self.id_name)
         fields = line.split(self.delimiter, at + 1)
         return at < len(fields) and words.JOB_ID.fullmatch(fields[at]) is not None
 
@@ -103,26 +111,47 @@ def header_of(line: str) -> Header | None:
     return Header(delimiter, names, len(fields)) if is_ours and all(name.isalpha() for name in names) else None
 
 
-def joined_rows(lines: Iterator[tuple[int, str]], header: Header) -> Iterator[TextRow | BadRow]:
-    """Rows as wide as the header. A line that begins like a row never continues the one before it."""
-    pending: list[str] = []
-    begins = width = characters = 0
+def joined_rows(lines: Iterable[tuple[int, str]], header: Header) -> Iterator[TextRow | BadRow]:
+    """Rows as wide as the header."""
+    joining = Joining(header)
     for number, line in lines:
-        more = line.count(header.delimiter)
-        is_part = (
-            pending
-            and width + more <= header.width + MOST_SURPLUS
-            and characters + len(line) < LONGEST_ROW_CHARACTERS
+        yield from joining.add(number, line)
+    yield from joining.finish()
+
+
+class Joining:
+    """Joins lines to rows as wide as the header. A line that begins like a row never continues the one before it."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._lines: list[str] = []
+        self._begins = self._width = self._characters = 0
+
+    def add(self, number: int, line: str) -> Iterator[TextRow | BadRow]:
+        """The rows that end before the line."""
+        more = line.count(self._header.delimiter)
+        if self._is_part(line, more):
+            self._lines.append(line)
+            self._width, self._characters = self._width + more, self._characters + len(line)
+            return
+        yield from self.finish()
+        self._lines = [line] if line else []
+        self._begins, self._width, self._characters = number, more + 1, len(line)
+
+    def finish(self) -> Iterator[TextRow | BadRow]:
+        """The rows of the lines that wait for more."""
+        lines, self._lines = self._lines, []
+        yield from _rows(self._begins, lines, self._header)
+
+    def _is_part(self, line: str, more: int) -> bool:
+        header = self._header
+        return (
+            bool(self._lines)
+            and self._width + more <= header.width + MOST_SURPLUS
+            and self._characters + len(line) < LONGEST_ROW_CHARACTERS
             and not header.begins_a_row(line)
-            and not (width >= header.width and header.is_whole(pending))
+            and not (self._width >= header.width and header.is_whole(self._lines))
         )
-        if is_part:
-            pending.append(line)
-            width, characters = width + more, characters + len(line)
-        else:
-            yield from _rows(begins, pending, header)
-            pending, begins, width, characters = [line] if line else [], number, more + 1, len(line)
-    yield from _rows(begins, pending, header)
 
 
 def _rows(number: int, lines: list[str], header: Header) -> Iterator[TextRow | BadRow]:

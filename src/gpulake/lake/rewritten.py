@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ from gpulake.lake.textfile import copy_query
 
 REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 MOST_PENDING_BYTES = 1 << 22
+COPIED_BYTES = 1 << 20
+GLOB = set("*?[{")  # in a name: the engine might read other files, too
 VIEW = "rewritten_rows"
 
 
@@ -35,6 +38,7 @@ class Rewritten:
     lines: Path
     column_rows: int = 0
     line_rows: int = 0
+    lines_from: Path | None = None  # the file itself, where it is nothing but such lines
 
     @property
     def rows(self) -> int:
@@ -57,8 +61,8 @@ def copy_rewritten(connection: Connection, found: Rewritten, parquet: Path, sour
     parts = []
     with ExitStack() as stack:
         if found.column_rows:
-            file = stack.enter_context(pa.OSFile(str(found.columns)))
-            connection.register(VIEW, stack.enter_context(pa.ipc.open_stream(file)))
+            stream = stack.enter_context(pa.OSFile(str(found.columns)))
+            connection.register(VIEW, stack.enter_context(pa.ipc.open_stream(stream)))
             stack.callback(connection.unregister, VIEW)
             chosen = ", ".join(selected_text(column, layout) for column in layout.table.column_names)
             parts.append(f"SELECT {chosen} FROM {VIEW}")
@@ -66,9 +70,10 @@ def copy_rewritten(connection: Connection, found: Rewritten, parquet: Path, sour
             chosen = ", ".join(selected_json(column, layout) for column in layout.table.column_names)
             kinds = layout.table.column_types
             members = ", ".join(f"{text(column)}: {text(read_type(kinds[column]))}" for column in layout.file_columns)
+            file = text(str(found.lines_from or found.lines))
             parts.append(
-                f"SELECT {chosen} FROM read_json({text(str(found.lines))}, format = 'newline_delimited',"
-                f" columns = {{{members}}}, compression = 'uncompressed')"
+                f"SELECT {chosen} FROM read_json({file}, format = 'newline_delimited', columns = {{{members}}},"
+                " compression = 'uncompressed')"
             )
         if not parts:
             return Copied(0, {}, [])
@@ -79,13 +84,12 @@ def _gather(path: Path, found: Rewritten) -> list[BadRow]:
     assert found.layout.rewrite
     fault = _checked(found.layout)
     bad = BadRows()
-    with found.lines.open("wb") as lines, _Columns(found) as columns:
+    with _Lines(path, found) as lines, _Columns(found) as columns:
         for row in found.layout.rewrite(path):
             if isinstance(row, RowBlock):
                 columns.add_block(row)
             elif isinstance(row, JsonBlock):
-                lines.write(row.lines)
-                found.line_rows += row.count
+                lines.add(row)
             elif isinstance(row, BadRow):
                 bad.add(bad_row(row.line_number, row.reason, row.text))
             elif reason := fault(row):
@@ -110,6 +114,53 @@ def _checked(layout: CsvLayout) -> Callable[[TextRow], str]:
         return "not UTF-8" if REPLACED in line else fault(row.fields)
 
     return reason
+
+
+class _Lines:
+    """Writes JSON lines. Those of a file that has nothing else are not copied: the engine reads the file itself."""
+
+    def __init__(self, path: Path, found: Rewritten) -> None:
+        self._path = path
+        self._found = found
+        self._begin: int | None = None  # of the file's lines that were not copied
+        self._end = 0
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        is_whole = self._begin == 0 and self._end >= self._path.stat().st_size
+        if error is None and is_whole and GLOB.isdisjoint(str(self._path)):
+            self._found.lines_from = self._path
+        elif error is None:
+            self._copy()
+        if self._file:
+            self._file.close()
+
+    def add(self, block: JsonBlock) -> None:
+        self._found.line_rows += block.count
+        if self._file is None and self._begin is None and block.offset is not None:
+            self._begin = self._end = block.offset
+        if self._file is None and block.offset == self._end and self._begin is not None:
+            self._end += len(block.lines)
+            return
+        self._copy()
+        assert self._file
+        self._file.write(block.lines)
+
+    def _copy(self) -> None:
+        """The lines that were left in the file so far; each ends with a line feed, the file's last one, too."""
+        if self._file:
+            return
+        self._file = self._found.lines.open("wb")
+        with self._path.open("rb") as source:
+            at = source.seek(self._begin or 0)
+            while at < self._end and (chunk := source.read(min(COPIED_BYTES, self._end - at))):
+                self._file.write(chunk)
+                at += len(chunk)
+        if at < self._end:
+            self._file.write(b"\n")
 
 
 class _Columns:
@@ -139,8 +190,8 @@ class _Columns:
             self._flush()
 
     def add_block(self, block: RowBlock) -> None:
-        count = len(next(iter(block.columns.values())))
-        arrays = [block.columns.get(name, pa.nulls(count, pa.string())) for name in self._schema.names]
+        empty = pa.nulls(block.count, pa.string())
+        arrays = [block.columns.get(name, empty) for name in self._schema.names]
         self._write(pa.record_batch(arrays, schema=self._schema))
 
     def _flush(self) -> None:

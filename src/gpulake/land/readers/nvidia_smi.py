@@ -138,7 +138,9 @@ def _row(number: int, said: dict[str, str], text: str) -> TextRow:
     others = {name: value for name, value in said.items() if name not in COLUMNS and value}
     said["timestamp"] = _iso(said.get("timestamp", ""))
     said["other_fields"] = json.dumps(others, ensure_ascii=False, sort_keys=True) if others else ""
-    return TextRow(number, tuple(word(said.get(name, "")) for name in COLUMNS), text)
+    values = [said.get(name, "") for name in COLUMNS]
+    # Where all of a line is printable, no field of it has to be escaped.
+    return TextRow(number, tuple(values if text.isprintable() else map(word, values)), text)
 
 
 def _gpu(found: Snapshot) -> dict[str, str]:

@@ -5,51 +5,128 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
-from gpulake.core.lines import text_lines
+from gpulake.core.lines import line_blocks, text_lines
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.core.types import BadRow, CsvLayout, Rewritten, RowBlock, TextRow
 from gpulake.formats import slurm as words
-from gpulake.formats.sacct import NO_NODES, Header, header_of, joined_rows
+from gpulake.formats.sacct import NO_NODES, NO_NUMBER, RENAMED, Header, Joining, header_of, joined_rows
 from gpulake.land.readers import READERS, Sample
 
 TABLE = "bronze_slurm_jobs"
-RENAMED = {"Reserved": "Planned"}  # by version 21.08
-NO_NUMBER = {"UNLIMITED", "Partition_Limit", "INVALID", "Unknown", "None"}
-# NO_VAL and INFINITE, of 32 and of 64 bits, where sacct prints them as numbers.
-NO_NUMBER |= {str(2**bits - less) for bits in (32, 64) for less in (1, 2)}
+WORKED_OUT = (
+    *("job_id", "raw_job_id", "array_job_id", "array_task_id", "het_job_id", "het_offset", "step", "base_state"),
+    *("cancelled_by", "gpus", "requested_gpus", "gpu_type", "memory_bytes", "nodes", "gpu_util_ratio", "js1"),
+    *("ElapsedRaw", "other_fields"),
+)
 
 
 @READERS.register("slurm")
 class SlurmReader:
     def recognise(self, sample: Sample) -> CsvLayout | None:
-        if header_of(sample.lines[0]) is None:
+        header = header_of(sample.lines[0])
+        if header is None:
             return None
         table = bronze_tables()[TABLE]
-        return CsvLayout(table, table.column_names, has_header=True, rewrite=_rewrite)
+        filled = {*WORKED_OUT, *(RENAMED.get(name, name) for name in header.names)}
+        columns = tuple(name for name in table.column_names if name in filled)
+        return CsvLayout(table, columns, has_header=True, rewrite=partial(_rewrite, columns=columns))
 
 
-def _rewrite(path: Path) -> Iterator[TextRow | BadRow]:
-    long: list[BadRow] = []
-    lines = _lines(path, long)
-    header = next((found for _, line in lines if line and (found := header_of(line))), None)
+def _rewrite(path: Path, columns: tuple[str, ...]) -> Iterator[Rewritten]:
+    header, header_line = _header(path)
     if header is None:
         return
-    for row in joined_rows(lines, header):
-        yield row if isinstance(row, BadRow) else _typed(row, header)
-    yield from long
-
-
-def _lines(path: Path, long: list[BadRow]) -> Iterator[tuple[int, str]]:
-    """Only a line feed ends a line: a field may hold what else Unicode takes for an end. A long one reads as empty."""
-    for number, line in text_lines(path):
-        if isinstance(line, BadRow):
-            long.append(line)
-            yield number, ""
+    reading = _Reading(header, columns)
+    for first, found in line_blocks(path):
+        if isinstance(found, BadRow):
+            yield found
+            if first > header_line:
+                yield from reading.line(first, b"")
         else:
-            yield number, line.rstrip("\r\n")
+            skipped = max(0, header_line + 1 - first)
+            block = found.split(b"\n", skipped)[-1] if found.count(b"\n") >= skipped else b""
+            yield from reading.block(first + skipped, block)
+    yield from reading.finish()
+
+
+def _header(path: Path) -> tuple[Header | None, int]:
+    for number, line in text_lines(path):
+        if not isinstance(line, BadRow) and (header := header_of(line.rstrip("\r\n"))):
+            return header, number
+    return None, 0
+
+
+class _Reading:
+    """Reads usual lines a block at a time and joins all others to rows."""
+
+    def __init__(self, header: Header, columns: tuple[str, ...]) -> None:
+        # With Arrow's parser of CSV, which nothing else of a landing needs.
+        from gpulake.formats.sacct_columns import UsualRows, usual_rows
+
+        table = bronze_tables()[TABLE]
+        self._header = header
+        self._columns = columns
+        self._usual = usual_rows(header, table)
+        self._rows = UsualRows(header, table)
+        self._joining = Joining(header)
+        # The last usual line waits: one behind it that is not usual may continue it.
+        self._last = b""
+        self._last_number = 0
+
+    def block(self, first: int, block: bytes) -> Iterator[Rewritten]:
+        """Whole lines; the first has this number."""
+        if self._last:
+            block, first, self._last = self._last + block, self._last_number, b""
+        if block and not block.endswith(b"\n"):
+            block += b"\n"
+        number = first
+        for is_usual, begin, end in self._usual.runs(block):
+            if not is_usual:
+                yield from self.line(number, block[begin:end])
+                number += 1
+                continue
+            yield from self._typed(self._joining.finish())
+            cut = block.rfind(b"\n", begin, end - 1) + 1 or begin
+            for found in self._usual_rows(number, block[begin:cut]):
+                number += found.count if isinstance(found, RowBlock) else 1
+                yield found
+            self._last, self._last_number = block[cut:end], number
+            number += 1
+
+    def line(self, number: int, line: bytes) -> Iterator[Rewritten]:
+        """Only a line feed ends a line: a field may hold what else Unicode takes for an end."""
+        yield from self._go_on()
+        yield from self._typed(self._joining.add(number, _text(line)))
+
+    def finish(self) -> Iterator[Rewritten]:
+        yield from self._go_on()
+        yield from self._typed(self._joining.finish())
+
+    def _go_on(self) -> Iterator[Rewritten]:
+        """Lets lines that follow continue the last usual one."""
+        if self._last:
+            last, self._last = self._last, b""
+            yield from self._typed(self._joining.add(self._last_number, _text(last)))
+
+    def _usual_rows(self, first: int, lines: bytes) -> Iterator[Rewritten]:
+        if not lines:
+            return
+        row, bad = self._rows.columns(lines)
+        yield RowBlock(row)
+        texts = lines.split(b"\n") if bad else []
+        for at in bad:
+            yield from self._typed(joined_rows([(first + at, _text(texts[at]))], self._header))
+
+    def _typed(self, rows: Iterator[TextRow | BadRow]) -> Iterator[TextRow | BadRow]:
+        for row in rows:
+            yield row if isinstance(row, BadRow) else _typed(row, self._header, self._columns)
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 @cache
@@ -57,7 +134,7 @@ def _kinds() -> dict[str, str]:
     return bronze_tables()[TABLE].column_types
 
 
-def _typed(found: TextRow, header: Header) -> TextRow | BadRow:
+def _typed(found: TextRow, header: Header, columns: tuple[str, ...]) -> TextRow | BadRow:
     kinds = _kinds()
     row: dict[str, str] = {}
     others: dict[str, str] = {}
@@ -73,7 +150,7 @@ def _typed(found: TextRow, header: Header) -> TextRow | BadRow:
         return BadRow(found.line_number, str(error), found.text)
     others = {name: value for name, value in others.items() if value}
     row["other_fields"] = json.dumps(others, separators=(",", ":")) if others else ""
-    return replace(found, fields=tuple(row.get(column, "") for column in kinds))
+    return replace(found, fields=tuple(row.get(column, "") for column in columns))
 
 
 def _worked_out(row: dict[str, str]) -> dict[str, str]:
