@@ -292,9 +292,7 @@ def test_two_hosts_of_one_name_stay_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_new_telemetry_and_one_more_day_of_a_trace_extend_the_build(
-    trace: tuple[Path, object], tmp_path: Path
-) -> None:
+def test_new_telemetry_and_one_more_day_of_a_trace_extend_the_build(trace: tuple[Path, object], tmp_path: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     sample = Gpu("g", MIDNIGHT_MS, temperature_celsius=0.0)
     flow.land([trace[0], *pages(tmp_path / "one", {"gpu_metrics.jsonl": (gpu_file([sample]), 0.0)})])
