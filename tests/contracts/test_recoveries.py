@@ -139,5 +139,5 @@ def test_kubernetes_in_its_own_words(lake: Lake, cluster: Programs) -> None:
 
 def test_a_command_that_wants_what_nobody_knows_is_not_run() -> None:
     hook = RECOVERIES.get("command")(settings(restart_command=("hook", "{job_id}", "{checkpoint}")))
-    with pytest.raises(ActError, match=r"restart_command wants \{checkpoint\}, which nobody knows"):
+    with pytest.raises(ActError, match=r"restart_command wants \{checkpoint\}, which is unknown"):
         hook.restart(Order("4f1c", 1, "77"))

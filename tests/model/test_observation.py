@@ -89,7 +89,7 @@ def test_a_listing_of_what_still_ran_says_that_its_begin_is_missing(tmp_path: Pa
     files = {"sacct.txt": sacct([*runs, *long]), "machines.csv": inventory(10, gpus=2)}
     query = "SELECT headline, detail, value FROM findings WHERE kind = 'missing_begin'"
     (found,) = rows_of(built_from(tmp_path / "events", files), query)
-    assert found["headline"] == ("no job of tiger ended in its first 102 hours: what did seems not to have landed")
+    assert found["headline"] == ("no job of tiger ended in its first 102 hours: jobs that did seem not to have landed")
     assert "set observed_from of [clusters.tiger]" in str(found["detail"])
     assert found["value"] == 102.0
     bounded = {"tiger": Cluster(observed_from="2026-03-06T00:00:00Z")}

@@ -25,7 +25,7 @@ from gpulake.show.web.given import carried
 from gpulake.show.web.pages import pages
 from gpulake.show.web.questions.efficiency import BINS
 from hand_made import Attempt, write_trace
-from show.web.asking import ask
+from show.web.asking import ask, client_of, figure_of
 
 PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40)}
 ATTEMPTS = [
@@ -307,3 +307,11 @@ def test_what_a_function_made_is_seen_by_its_own_question_alone(client: TestClie
     assert ask(client, "report_card", user="ann") != ask(client, "report_card", user="bob")
     with Lake(small).open().reading() as reader:
         assert "computed" not in reader.tables()
+
+
+def test_the_figure_of_holders_has_those_who_hold_most(shared_lake: Config) -> None:
+    client = client_of(shared_lake)
+    users = [row["user_id"] for row in ask(client, "efficiency_by_user")]
+    assert len(users) > 15
+    figure = figure_of(client, "efficiency", "holders")
+    assert {name for trace in figure["data"] for name in trace["customdata"]} == set(users[:15])

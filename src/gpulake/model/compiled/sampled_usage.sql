@@ -9,7 +9,7 @@ with samples as (
         samples.gpu_id,
         owner_jobs.job_key,
         coalesce(samples.owner_kind in ('nobody', 'unknown', 'unattributed'), true) as is_unnamed,
-        epoch(samples.sampled_at) as at_seconds,
+        (epoch_us(samples.sampled_at) / 1e6) as at_seconds,
         samples.covers_seconds,
         samples.busy_ratio,
         samples.memory_used_bytes
@@ -48,8 +48,8 @@ attempts as (
         instances.job_key,
         instances.machine_key,
         instances.gpus,
-        epoch(instances.started_at) as begin_seconds,
-        coalesce(epoch(instances.ended_at), ends.seen_until_seconds) as end_seconds
+        (epoch_us(instances.started_at) / 1e6) as begin_seconds,
+        coalesce((epoch_us(instances.ended_at) / 1e6), ends.seen_until_seconds) as end_seconds
     from "lake"."main"."silver_instances" as instances
     inner join ends on instances.machine_key = ends.machine_key
     where instances.gpus > 0 and instances.started_at is not null

@@ -52,7 +52,8 @@ from (
         count(distinct worker_key) as workers_here,
         count(*) as rows_here
     from "lake"."main"."silver_instances"
-    where cluster_id in ('pai', 'synth')
+    -- A cluster of another source may have one of these names, too.
+    where cluster_id in ('pai', 'synth') and (select count(*) from "landed"."main"."bronze_instance_table") > 0
 ) as here
 cross join (
     select

@@ -9,6 +9,7 @@ from gpulake.show.web.figures import ledger
 from gpulake.show.web.pages import Page, Panel, plot
 from gpulake.show.web.questions import Option
 
+MOST_HOLDERS = 15
 NOTHING = "Nothing was held under this name on these days, or of these GPUs. Check the name, or widen the filters."
 JOBS = Panel("jobs", "The most wasteful jobs", "efficiency_of_jobs", is_wide=True)
 SPREAD = plot(
@@ -36,6 +37,7 @@ EFFICIENCY = Page(
             "efficiency_by_user",
             partial(holders, name="user_id"),
             "/user?user={custom}",
+            limit=MOST_HOLDERS,
             about="GPU-hours of the users who hold most. A click leads to their report card.",
         ),
         plot(
@@ -44,6 +46,7 @@ EFFICIENCY = Page(
             "efficiency_by_group",
             partial(holders, name="group_id"),
             "/group?group={custom}",
+            limit=MOST_HOLDERS,
             about="GPU-hours of the groups that hold most. A click leads to their report card.",
         ),
         Panel("users", "By user", "efficiency_by_user", is_wide=True),

@@ -70,6 +70,7 @@ JOB_PAGE = Page(
             "job_attempts",
             jobs.attempts,
             "/machine?machine={custom}",
+            limit=150,
             is_wide=True,
             empty="No attempt is known: it is waiting, or its source has none.",
         ),

@@ -95,6 +95,7 @@ MACHINE_PAGE = Page(
             "machine_attempts",
             machine.timeline,
             "/job?job={custom0}&cluster={custom1}",
+            limit=1_000,
             about="The last 1,000 attempts, each in the first free lane, in UTC. A click leads to the job.",
             is_wide=True,
             empty="No job is known to have held GPUs here in these days.",

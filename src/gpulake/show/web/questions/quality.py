@@ -168,7 +168,7 @@ WHERE (getvariable('status') IS NULL OR status = getvariable('status'))
 SELECT started_at, step, status, seconds, run_id, detail::VARCHAR AS detail FROM runs
 WHERE (getvariable('status') IS NULL OR status = getvariable('status'))
 """,
-        order="status <> 'failed', started_at DESC, step",
+        order="status <> 'failed', started_at DESC, step, run_id, detail",
         options=(STEP_STATUS,),
         about="Steps of one command share a run. In UTC.",
     ),

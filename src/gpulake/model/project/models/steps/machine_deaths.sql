@@ -69,7 +69,7 @@ sign_hours as (
         min(happened_at) as first_at,
         max(happened_at) as last_at
     from signs
-    group by 1, 2
+    group by all
 
 ),
 
