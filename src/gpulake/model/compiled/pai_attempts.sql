@@ -30,8 +30,6 @@ keyed as not materialized (
         case when worker_name is not null then cast(hash(worker_name) >> 1 as bigint) end as worker_key,
         case when machine is not null then cast(hash(machine) >> 1 as bigint) end as machine_key,
         inst_name,
-        -- Repeated rows have this in common.
-        cast(hash(inst_name, worker_name) >> 1 as bigint) as pair_key,
         case when job_name like 'synth-%' then 'synth' else 'pai' end as cluster_id,
         task_name,
         case status
@@ -48,25 +46,32 @@ keyed as not materialized (
 
 ),
 
--- In one dump there are none; the rest goes by unsorted.
-repeated as (
+-- Most instances have one row, their only attempt: these go by unsorted.
+several as (
 
-    select pair_key
+    select instance_key
     from keyed
-    where inst_name is not null
-    group by pair_key
+    group by instance_key
     having count(*) > 1
+
+),
+
+their_rows as (
+
+    select *
+    from keyed
+    where instance_key in (select several.instance_key from several)
 
 ),
 
 copied_once as (
 
     select *
-    from keyed
-    where inst_name is not null and pair_key in (select repeated.pair_key from repeated)
+    from their_rows
+    where inst_name is not null
     qualify
         row_number() over (
-            partition by instance_key, pair_key, started_at, ended_at
+            partition by instance_key, worker_key, started_at, ended_at
             order by case status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, machine_key
         ) = 1
 
@@ -77,26 +82,18 @@ told_again as (
     select
         *,
         row_number() over (
-            partition by instance_key, pair_key
+            partition by instance_key, worker_key
             order by case status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, started_at desc nulls last, ended_at desc nulls last
         ) as finality
     from copied_once
 
 ),
 
-waiting as (
-
-    select instance_key
-    from keyed
-    where worker_key is null and inst_name is not null
-
-),
-
 begun as (
 
     select distinct instance_key
-    from keyed
-    where worker_key is not null and instance_key in (select waiting.instance_key from waiting)
+    from their_rows
+    where worker_key is not null and inst_name is not null
 
 ),
 
@@ -112,23 +109,10 @@ told_once as (
         status,
         started_at,
         ended_at
-    from keyed
-    where inst_name is not null and pair_key not in (select repeated.pair_key from repeated)
-
-    union all
-
-    select job_key,
-        task_key,
-        instance_key,
-        worker_key,
-        machine_key,
-        cluster_id,
-        task_name,
-        status,
-        started_at,
-        ended_at
     from told_again
-    where status not in ('running', 'waiting') or finality = 1
+    where
+        (status not in ('running', 'waiting') or finality = 1)
+        and (worker_key is not null or instance_key not in (select begun.instance_key from begun))
 
     union all
 
@@ -143,26 +127,66 @@ told_once as (
         status,
         started_at,
         ended_at
-    from keyed
+    from their_rows
     where inst_name is null
+
+),
+
+numbered as (
+
+    select
+        job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        cluster_id,
+        task_name,
+        status,
+        started_at,
+        ended_at,
+        cast(1 as bigint) as attempt
+    from keyed
+    where instance_key not in (select several.instance_key from several)
+
+    union all
+
+    select
+        job_key,
+        task_key,
+        instance_key,
+        worker_key,
+        machine_key,
+        cluster_id,
+        task_name,
+        status,
+        started_at,
+        ended_at,
+        row_number() over (
+        partition by instance_key
+        order by
+            coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last,
+            cast(hash(worker_key, machine_key, status) >> 1 as bigint) asc
+    ) as attempt
+    from told_once
 
 )
 
 select
-    told_once.job_key,
-    told_once.task_key,
-    told_once.instance_key,
-    told_once.worker_key,
-    told_once.machine_key,
-    told_once.cluster_id,
-    told_once.task_name,
-    told_once.status,
-    told_once.started_at,
-    told_once.ended_at,
+    numbered.job_key,
+    numbered.task_key,
+    numbered.instance_key,
+    numbered.worker_key,
+    numbered.machine_key,
+    numbered.cluster_id,
+    numbered.task_name,
+    numbered.status,
+    numbered.started_at,
+    numbered.ended_at,
     -- Without the row of its task its request is unknown.
     plans.requested_gpus as gpus,
-    coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
-from told_once
-left join plans on told_once.task_key = plans.task_key
-left join machines on told_once.machine_key = machines.machine_key
-where told_once.worker_key is not null or told_once.instance_key not in (select begun.instance_key from begun)
+    coalesce(machines.gpu_type, plans.gpu_type) as gpu_type,
+    numbered.attempt
+from numbered
+left join plans on numbered.task_key = plans.task_key
+left join machines on numbered.machine_key = machines.machine_key

@@ -4,6 +4,29 @@ with attempts as (
 
 ),
 
+pai_attempts as (
+
+    select * from __dbt__cte__pai_attempts
+
+),
+
+numbered as (
+
+    select * from pai_attempts
+
+    union all
+
+    select
+        *,
+        row_number() over (
+        partition by instance_key
+        order by
+            coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last,
+            cast(hash(worker_key, machine_key, status) >> 1 as bigint) asc
+    ) as attempt
+    from attempts
+
+),
 
 final as (
 
@@ -15,20 +38,14 @@ final as (
         machine_key,
         cluster_id,
         task_name,
-        -- Tries that never got anywhere come last: they are still waiting.
-        row_number() over (
-            partition by instance_key
-            order by
-                coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last,
-                cast(hash(worker_key, machine_key, status) >> 1 as bigint) asc
-        ) as attempt,
+        attempt,
         status,
         started_at,
         ended_at,
         (epoch_us(ended_at) / 1e6) - (epoch_us(started_at) / 1e6) as run_seconds,
         gpus,
         gpu_type
-    from attempts
+    from numbered
 
 )
 

@@ -76,6 +76,16 @@
     case {{ column }}{% for status in statuses() %} when {{ loop.index }} then '{{ status }}'{% endfor %} end
 {%- endmacro %}
 
+{# Of the attempts of an instance. Tries that never got anywhere come last: they are still waiting. #}
+{% macro attempt_number() -%}
+    row_number() over (
+        partition by instance_key
+        order by
+            coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last,
+            {{ surrogate_key(['worker_key', 'machine_key', 'status']) }} asc
+    )
+{%- endmacro %}
+
 {# Whether a job that has an end is over. #}
 {% macro has_ended(column) %}{{ column }} not in ('running', 'waiting'){% endmacro %}
 

@@ -4,6 +4,24 @@ with attempts as (
 
 ),
 
+pai_attempts as (
+
+    select * from {{ ref('pai_attempts') }}
+
+),
+
+numbered as (
+
+    select * from pai_attempts
+
+    union all
+
+    select
+        *,
+        {{ attempt_number() }} as attempt
+    from attempts
+
+),
 
 final as (
 
@@ -15,20 +33,14 @@ final as (
         machine_key,
         cluster_id,
         task_name,
-        -- Tries that never got anywhere come last: they are still waiting.
-        row_number() over (
-            partition by instance_key
-            order by
-                coalesce(started_at, ended_at) asc nulls last, ended_at asc nulls last,
-                {{ surrogate_key(['worker_key', 'machine_key', 'status']) }} asc
-        ) as attempt,
+        attempt,
         status,
         started_at,
         ended_at,
         {{ seconds_of('ended_at') }} - {{ seconds_of('started_at') }} as run_seconds,
         gpus,
         gpu_type
-    from attempts
+    from numbered
 
 )
 

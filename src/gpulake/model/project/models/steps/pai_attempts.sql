@@ -41,8 +41,6 @@ keyed as not materialized (
         case when worker_name is not null then {{ surrogate_key(['worker_name']) }} end as worker_key,
         case when machine is not null then {{ surrogate_key(['machine']) }} end as machine_key,
         inst_name,
-        -- Repeated rows have this in common.
-        {{ surrogate_key(['inst_name', 'worker_name']) }} as pair_key,
         {{ pai_cluster('job_name') }} as cluster_id,
         task_name,
         {{ pai_status('status') }} as status,
@@ -52,25 +50,32 @@ keyed as not materialized (
 
 ),
 
--- In one dump there are none; the rest goes by unsorted.
-repeated as (
+-- Most instances have one row, their only attempt: these go by unsorted.
+several as (
 
-    select pair_key
+    select instance_key
     from keyed
-    where inst_name is not null
-    group by pair_key
+    group by instance_key
     having count(*) > 1
+
+),
+
+their_rows as (
+
+    select *
+    from keyed
+    where instance_key in (select several.instance_key from several)
 
 ),
 
 copied_once as (
 
     select *
-    from keyed
-    where inst_name is not null and pair_key in (select repeated.pair_key from repeated)
+    from their_rows
+    where inst_name is not null
     qualify
         row_number() over (
-            partition by instance_key, pair_key, started_at, ended_at
+            partition by instance_key, worker_key, started_at, ended_at
             order by {{ status_rank('status') }}, machine_key
         ) = 1
 
@@ -81,65 +86,70 @@ told_again as (
     select
         *,
         row_number() over (
-            partition by instance_key, pair_key
+            partition by instance_key, worker_key
             order by {{ status_rank('status') }}, started_at desc nulls last, ended_at desc nulls last
         ) as finality
     from copied_once
 
 ),
 
-waiting as (
-
-    select instance_key
-    from keyed
-    where worker_key is null and inst_name is not null
-
-),
-
 begun as (
 
     select distinct instance_key
-    from keyed
-    where worker_key is not null and instance_key in (select waiting.instance_key from waiting)
+    from their_rows
+    where worker_key is not null and inst_name is not null
 
 ),
 
 told_once as (
 
     select {{ attempt_columns }}
-    from keyed
-    where inst_name is not null and pair_key not in (select repeated.pair_key from repeated)
-
-    union all
-
-    select {{ attempt_columns }}
     from told_again
-    where status not in ('running', 'waiting') or finality = 1
+    where
+        (status not in ('running', 'waiting') or finality = 1)
+        and (worker_key is not null or instance_key not in (select begun.instance_key from begun))
 
     union all
 
     -- Equal instances without a name cannot be distinguished.
     select distinct {{ attempt_columns }}
-    from keyed
+    from their_rows
     where inst_name is null
+
+),
+
+numbered as (
+
+    select
+        {{ attempt_columns }},
+        cast(1 as bigint) as attempt
+    from keyed
+    where instance_key not in (select several.instance_key from several)
+
+    union all
+
+    select
+        {{ attempt_columns }},
+        {{ attempt_number() }} as attempt
+    from told_once
 
 )
 
 select
-    told_once.job_key,
-    told_once.task_key,
-    told_once.instance_key,
-    told_once.worker_key,
-    told_once.machine_key,
-    told_once.cluster_id,
-    told_once.task_name,
-    told_once.status,
-    told_once.started_at,
-    told_once.ended_at,
+    numbered.job_key,
+    numbered.task_key,
+    numbered.instance_key,
+    numbered.worker_key,
+    numbered.machine_key,
+    numbered.cluster_id,
+    numbered.task_name,
+    numbered.status,
+    numbered.started_at,
+    numbered.ended_at,
     -- Without the row of its task its request is unknown.
     plans.requested_gpus as gpus,
-    coalesce(machines.gpu_type, plans.gpu_type) as gpu_type
-from told_once
-left join plans on told_once.task_key = plans.task_key
-left join machines on told_once.machine_key = machines.machine_key
-where told_once.worker_key is not null or told_once.instance_key not in (select begun.instance_key from begun)
+    coalesce(machines.gpu_type, plans.gpu_type) as gpu_type,
+    numbered.attempt
+from numbered
+left join plans on numbered.task_key = plans.task_key
+left join machines on numbered.machine_key = machines.machine_key
