@@ -49,7 +49,9 @@ def _compared(bench: Bench, scale: float) -> Comparison:
 
 
 def _rounds(bench: Bench, scale: float) -> int:
-    return 2 if bench.is_smoke or scale == 1 else 3
+    if bench.is_smoke:  # it measures again what fell
+        return 1
+    return 2 if scale == 1 else 3
 
 
 def _ours(bench: Bench, data: Data, scale: float) -> Cost:
