@@ -33,7 +33,6 @@ class ParsedLine:
     host: str | None = None
     pid: int | None = None
     name: str = ""  # of a Ray worker
-    has_bar: bool = False  # a progress bar came before the message
 
     @property
     def writer(self) -> tuple[int | None, str | None, int | None, str]:
@@ -110,7 +109,7 @@ def parse_line(text: str, time_zone: str = "UTC", year: int | None = None) -> Pa
 
 def _without_bar(parsed: ParsedLine) -> ParsedLine | None:
     bar = _BAR.match(parsed.body)
-    return replace(parsed, body=parsed.body[bar.end() :], has_bar=True) if bar else None
+    return replace(parsed, body=parsed.body[bar.end() :]) if bar else None
 
 
 def _without_prefix(parsed: ParsedLine, time_zone: str, year: int | None) -> ParsedLine | None:

@@ -47,46 +47,29 @@ WHERE
     jobs.job_id = getvariable('job_id')
     AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
 """
+OF_NODES = """
+WHERE
+    epoch({at}) BETWEEN getvariable('since') AND getvariable('until')
+    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
+ORDER BY {at}
+"""
 GPUS = """
 SELECT
     epoch(sampled_at) AS at_seconds, node_id AS node, gpu_id AS gpu, busy_ratio, memory_used_bytes, memory_total_bytes,
-    power_watts, temperature_celsius, slowdown_temperature_celsius, ecc_corrected_total AS ecc_corrected,
-    ecc_uncorrected_total AS ecc_uncorrected, last_xid, clock_event_reasons
+    power_watts, temperature_celsius, slowdown_temperature_celsius, ecc_uncorrected_total AS ecc_uncorrected, last_xid,
+    clock_event_reasons
 FROM silver_gpu_samples
-WHERE
-    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-ORDER BY sampled_at
-"""
+""" + OF_NODES.format(at="sampled_at")
 HOSTS = """
 SELECT
     epoch(sampled_at) AS at_seconds, node_id AS node, memory_available_bytes, memory_free_bytes, memory_total_bytes,
     cpu_busy_ratio, oom_kills_total AS oom_kills
 FROM silver_host_samples
-WHERE
-    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-ORDER BY sampled_at
-"""
-PROCESSES = """
-SELECT
-    node_id AS node, pid, any_value(command) AS name, epoch(min(sampled_at)) AS first_seconds,
-    epoch(max(sampled_at)) AS last_seconds, max(rss_bytes) AS peak_rss_bytes, arg_max(rss_bytes, sampled_at) AS last_rss
-FROM silver_process_samples
-WHERE
-    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-GROUP BY node_id, pid
-ORDER BY node_id, pid
-"""
+""" + OF_NODES.format(at="sampled_at")
 EVENTS = """
 SELECT epoch(happened_at) AS at_seconds, node_id AS node, kind, subject, code, pid, message
 FROM silver_node_events
-WHERE
-    epoch(happened_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-ORDER BY happened_at
-"""
+""" + OF_NODES.format(at="happened_at")
 
 
 def samples_from_lake(reader: LakeReader, diagnosis: Diagnosis, story: Story, window: Window) -> Samples:
@@ -132,11 +115,6 @@ def _add_host(gathering: Gathering, row: dict[str, Any]) -> None:
         gathering.add_host(HostSample(**row))
 
 
-def _add_process(gathering: Gathering, row: dict[str, Any]) -> None:
-    for at, rss in ((row["first_seconds"], row["peak_rss_bytes"]), (row["last_seconds"], row["last_rss"])):
-        gathering.add_process(row["node"], row["pid"], at, row["name"] or "", rss)
-
-
 def _add_event(gathering: Gathering, row: dict[str, Any]) -> None:
     if gathering.counts(row["at_seconds"]):
         gathering.add_event(NodeEvent(**{**row, "subject": row["subject"] or "", "message": row["message"] or ""}))
@@ -145,7 +123,6 @@ def _add_event(gathering: Gathering, row: dict[str, Any]) -> None:
 SOURCES: dict[str, tuple[str, Callable[[Gathering, dict[str, Any]], None]]] = {
     "silver_gpu_samples": (GPUS, _add_gpu),
     "silver_host_samples": (HOSTS, _add_host),
-    "silver_process_samples": (PROCESSES, _add_process),
     "silver_node_events": (EVENTS, _add_event),
 }
 

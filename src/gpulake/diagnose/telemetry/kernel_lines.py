@@ -57,7 +57,6 @@ def read(lines: Iterable[str], gathering: Gathering, node: str, zone: tzinfo, wr
         if gathering.counts(at):
             words = (pending.kind, pending.subject, pending.code, pending.pid, pending.message)
             gathering.add_event(NodeEvent(at, pending.node, *words))
-    gathering.rows += 1  # a log without an event says that there was none
 
 
 def _syslog_time(text: str, zone: tzinfo, written_at: float) -> float | None:

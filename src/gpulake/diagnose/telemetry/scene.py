@@ -102,7 +102,6 @@ def _of_run(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Sampl
             gpus={key: series for key, series in samples.gpus.items() if key[0] in kept},
             hosts={node: series for node, series in samples.hosts.items() if node in kept},
             events=tuple(event for event in samples.events if event.node in kept),
-            processes=tuple(process for process in samples.processes if process.node in kept),
         ),
         bool(nodes),
     )
