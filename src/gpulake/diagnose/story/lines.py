@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from gpulake.formats.json_text import json_object
 
 MOST_PREFIXES = 8  # of one line
 LONGEST_PREFIX = 600  # characters that are searched
@@ -103,7 +104,7 @@ def parse_line(text: str, time_zone: str = "UTC", year: int | None = None) -> Pa
             break
         parsed = stripped
     if parsed.at is None and (logged := _MLLOG.search(parsed.body)):
-        parsed = replace(parsed, at=_millis(_document(logged["json"]).get("time_ms")))
+        parsed = replace(parsed, at=_millis(json_object(logged["json"]).get("time_ms")))
     return parsed
 
 
@@ -177,7 +178,7 @@ def _zone(name: str) -> Any:
 
 def _of_json(text: str, time_zone: str) -> ParsedLine:
     """A line of a container's log, where the message is one of several fields."""
-    document = _document(text)
+    document = json_object(text)
     body = next((document[key] for key in ("log", "message", "msg") if isinstance(document.get(key), str)), None)
     if body is None:
         return ParsedLine(text)
@@ -187,14 +188,6 @@ def _of_json(text: str, time_zone: str) -> ParsedLine:
     return replace(
         parsed, at=parsed.at or _time_of(given), severity=parsed.severity or _SEVERITIES.get(str(level).lower(), "")
     )
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _time_of(value: object) -> datetime | None:

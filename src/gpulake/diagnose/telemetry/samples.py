@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from gpulake.formats.plausible import is_plausible
 
@@ -113,24 +113,19 @@ class Samples:
         return not (self.gpus or self.hosts or self.events)
 
 
-Sample = TypeVar("Sample", GpuSample, HostSample)
+Sample = TypeVar("Sample", GpuSample, HostSample, NodeEvent)
 
 
-class Series(Generic[Sample]):
-    """The samples of one subject. Every other one of the older half goes when there are too many."""
+def _add(series: list[Sample], sample: Sample, most: int) -> None:
+    """Every other one of the older half goes when there are too many."""
+    series.append(sample)
+    if len(series) > most:
+        half = len(series) // 2
+        series[:half] = series[:half:2]
 
-    def __init__(self, most: int = MOST_SAMPLES) -> None:
-        self._samples: list[Sample] = []
-        self._most = most
 
-    def add(self, sample: Sample) -> None:
-        self._samples.append(sample)
-        if len(self._samples) > self._most:
-            half = len(self._samples) // 2
-            self._samples[:half] = self._samples[:half:2]
-
-    def sorted(self) -> tuple[Sample, ...]:
-        return tuple(sorted(self._samples, key=lambda sample: sample.at_seconds))
+def _in_time(series: Iterable[Sample]) -> tuple[Sample, ...]:
+    return tuple(sorted(series, key=lambda sample: sample.at_seconds))
 
 
 class Gathering:
@@ -140,8 +135,8 @@ class Gathering:
         self.window = window
         self._most = most_samples
         self.bad_rows = 0
-        self._gpus: dict[tuple[str, str], Series[GpuSample]] = {}
-        self._hosts: dict[str, Series[HostSample]] = {}
+        self._gpus: dict[tuple[str, str], list[GpuSample]] = {}
+        self._hosts: dict[str, list[HostSample]] = {}
         self._events: list[NodeEvent] = []
         self._first: float | None = None
         self._last: float | None = None
@@ -154,13 +149,13 @@ class Gathering:
         return self.window.holds(at_seconds)
 
     def add_gpu(self, sample: GpuSample) -> None:
-        self._gpus.setdefault((sample.node, sample.gpu), Series(self._most)).add(sample)
+        _add(self._gpus.setdefault((sample.node, sample.gpu), []), sample, self._most)
 
     def forget_gpu(self, node: str, gpu: str) -> None:
         self._gpus.pop((node, gpu), None)
 
     def add_host(self, sample: HostSample) -> None:
-        self._hosts.setdefault(sample.node, Series(self._most)).add(sample)
+        _add(self._hosts.setdefault(sample.node, []), sample, self._most)
 
     def add_event(self, event: NodeEvent) -> None:
         if len(self._events) < MOST_EVENTS:
@@ -174,9 +169,9 @@ class Gathering:
         if self.bad_rows:
             notes.append(f"{self.bad_rows} rows of the telemetry could not be read and were left out.")
         return Samples(
-            gpus={subject: series.sorted() for subject, series in sorted(self._gpus.items())},
-            hosts={node: series.sorted() for node, series in sorted(self._hosts.items())},
-            events=tuple(sorted(self._events, key=lambda event: event.at_seconds)),
+            gpus={subject: _in_time(series) for subject, series in sorted(self._gpus.items())},
+            hosts={node: _in_time(series) for node, series in sorted(self._hosts.items())},
+            events=_in_time(self._events),
             first_seconds=self._first,
             last_seconds=self._last,
             notes=tuple(notes),
