@@ -18,7 +18,7 @@ import gpulake
 from gpulake.collect import lock
 from gpulake.collect.identity import read_boot_id
 from gpulake.collect.machine.procfs import start_ticks_of
-from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, read_object, run_dir
+from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, read_object
 from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
 from gpulake.core.errors import GpulakeError, UsageError
@@ -106,7 +106,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     check(settings)
     identity = identity_of(settings)
     try_sources(settings)  # before the running one is stopped
-    run = run_dir(settings.base, identity.run_id, identity.node_id)
+    run = RunDir(settings.base / identity.run_id / identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
         prepare(run)

@@ -237,7 +237,7 @@ def _subject(request: DiagnosisRequest, answer: Answer) -> str:
 
 
 def _sole_writer(log: Path) -> str | None:
-    """The owner of a log, where no other user can write to it; else None. Of a folder, all files and the folder itself."""
+    """The owner of a log, where no other user can write to it; else None. Of a folder, with all files in it."""
     try:
         paths = [log, *(log.rglob("*") if log.is_dir() else ())]
         entries = [os.lstat(path) for path in paths]

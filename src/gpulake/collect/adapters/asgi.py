@@ -46,10 +46,6 @@ def outgoing_headers() -> dict[str, str]:
     return context.headers() if context else {}
 
 
-def current_trace() -> TraceContext | None:
-    return CURRENT.get()
-
-
 class TracingMiddleware:
     def __init__(
         self,

@@ -15,7 +15,7 @@ from typing import Any
 from gpulake.collect.cctf.blocks import Names
 from gpulake.collect.cctf.files import SortedFile
 from gpulake.collect.cctf.metas import Metas
-from gpulake.collect.cctf.order import Key, key_of, text_of, whole
+from gpulake.collect.cctf.order import key_of, text_of, whole
 from gpulake.collect.cctf.sysstat import (
     LogReport,
     ifstat_rows,
@@ -52,7 +52,7 @@ class Logs:
             path = self.folder / name
             if path.is_file():
                 report = LogReport(name)
-                kept = SortedFile(target.path.with_name(name), _time_of_line)
+                kept = SortedFile(target.path.with_name(name), lambda line: (json.loads(line)["ts_ms"],))
                 for row in _dated(self._rows(path, report), report):
                     kept.add((row["ts_ms"],), text_of(row))
                 reports.append(report)
@@ -107,7 +107,3 @@ def _dated(rows: Iterator[dict[str, Any]], report: LogReport) -> Iterator[dict[s
             report.reject(0, "no calendar has its time")
         else:
             yield row
-
-
-def _time_of_line(line: str) -> Key:
-    return (json.loads(line)["ts_ms"],)

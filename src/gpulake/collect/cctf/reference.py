@@ -18,7 +18,7 @@ TICKS_PER_SECOND = 100
 COPIED = ("node", "host_id", "proc_id")
 
 
-def read_processes(path: Path, names: Names, files: ProcessFiles, rejects: Rejects, ticks_per_second: int) -> int:
+def read_processes(path: Path, names: Names, files: ProcessFiles, rejects: Rejects, ticks_per_second: int) -> None:
     """Samples with the CPU between them. Of two samples of a process at the same time, the higher counter is kept."""
     raw = SortedFile(files.metrics.path.with_name("raw_samples"), _raw_key)
     table = cctf_tables()["proc_metrics"]
@@ -28,10 +28,8 @@ def read_processes(path: Path, names: Names, files: ProcessFiles, rejects: Rejec
             rejects.add(path.name, line_number, fit, text)
         else:
             raw.add((fit["ts_ms"], fit["pid"], _ticks(fit)), text_of(fit))
-    count = 0
     keys = {name: key_of(name) for name in ("proc_metrics", "proc_cpu", "proc_rss")}
     for row in _with_intervals(raw.drain(), ticks_per_second):
-        count += 1
         files.metrics.add(keys["proc_metrics"](row), text_of(row))
         ids = {name: row[name] for name in ("ts_ms", "pid", *COPIED)}
         if row["cpu_ms"] is not None and row["dt_ms"] is not None:
@@ -40,7 +38,6 @@ def read_processes(path: Path, names: Names, files: ProcessFiles, rejects: Rejec
         if row["rss_kb"] is not None:
             rss = whole("proc_rss", ids | {"rss_kb": row["rss_kb"]})
             files.rss.add(keys["proc_rss"](rss), text_of(rss))
-    return count
 
 
 def _with_intervals(lines: Iterator[str], ticks_per_second: int) -> Iterator[dict[str, Any]]:
