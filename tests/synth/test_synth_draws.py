@@ -10,7 +10,7 @@ from gpulake.synth.clock import FIRST_SECOND, at, iso, submissions
 from gpulake.synth.columns import decimals, floats, seconds, words
 from gpulake.synth.draws import Curve, deal, generator, quotas, ranks
 from gpulake.synth.ids import LENGTHS, Ids
-from gpulake.synth.load import BIN_SECONDS, level, load
+from gpulake.synth.metrics import BIN_SECONDS, level, load
 from gpulake.synth.placement import Closure, Drag, place
 
 

@@ -22,7 +22,6 @@ from gpulake.synth.usage import GANG_NOISE, Usage
 
 BLOCK_ROWS = 200_000
 Batches = Iterator[pa.RecordBatch]
-EVERY = slice(None)
 
 
 @dataclass(frozen=True)
