@@ -93,7 +93,7 @@ def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
         return Stopped(run, None, "")
     for name, seconds in (("TERM", grace_seconds), ("KILL", KILL_SECONDS)):
         _signal(holder, name)
-        if lock.until(lambda: _is_gone(run, holder), seconds):
+        if lock.until(lambda: not lock.is_held(run.lock) and start_ticks_of(holder.pid) != holder.start_ticks, seconds):
             return Stopped(run, holder.pid, name)
     raise GpulakeError(
         f"process {holder.pid} was killed and is still there", "it waits inside the kernel, for a disk or a driver"
@@ -206,10 +206,6 @@ def _live_holder(run: RunDir, boot_id: str) -> lock.Holder | None:
 
 def _is_alive(holder: lock.Holder | None, boot_id: str) -> bool:
     return holder is not None and holder.boot_id == boot_id and start_ticks_of(holder.pid) == holder.start_ticks
-
-
-def _is_gone(run: RunDir, holder: lock.Holder) -> bool:
-    return not lock.is_held(run.lock) and start_ticks_of(holder.pid) != holder.start_ticks
 
 
 def _signal(holder: lock.Holder, name: str) -> None:

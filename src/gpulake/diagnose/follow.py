@@ -23,7 +23,6 @@ from gpulake.diagnose.logs.tail import Tail
 from gpulake.diagnose.pace import Pace
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
-from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 
 LOOK_SECONDS = 1.0
@@ -256,8 +255,6 @@ def _is_nan(rule: Rule) -> bool:
 def _is_end(answer: Answer) -> bool:
     """Whether the log shows an end: a dead process, its launcher, or a success."""
     is_healthy = answer.diagnosis.verdict == "healthy" and not answer.diagnosis.is_silent
-    return is_healthy or _has_died(answer.story)
-
-
-def _has_died(story: Story) -> bool:
-    return any(event.hit.rule.role == "wrapper" or event.is_uncaught or event.script for event in story.events)
+    return is_healthy or any(
+        event.hit.rule.role == "wrapper" or event.is_uncaught or event.script for event in answer.story.events
+    )

@@ -105,7 +105,8 @@ def _disentangled(raised: Raised) -> str:
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
     """The strongest matching rule; of equal ones the first in the book."""
-    fitting = [hit for hit in hits if not hit.rule.traceback or _fits(hit, raised)]
+    stack = "\n".join(raised.texts) if raised is not None else ""
+    fitting = [hit for hit in hits if not hit.rule.traceback or (raised and compiled(hit.rule.traceback).search(stack))]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
     best = max(fitting, key=lambda hit: hit.rule.strength, default=None)
@@ -113,10 +114,6 @@ def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit
         # A progress line stays one although it also matches a rule of noise.
         return next((hit for hit in fitting if hit.rule.role == "progress"), best)
     return best
-
-
-def _fits(hit: Hit, raised: Raised | None) -> bool:
-    return raised is not None and bool(compiled(hit.rule.traceback).search("\n".join(raised.texts)))
 
 
 def _event(hit: Hit, line: Line, parsed: ParsedLine, raised: Raised | None, texts: dict[int, str], file: str) -> Event:

@@ -281,12 +281,8 @@ def _is_uncaught(current: _Open) -> bool | None:
 
 def _is_at_exit(current: _Open) -> bool:
     """Python's cleanup after the program, which does not change its result."""
-    return bool(current.frames) and current.frames[0].function in (
-        "_run_finalizers",
-        "_exitfunc",
-        "_cleanup",
-        "__del__",
-    )
+    ends = ("_run_finalizers", "_exitfunc", "_cleanup", "__del__")
+    return bool(current.frames) and current.frames[0].function in ends
 
 
 def _script(current: _Open) -> str:
