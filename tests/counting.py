@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.collect.identity import Identity
-from gpulake.collect.notices import Notices
+from gpulake.collect.reading import Notices
 from gpulake.collect.rows import KINDS, NodeEvent, Row
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, read_blocks_once

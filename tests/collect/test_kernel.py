@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from collect.hosts import RecordedHost, at
 from examples import each
-from gpulake.collect.notices import Notices
-from gpulake.collect.reading import SourceReader
+from gpulake.collect.reading import Notices, SourceReader
 from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.kernel import Kernel

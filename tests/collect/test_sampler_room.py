@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counting import IDENTITY, Counter, Plain, SteppingClock, events_in, numbers_in, rows_in, sampled
-from gpulake.collect.notices import Notices
+from gpulake.collect.reading import Notices
 from gpulake.collect.rows import Cost, Row
 from gpulake.collect.sampler import Sampler, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions, read_blocks_once, read_segments

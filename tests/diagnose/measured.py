@@ -82,4 +82,4 @@ def samples(*series: tuple[GpuSample, ...] | tuple[HostSample, ...], events: Ite
     times = [sample.at_seconds for each in gpus.values() for sample in each]
     times += [sample.at_seconds for each in hosts.values() for sample in each]
     times += [event.at_seconds for event in told]
-    return Samples(gpus, hosts, told, (), min(times, default=None), max(times, default=None))
+    return Samples(gpus, hosts, told, min(times, default=None), max(times, default=None))

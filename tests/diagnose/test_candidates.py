@@ -17,9 +17,8 @@ from diagnose.learning import GROUND, LINK, QUOTA, candidate
 from examples import cases
 from gpulake.diagnose.learn.candidates import Candidate, Ground, Kind, Proof, agreed_recovery
 from gpulake.diagnose.learn.pattern_checks import backtracking, fixed_characters
-from gpulake.diagnose.learn.probes import healthy_lines, marker, random_lines
 from gpulake.diagnose.learn.proposals import generalised, masked, message, whole_line
-from gpulake.diagnose.learn.trials import examined, failures
+from gpulake.diagnose.learn.trials import examined, failures, healthy_lines, marker, random_lines
 from gpulake.diagnose.rulebook.book import shipped, shipped_rules
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Role, Rule
 

@@ -61,7 +61,7 @@ def at(*parts: int) -> datetime:
             '{"log":"[rank1]: hello\\n","stream":"stderr","time":"2024-05-01T10:00:00Z"}',
             ParsedLine("hello", at(2024, 5, 1, 10), rank=1),
         ),
-        ("  3%|▎  | 10/312 [00:43<20:20,  4.04s/it][rank0]: hello", ParsedLine("hello", rank=0, has_bar=True)),
+        ("  3%|▎  | 10/312 [00:43<20:20,  4.04s/it][rank0]: hello", ParsedLine("hello", rank=0)),
         ("old\r 10%|█ | 1/10 [00:01<00:09]\rhello", ParsedLine("hello")),
         ("ValueError: node1: no", ParsedLine("ValueError: node1: no")),
         ("  File 'x', line 3, in y", ParsedLine("  File 'x', line 3, in y")),

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 
 from examples import cases
 from gpulake.core.errors import InputError
-from gpulake.diagnose.telemetry import Window, joined, read_samples
+from gpulake.diagnose.telemetry import Window, read_samples
 from gpulake.diagnose.telemetry.samples import (
     MOST_SAMPLES,
     Gathering,
     GpuSample,
     HostSample,
     NodeEvent,
-    Process,
     Samples,
 )
 
@@ -90,7 +89,6 @@ def test_a_collected_run_is_read_from_its_folder(tmp_path: Path) -> None:
         gpus={("a", "GPU-1"): (GpuSample(AT, "a", "GPU-1", 0.5, 7),)},
         hosts={"a": (HostSample(AT, "a", 5, None, 9, 0.1),)},
         events=(NodeEvent(AT, "a", "xid", "0000:3b:00", 79, None, "NVRM"),),
-        processes=(Process("a", 42, "python", AT, AT, 2048, 2048),),
         first_seconds=AT,
         last_seconds=AT,
     )
@@ -283,19 +281,6 @@ def test_more_samples_than_are_kept_are_thinned_and_the_last_ones_stay() -> None
     assert len(series) <= MOST_SAMPLES
     assert [sample.at_seconds for sample in series[-1000:]] == [float(at) for at in range(99_000, 100_000)]
     assert series[0].at_seconds == 0.0
-
-
-def test_of_a_file_and_the_lake_a_subject_is_told_by_the_first() -> None:
-    first = Samples(gpus={("a", "0"): (GpuSample(1.0, "a", "0"),)}, first_seconds=1.0, last_seconds=1.0)
-    second = Samples(
-        gpus={("a", "0"): (), ("b", "0"): (GpuSample(3.0, "b", "0"),)},
-        first_seconds=3.0,
-        last_seconds=3.0,
-        notes=("x",),
-    )
-    assert joined([first, second]) == Samples(
-        gpus={**second.gpus, **first.gpus}, first_seconds=1.0, last_seconds=3.0, notes=("x",)
-    )
 
 
 @settings(max_examples=cases(80))

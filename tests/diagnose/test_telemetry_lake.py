@@ -14,7 +14,7 @@ from diagnose.measured import AT, failed, story
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import Samples, consult, samples_from_lake, window_of
-from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent, Process
+from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent
 from gpulake.lake import Lake
 
 FIELDS = "JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList"
@@ -55,7 +55,6 @@ def test_the_samples_of_the_nodes_that_the_log_names(watched: Lake) -> None:
     assert found.gpus["gpu01", "GPU-gpu01"][0] == GpuSample(AT, "gpu01", "GPU-gpu01", 0.0, 5)
     assert found.hosts["gpu01"][-1] == HostSample(AT + 600, "gpu01", 1_000_000, None, 10**11, 0.1)
     assert found.events == (NodeEvent(AT + 595, "gpu01", "xid", "0000:3b:00", 31, None, "NVRM: Xid 31"),)
-    assert found.processes == (Process("gpu01", 42, "python", AT + 590, AT + 590, 3072, 3072),)
 
 
 def test_the_job_tables_know_the_nodes_of_a_job(watched: Lake) -> None:

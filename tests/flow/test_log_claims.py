@@ -223,7 +223,7 @@ def test_the_card_the_plan_and_the_json_say_what_is_a_claim(known: Lake) -> None
 @pytest.fixture
 def anns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of this machine are ann's, whoever runs the tests."""
-    monkeypatch.setattr("gpulake.diagnose.logs.owner.ROOT", -1)
+    monkeypatch.setattr("gpulake.diagnose.diagnoser.ROOT", -1)
     monkeypatch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_name="ann"))
 
 

@@ -18,13 +18,8 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # reproducible: the same files give the same byte
 # The parts of our package that a node needs.
 OURS = (
     "__init__.py",
-    "core/**/*",
-    "formats/**/*",
-    "collect/**/*",
-    "cli/__init__.py",
-    "cli/_options.py",
-    "cli/_verbs.py",
-    "cli/collect/**/*",
+    *("core/**/*", "formats/**/*", "collect/**/*", "cli/collect/**/*"),
+    *("cli/__init__.py", "cli/_options.py", "cli/_verbs.py"),
 )
 # Distribution: its module, and whether it is required.
 OTHERS = {"click": ("click", True), "nvidia-ml-py": ("pynvml", False), "PyYAML": ("yaml", False)}

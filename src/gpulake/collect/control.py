@@ -18,7 +18,7 @@ import gpulake
 from gpulake.collect import lock
 from gpulake.collect.identity import read_boot_id
 from gpulake.collect.machine.procfs import start_ticks_of
-from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, read_object, run_dir
+from gpulake.collect.rundir import RunDir, open_file, prepare, read_file, read_object
 from gpulake.collect.session import check, identity_of, try_sources
 from gpulake.collect.settings import Settings
 from gpulake.core.errors import GpulakeError, UsageError
@@ -93,7 +93,7 @@ def stop(run: RunDir, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
         return Stopped(run, None, "")
     for name, seconds in (("TERM", grace_seconds), ("KILL", KILL_SECONDS)):
         _signal(holder, name)
-        if lock.until(lambda: _is_gone(run, holder), seconds):
+        if lock.until(lambda: not lock.is_held(run.lock) and start_ticks_of(holder.pid) != holder.start_ticks, seconds):
             return Stopped(run, holder.pid, name)
     raise GpulakeError(
         f"process {holder.pid} was killed and is still there", "it waits inside the kernel, for a disk or a driver"
@@ -106,7 +106,7 @@ def start(settings: Settings, *, more: Sequence[str] = (), grace_seconds: float 
     check(settings)
     identity = identity_of(settings)
     try_sources(settings)  # before the running one is stopped
-    run = run_dir(settings.base, identity.run_id, identity.node_id)
+    run = RunDir(settings.base / identity.run_id / identity.node_id)
     replaced = stop(run, grace_seconds=grace_seconds)
     try:
         prepare(run)
@@ -206,10 +206,6 @@ def _live_holder(run: RunDir, boot_id: str) -> lock.Holder | None:
 
 def _is_alive(holder: lock.Holder | None, boot_id: str) -> bool:
     return holder is not None and holder.boot_id == boot_id and start_ticks_of(holder.pid) == holder.start_ticks
-
-
-def _is_gone(run: RunDir, holder: lock.Holder) -> bool:
-    return not lock.is_held(run.lock) and start_ticks_of(holder.pid) != holder.start_ticks
 
 
 def _signal(holder: lock.Holder, name: str) -> None:

@@ -16,11 +16,11 @@ from gpulake.collect.sources.nic import default_interfaces
 from gpulake.core.disk import replace_text
 
 
-def write_metas(run: RunDir, identity: Identity, settings: Settings, *, root: Path = Path("/")) -> None:
+def write_metas(run: RunDir, identity: Identity, settings: Settings) -> None:
     """Writes node_meta.json, link_meta.json and run_meta.json, each atomically. Raises OSError."""
-    iface = settings.interface or next(iter(default_interfaces(root / "proc")), "")
+    iface = settings.interface or next(iter(default_interfaces(Path("/proc"))), "")
     _write(run.node_meta, node_meta(identity, iface))
-    _write(run.link_meta, link_meta(iface, root))
+    _write(run.link_meta, link_meta(iface))
     # Keys that other tools wrote, such as the load, are kept.
     _write(run.run_meta, read_object(run.run_meta) | run_meta(identity, settings))
 
@@ -40,10 +40,10 @@ def node_meta(identity: Identity, iface: str) -> dict[str, Any]:
     }
 
 
-def link_meta(iface: str, root: Path = Path("/")) -> dict[str, Any]:
+def link_meta(iface: str) -> dict[str, Any]:
     """The propagation delay is unknown until round trips are sampled."""
     try:
-        megabits = int((root / "sys/class/net" / iface / "speed").read_text())
+        megabits = int((Path("/sys/class/net") / iface / "speed").read_text())
     except (OSError, ValueError):
         megabits = 0
     return {"iface": iface, "BW_bps": max(megabits, 0) * 1_000_000, "PR_s": None}

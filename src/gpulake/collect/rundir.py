@@ -99,10 +99,6 @@ def _uid_here(folder: Path) -> int | None:
         path.unlink()
 
 
-def run_dir(base: Path, run_id: str, node_id: str) -> RunDir:
-    return RunDir(base / run_id / node_id)
-
-
 class StatusFile:
     """status.json: one page, written in place, so that it can be updated on a full disk too."""
 

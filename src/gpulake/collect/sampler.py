@@ -13,8 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from gpulake import __version__
 from gpulake.collect.identity import Identity
-from gpulake.collect.notices import Notices
-from gpulake.collect.reading import MOST_BACKOFF_SECONDS, OK, Guard, SourceReader
+from gpulake.collect.reading import MOST_BACKOFF_SECONDS, OK, Guard, Notices, SourceReader
 from gpulake.collect.rows import KINDS, Cost, NodeEvent, Row
 from gpulake.collect.rundir import StatusFile
 from gpulake.collect.segments import Block, NoRoomError, SegmentWriter

@@ -18,9 +18,9 @@ from gpulake.collect.identity import Identity, identify
 from gpulake.collect.machine.ping import split_peer
 from gpulake.collect.machine.selection import Selection
 from gpulake.collect.meta import write_metas
-from gpulake.collect.notices import Notices
+from gpulake.collect.reading import Notices
 from gpulake.collect.rows import Row
-from gpulake.collect.rundir import RunDir, StatusFile, prepare, run_dir
+from gpulake.collect.rundir import RunDir, StatusFile, prepare
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
@@ -83,7 +83,7 @@ def collect(
     """Collects until it is time to stop. Wrong settings raise before anything is written."""
     check(settings)
     identity = identity_of(settings)
-    run = run_dir(settings.base, identity.run_id, identity.node_id)
+    run = RunDir(settings.base / identity.run_id / identity.node_id)
     notices = Notices(echo)
     sources = build_sources(settings, notices)
     with _held(run, identity):

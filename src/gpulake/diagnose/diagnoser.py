@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import pwd
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -20,7 +23,6 @@ from gpulake.core.words import label, listed
 from gpulake.diagnose.api import Answer, check_zone, diagnose
 from gpulake.diagnose.cost import gpu_hours_lost
 from gpulake.diagnose.logs.filters import Filters, shipped_filters
-from gpulake.diagnose.logs.owner import sole_writer
 from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from gpulake.lake import Lake, LakeReader
 
 STANDARD_INPUT = "-"
+ROOT = 0  # writes for every user
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Diagnoser:
         claimed = diagnosis.claimed_job_id
         if self._lake is None or diagnosis.job_id or claimed is None or self._lake.builds.current() is None:
             return diagnosis
-        owner = sole_writer(request.log)
+        owner = _sole_writer(request.log)
         if owner is None:
             return diagnosis
         from gpulake.lake.machines import user_of_job
@@ -231,3 +234,18 @@ def _subject(request: DiagnosisRequest, answer: Answer) -> str:
         for line in digest.lines:
             words.update(f"{line.text}\n".encode(errors="replace"))
     return f"{STANDARD_INPUT} {words.hexdigest()[:16]}"
+
+
+def _sole_writer(log: Path) -> str | None:
+    """The owner of a log, where no other user can write to it; else None. Of a folder, with all files in it."""
+    try:
+        paths = [log, *(log.rglob("*") if log.is_dir() else ())]
+        entries = [os.lstat(path) for path in paths]
+        owners = {entry.st_uid for entry in entries}
+        is_open = any(entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for entry in entries)
+        is_plain = all(stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode) for entry in entries)
+        if len(owners) != 1 or is_open or not is_plain or owners == {ROOT}:
+            return None
+        return pwd.getpwuid(owners.pop()).pw_name
+    except (OSError, KeyError):
+        return None

@@ -23,7 +23,6 @@ from gpulake.diagnose.logs.tail import Tail
 from gpulake.diagnose.pace import Pace
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
-from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 
 LOOK_SECONDS = 1.0
@@ -53,7 +52,7 @@ class FollowedFile:
 
     def __init__(self, path: Path, name: str, rulebook: Rulebook, filters: Filters | None) -> None:
         self.name = name
-        self._tail = Tail(path)
+        self.tail = Tail(path)
         self._rulebook = rulebook
         self._filters = filters
         self._begin()
@@ -64,7 +63,7 @@ class FollowedFile:
 
     def read_new(self) -> tuple[list[tuple[Quote, Hit]], bool]:
         """New lines that rules match, and whether the file has grown."""
-        content = self._tail.read()
+        content = self.tail.read()
         if not content:
             return [], False
         self._scanner.feed(content)
@@ -77,21 +76,10 @@ class FollowedFile:
         self._lines += content.count(b"\n")
         return found, True
 
-    @property
-    def is_replaced(self) -> bool:
-        return self._tail.is_replaced
-
     def reopen(self) -> None:
         """Opens the file that has its name now, and forgets the old one."""
-        self._tail.reopen()
+        self.tail.reopen()
         self._begin()
-
-    @property
-    def is_behind(self) -> bool:
-        return self._tail.is_behind
-
-    def close(self) -> None:
-        self._tail.close()
 
     def digest(self) -> Digest:
         """Of all lines so far; more may follow. Only whole lines were fed, so this changes nothing."""
@@ -133,17 +121,17 @@ class LogFollower:
             if has_grown:
                 self._written_at = now
                 notices += self._react(found, now)
-            elif file.is_replaced:
+            elif file.tail.is_replaced:
                 notices += self._replaced(file, now)
         return [*notices, *self._settled(now), *self._stalled(now)]
 
     def close(self) -> None:
         for file in self._files.values():
-            file.close()
+            file.tail.close()
 
     @property
     def is_behind(self) -> bool:
-        return any(file.is_behind for file in self._files.values())
+        return any(file.tail.is_behind for file in self._files.values())
 
     def _open_files(self, now: float) -> list[FollowedFile]:
         """Files of a folder may appear one by one; a missing log is waited for."""
@@ -267,8 +255,6 @@ def _is_nan(rule: Rule) -> bool:
 def _is_end(answer: Answer) -> bool:
     """Whether the log shows an end: a dead process, its launcher, or a success."""
     is_healthy = answer.diagnosis.verdict == "healthy" and not answer.diagnosis.is_silent
-    return is_healthy or _has_died(answer.story)
-
-
-def _has_died(story: Story) -> bool:
-    return any(event.hit.rule.role == "wrapper" or event.is_uncaught or event.script for event in story.events)
+    return is_healthy or any(
+        event.hit.rule.role == "wrapper" or event.is_uncaught or event.script for event in answer.story.events
+    )

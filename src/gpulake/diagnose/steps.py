@@ -7,7 +7,6 @@ the next counts.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
@@ -19,6 +18,7 @@ from gpulake.core.errors import InputError
 from gpulake.diagnose.logs.reading import LogFile
 from gpulake.diagnose.rulebook.book import Rulebook, shipped_rules
 from gpulake.diagnose.story.lines import parse_line
+from gpulake.formats.json_text import json_object
 
 Step = tuple[float, float]
 """When it ended, in seconds of the epoch, and how many seconds it took."""
@@ -41,7 +41,7 @@ def read_steps(path: Path, time_zone: str = "UTC") -> tuple[list[Step], int]:
     head = list(islice(lines, HEAD_LINES))
     whole = chain(head, lines)
     first = next((line for line in head if line.strip()), "")
-    if any(_keys(row) for line in head for row in [_object(line)]):
+    if any(_keys(row) for line in head for row in [json_object(line)]):
         found = list(islice(_of_json(whole, time_zone), MOST_STEPS))
     elif columns := _columns(first):
         found = list(islice(_of_csv(whole, columns, time_zone), MOST_STEPS))
@@ -55,7 +55,7 @@ def read_steps(path: Path, time_zone: str = "UTC") -> tuple[list[Step], int]:
 
 def _of_json(lines: Iterable[str], time_zone: str) -> Iterator[Step | None]:
     for line in lines:
-        row = _object(line)
+        row = json_object(line)
         keys = _keys(row)
         if keys is not None:
             yield _step(str(row[keys[0]]), str(row[keys[1]]), keys, time_zone)
@@ -92,14 +92,6 @@ def _of_log(lines: Iterable[str], time_zone: str) -> Iterator[Step | None]:
             yield now, now - last[1]
         if last is None or counter != last[0]:
             last = counter, now
-
-
-def _object(line: str) -> dict[str, object]:
-    try:
-        row = json.loads(line) if line.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return {}
-    return row if isinstance(row, dict) else {}
 
 
 def _columns(header: str) -> list[str]:

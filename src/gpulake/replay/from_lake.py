@@ -51,6 +51,14 @@ GUESSED = {
 }
 
 
+REMARKED = {
+    "is_fraction": "tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores",
+    "is_memory_trimmed": "tasks with all memory of a machine: a little less, since OpenDC takes MB for MiB",
+}
+SPLIT = {"is_split": "tasks that are one node's or one worker's part of a job"}
+SPLIT_JOBS = {"is_first_of_split": "jobs of several parts: nothing makes these run at the same time"}
+
+
 @dataclass(frozen=True)
 class Selection:
     """Which jobs, and the clock rates that stand for a core and for a GPU."""
@@ -135,26 +143,20 @@ def _noted(batch: pa.RecordBatch, notes: Notes) -> pa.RecordBatch:
     for entry in reasons.to_pylist():
         notes.left_out[entry["values"]] += entry["counts"]
     kept = batch.filter(pc.is_null(batch.column("reason")))
-    for words, counter in ((INFERRED, notes.inferred), (GUESSED, notes.guessed)):
+    for rows, words, counter in (
+        (kept, INFERRED, notes.inferred),
+        (kept, GUESSED, notes.guessed),
+        (kept, REMARKED, notes.remarks),
+        (kept, SPLIT, notes.split),
+        (batch, SPLIT_JOBS, notes.split),
+    ):
         for column, meaning in words.items():
-            if count := _true(kept, column):
+            if count := pc.sum(rows.column(column).cast(pa.int64())).as_py():
                 counter[meaning] += count
     hours = pc.fill_null(kept.column("gpu_hours"), 0.0)
     notes.gpu_hours += pc.sum(hours).as_py() or 0.0
     notes.assumed_gpu_hours += pc.sum(hours.filter(kept.column("is_gpu_assumed"))).as_py() or 0.0
-    if count := _true(kept, "is_fraction"):
-        notes.remarks["tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores"] += count
-    if count := _true(kept, "is_memory_trimmed"):
-        notes.remarks["tasks with all memory of a machine: a little less, since OpenDC takes MB for MiB"] += count
-    if count := _true(kept, "is_split"):
-        notes.split["tasks that are one node's or one worker's part of a job"] += count
-    if count := _true(batch, "is_first_of_split"):
-        notes.split["jobs of several parts: nothing makes these run at the same time"] += count
     return kept
-
-
-def _true(batch: pa.RecordBatch, column: str) -> int:
-    return int(pc.sum(batch.column(column).cast(pa.int64())).as_py() or 0)
 
 
 def _taken(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:

@@ -125,12 +125,11 @@ def _file(reader: LakeReader, name: str, query: str) -> dict[str, Any]:
         )
     kinds = json.loads(facts["file_columns"])
     gpu_mhz = kinds.pop(GPU_MHZ, None)
-    schema = pa.schema([_field(column, kind) for column, kind in kinds.items()])
+    schema = pa.schema(
+        pa.field(column, _type(kind.removesuffix(NOT_NULL)), nullable=not kind.endswith(NOT_NULL))
+        for column, kind in kinds.items()
+    )
     return {"rows": facts["rows"], "schema": schema, "gpu_mhz": None if gpu_mhz is None else float(gpu_mhz)}
-
-
-def _field(name: str, kind: str) -> pa.Field:
-    return pa.field(name, _type(kind.removesuffix(NOT_NULL)), nullable=not kind.endswith(NOT_NULL))
 
 
 def _type(kind: str) -> pa.DataType:

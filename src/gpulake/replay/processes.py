@@ -120,23 +120,24 @@ class Usage:
 def read_usage(files: RunFiles, owners: Processes) -> Usage:
     usage = Usage()
     has_cpu = False
-    for folder, row in files.rows("proc_metrics.jsonl"):
-        owner = owners.owner(process_key(folder, row))
-        instant = whole(row.get("ts_ms"))
-        if owner is None or instant is None:
-            continue
+    for owner, instant, _, row in _owned(files, owners, "proc_metrics.jsonl"):
         has_cpu = _add_cpu(usage, owner, instant, row) or has_cpu
         kib = whole(row.get("rss_kb"))
         if kib is not None:
             usage.memory[owner].by_instant[instant] += kib * 1024
     if not has_cpu:
-        for folder, row in files.rows("proc_cpu.jsonl"):
-            owner = owners.owner(process_key(folder, row))
-            instant = whole(row.get("ts_ms"))
-            if owner is not None and instant is not None:
-                _add_cpu(usage, owner, instant, row)
+        for owner, instant, _, row in _owned(files, owners, "proc_cpu.jsonl"):
+            _add_cpu(usage, owner, instant, row)
     _read_gpus(files, owners, usage)
     return usage
+
+
+def _owned(files: RunFiles, owners: Processes, name: str) -> Iterator[tuple[ProcessKey, int, str, Row]]:
+    """Rows of processes that belong to an invocation: the owner, the time, the folder and the row."""
+    for folder, row in files.rows(name):
+        owner, instant = owners.owner(process_key(folder, row)), whole(row.get("ts_ms"))
+        if owner is not None and instant is not None:
+            yield owner, instant, folder, row
 
 
 def _add_cpu(usage: Usage, owner: ProcessKey, instant: int, row: Row) -> bool:
@@ -150,10 +151,8 @@ def _add_cpu(usage: Usage, owner: ProcessKey, instant: int, row: Row) -> bool:
 def _read_gpus(files: RunFiles, owners: Processes, usage: Usage) -> None:
     """A GPU's busy share, since the sample before, belongs to those that have it open; several share it evenly."""
     holders: dict[tuple[Gpu, int], set[ProcessKey]] = defaultdict(set)
-    for folder, row in files.rows("gpu_processes.jsonl"):
-        owner = owners.owner(process_key(folder, row))
-        instant = whole(row.get("ts_ms"))
-        if owner is None or instant is None or not row.get("gpu_uuid"):
+    for owner, instant, folder, row in _owned(files, owners, "gpu_processes.jsonl"):
+        if not row.get("gpu_uuid"):
             continue
         gpu = (host_key(folder, row), str(row["gpu_uuid"]))
         holders[gpu, instant].add(owner)

@@ -25,8 +25,6 @@ ProcessKey: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Node:
-    key: HostKey
-    name: str
     cores: int | None
     core_mhz: float | None
     memory_bytes: int | None
@@ -61,10 +59,7 @@ class RunFiles:
         found: dict[HostKey, Node] = {}
         for folder in self.folders:
             for row in self._list(folder / "nodes.json"):
-                key = host_key(str(folder), row, "node_id")
-                found[key] = Node(
-                    key,
-                    str(row.get("node_id")),
+                found[host_key(str(folder), row, "node_id")] = Node(
                     _positive(row.get("cpu_cores")),
                     _positive(row.get("cpu_freq_mhz")),
                     (_positive(row.get("mem_mb")) or 0) * 2**20 or None,
@@ -113,13 +108,12 @@ def process_key(folder: str, row: Row) -> ProcessKey | None:
 
 def whole(value: object) -> int | None:
     """The integer part of a number; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e15:
-        return None
-    return round(value)
+    found = number(value, most=1e15)
+    return None if found is None else round(found)
 
 
-def number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e300:
+def number(value: object, most: float = 1e300) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > most:
         return None
     return float(value)
 

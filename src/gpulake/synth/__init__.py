@@ -62,7 +62,8 @@ def write_trace(
     telemetry = Folder(out / "telemetry") if has_telemetry else None
     with Folder(out) as folder, telemetry or nullcontext():
         if telemetry:
-            found = tuple(sorted((*found, *write_telemetry(telemetry, made, usage, source.ids)), key=_first_second))
+            more = write_telemetry(telemetry, made, usage, source.ids)
+            found = tuple(sorted((*found, *more), key=lambda incident: incident.first_second))
         # Two writers: Arrow formats text outside the interpreter's lock.
         pool = ThreadPoolExecutor(max_workers=2)
         try:
@@ -81,10 +82,6 @@ def write_trace(
         folder.write("truth.json", truth.as_json(found))
     files = folder.files + (telemetry.files if telemetry else ())
     return TraceSummary(jobs, seed, {table: rows[table] for table in HEADERS}, files, found)
-
-
-def _first_second(incident: Incident) -> int:
-    return incident.first_second
 
 
 def _check(out: Path, jobs: int, seed: int, strength: float) -> None:

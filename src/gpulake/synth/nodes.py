@@ -24,11 +24,10 @@ ENDS_AT = BEGINS_AT + TICKS * INTERVAL_SECONDS
 
 @dataclass(frozen=True)
 class Run:
-    """An attempt on a node: its worker, the GPUs that it has, from tick to tick, and what it uses."""
+    """An attempt on a node: its worker, from tick to tick, and what it uses."""
 
     worker: str
     name: str
-    devices: NDArray[np.int64]
     first: int
     last: int
     cores: float
@@ -40,12 +39,10 @@ class Node:
     """One machine; arrays are GPUs by ticks."""
 
     name: str
-    number: int
     gpu_type: str
     gpus: int
     cores: int
     memory_gb: int
-    is_slow: bool
     runs: list[Run]
     busy: NDArray[np.float64]
     memory_gib: NDArray[np.float64]
@@ -80,15 +77,13 @@ def observed_nodes(trace: Trace, usage: Usage, ids: Ids) -> list[Node]:
     nodes = []
     for code in range(len(GPU_TYPES)):
         pool = machines.of_type(code)
-        is_slow = code == SLOW_TYPE and trace.plan is not None and trace.plan.slow is not None
-        chosen = (
-            pool[trace.plan.slow.machine] if is_slow and trace.plan and trace.plan.slow else pool[held[pool].argmax()]
-        )
-        nodes.append(_node(trace, usage, ids, int(chosen), near[rows.machine[near] == chosen], is_slow=is_slow))
+        slow = trace.plan.slow if trace.plan and code == SLOW_TYPE else None
+        chosen = int(pool[slow.machine if slow else held[pool].argmax()])
+        nodes.append(_node(trace, usage, ids, chosen, near[rows.machine[near] == chosen]))
     return nodes
 
 
-def _node(trace: Trace, usage: Usage, ids: Ids, machine: int, rows: NDArray[np.int64], *, is_slow: bool) -> Node:
+def _node(trace: Trace, usage: Usage, ids: Ids, machine: int, rows: NDArray[np.int64]) -> Node:
     people, machines = trace.population, trace.population.machines
     gpus = int(machines.cap_gpu[machine])
     rng = generator(trace.seed, 24, machine)
@@ -117,7 +112,6 @@ def _node(trace: Trace, usage: Usage, ids: Ids, machine: int, rows: NDArray[np.i
             Run(
                 worker=ids.text("worker", int(trace.rows.worker[row])),
                 name=list(habits()["roles"])[people.tasks.role[task]],
-                devices=devices,
                 first=first,
                 last=last,
                 cores=float(usage.cpu_percent[task]) / 100,
@@ -127,12 +121,10 @@ def _node(trace: Trace, usage: Usage, ids: Ids, machine: int, rows: NDArray[np.i
     noise = 1 + 0.05 * rng.standard_normal(busy.shape)
     return Node(
         name=ids.text("machine", machine),
-        number=machine,
         gpu_type=GPU_TYPES[machines.gpu_type[machine]],
         gpus=gpus,
         cores=int(machines.cap_cpu[machine]),
         memory_gb=int(machines.cap_mem[machine]),
-        is_slow=is_slow,
         runs=runs,
         busy=np.clip(busy * noise, 0.0, 1.0),
         memory_gib=memory,

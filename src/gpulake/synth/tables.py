@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulake.synth import columns
-from gpulake.synth.draws import generator
+from gpulake.synth.draws import Bools, Floats, Ints, generator
 from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, HEADERS, STATUSES, TYPES, WAITING, curve, habits
 from gpulake.synth.ids import Ids
 from gpulake.synth.jobs import workloads
@@ -21,8 +20,9 @@ from gpulake.synth.trace import Trace
 from gpulake.synth.usage import GANG_NOISE, Usage
 
 BLOCK_ROWS = 200_000
+TIME_DIGITS = 7  # every second of this trace lies between 1,000,000 and 9,999,999
+SUFFIX = b".0"
 Batches = Iterator[pa.RecordBatch]
-EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def jobs(source: Source) -> Batches:
             ids.column("job", number),
             ids.column("inst", number),
             ids.column("user", people.jobs.user[number]),
-            columns.words(trace.job_status[number], STATUSES),
-            columns.seconds(people.jobs.submitted_at[number], np.ones(len(number), dtype=bool)),
-            columns.seconds(np.maximum(end, 0), end >= 0),
+            words(trace.job_status[number], STATUSES),
+            seconds(people.jobs.submitted_at[number], np.ones(len(number), dtype=bool)),
+            seconds(np.maximum(end, 0), end >= 0),
         )
 
 
@@ -70,15 +70,15 @@ def tasks(source: Source) -> Batches:
         yield batch(
             "pai_task_table",
             ids.column("job", job),
-            columns.words(people.tasks.role[number], role_names()),
-            columns.floats(people.tasks.size[number]),
-            columns.words(trace.job_status[job], STATUSES),
-            columns.seconds(np.maximum(start, 0), start >= 0),
-            columns.seconds(np.maximum(end, 0), end >= 0),
-            columns.floats(people.plan_cpu[number]),
-            columns.floats(people.plan_mem[number]),
-            columns.floats(people.tasks.plan_gpu[number], has_gpu),
-            columns.words(np.where(has_gpu | (kind == CPU_TYPE), kind, -1), TYPES),
+            words(people.tasks.role[number], role_names()),
+            floats(people.tasks.size[number]),
+            words(trace.job_status[job], STATUSES),
+            seconds(np.maximum(start, 0), start >= 0),
+            seconds(np.maximum(end, 0), end >= 0),
+            floats(people.plan_cpu[number]),
+            floats(people.plan_mem[number]),
+            floats(people.tasks.plan_gpu[number], has_gpu),
+            words(np.where(has_gpu | (kind == CPU_TYPE), kind, -1), TYPES),
         )
 
 
@@ -92,13 +92,13 @@ def instances(source: Source) -> Batches:
         yield batch(
             "pai_instance_table",
             ids.column("job", job),
-            columns.words(people.tasks.role[task], role_names()),
+            words(people.tasks.role[task], role_names()),
             ids.column("instance", rows.instance[number]),
             ids.column("worker", rows.worker[number], is_waiting),
             ids.column("inst", job),
-            columns.words(rows.status[number], STATUSES),
-            columns.seconds(rows.started_at[number], rows.is_start_known[number]),
-            columns.seconds(rows.ended_at[number], rows.is_end_known[number]),
+            words(rows.status[number], STATUSES),
+            seconds(rows.started_at[number], rows.is_start_known[number]),
+            seconds(rows.ended_at[number], rows.is_end_known[number]),
             ids.column("machine", np.maximum(rows.machine[number], 0), is_waiting),
         )
 
@@ -121,21 +121,21 @@ def sensors(source: Source) -> Batches:
         yield batch(
             "pai_sensor_table",
             ids.column("job", job),
-            columns.words(people.tasks.role[task], role_names()),
+            words(people.tasks.role[task], role_names()),
             ids.column("worker", rows.worker[number]),
             ids.column("inst", job),
             ids.column("machine", rows.machine[number]),
-            columns.words(device, [f"/dev/nvidia{index}" for index in range(8)]),
-            columns.decimals(usage.cpu_percent[task] * near, 4),
-            columns.decimals(usage.gpu_percent[task] * near, 4),
-            columns.decimals(usage.mem_gb[task] * near, 6),
-            columns.decimals(usage.mem_gb[task] * near * peak, 6),
-            columns.decimals(usage.gpu_mem_gb[task] * near, 6),
-            columns.decimals(usage.gpu_mem_gb[task] * near * (1 + (peak - 1) / 2), 6),
-            columns.decimals(read, 2),
-            columns.decimals(write, 2),
-            columns.decimals(read / rng.uniform(3e3, 12e3, len(number)), 4),
-            columns.decimals(write / rng.uniform(2e3, 9e3, len(number)), 4),
+            words(device, [f"/dev/nvidia{index}" for index in range(8)]),
+            decimals(usage.cpu_percent[task] * near, 4),
+            decimals(usage.gpu_percent[task] * near, 4),
+            decimals(usage.mem_gb[task] * near, 6),
+            decimals(usage.mem_gb[task] * near * peak, 6),
+            decimals(usage.gpu_mem_gb[task] * near, 6),
+            decimals(usage.gpu_mem_gb[task] * near * (1 + (peak - 1) / 2), 6),
+            decimals(read, 2),
+            decimals(write, 2),
+            decimals(read / rng.uniform(3e3, 12e3, len(number)), 4),
+            decimals(write / rng.uniform(2e3, 9e3, len(number)), 4),
         )
 
 
@@ -153,9 +153,9 @@ def groups(source: Source) -> Batches:
             "pai_group_tag_table",
             ids.column("inst", number),
             ids.column("user", people.jobs.user[number]),
-            columns.words(wanted[number], GPU_TYPES),
+            words(wanted[number], GPU_TYPES),
             ids.column("group", people.jobs.group[number]),
-            columns.words(workload[number], list(table["workloads"])),
+            words(workload[number], list(table["workloads"])),
         )
 
 
@@ -164,7 +164,7 @@ def machine_specs(source: Source) -> Batches:
     yield batch(
         "pai_machine_spec",
         source.ids.column("machine", np.arange(len(machines))),
-        columns.words(machines.gpu_type, TYPES),
+        words(machines.gpu_type, TYPES),
         pa.array(machines.cap_cpu),
         pa.array(machines.cap_mem),
         pa.array(machines.cap_gpu),
@@ -180,16 +180,16 @@ def machine_metrics(source: Source) -> Batches:
             "pai_machine_metric",
             ids.column("worker", rows.worker[number]),
             ids.column("machine", rows.machine[number]),
-            columns.seconds(rows.started_at[number], is_known),
-            columns.seconds(rows.ended_at[number], is_known),
-            columns.decimals(metrics.iowait[place], 7),
-            columns.decimals(metrics.kernel[place], 4),
-            columns.decimals(metrics.usr[place], 4),
-            columns.decimals(metrics.gpu[place], 4),
-            columns.decimals(metrics.load_1[place], 4),
-            columns.decimals(metrics.net_receive[place], 2),
-            columns.decimals(metrics.num_worker[place], 5),
-            columns.decimals(metrics.cpu[place], 4),
+            seconds(rows.started_at[number], is_known),
+            seconds(rows.ended_at[number], is_known),
+            decimals(metrics.iowait[place], 7),
+            decimals(metrics.kernel[place], 4),
+            decimals(metrics.usr[place], 4),
+            decimals(metrics.gpu[place], 4),
+            decimals(metrics.load_1[place], 4),
+            decimals(metrics.net_receive[place], 2),
+            decimals(metrics.num_worker[place], 5),
+            decimals(metrics.cpu[place], 4),
         )
 
 
@@ -203,3 +203,37 @@ MAKERS: dict[str, Callable[[Source], Batches]] = {
     "pai_machine_spec": machine_specs,
 }
 """Largest first, so that two writers finish together."""
+
+
+# Columns: numbers turned into the text of the published files.
+
+
+def words(codes: Ints, names: Sequence[str]) -> pa.Array:
+    """The name of each code; -1 and the empty name are written as nothing."""
+    known = pa.array([name or None for name in names], pa.string())
+    return known.take(pa.array(codes, mask=np.asarray(codes) < 0))
+
+
+def seconds(second: Ints, is_known: Bools) -> pa.Array:
+    """Times as "4550879.0", or nothing."""
+    width = TIME_DIGITS + len(SUFFIX)
+    text = np.empty((len(second), width), dtype=np.uint8)
+    rest = np.asarray(second, dtype=np.uint32)
+    for place in range(TIME_DIGITS - 1, -1, -1):
+        rest, digit = np.divmod(rest, np.uint32(10))
+        text[:, place] = digit + 48
+    text[:, TIME_DIGITS:] = np.frombuffer(SUFFIX, dtype=np.uint8)
+    offsets = np.arange(0, (len(second) + 1) * width, width, dtype=np.int32)
+    mask = pa.py_buffer(np.packbits(is_known, bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(second), [mask, pa.py_buffer(offsets), pa.py_buffer(text)])
+
+
+def floats(value: Floats | Ints, is_known: Bools | None = None) -> pa.Array:
+    """Few distinct numbers as Python writes floats: "600.0", "29.296875"."""
+    distinct, index = np.unique(np.asarray(value, dtype=float), return_inverse=True)
+    codes = index if is_known is None else np.where(is_known, index, -1)
+    return words(codes, [repr(float(number)) for number in distinct])
+
+
+def decimals(value: NDArray[np.float64], digits: int) -> pa.Array:
+    return pa.array(np.round(value, digits))

@@ -7,7 +7,7 @@ another) are held back, one counts memory errors and ends with an Xid.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -51,13 +51,9 @@ def write_telemetry(folder: Folder, trace: Trace, usage: Usage, ids: Ids) -> lis
         ("node_events", _events),
         ("invocations", _requests),
     ):
-        lines = (line for node in nodes for line in make(node, rng))
-        folder.write(f"{name}.jsonl", _lines(lines))
+        rows = (row for node in nodes for row in make(node, rng))
+        folder.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
     return [_incident(kind, node) for kind, place in NODES.items() for node in nodes if node.gpu_type == place]
-
-
-def _lines(rows: Iterable[Row]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def _at_ms(tick: float) -> int:

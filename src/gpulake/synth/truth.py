@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,7 +27,6 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
             last_second=plan.hot_to,
             subject="cluster",
             subject_ids=(),
-            strength=plan.strength,
             magnitude=plan.hot_factor,
             expect="machine_gpu is far above that of other Saturdays and Sundays",
         ),
@@ -36,7 +36,6 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
             last_second=plan.runaway_to,
             subject="user",
             subject_ids=(ids.text("user", people.idle_user),),
-            strength=plan.strength,
             magnitude=float(len(people.idle_jobs)),
             expect="one user submits so many jobs, each of which holds a whole GPU at about 0 % use",
         ),
@@ -46,13 +45,13 @@ def injected(trace: Trace, ids: Ids) -> tuple[Incident, ...]:
             last_second=plan.burst_to,
             subject="job",
             subject_ids=burst_ids,
-            strength=plan.strength,
             magnitude=plan.burst_failed_share,
             expect="this share of the jobs submitted in these hours fails",
         ),
         *_machine_incidents(trace, plan, ids),
     ]
-    return tuple(sorted(found, key=lambda incident: incident.first_second))
+    found = sorted(found, key=lambda incident: incident.first_second)
+    return tuple(replace(incident, strength=plan.strength) for incident in found)
 
 
 def _machine_incidents(trace: Trace, plan: IncidentPlan, ids: Ids) -> Iterator[Incident]:
@@ -65,7 +64,6 @@ def _machine_incidents(trace: Trace, plan: IncidentPlan, ids: Ids) -> Iterator[I
             last_second=plan.rack.last_second,
             subject="machine",
             subject_ids=tuple(ids.text("machine", int(machine)) for machine in dead),
-            strength=plan.strength,
             magnitude=float(np.count_nonzero(trace.hit_rows)),
             expect="so many instances end Failed or Interrupted at the first second; none starts here before the last",
         )
@@ -77,7 +75,6 @@ def _machine_incidents(trace: Trace, plan: IncidentPlan, ids: Ids) -> Iterator[I
             last_second=plan.slow.last_second,
             subject="machine",
             subject_ids=(ids.text("machine", int(slow)),),
-            strength=plan.strength,
             magnitude=plan.slow.factor,
             expect="instances that start on this machine run so many times longer, and their gangs wait for them",
         )

@@ -7,7 +7,6 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -81,12 +80,9 @@ def _pack(plain: Path, member: str, archive: Path) -> None:
     info = tarfile.TarInfo(member)
     info.size = plain.stat().st_size
     info.mode = 0o644
-    with archive.open("wb") as raw, plain.open("rb") as content:
-        _pack_into(raw, info, content)
-
-
-def _pack_into(raw: BinaryIO, info: tarfile.TarInfo, content: BinaryIO) -> None:
     with (
+        archive.open("wb") as raw,
+        plain.open("rb") as content,
         gzip.GzipFile(filename="", mode="wb", compresslevel=GZIP_LEVEL, fileobj=raw, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
     ):

@@ -78,11 +78,10 @@ def command(
 
 def _folder(run_dir: Path | None, run_id: str, base: Path, node: str) -> Path:
     from gpulake.collect.identity import identify
-    from gpulake.collect.rundir import run_dir as folder_of
 
     if (run_dir is None) == (not run_id):
         raise UsageError("which run is it?", "give --run-dir, or --run-id")
-    return run_dir or folder_of(base, run_id, identify(run_id=run_id, node_id=node).node_id).path
+    return run_dir or base / run_id / identify(run_id=run_id, node_id=node).node_id
 
 
 def _milliseconds(text: str | None) -> int | None:

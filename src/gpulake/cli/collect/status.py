@@ -11,7 +11,7 @@ import click
 
 from gpulake.cli._options import json_option
 from gpulake.cli.collect._options import dir_option
-from gpulake.collect.notices import one_line
+from gpulake.collect.reading import one_line
 from gpulake.core.errors import UsageError
 
 

@@ -14,10 +14,11 @@ import os
 import re
 import time
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from gpulake.collect.machine.procfs import read_text, start_ticks_of
@@ -44,10 +45,6 @@ def outgoing_headers() -> dict[str, str]:
     """Headers for calls that the current request makes: traceparent and plain ids; empty outside a request."""
     context = CURRENT.get()
     return context.headers() if context else {}
-
-
-def current_trace() -> TraceContext | None:
-    return CURRENT.get()
 
 
 class TracingMiddleware:
@@ -101,7 +98,8 @@ class TracingMiddleware:
         token = CURRENT.set(context)
         self._in_flight += 1
         try:
-            await _Metered(self._app(scope, request.counting_receive(receive), request.counting_send(send)), request)
+            app = self._app(scope, request.counting_receive(receive), request.counting_send(send))
+            await _metered(app, request)  # type: ignore[misc] # a generator, made awaitable by its decorator
             request.is_answered = True
         except CancelledError:
             request.status = request.status if request.is_answered else CLIENT_GONE
@@ -243,60 +241,39 @@ class _Request:
             if not any(name.lower() == b"x-trace-id" for name, _ in headers):
                 headers.append((b"x-trace-id", self.context.trace_id.encode("ascii", "replace")))
             return {**message, "headers": headers}
-        if kind == "http.response.body":
-            if self.bytes_out is not None:
-                self.bytes_out += len(message.get("body", b""))
-            if not message.get("more_body", False):
-                self._end()
-        elif kind in ("http.response.pathsend", "http.response.zerocopysend"):
-            # The server sends a file itself: its size is unknown here.
-            self.bytes_out = None
-            if not message.get("more_body", False):
-                self._end()
+        is_file = kind in ("http.response.pathsend", "http.response.zerocopysend")
+        if is_file:
+            self.bytes_out = None  # the server sends a file itself: its size is unknown here
+        elif kind == "http.response.body" and self.bytes_out is not None:
+            self.bytes_out += len(message.get("body", b""))
+        if (is_file or kind == "http.response.body") and not message.get("more_body", False):
+            # Answered: later work of the service does not belong to the request.
+            self.is_answered = True
+            self.ended = self.clock.elapsed()
         return message
 
-    def _end(self) -> None:
-        """Answered: later work of the service does not belong to the request."""
-        self.is_answered = True
-        self.ended = self.clock.elapsed()
 
-
-class _Metered:
+@coroutine
+def _metered(app: Awaitable[None], request: _Request) -> Generator[Any, Any, None]:
     """Awaits the app step by step: between two steps other tasks run in the thread."""
-
-    def __init__(self, app: Awaitable[None], request: _Request) -> None:
-        self._steps: Any = app.__await__()
-        self._request = request
-
-    def __await__(self) -> Any:
-        return self
-
-    def __iter__(self) -> Any:
-        return self
-
-    def __next__(self) -> Any:
-        return self.send(None)
-
-    def send(self, value: Any) -> Any:
-        return self._step(self._steps.send, value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._step(self._steps.throw, *error)
-
-    def close(self) -> None:
-        self._steps.close()
-
-    def _step(self, step: Callable[..., Any], *values: Any) -> Any:
-        self._request.is_stepping = True
+    steps: Any = app.__await__()
+    step, value = steps.send, None
+    while True:
+        request.is_stepping = True
         began = time.thread_time_ns()
         try:
-            waits_for = step(*values)
+            waits_for = step(value)
+        except StopIteration:
+            return
         finally:
-            self._request.cpu_ns += time.thread_time_ns() - began
-            self._request.is_stepping = False
-        if not self._request.is_with_client:
-            self._request.has_waited = True
-        return waits_for
+            request.cpu_ns += time.thread_time_ns() - began
+            request.is_stepping = False
+        if not request.is_with_client:
+            request.has_waited = True
+        try:
+            step, value = steps.send, (yield waits_for)
+        except BaseException as error:  # noqa: BLE001 - a cancellation, say: it is the app's
+            step, value = steps.throw, error
 
 
 @dataclass(frozen=True)

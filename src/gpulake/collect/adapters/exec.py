@@ -29,16 +29,8 @@ from gpulake.core.errors import UsageError
 
 NOT_FOUND = 127
 NOT_RUN = 126
-FORWARDED = {
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGALRM,
-}
 FROM_TERMINAL = {signal.SIGINT, signal.SIGQUIT}
+FORWARDED = FROM_TERMINAL | {signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
 SI_KERNEL = 0x80
 CPUS = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", re.ASCII)
 DEFAULT_AGAIN = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them

@@ -109,7 +109,8 @@ class FileCheck:
             subject = self._subject_of(row)
             before = self.subjects.get(subject)
         except (KeyError, TypeError):
-            subject = tuple(_hashable(row.get(name)) for name in SUBJECTS[self.table])
+            values = (row.get(name) for name in SUBJECTS[self.table])
+            subject = tuple(value if isinstance(value, str | int | float | None) else str(value) for value in values)
             before = self.subjects.get(subject)
         if before is not None and before >= at:
             self._violation("not_later", row)
@@ -241,7 +242,3 @@ class Dropped:
 
 def name_of(node: tuple[str, str]) -> str:
     return f"{node[0]} ({node[1]})" if node[1] else node[0]
-
-
-def _hashable(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -55,9 +55,8 @@ class SortedFile:
         if not lines:
             return
         self.lines += len(lines)
-        self._open(len(self._runs) + (1 if first < self._last or self._run is None else 0))
-        assert self._run is not None
-        self._run.write("\n".join(lines) + "\n")
+        run = len(self._runs) + (1 if first < self._last else 0)
+        self._opened(run).write("\n".join(lines) + "\n")
         self._last = last
 
     def finish(self) -> None:
@@ -81,10 +80,7 @@ class SortedFile:
     def _sorted(self) -> Path:
         while self._window:
             self._write(*heapq.heappop(self._window))
-        if self._run is None:
-            self._open(1)
-        assert self._run is not None
-        self._run.close()
+        self._opened(len(self._runs)).close()
         while len(self._runs) > 1:
             group, self._runs = self._runs[:FAN_IN], self._runs[FAN_IN:]
             self._runs.append(self._merged(group))
@@ -101,19 +97,16 @@ class SortedFile:
         return target
 
     def _write(self, run: int, key: Key, line: str) -> None:
-        self._open(run)
-        assert self._run is not None
-        self._run.write(f"{line}\n")
+        self._opened(run).write(f"{line}\n")
         self._last = key
 
-    def _open(self, run: int) -> None:
-        if run <= len(self._runs):
-            return
-        if self._run is not None:
-            self._run.close()
-        path = self._next_name()
-        self._runs.append(path)
-        self._run = open_text(path)
+    def _opened(self, run: int) -> IO[str]:
+        if self._run is None or run > len(self._runs):
+            if self._run is not None:
+                self._run.close()
+            self._runs.append(self._next_name())
+            self._run = open_text(self._runs[-1])
+        return self._run
 
     def _next_name(self) -> Path:
         self._made += 1

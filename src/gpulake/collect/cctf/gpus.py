@@ -41,7 +41,8 @@ class GivenGpus:
 
     def owners_of(self, gpu: Mapping[str, Any]) -> set[Owner]:
         """Without unattributed processes: anyone may set the variable in a shell."""
-        named = (owners for given, owners in self._owners.items() if _is_named(given, gpu))
+        gpu_names = str(gpu.get("gpu_uuid")), gpu.get("gpu_index"), gpu.get("parent_uuid")
+        named = (owners for given, owners in self._owners.items() if names_gpu(given, *gpu_names))
         return {owner for owners in named for owner in owners if owner[0] != "unattributed"}
 
 
@@ -109,7 +110,3 @@ def _holder(using: set[Owner], given: set[Owner]) -> tuple[str | None, str | Non
 
 def _owner(row: Mapping[str, Any]) -> Owner:
     return str(row.get("owner_kind") or "unattributed"), str(row.get("owner_id") or "")
-
-
-def _is_named(given: str, gpu: Mapping[str, Any]) -> bool:
-    return names_gpu(given, str(gpu.get("gpu_uuid")), gpu.get("gpu_index"), gpu.get("parent_uuid"))

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gpulake import __version__
-from gpulake.collect.cctf import audit, reference
+from gpulake.collect.cctf import audit
 from gpulake.collect.cctf.blocks import BlockCounts, Layout, Tick, names_of, ticks
 from gpulake.collect.cctf.calendar import zone
 from gpulake.collect.cctf.events import Events, invocation_files, with_processes
 from gpulake.collect.cctf.files import SortedFile, locked, open_text, temporary, write_json
 from gpulake.collect.cctf.gpus import gpu_rows
 from gpulake.collect.cctf.jsonlines import Rejects
-from gpulake.collect.cctf.logs import Logs
+from gpulake.collect.cctf.logs import TICKS_PER_SECOND, Logs, read_processes
 from gpulake.collect.cctf.metas import Metas, link_rows, module_rows, node_row, read_metas, run_id_of
 from gpulake.collect.cctf.order import SUBJECTS, key_of, line_key, text_of, whole
 from gpulake.collect.cctf.processes import Processes, ProcessFiles
@@ -195,8 +195,8 @@ class _Parse:
         path = self.run.path / RAW_PROCESSES
         if path.is_file() and self._is_free("proc_metrics", path.name):
             hertz = self.metas.node.get("ticks_per_second")
-            ticks_per_second = hertz if isinstance(hertz, int) and hertz > 0 else reference.TICKS_PER_SECOND
-            reference.read_processes(path, self.names, self.tables.processes, self.rejects, ticks_per_second)
+            ticks_per_second = hertz if isinstance(hertz, int) and hertz > 0 else TICKS_PER_SECOND
+            read_processes(path, self.names, self.tables.processes, self.rejects, ticks_per_second)
 
     def _is_free(self, table: str, words: str) -> bool:
         if self.tables.files[table].lines:

@@ -14,16 +14,8 @@ from gpulake.collect.segments import Block
 USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL = range(8)
 BUSY = (USER, NICE, SYSTEM, IRQ, SOFTIRQ, STEAL)
 GAUGES = (
-    "load_1m",
-    "load_5m",
-    "load_15m",
-    "processes_running",
-    "processes_blocked",
-    "memory_total_bytes",
-    "memory_available_bytes",
-    "swap_used_bytes",
-    "disks",
-    "oom_kills_total",
+    *("load_1m", "load_5m", "load_15m", "processes_running", "processes_blocked"),
+    *("memory_total_bytes", "memory_available_bytes", "swap_used_bytes", "disks", "oom_kills_total"),
 )
 
 
@@ -119,7 +111,7 @@ class LinkSeries:
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], tuple[int, int | None, int | None]] = {}
         self._boot_id = ""
-        self._links: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._links: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def rows(self, tick: Tick, layout: Layout, block: Block) -> Iterator[dict[str, Any]]:
         if tick.boot_id != self._boot_id:
@@ -141,38 +133,20 @@ class LinkSeries:
 
     def links(self) -> list[dict[str, Any]]:
         """The interface of the run comes first."""
-        found = sorted(self._links.values(), key=lambda link: (link["u"], not link["is_main"], link["iface"]))
-        return [
-            {
-                "u": link["u"],
-                "v": f"{link['u']}.net",
-                "BW_bps": link["speed"],
-                "PR_s": None if link["rtt"] is None else link["rtt"] / 2,
-                "host_id": link["host_id"],
-                "iface": link["iface"],
-            }
-            for link in found
-        ]
+        return sorted(self._links.values(), key=lambda link: (link["u"], not link["is_main"], link["iface"]))
 
     def _note(self, tick: Tick, sample: Mapping[str, Any]) -> None:
-        key = (tick.names.node, str(tick.names.host_id), str(sample.get("iface")))
+        names = {"u": tick.names.node, "host_id": tick.names.host_id, "iface": str(sample.get("iface"))}
+        key = (tick.names.node, str(tick.names.host_id), names["iface"])
         link = self._links.setdefault(
-            key,
-            {
-                "u": tick.names.node,
-                "host_id": tick.names.host_id,
-                "iface": key[2],
-                "speed": 0,
-                "rtt": None,
-                "is_main": False,
-            },
+            key, names | {"v": f"{tick.names.node}.net", "BW_bps": 0, "PR_s": None, "is_main": False}
         )
         link["is_main"] = bool(sample.get("is_main"))
         if sample.get("speed_bits_per_second") is not None:
-            link["speed"] = sample["speed_bits_per_second"]
+            link["BW_bps"] = sample["speed_bits_per_second"]
         rtt = sample.get("rtt_seconds")
-        if rtt is not None and (link["rtt"] is None or rtt < link["rtt"]):
-            link["rtt"] = rtt
+        if rtt is not None and (link["PR_s"] is None or rtt / 2 < link["PR_s"]):
+            link["PR_s"] = rtt / 2
 
 
 def link_name(tick: Tick, sample: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from gpulake.collect.cctf.files import SortedFile
-from gpulake.collect.cctf.order import Key, Row
+from gpulake.collect.cctf.order import Row
 
 Host: TypeAlias = tuple[str, str]  # node and host_id
 MOST_PAIRS = 100_000  # per two nodes
@@ -51,7 +51,7 @@ class Skew:
     """Joins child spans with their parents by sorting, so that memory stays bounded."""
 
     def __init__(self, folder: Path) -> None:
-        self._spans = SortedFile(folder / "spans", _key)
+        self._spans = SortedFile(folder / "spans", lambda line: tuple(json.loads(line)))
 
     def note(self, row: Row, host: Host) -> None:
         start, end = row.get("ts_start"), row.get("ts_end")
@@ -121,7 +121,3 @@ def corrections(bounds: Mapping[tuple[Host, Host], Bounds]) -> dict[Host, int]:
             offsets[other] = offsets[host] + offset
             reached.append(other)
     return {host: round(offset) for host, offset in offsets.items()}
-
-
-def _key(line: str) -> Key:
-    return tuple(json.loads(line))

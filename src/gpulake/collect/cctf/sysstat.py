@@ -59,7 +59,7 @@ def mpstat_rows(
     path: Path, report: LogReport, *, near_ms: int | None, end_ms: int, where: tzinfo
 ) -> Iterator[dict[str, Any]]:
     """One row per time: all CPUs, and each core with mpstat -P ALL."""
-    clock = DayClock(_mpstat_day(path, near_ms, end_ms, where), where)
+    clock = DayClock(_first_day(path, near_ms, end_ms, where), where)
     columns: list[str] = []
     row: dict[str, Any] = {}
     for line_number, words, line in lines_of(path):
@@ -118,8 +118,8 @@ def _cpu_row(ts_ms: int | None, values: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _mpstat_day(path: Path, near_ms: int | None, end_ms: int, where: tzinfo) -> date:
-    """The first day of a log without a header."""
+def _first_day(path: Path, near_ms: int | None, end_ms: int, where: tzinfo) -> date:
+    """The first day of a log without dates."""
     seconds = (time[0] for _, words, _ in lines_of(path) if (time := second_of_day(words)))
     return first_day(seconds, near_ms=near_ms, end_ms=end_ms, where=where) or date(1970, 1, 1)
 
@@ -217,8 +217,7 @@ def ifstat_rows(
     path: Path, report: LogReport, *, near_ms: int | None, end_ms: int, where: tzinfo
 ) -> Iterator[dict[str, Any]]:
     """A row per interface of a line. KB are 1024 bytes; unreadable values are None."""
-    seconds = (time[0] for _, words, _ in lines_of(path) if (time := second_of_day(words)))
-    clock = DayClock(first_day(seconds, near_ms=near_ms, end_ms=end_ms, where=where) or date(1970, 1, 1), where)
+    clock = DayClock(_first_day(path, near_ms, end_ms, where), where)
     interfaces: list[str] = []
     unit = RATES["KB/s"]
     for line_number, words, _ in lines_of(path):

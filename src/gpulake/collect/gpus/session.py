@@ -72,7 +72,8 @@ class Session:
         reading = Reading([], [], [*self._lost, *self._events.read(self._elapsed_ms())])
         self._lost = []
         for gpu in list(self.gpus):
-            moment = Moment(self._elapsed_ms(), self._now_us(), is_steady, is_slow)
+            now_us = round(self._clock.now().timestamp() * 1_000_000)
+            moment = Moment(self._elapsed_ms(), now_us, is_steady, is_slow)
             try:
                 samples, processes = gpu.read(moment)
             except LostGpu as lost:
@@ -113,9 +114,6 @@ class Session:
     def _loss(self, subject: str, reason: str) -> NodeEvent:
         message = f"NVML: {subject}: {reason}"
         return NodeEvent(self._elapsed_ms(), "gpu_lost", subject, None, None, message, "nvml")
-
-    def _now_us(self) -> int:
-        return round(self._clock.now().timestamp() * 1_000_000)
 
     def _elapsed_ms(self) -> int:
         return int(self._clock.elapsed() * 1000)

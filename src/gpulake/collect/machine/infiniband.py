@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from gpulake.collect.machine.procfs import KeptFile, number_in, read_if_any
 from gpulake.collect.rows import NicSample
 
 WORD_BYTES = 4  # data counters are in words
+# By field of NicSample.
 COUNTERS = {
-    "rx_words": "port_rcv_data",
-    "tx_words": "port_xmit_data",
-    "rx_packets": "port_rcv_packets",
-    "tx_packets": "port_xmit_packets",
-    "rx_errors": "port_rcv_errors",
-    "tx_dropped": "port_xmit_discards",
-    "link_downed": "link_downed",
-    "symbol_errors": "symbol_error",
+    "rx_bytes_total": "port_rcv_data",
+    "tx_bytes_total": "port_xmit_data",
+    "rx_packets_total": "port_rcv_packets",
+    "tx_packets_total": "port_xmit_packets",
+    "rx_errors_total": "port_rcv_errors",
+    "tx_dropped_total": "port_xmit_discards",
+    "link_downed_total": "link_downed",
+    "symbol_errors_total": "symbol_error",
 }
 
 
@@ -36,25 +38,20 @@ class Port:
         self.name = name
         self._rate = folder / "rate"
         self._state = KeptFile(folder / "state")
-        self._counters = {word: KeptFile(folder / "counters" / file) for word, file in COUNTERS.items()}
+        self._counters = {field: KeptFile(folder / "counters" / file) for field, file in COUNTERS.items()}
         self.speed_bits_per_second = self._speed()
 
     def read(self, *, is_main: bool, rtt_seconds: float | None = None) -> NicSample:
-        count = {word: number_in(file.read()) for word, file in self._counters.items()}
+        counts: dict[str, Any] = {field: number_in(file.read()) for field, file in self._counters.items()}
+        for field in ("rx_bytes_total", "tx_bytes_total"):
+            counts[field] = None if counts[field] is None else counts[field] * WORD_BYTES
         state = self._state.read()
         is_up = None if state is None else state.startswith(b"4:")  # "4: ACTIVE"
         if is_up and self.speed_bits_per_second is None:
             self.speed_bits_per_second = self._speed()
         return NicSample(
             iface=self.name,
-            rx_bytes_total=_words_to_bytes(count["rx_words"]),
-            tx_bytes_total=_words_to_bytes(count["tx_words"]),
-            rx_packets_total=count["rx_packets"],
-            tx_packets_total=count["tx_packets"],
-            rx_errors_total=count["rx_errors"],
-            tx_dropped_total=count["tx_dropped"],
-            link_downed_total=count["link_downed"],
-            symbol_errors_total=count["symbol_errors"],
+            **counts,
             is_up=is_up,
             speed_bits_per_second=self.speed_bits_per_second,
             rtt_seconds=rtt_seconds,
@@ -74,7 +71,3 @@ class Port:
             return round(float(words[0]) * 1e9)
         except ValueError:
             return None
-
-
-def _words_to_bytes(words: int | None) -> int | None:
-    return None if words is None else words * WORD_BYTES

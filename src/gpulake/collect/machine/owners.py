@@ -42,11 +42,8 @@ _USER_FOLDERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
 _TRACE = re.compile(r"[!-~]{1,128}")
 _GPUS = re.compile(r"[A-Za-z0-9][A-Za-z0-9,:./_-]{0,1023}")
 _GPU_VARIABLES = (
-    "SLURM_STEP_GPUS",
-    "SLURM_JOB_GPUS",
-    "GPU_DEVICE_ORDINAL",
-    "NVIDIA_VISIBLE_DEVICES",
-    "CUDA_VISIBLE_DEVICES",
+    *("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "GPU_DEVICE_ORDINAL"),
+    *("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
 )
 _NO_GPUS = {"all", "none", "void", "nodevfiles"}
 

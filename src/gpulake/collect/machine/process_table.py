@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpulake.collect.machine.owners import Owner
@@ -36,42 +37,25 @@ class Stat(NamedTuple):
     rss_pages: int
 
 
+@dataclass(slots=True, eq=False)
 class Tracked:
     """A sampled process, and its last reported values."""
 
-    __slots__ = (
-        "comm",
-        "given",
-        "io_file",
-        "owner",
-        "path",
-        "pid",
-        "ppid",
-        "sample",
-        "start_ticks",
-        "stat_file",
-        "text",
-        "young_until",
-    )
+    pid: int
+    path: str  # with its slash
+    stat_file: int
+    text: bytes
+    comm: bytes
+    ppid: int
+    start_ticks: int
+    io_file: int = NOT_OPEN
+    owner: Owner | None = None
+    given: str = ""
+    sample: ProcessSample | None = None
 
-    def __init__(self, pid: int, path: str, stat_file: int, text: bytes, stat: Stat) -> None:
-        self.pid = pid
-        self.path = path  # with its slash
-        self.stat_file = stat_file
-        self.io_file = NOT_OPEN
-        self.text = text
-        self.comm = stat.comm
-        self.ppid = stat.ppid
-        self.start_ticks = stat.start_ticks
-        self.owner: Owner | None = None
-        self.given = ""
-        self.sample: ProcessSample | None = None
-        self.young_until = stat.start_ticks / TICKS_PER_SECOND + YOUNG_SECONDS
-
-
-class Changes(NamedTuple):
-    gone: list[Tracked]
-    came: list[Tracked]
+    @property
+    def young_until(self) -> float:
+        return self.start_ticks / TICKS_PER_SECOND + YOUNG_SECONDS
 
 
 class ProcessTable:
@@ -90,8 +74,8 @@ class ProcessTable:
         self._skipped: dict[int, int] = {}  # skipped pids, and their parents
         self._young: set[int] = set()  # skipped pids that may still execute another program
 
-    def refresh(self, elapsed: float, tracked: Mapping[int, Tracked]) -> Changes:
-        """New and ended processes since the last call. Raises NoData if there are no processes at all."""
+    def refresh(self, elapsed: float, tracked: Mapping[int, Tracked]) -> tuple[list[Tracked], list[Tracked]]:
+        """Ended and new processes since the last call. Raises NoData if there are no processes at all."""
         self._refreshes += 1
         self._selection.refresh()
         again = self._young | (self._selection.named & self._skipped.keys())
@@ -110,7 +94,7 @@ class ProcessTable:
         came = {process.pid: process for process in found if process}
         if self._selection.is_partial:
             self._follow(tracked, came)
-        return Changes(gone, list(came.values()))
+        return gone, list(came.values())
 
     def look(self, pid: int, elapsed: float) -> Tracked | None:
         """The process, if it is to be sampled."""
@@ -161,7 +145,7 @@ class ProcessTable:
         if stat is None:
             self._descriptors.close(file)
             return None
-        return Tracked(pid, path, file, text, stat), stat
+        return Tracked(pid, path, file, text, stat.comm, stat.ppid, stat.start_ticks), stat
 
     def _is_list_due(self, elapsed: float) -> bool:
         """No new process without a new pid; but pids wrap around, so all are listed now and then."""

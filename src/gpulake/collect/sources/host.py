@@ -34,7 +34,7 @@ class Host:
         stat = self._stat.read()
         if not stat or not stat.startswith(b"cpu "):
             raise NoData("the host shows no /proc/stat")
-        memory = _memory_bytes(self._meminfo.read() or b"")
+        memory = {name: int(kib) * 1024 for name, kib in _MEMINFO.findall(self._meminfo.read() or b"")}
         loads = _loads(self._loadavg.read() or b"")
         swap_total, swap_free = memory.get(b"SwapTotal"), memory.get(b"SwapFree")
         return [
@@ -101,10 +101,6 @@ def _loads(loadavg: bytes) -> tuple[float | None, float | None, float | None]:
     if len(fields) < 3:
         return None, None, None
     return float(fields[0]), float(fields[1]), float(fields[2])
-
-
-def _memory_bytes(meminfo: bytes) -> dict[bytes, int]:
-    return {name: int(kib) * 1024 for name, kib in _MEMINFO.findall(meminfo)}
 
 
 def _number_after(word: bytes, text: bytes) -> int | None:

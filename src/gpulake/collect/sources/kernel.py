@@ -55,7 +55,9 @@ class Kernel:
         rows = []
         for sequence, elapsed_ms, message in records:
             if self._position and sequence > self._position:
-                rows.append(_dropped(sequence - self._position, round(clock.elapsed() * 1000)))
+                now_ms, lost = round(clock.elapsed() * 1000), sequence - self._position
+                text = f"{lost} records of the kernel were overwritten before they were read"
+                rows.append(NodeEvent(now_ms, "dropped", "kernel", None, None, text, "collector"))
             self._position = sequence + 1
             event = event_in(message)
             if event and self._kills.is_new(event, elapsed_ms):
@@ -103,15 +105,3 @@ class Kernel:
             self._position = 0
             return records
         return [record for record in records if record[0] >= resumed_at]
-
-
-def _dropped(records: int, elapsed_ms: int) -> NodeEvent:
-    return NodeEvent(
-        elapsed_ms=elapsed_ms,
-        kind="dropped",
-        subject="kernel",
-        code=None,
-        pid=None,
-        message=f"{records} records of the kernel were overwritten before they were read",
-        source="collector",
-    )

@@ -34,12 +34,12 @@ class Place:
         )
 
 
-def place_of(path: Path, *, node: str = "", stage: str = "", root: Path = Path("/")) -> Place:
+def place_of(path: Path, *, node: str = "", stage: str = "") -> Place:
     """RUN_DIR is named after its node, and node_meta.json may say more; arguments override both."""
     run = RunDir(path)
     known = {key: value for key, value in read_object(run.node_meta).items() if isinstance(value, str)}
     name = node or known.get("node") or path.resolve().name
-    here: Identity = identify(run_id="run", node_id=name, root=root)
+    here: Identity = identify(run_id="run", node_id=name)
     # The log of another node may be read on this host.
     is_here = not node or node == known.get("node", path.resolve().name)
     return Place(

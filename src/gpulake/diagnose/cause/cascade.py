@@ -30,21 +30,9 @@ CAUSES: dict[str, set[str]] = {
 }
 # Without a traceback, the program may have continued without them.
 _ENVIRONMENT = {
-    "ImportError",
-    "DriverMismatch",
-    "CUDAError",
-    "FileNotFoundError",
-    "PermissionError",
-    "OSError",
-    "ConnectionError",
-    "NetworkError",
-    "PortInUse",
-    "ArgumentError",
-    "NCCLConfigError",
-    "ModelLoadingError",
-    "DatasetLoadingError",
-    "S3StorageError",
-    "CalledProcessError",
+    *("ImportError", "DriverMismatch", "CUDAError", "FileNotFoundError", "PermissionError", "OSError"),
+    *("ConnectionError", "NetworkError", "PortInUse", "ArgumentError", "NCCLConfigError", "ModelLoadingError"),
+    *("DatasetLoadingError", "S3StorageError", "CalledProcessError"),
 }
 _OF_FILES = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError", "DatasetLoadingError"}
 _LIKELY = {

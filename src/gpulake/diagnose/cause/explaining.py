@@ -62,13 +62,9 @@ def _is_left_without(stories: Sequence[Story], last: Diagnosis) -> bool:
     """Whether a script continued with its next program, which misses the output of the failed one."""
     if len(stories) == 1 or last.reason not in _LEFT_WITHOUT or _has_worked(stories[-1]):
         return False
-    before, after = (_programs(story) for story in stories[-2:])
+    before, after = ({event.script for event in story.events if event.script} for story in stories[-2:])
     begins_anew = stories[-1].events[0].hit.rule.role == "start"
     return bool(before and after) and before.isdisjoint(after) and not begins_anew
-
-
-def _programs(story: Story) -> set[str]:
-    return {event.script for event in story.events if event.script}
 
 
 def _has_worked(story: Story) -> bool:

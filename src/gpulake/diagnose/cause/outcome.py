@@ -17,13 +17,8 @@ LAST_WORDS = 3  # lines at the end of a log within which even a mention counts
 LONG_BEFORE_END = 30  # lines after an incidental error that show that it ended nothing
 # What ranks report of each other when some have exited already: normal after the last step.
 PARTING = {
-    "NCCLRemoteError",
-    "NCCLTimeoutError",
-    "NetworkError",
-    "ConnectionError",
-    "NCCLConfigError",
-    "HangStraggler",
-    "ProcessCrashed",
+    *("NCCLRemoteError", "NCCLTimeoutError", "NCCLConfigError", "NetworkError", "ConnectionError"),
+    *("HangStraggler", "ProcessCrashed"),
 }
 _ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
 
@@ -38,7 +33,7 @@ def success(story: Story, suspected: Sequence[Event]) -> Event | None:
         return None
     if successes:
         return successes[-1] if not _takes_back(successes[-1], suspected, story.events) else None
-    last = _last_counter(story.events)
+    last = next((event for event in reversed(story.events) if step(event) and event.hit.words.get("total")), None)
     if last is None or not _is_last_step(last):
         return None
     failing = [
@@ -76,10 +71,6 @@ def _is_parting(event: Event, last_step: Event) -> bool:
     return is_weak and event.order > last_step.order and event.hit.rule.reason in PARTING
 
 
-def _last_counter(events: Sequence[Event]) -> Event | None:
-    return next((event for event in reversed(events) if step(event) and event.hit.words.get("total")), None)
-
-
 def _is_last_step(event: Event) -> bool:
     counter, total = step(event), event.hit.words.get("total")
     return counter is not None and total is not None and counter[1] >= float(total) > 1
@@ -104,10 +95,8 @@ class Silence:
         announced = [event for key, event in counters.items() if key[1] and (key[0] == ITERATION or event is last)]
         if any(not _is_done(event, self.story.events) for event in announced):
             return True
-        return not announced and self._ends_with(last)
-
-    def _ends_with(self, event: Event) -> bool:
-        return not self.story.last_lines or self.story.last_lines[-1].line <= event.quote.line
+        last_lines = self.story.last_lines
+        return not announced and (not last_lines or last_lines[-1].line <= last.quote.line)
 
     def is_only_incidental(self, root: Event) -> bool:
         """Whether it is a warning, or many lines follow it."""

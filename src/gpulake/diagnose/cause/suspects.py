@@ -18,13 +18,8 @@ from gpulake.diagnose.story.runs import advances, step
 CLEARLY_STRONGER = 10
 # Exceptions caused from outside the program: they are the cause even where they were handled.
 _OUTSIDE = {
-    "ImportError",
-    "FileNotFoundError",
-    "PermissionError",
-    "OSError",
-    "OutOfMemoryError",
-    "HostOOMKilled",
-    "UserInterrupt",
+    *("ImportError", "FileNotFoundError", "PermissionError", "OSError"),
+    *("OutOfMemoryError", "HostOOMKilled", "UserInterrupt"),
 }
 # Signals from outside, wherever in the program they arrive.
 _SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}

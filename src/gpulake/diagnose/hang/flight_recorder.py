@@ -46,7 +46,6 @@ class Operation:
     state: str
     created_ns: int
     input_sizes: str = ""  # 4096x5120
-    output_sizes: str = ""
     dtype: str = ""
     is_p2p: bool = False
     peer: int | None = None  # of a send or receive: the rank of the world on its other side
@@ -301,7 +300,6 @@ def _operations(
                 state=label(entry.get("state", ""), 32),
                 created_ns=_whole(entry.get("time_created_ns")) or 0,
                 input_sizes=_sizes(entry.get("input_sizes")),
-                output_sizes=_sizes(entry.get("output_sizes")),
                 dtype=_first(entry.get("input_dtypes")),
                 is_p2p=is_p2p,
                 peer=peer,

@@ -88,7 +88,7 @@ class Endpoint:
                 return str(cause)
             cause = cause.__cause__ or cause.__context__
         if "Timeout" in type(error).__name__ or self.monotonic() >= deadline:
-            return _too_slow(self.settings.timeout_seconds)
+            return f"it took longer than {self.settings.timeout_seconds:g} seconds"
         return f"{urlsplit(self.settings.base_url).netloc} cannot be reached, or breaks off ({type(error).__name__})"
 
 
@@ -140,10 +140,6 @@ def _status(code: int) -> str:
     if code == 429:
         return "the endpoint is busy (status 429)"
     return f"the endpoint answers with status {code}"
-
-
-def _too_slow(seconds: float) -> str:
-    return f"it took longer than {seconds:g} seconds"
 
 
 @dataclass(frozen=True)

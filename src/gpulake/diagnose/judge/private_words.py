@@ -153,7 +153,7 @@ def numbers(text: str) -> Iterator[Span]:
     for match in _IP4.finditer(text):
         start, end = match.span()
         is_longer = text[start - 1 : start].isdigit() or text[end : end + 1].isdigit()
-        if not is_longer and _is_address(match.group()) and not _is_own_address(match.group()):
+        if not is_longer and _address(match.group()) and not _is_own_address(match.group()):
             yield start, end, IP
 
 
@@ -164,7 +164,7 @@ def _longest_address(text: str, start: int, end: int) -> tuple[int, int]:
     starts = (start, text.find(":", start, end) + 1)
     for first, last in ((first, last) for last in (end, text.rfind(":", start, end)) for first in starts):
         is_apart = not _joins(text, first - 1) and not _joins(text, last)
-        if is_apart and first < last and _is_address(text[first:last]):
+        if is_apart and first < last and _address(text[first:last]):
             return first, last
     return start, start
 
@@ -254,18 +254,14 @@ def _joins(text: str, place: int) -> bool:
     return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
 
 
-def _is_address(text: str) -> bool:
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_own_address(text: str) -> bool:
     """Loopback, unspecified or broadcast."""
-    try:
-        found = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return found.is_loopback or found.is_unspecified or str(found) == "255.255.255.255"
+    found = _address(text)
+    return found is not None and (found.is_loopback or found.is_unspecified or str(found) == "255.255.255.255")

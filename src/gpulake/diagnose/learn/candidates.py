@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from gpulake.core.diagnosis import UNKNOWN
 from gpulake.diagnose.rulebook.book import compiled
@@ -55,18 +54,11 @@ class Candidate:
         """Filters are not: they never drop a line that a rule or a marker matches."""
         return self.kind == "rule" and self.rule.role in SILENCING
 
-    @cached_property
-    def pattern(self) -> Any:
-        return compiled(self.rule.pattern)
-
-    @cached_property
-    def unless(self) -> Any:
-        return compiled(self.rule.unless) if self.rule.unless else None
-
     def matches(self, line: str) -> bool:
         if not line.isascii():  # RE2 cannot read lone surrogates
             line = line.encode(errors="replace").decode()
-        return self.pattern.search(line) is not None and (self.unless is None or self.unless.search(line) is None)
+        pattern, unless = self.rule.pattern, self.rule.unless
+        return bool(compiled(pattern).search(line)) and not (unless and compiled(unless).search(line))
 
 
 def agreed_recovery(reason: str, rules: Iterable[Rule]) -> str:

@@ -5,15 +5,19 @@ Each check is a function that returns what is wrong, or an empty text. All are r
 
 from __future__ import annotations
 
+import random
 import re
 import string
-from collections.abc import Callable, Iterable
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE, UNKNOWN
 from gpulake.core.words import label
 from gpulake.diagnose.learn.candidates import SILENCING, Candidate, Check, Ground, agreed_recovery
 from gpulake.diagnose.learn.pattern_checks import backtracking, fixed_characters, fixed_letters
-from gpulake.diagnose.learn.probes import common_words, healthy_lines, marker, random_lines
 from gpulake.diagnose.rulebook.book import Rulebook, compiled
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
@@ -24,6 +28,7 @@ MOST_PROGRAM = 4_000  # steps of the automaton; the shipped rules take some doze
 MOST_EXAMPLES = 20
 MOST_EXAMPLE = 4_000
 MOST_WORDS = 600
+RANDOM_LINES = 300
 MODEL_STRENGTH = 50  # a model's rule never outranks a person's
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,60}")
 _TROUBLE = ("Traceback (most recent call last): ", " CUDA error: an illegal memory access was encountered")
@@ -251,3 +256,45 @@ _EFFECT: tuple[_Test, ...] = (
     _hides_nothing,
     _is_new,
 )
+
+
+# Lines that a rule is tested on: of healthy jobs, common words, random text, signs of trouble.
+
+
+@cache
+def _probes() -> dict[str, Any]:
+    return tomllib.loads(files("gpulake.diagnose.learn").joinpath("probes.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def healthy_lines() -> tuple[tuple[str, str], ...]:
+    """Lines of healthy jobs, each with its source."""
+    logs: Sequence[Mapping[str, str]] = _probes()["healthy"]
+    return tuple((line, log["source"]) for log in logs for line in log["lines"].splitlines() if line.strip())
+
+
+@cache
+def common_words() -> tuple[str, ...]:
+    return ("", *_probes()["common"])
+
+
+@cache
+def random_lines() -> tuple[str, ...]:
+    """The same ones each time, so that checks are reproducible."""
+    draw = random.Random(5)
+    letters = string.ascii_letters + string.digits + " .:,-_/()[]='"
+    vocabulary = " ".join(word for word in common_words() if word.isalpha()).split()
+    noise = ["".join(draw.choices(letters, k=draw.randint(5, 200))) for _ in range(RANDOM_LINES)]
+    salad = [" ".join(draw.choices(vocabulary, k=draw.randint(3, 12))) for _ in range(RANDOM_LINES)]
+    return (*noise, *salad)
+
+
+@cache
+def _markers() -> Any:
+    return compiled("(?i)" + "|".join(_probes()["markers"]))
+
+
+def marker(line: str) -> str:
+    """The sign of trouble in a line; empty where there is none."""
+    found = _markers().search(line)
+    return str(found[0]) if found else ""

@@ -7,7 +7,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -46,7 +46,7 @@ class LogFile:
     def chunks(self) -> Iterator[bytes]:
         """Its text, decompressed. A truncated file gives what it has, and `trouble` says so."""
         try:
-            with _opened(self.path) as file:
+            with self.path.open("rb") if self.path is not None else nullcontext(sys.stdin.buffer) as file:
                 yield from self._sniffed(_as_utf_8(self._unpacked(file)))
         except OSError as error:
             raise _unreadable(self.name, error) from error
@@ -162,10 +162,6 @@ def _is_flight_dump(path: Path) -> bool:
 
 def _states(line: bytes) -> Iterator[str]:
     return (readable(state) for state in cleaned(line[:CHUNK_BYTES]).split(b"\r") if state)
-
-
-def _opened(path: Path | None) -> AbstractContextManager[BinaryIO]:
-    return path.open("rb") if path is not None else nullcontext(sys.stdin.buffer)
 
 
 def _again(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:

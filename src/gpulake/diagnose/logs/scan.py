@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gpulake.diagnose.logs.blocks import BLOCK_BYTES, Block, Cutter
-from gpulake.diagnose.logs.census import Census
-from gpulake.diagnose.logs.compression import compressed
-from gpulake.diagnose.logs.digest import Digest, Line
+from gpulake.diagnose.logs.census import EXAMPLE_BYTES, ROUTINE_LINES, Census
+from gpulake.diagnose.logs.digest import Digest, Line, Template
 from gpulake.diagnose.logs.filters import Filters, shipped_filters
 from gpulake.diagnose.logs.kept_lines import Spot, excerpts
 from gpulake.diagnose.logs.selection import LineSelector
-from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, readable
+from gpulake.diagnose.logs.shapes import DIGITS, HEX_DIGITS, readable, template_of
 from gpulake.diagnose.rulebook.book import Rulebook
 
 HEAD_LINES = 200
 TAIL_LINES = 400
 # Of very long lines this holds fewer than TAIL_LINES.
 MOST_TAIL_BYTES = 8 << 20
+MOST_FREQUENT = 200
+MOST_TEMPLATES = 500
 
 
 def scan(name: str, chunks: Iterable[bytes], rulebook: Rulebook, filters: Filters | None = None) -> Digest:
@@ -60,7 +62,7 @@ class Scanner:
             self._read(rest, is_open)
         last = self._recent[-1] if self._recent else None
         lines_read = last.number + last.lines - 1 if last else 0
-        kept, templates = compressed(self._census, self._selector, self._filters)
+        kept, templates = _compressed(self._census, self._selector, self._filters)
         return Digest(self.name, self._lines(), lines_read, min(kept, lines_read), self._cutter.bytes_read, templates)
 
     def _read(self, text: bytes, is_open: bool) -> None:
@@ -103,3 +105,51 @@ class Scanner:
             block.forget_segments()
         shown = ((spot[0], readable(texts[spot])) for spot in sorted(texts))
         return tuple(Line(number, text, bool(self._rulebook.hits(text)), self.name) for number, text in shown)
+
+
+@dataclass
+class _Kind:
+    """Lines of one template."""
+
+    first_line: int
+    example: bytes
+    lines: int = 0
+    protected: int | None = 0  # lines that may never be dropped; None: not counted
+
+
+def _compressed(census: Census, selector: LineSelector, filters: Filters) -> tuple[int, tuple[Template, ...]]:
+    """The number of lines that are not dropped, and the templates."""
+    kinds = _kinds(census, selector)
+    kept = census.forgotten_kept
+    templates = []
+    for template, kind in kinds.items():
+        example = readable(kind.example)
+        is_routine = kind.lines >= ROUTINE_LINES or filters.is_routine(example)
+        if kind.protected is None or not is_routine:
+            kept += kind.lines
+        else:
+            kept += min(kind.protected, kind.lines)
+        text = readable(template)[:EXAMPLE_BYTES]
+        is_dropped = is_routine and kind.protected == 0
+        templates.append(Template(text, kind.lines, kind.first_line, example, is_dropped))
+    return kept, tuple(_chosen(templates))
+
+
+def _kinds(census: Census, selector: LineSelector) -> dict[bytes, _Kind]:
+    kinds: dict[bytes, _Kind] = {}
+    for shape, (number, example) in census.firsts.items():
+        if not example.strip():
+            continue
+        kind = kinds.setdefault(template_of(example), _Kind(number, example))
+        if number < kind.first_line:
+            kind.first_line, kind.example = number, example
+        kind.lines += census.counts[shape]
+        protected = selector.protected_hits(shape)
+        kind.protected = None if protected is None or kind.protected is None else kind.protected + protected
+    return kinds
+
+
+def _chosen(templates: Iterable[Template]) -> list[Template]:
+    by_lines = sorted(templates, key=lambda template: (-template.lines, template.first_line))
+    kept = [template for template in by_lines[MOST_FREQUENT:] if not template.is_routine]
+    return by_lines[:MOST_FREQUENT] + kept[: MOST_TEMPLATES - MOST_FREQUENT]

@@ -130,11 +130,9 @@ class LineSelector:
 
     def protected_hits(self, shape: bytes) -> int | None:
         """Lines of this shape that may never be dropped; None where they were not all counted."""
-        found = [pair.hits for pair in self._of(shape) if self._is_protected[pair.pattern]]
+        pairs = chain(self._pairs.get(shape, ()), self._before.get(shape, ()))
+        found = [pair.hits for pair in pairs if self._is_protected[pair.pattern]]
         return None if any(hits >= FIRST_HITS for hits in found) else sum(found)
-
-    def _of(self, shape: bytes) -> Iterator[Pair]:
-        return chain(self._pairs.get(shape, ()), self._before.get(shape, ()))
 
     def _all_pairs(self) -> Iterator[Pair]:
         watched = chain(self._pairs.values(), self._before.values())

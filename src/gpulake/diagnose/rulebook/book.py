@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -18,6 +18,7 @@ from gpulake.diagnose.rulebook.rule import Hit, Rule, read_rule
 from gpulake.diagnose.rulebook.xids import catalogued_rules
 
 
+@lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Any:
     """By RE2, which is linear in the length of the text. Raises ValueError."""
     options = re2.Options()
@@ -35,7 +36,6 @@ class Rulebook:
         names = [rule.name for rule in rules]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two rules are named {sorted(twice)[0]!r}", "give each rule a name of its own")
-        self._patterns: dict[str, Any] = {}
 
     def hits(self, text: str, number: int = 0) -> list[Hit]:
         """Rules that match the line, in the order of the book. Conditions on a traceback are not checked here."""
@@ -55,8 +55,8 @@ class Rulebook:
 
     def _match(self, rule: Rule, line: bytes) -> Any | None:
         """In UTF-8 bytes, which saves counting characters."""
-        match = self._pattern(rule.pattern).search(line)
-        if match and rule.unless and self._pattern(rule.unless).search(line):
+        match = compiled(rule.pattern).search(line)
+        if match and rule.unless and compiled(rule.unless).search(line):
             return None
         return match
 
@@ -65,11 +65,6 @@ class Rulebook:
         """The patterns of the rules in their order, then those of the markers."""
         rules = [rule.pattern for rule in self.rules]
         return Automaton([*rules, *(marker.pattern for marker in MARKERS)])
-
-    def _pattern(self, pattern: str) -> Any:
-        if pattern not in self._patterns:
-            self._patterns[pattern] = compiled(pattern)
-        return self._patterns[pattern]
 
 
 @cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from gpulake.formats.json_text import json_object
 
 MOST_PREFIXES = 8  # of one line
 LONGEST_PREFIX = 600  # characters that are searched
@@ -33,7 +34,6 @@ class ParsedLine:
     host: str | None = None
     pid: int | None = None
     name: str = ""  # of a Ray worker
-    has_bar: bool = False  # a progress bar came before the message
 
     @property
     def writer(self) -> tuple[int | None, str | None, int | None, str]:
@@ -104,13 +104,13 @@ def parse_line(text: str, time_zone: str = "UTC", year: int | None = None) -> Pa
             break
         parsed = stripped
     if parsed.at is None and (logged := _MLLOG.search(parsed.body)):
-        parsed = replace(parsed, at=_millis(_document(logged["json"]).get("time_ms")))
+        parsed = replace(parsed, at=_millis(json_object(logged["json"]).get("time_ms")))
     return parsed
 
 
 def _without_bar(parsed: ParsedLine) -> ParsedLine | None:
     bar = _BAR.match(parsed.body)
-    return replace(parsed, body=parsed.body[bar.end() :], has_bar=True) if bar else None
+    return replace(parsed, body=parsed.body[bar.end() :]) if bar else None
 
 
 def _without_prefix(parsed: ParsedLine, time_zone: str, year: int | None) -> ParsedLine | None:
@@ -178,7 +178,7 @@ def _zone(name: str) -> Any:
 
 def _of_json(text: str, time_zone: str) -> ParsedLine:
     """A line of a container's log, where the message is one of several fields."""
-    document = _document(text)
+    document = json_object(text)
     body = next((document[key] for key in ("log", "message", "msg") if isinstance(document.get(key), str)), None)
     if body is None:
         return ParsedLine(text)
@@ -188,14 +188,6 @@ def _of_json(text: str, time_zone: str) -> ParsedLine:
     return replace(
         parsed, at=parsed.at or _time_of(given), severity=parsed.severity or _SEVERITIES.get(str(level).lower(), "")
     )
-
-
-def _document(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def _time_of(value: object) -> datetime | None:

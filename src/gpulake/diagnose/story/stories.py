@@ -13,7 +13,6 @@ from gpulake.core.diagnosis import Quote
 from gpulake.diagnose.logs.digest import Digest, Line
 from gpulake.diagnose.rulebook.book import Rulebook, compiled
 from gpulake.diagnose.rulebook.rule import Hit
-from gpulake.diagnose.story.endings import read_endings
 from gpulake.diagnose.story.events import Ending, Event, Story
 from gpulake.diagnose.story.lines import ParsedLine, parse_line
 from gpulake.diagnose.story.runs import cut_into_runs, has_end
@@ -31,6 +30,12 @@ _WORLD = re.compile(
     r"\bworld[ _-]?size['\"]?\s*[:=]?\s*(\d{1,6})\b|\bnranks (\d{1,6})\b|WORLD_SIZE=(\d{1,6})", re.IGNORECASE
 )
 _BUILT_IN = re.compile("|".join(sorted((name for name in dir(builtins) if name.endswith("Error")), key=len)[::-1]))
+# torchrun's report of the worker that failed first, with its exit code.
+LONGEST_REPORT = 12
+_FIRST_FAILURE = re.compile(r"Root Cause \(first observed failure\)")
+_RANK = re.compile(r"rank\s+: (\d{1,9}) \(local_rank")
+_HOST = re.compile(r"host\s+: (\S+)")
+_EXIT = re.compile(r"exitcode\s+: (-?\d{1,9}) +\(pid: (\d{1,10})\)")
 _PROGRAM = re.compile(r"^(?P<program>[\w.-]+): error: ")
 
 
@@ -72,7 +77,7 @@ def _parse(digest: Digest, rulebook: Rulebook, time_zone: str) -> ParsedFile:
         hit = _of_last_bar(_best(hits, raised.get(line.number), rulebook), line, rulebook)
         if hit is not None and hit is not start:
             events.append(_event(hit, line, parsed, raised.get(line.number), texts, file))
-    return ParsedFile(digest, lines, tuple(events), read_endings(lines, file))
+    return ParsedFile(digest, lines, tuple(events), _endings(lines, file))
 
 
 def _hits(line: Line, parsed: ParsedLine, rulebook: Rulebook) -> list[Hit]:
@@ -100,7 +105,8 @@ def _disentangled(raised: Raised) -> str:
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
     """The strongest matching rule; of equal ones the first in the book."""
-    fitting = [hit for hit in hits if not hit.rule.traceback or _fits(hit, raised)]
+    stack = "\n".join(raised.texts) if raised is not None else ""
+    fitting = [hit for hit in hits if not hit.rule.traceback or (raised and compiled(hit.rule.traceback).search(stack))]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
     best = max(fitting, key=lambda hit: hit.rule.strength, default=None)
@@ -108,10 +114,6 @@ def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit
         # A progress line stays one although it also matches a rule of noise.
         return next((hit for hit in fitting if hit.rule.role == "progress"), best)
     return best
-
-
-def _fits(hit: Hit, raised: Raised | None) -> bool:
-    return raised is not None and bool(compiled(hit.rule.traceback).search("\n".join(raised.texts)))
 
 
 def _event(hit: Hit, line: Line, parsed: ParsedLine, raised: Raised | None, texts: dict[int, str], file: str) -> Event:
@@ -231,3 +233,27 @@ def _world(lines: Sequence[tuple[Line, ParsedLine]]) -> int | None:
         if (found := _WORLD.search(line.text))
     ]
     return max(sizes, default=None)
+
+
+def _endings(lines: Sequence[tuple[Line, ParsedLine]], file: str) -> tuple[Ending, ...]:
+    """Reports of the first observed failure, in the order of the file. Lines of other writers may lie between."""
+    found = []
+    for index, (line, _) in enumerate(lines):
+        if _FIRST_FAILURE.search(line.text):
+            found.append(_ending(line, lines[index + 1 : index + 1 + LONGEST_REPORT], file))
+    return tuple(found)
+
+
+def _ending(begin: Line, block: Sequence[tuple[Line, ParsedLine]], file: str) -> Ending:
+    rank = host = pid = code = None
+    quote = Quote(begin.number, begin.text, file)
+    for line, parsed in block:
+        if "=====" in parsed.body:
+            break
+        if rank is None and (found := _RANK.search(line.text)):
+            rank = int(found[1])
+        elif host is None and (found := _HOST.search(line.text)):
+            host = found[1]
+        elif code is None and (found := _EXIT.search(line.text)):
+            code, pid, quote = int(found[1]), int(found[2]), Quote(line.number, line.text, file)
+    return Ending(rank, host, pid, code, quote)

@@ -22,7 +22,6 @@ MOST_INTERLEAVED = 40  # lines of other writers within a traceback
 _HEADER = re.compile(r"Traceback \(most recent call last\)(?::?\s*| [─-]+[╮+]?\s*)$")
 _BOX = re.compile(r"[╭│╰|+┃]")
 _BOX_FRAME = re.compile(r"[│┃|] (?P<file>\S.{0,300}\.py):(?P<line>\d{1,9}) in (?P<function>\S+)")
-_STACK = re.compile(r"\s*(?:C\+\+ Traceback|Stack \(most recent call last\)|Current thread|Thread 0x)")
 _FRAME = re.compile(r'[\s>]*File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,120}))?\s*$')
 _EXCEPTION = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Warning|Empty|Full|Failure|Timeout"
@@ -45,7 +44,6 @@ _IGNORED = re.compile(
     r"Exception ignored in|Error in atexit\._run_exitfuncs|^--- Logging error ---|Exception in thread|"
     r"Task exception was never retrieved|Future exception was never retrieved|Exception in callback"
 )
-_THREAD = re.compile(r"Exception in thread")
 _LAUNCHER = re.compile(r"site-packages|dist-packages|/bin/|runpy|\\Scripts\\")
 _IN_GROUP = re.compile(r"^ {2,}(?:\| ?|\+ )")  # before each line of an exception group
 _PLAIN_SOURCE = re.compile(r"\s{2,}\S|\s*[\^~]+\s*$|\s*$")
@@ -283,12 +281,8 @@ def _is_uncaught(current: _Open) -> bool | None:
 
 def _is_at_exit(current: _Open) -> bool:
     """Python's cleanup after the program, which does not change its result."""
-    return bool(current.frames) and current.frames[0].function in (
-        "_run_finalizers",
-        "_exitfunc",
-        "_cleanup",
-        "__del__",
-    )
+    ends = ("_run_finalizers", "_exitfunc", "_cleanup", "__del__")
+    return bool(current.frames) and current.frames[0].function in ends
 
 
 def _script(current: _Open) -> str:

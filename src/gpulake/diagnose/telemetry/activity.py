@@ -11,16 +11,18 @@ from statistics import fmean, median
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
 from gpulake.diagnose.story.events import Story
-from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
 from gpulake.diagnose.telemetry.samples import GpuSample, Samples
 from gpulake.diagnose.telemetry.scene import (
     AFTER_SECONDS,
     SLACK_SECONDS,
+    Decision,
+    Finding,
     Scene,
     baseline,
     clock,
     interval,
     is_held,
+    just_stops,
 )
 
 HANGS = ("HangStraggler", "NCCLTimeoutError")

@@ -34,16 +34,13 @@ def read_samples(
     zone = ZoneInfo(time_zone)
     for path in paths:
         if path.is_dir():
-            known = [_read(file, gathering, zone, _node_of(file)) for file in _files(path)]
+            files = islice((file for file in sorted(path.rglob("*")) if file.is_file()), MOST_FILES)
+            known = [_read(file, gathering, zone, _node_of(file)) for file in files]
             if not any(known):
                 raise InputError(f"{path}: nothing in this folder is telemetry", HINT)
         elif not _read(path, gathering, zone, ""):
             raise InputError(f"{path} is no telemetry that we know", HINT)
     return gathering.finished()
-
-
-def _files(folder: Path) -> list[Path]:
-    return list(islice((path for path in sorted(folder.rglob("*")) if path.is_file()), MOST_FILES))
 
 
 def _node_of(file: Path) -> str:

@@ -7,7 +7,7 @@ error: most logs come from machines that are not monitored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import Diagnosis
@@ -21,6 +21,7 @@ from gpulake.diagnose.telemetry.samples import (
     Samples,
     Window,
 )
+from gpulake.diagnose.telemetry.scene import short
 
 if TYPE_CHECKING:
     from gpulake.lake import LakeReader
@@ -47,46 +48,30 @@ WHERE
     jobs.job_id = getvariable('job_id')
     AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
 """
+OF_NODES = """
+WHERE
+    epoch({at}) BETWEEN getvariable('since') AND getvariable('until')
+    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
+ORDER BY {at}
+"""
 GPUS = """
 SELECT
     epoch(sampled_at) AS at_seconds, node_id AS node, gpu_id AS gpu, busy_ratio, memory_used_bytes, memory_total_bytes,
-    power_watts, temperature_celsius, slowdown_temperature_celsius, ecc_corrected_total AS ecc_corrected,
-    ecc_uncorrected_total AS ecc_uncorrected, last_xid, clock_event_reasons
+    power_watts, temperature_celsius, slowdown_temperature_celsius, ecc_uncorrected_total AS ecc_uncorrected, last_xid,
+    clock_event_reasons
 FROM silver_gpu_samples
-WHERE
-    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-ORDER BY sampled_at
-"""
+""" + OF_NODES.format(at="sampled_at")
 HOSTS = """
 SELECT
     epoch(sampled_at) AS at_seconds, node_id AS node, memory_available_bytes, memory_free_bytes, memory_total_bytes,
     cpu_busy_ratio, oom_kills_total AS oom_kills
 FROM silver_host_samples
-WHERE
-    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-ORDER BY sampled_at
-"""
-PROCESSES = """
-SELECT
-    node_id AS node, pid, any_value(command) AS name, epoch(min(sampled_at)) AS first_seconds,
-    epoch(max(sampled_at)) AS last_seconds, max(rss_bytes) AS peak_rss_bytes, arg_max(rss_bytes, sampled_at) AS last_rss
-FROM silver_process_samples
-WHERE
-    epoch(sampled_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-GROUP BY node_id, pid
-ORDER BY node_id, pid
-"""
+""" + OF_NODES.format(at="sampled_at")
 EVENTS = """
-SELECT epoch(happened_at) AS at_seconds, node_id AS node, kind, subject, code, pid, message
+SELECT epoch(happened_at) AS at_seconds, node_id AS node, kind, coalesce(subject, '') AS subject, code, pid,
+    coalesce(message, '') AS message
 FROM silver_node_events
-WHERE
-    epoch(happened_at) BETWEEN getvariable('since') AND getvariable('until')
-    AND list_contains(from_json(getvariable('nodes')::JSON, '["VARCHAR"]'), lower(split_part(node_id, '.', 1)))
-ORDER BY happened_at
-"""
+""" + OF_NODES.format(at="happened_at")
 
 
 def samples_from_lake(reader: LakeReader, diagnosis: Diagnosis, story: Story, window: Window) -> Samples:
@@ -115,53 +100,28 @@ def samples_of_job(
 
 def _gathered(reader: LakeReader, tables: set[str], nodes: list[str], gathering: Gathering) -> Samples:
     asked = {"nodes": json.dumps(nodes), "since": gathering.window.since, "until": gathering.window.until}
-    for table, (query, add) in SOURCES.items():
-        if nodes and table in tables:
-            for row in _rows(reader, query, asked):
-                add(gathering, row)
+    for table, (query, kind, add) in SOURCES.items():
+        for batch in reader.stream(query, ROWS, **asked) if nodes and table in tables else ():
+            for row in batch.to_pylist():
+                if gathering.counts(row["at_seconds"]):
+                    add(gathering, kind(**row))
     return gathering.finished()
 
 
-def _add_gpu(gathering: Gathering, row: dict[str, Any]) -> None:
-    if gathering.counts(row["at_seconds"]):
-        gathering.add_gpu(GpuSample(**row))
-
-
-def _add_host(gathering: Gathering, row: dict[str, Any]) -> None:
-    if gathering.counts(row["at_seconds"]):
-        gathering.add_host(HostSample(**row))
-
-
-def _add_process(gathering: Gathering, row: dict[str, Any]) -> None:
-    for at, rss in ((row["first_seconds"], row["peak_rss_bytes"]), (row["last_seconds"], row["last_rss"])):
-        gathering.add_process(row["node"], row["pid"], at, row["name"] or "", rss)
-
-
-def _add_event(gathering: Gathering, row: dict[str, Any]) -> None:
-    if gathering.counts(row["at_seconds"]):
-        gathering.add_event(NodeEvent(**{**row, "subject": row["subject"] or "", "message": row["message"] or ""}))
-
-
-SOURCES: dict[str, tuple[str, Callable[[Gathering, dict[str, Any]], None]]] = {
-    "silver_gpu_samples": (GPUS, _add_gpu),
-    "silver_host_samples": (HOSTS, _add_host),
-    "silver_process_samples": (PROCESSES, _add_process),
-    "silver_node_events": (EVENTS, _add_event),
+SOURCES: dict[str, tuple[str, Callable[..., Any], Callable[[Gathering, Any], None]]] = {
+    "silver_gpu_samples": (GPUS, GpuSample, Gathering.add_gpu),
+    "silver_host_samples": (HOSTS, HostSample, Gathering.add_host),
+    "silver_node_events": (EVENTS, NodeEvent, Gathering.add_event),
 }
-
-
-def _rows(reader: LakeReader, query: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for batch in reader.stream(query, ROWS, **asked):
-        yield from batch.to_pylist()
 
 
 def _nodes(reader: LakeReader, tables: set[str], diagnosis: Diagnosis, story: Story, window: Window) -> list[str]:
     named = [*story.hosts, *([diagnosis.node] if diagnosis.node else [])]
-    short = sorted({name.split(".")[0].lower() for name in named})
+    shortened = sorted(set(map(short, named)))
     job_id = diagnosis.job_id or story.job_id
-    if "silver_nodes" in tables and short:
-        known = {str(row["node_id"]).split(".")[0].lower() for row in reader.query(KNOWN).to_pylist()}
-        if found := [name for name in short if name in known]:
+    if "silver_nodes" in tables and shortened:
+        known = {short(str(row["node_id"])) for row in reader.query(KNOWN).to_pylist()}
+        if found := [name for name in shortened if name in known]:
             return found
     if not tables >= JOB_TABLES or job_id is None:
         return []
@@ -171,4 +131,4 @@ def _nodes(reader: LakeReader, tables: set[str], diagnosis: Diagnosis, story: St
 def _nodes_of_job(reader: LakeReader, job_id: str, cluster_id: str | None, window: Window) -> list[str]:
     span: dict[str, Any] = {"since": window.since, "until": window.until}
     rows = reader.query(OF_JOB, job_id=job_id, cluster_id=cluster_id, **span).to_pylist()
-    return sorted({str(row["node_id"]).split(".")[0].lower() for row in rows})
+    return sorted({short(str(row["node_id"])) for row in rows})

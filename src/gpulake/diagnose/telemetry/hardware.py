@@ -10,9 +10,8 @@ from gpulake.core.diagnosis import Diagnosis, Recovery
 from gpulake.core.words import count
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.story.events import Story
-from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
 from gpulake.diagnose.telemetry.samples import GpuSample, NodeEvent
-from gpulake.diagnose.telemetry.scene import Scene, clock
+from gpulake.diagnose.telemetry.scene import Decision, Finding, Scene, clock, just_stops
 
 # What a broken GPU looks like from the log of its job.
 SEEN_AS = (

@@ -56,13 +56,11 @@ def _add(row: dict[str, Any], about: dict[str, Any], gathering: Gathering, given
     node = str(row.get("node") or row.get("node_id") or given)
     if "kind" in row:
         gathering.add_event(_event(row, at, node))
-    elif "gpu_uuid" in row and "pid" in row:
-        _add_process(row, at, node, gathering)
+    elif "pid" in row:
+        return  # a process: nothing is decided by it
     elif "gpu_uuid" in row:
         measured = {field: row[field] for field in GPU_FIELDS if _is_number(row.get(field))}
         gathering.add_gpu(gpu_sample(at, node, str(row["gpu_uuid"]), measured))
-    elif "pid" in row:
-        _add_process(row, at, node, gathering)
     elif "gpu_util" in row or "mem_used" in row:
         gathering.add_gpu(_plain_gpu(row, about, at, node))
         gathering.add_host(_host(row, at, node))
@@ -82,14 +80,6 @@ def _event(row: dict[str, Any], at: float, node: str) -> NodeEvent:
     )
 
 
-def _add_process(row: dict[str, Any], at: float, node: str, gathering: Gathering) -> None:
-    pid = _count(row, "pid")
-    rss = _number(row, "rss_kb")
-    if pid is not None:
-        name = str(row.get("comm") or "")
-        gathering.add_process(node, pid, at, name, rss * 1024 if rss is not None else None)
-
-
 def _plain_gpu(row: dict[str, Any], about: dict[str, Any], at: float, node: str) -> GpuSample:
     busy, power = _number(row, "gpu_util"), _number(row, "power_mw")
     listed = row.get("procs")
@@ -102,7 +92,6 @@ def _plain_gpu(row: dict[str, Any], about: dict[str, Any], at: float, node: str)
         memory_total_bytes=_number(row, "mem_total") or _number(about, "mem_total"),
         power_watts=_sound("_watts", power / 1000 if power is not None else None),
         temperature_celsius=_sound("_celsius", _number(row, "temp_c")),
-        ecc_corrected=_count(row, "ecc_corrected"),
         ecc_uncorrected=_count(row, "ecc_uncorrected"),
         last_xid=_count(row, "xid"),
         clock_event_reasons=_count(row, "throttle"),

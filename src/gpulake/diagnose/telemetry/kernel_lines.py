@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 
 from gpulake.diagnose.telemetry.samples import Gathering, NodeEvent
@@ -55,9 +56,7 @@ def read(lines: Iterable[str], gathering: Gathering, node: str, zone: tzinfo, wr
     for elapsed_ms, pending in since_boot:
         at = written_at - (last_ms - elapsed_ms) / 1000
         if gathering.counts(at):
-            words = (pending.kind, pending.subject, pending.code, pending.pid, pending.message)
-            gathering.add_event(NodeEvent(at, pending.node, *words))
-    gathering.rows += 1  # a log without an event says that there was none
+            gathering.add_event(replace(pending, at_seconds=at))
 
 
 def _syslog_time(text: str, zone: tzinfo, written_at: float) -> float | None:

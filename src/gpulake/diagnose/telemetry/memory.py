@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from gpulake.core.diagnosis import Diagnosis, Recovery
 from gpulake.diagnose.story.events import Story
-from gpulake.diagnose.telemetry.findings import Decision, Finding, just_stops
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent
-from gpulake.diagnose.telemetry.scene import SLACK_SECONDS, Scene, clock, size
+from gpulake.diagnose.telemetry.scene import SLACK_SECONDS, Decision, Finding, Scene, clock, just_stops, size
 
 KILLED = ("ProcessKilled", "DataloaderKilled", "HostOOMKilled")
 FULL_RATIO = 0.9  # of the GPU's memory: an allocation that does not fit is seldom the last gigabyte

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from gpulake.formats.plausible import is_plausible
 
 # Of one GPU or node. More are thinned out, the older ones first: what came before the end is what counts.
 MOST_SAMPLES = 8_192
 MOST_EVENTS = 4_096
-MOST_PROCESSES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class GpuSample:
     power_watts: float | None = None
     temperature_celsius: float | None = None
     slowdown_temperature_celsius: float | None = None
-    ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     last_xid: int | None = None
     clock_event_reasons: int | None = None  # NVML's bit mask
@@ -42,12 +40,11 @@ GPU_FIELDS = {
     "power_watts": "power_watts",
     "temperature_celsius": "temperature_celsius",
     "slowdown_temperature_celsius": "slowdown_temperature_celsius",
-    "ecc_corrected_total": "ecc_corrected",
     "ecc_uncorrected_total": "ecc_uncorrected",
     "last_xid": "last_xid",
     "clock_event_reasons": "clock_event_reasons",
 }
-COUNTS = {"ecc_corrected", "ecc_uncorrected", "last_xid", "clock_event_reasons"}
+COUNTS = {"ecc_uncorrected", "last_xid", "clock_event_reasons"}
 
 
 def gpu_sample(at_seconds: float, node: str, gpu: str, measured: Mapping[str, float]) -> GpuSample:
@@ -86,19 +83,6 @@ class NodeEvent:
     message: str = ""
 
 
-@dataclass
-class Process:
-    """A process over the time that it was seen."""
-
-    node: str
-    pid: int
-    name: str
-    first_seconds: float
-    last_seconds: float
-    peak_rss_bytes: float = 0.0
-    last_rss_bytes: float = 0.0
-
-
 @dataclass(frozen=True)
 class Window:
     """The time that counts, in seconds of the epoch; None: all of it."""
@@ -115,7 +99,6 @@ class Samples:
     gpus: dict[tuple[str, str], tuple[GpuSample, ...]] = field(default_factory=dict)  # by node and GPU, in time
     hosts: dict[str, tuple[HostSample, ...]] = field(default_factory=dict)
     events: tuple[NodeEvent, ...] = ()
-    processes: tuple[Process, ...] = ()
     first_seconds: float | None = None  # of all that was read, whether it counts or not
     last_seconds: float | None = None
     notes: tuple[str, ...] = ()  # what could not be read, a sentence each
@@ -130,24 +113,19 @@ class Samples:
         return not (self.gpus or self.hosts or self.events)
 
 
-Sample = TypeVar("Sample", GpuSample, HostSample)
+Sample = TypeVar("Sample", GpuSample, HostSample, NodeEvent)
 
 
-class Series(Generic[Sample]):
-    """The samples of one subject. Every other one of the older half goes when there are too many."""
+def _add(series: list[Sample], sample: Sample, most: int) -> None:
+    """Every other one of the older half goes when there are too many."""
+    series.append(sample)
+    if len(series) > most:
+        half = len(series) // 2
+        series[:half] = series[:half:2]
 
-    def __init__(self, most: int = MOST_SAMPLES) -> None:
-        self._samples: list[Sample] = []
-        self._most = most
 
-    def add(self, sample: Sample) -> None:
-        self._samples.append(sample)
-        if len(self._samples) > self._most:
-            half = len(self._samples) // 2
-            self._samples[:half] = self._samples[:half:2]
-
-    def sorted(self) -> tuple[Sample, ...]:
-        return tuple(sorted(self._samples, key=lambda sample: sample.at_seconds))
+def _in_time(series: Iterable[Sample]) -> tuple[Sample, ...]:
+    return tuple(sorted(series, key=lambda sample: sample.at_seconds))
 
 
 class Gathering:
@@ -156,50 +134,32 @@ class Gathering:
     def __init__(self, window: Window, most_samples: int = MOST_SAMPLES) -> None:
         self.window = window
         self._most = most_samples
-        self.rows = 0  # those that said something, in the window or not
         self.bad_rows = 0
-        self._gpus: dict[tuple[str, str], Series[GpuSample]] = {}
-        self._hosts: dict[str, Series[HostSample]] = {}
+        self._gpus: dict[tuple[str, str], list[GpuSample]] = {}
+        self._hosts: dict[str, list[HostSample]] = {}
         self._events: list[NodeEvent] = []
-        self._processes: dict[tuple[str, int], Process] = {}
         self._first: float | None = None
         self._last: float | None = None
         self._notes: list[str] = []
 
     def counts(self, at_seconds: float) -> bool:
         """Whether what is said of this moment is wanted; that it was said is remembered."""
-        self.rows += 1
         self._first = at_seconds if self._first is None else min(self._first, at_seconds)
         self._last = at_seconds if self._last is None else max(self._last, at_seconds)
         return self.window.holds(at_seconds)
 
     def add_gpu(self, sample: GpuSample) -> None:
-        self._gpus.setdefault((sample.node, sample.gpu), Series(self._most)).add(sample)
+        _add(self._gpus.setdefault((sample.node, sample.gpu), []), sample, self._most)
 
     def forget_gpu(self, node: str, gpu: str) -> None:
         self._gpus.pop((node, gpu), None)
 
     def add_host(self, sample: HostSample) -> None:
-        self._hosts.setdefault(sample.node, Series(self._most)).add(sample)
+        _add(self._hosts.setdefault(sample.node, []), sample, self._most)
 
     def add_event(self, event: NodeEvent) -> None:
         if len(self._events) < MOST_EVENTS:
             self._events.append(event)
-
-    def add_process(
-        self, node: str, pid: int, at_seconds: float, name: str = "", rss_bytes: float | None = None
-    ) -> None:
-        known = self._processes.get((node, pid))
-        if known is None:
-            if len(self._processes) >= MOST_PROCESSES:
-                return
-            known = self._processes[node, pid] = Process(node, pid, name, at_seconds, at_seconds)
-        known.first_seconds = min(known.first_seconds, at_seconds)
-        if at_seconds >= known.last_seconds:
-            known.last_seconds = at_seconds
-            known.last_rss_bytes = rss_bytes if rss_bytes is not None else known.last_rss_bytes
-        known.peak_rss_bytes = max(known.peak_rss_bytes, rss_bytes or 0.0)
-        known.name = known.name or name
 
     def note(self, sentence: str) -> None:
         self._notes.append(sentence)
@@ -209,29 +169,10 @@ class Gathering:
         if self.bad_rows:
             notes.append(f"{self.bad_rows} rows of the telemetry could not be read and were left out.")
         return Samples(
-            gpus={subject: series.sorted() for subject, series in sorted(self._gpus.items())},
-            hosts={node: series.sorted() for node, series in sorted(self._hosts.items())},
-            events=tuple(sorted(self._events, key=lambda event: event.at_seconds)),
-            processes=tuple(self._processes[key] for key in sorted(self._processes)),
+            gpus={subject: _in_time(series) for subject, series in sorted(self._gpus.items())},
+            hosts={node: _in_time(series) for node, series in sorted(self._hosts.items())},
+            events=_in_time(self._events),
             first_seconds=self._first,
             last_seconds=self._last,
             notes=tuple(notes),
         )
-
-
-def joined(parts: Iterable[Samples]) -> Samples:
-    """Of a file and of the lake, say: of a subject that both know, the samples of the first count."""
-    found = Samples()
-    for part in parts:
-        times = [t for t in (found.first_seconds, part.first_seconds) if t is not None]
-        ends = [t for t in (found.last_seconds, part.last_seconds) if t is not None]
-        found = Samples(
-            gpus={**part.gpus, **found.gpus},
-            hosts={**part.hosts, **found.hosts},
-            events=tuple(sorted({*found.events, *part.events}, key=lambda event: event.at_seconds)),
-            processes=(*found.processes, *part.processes),
-            first_seconds=min(times) if times else None,
-            last_seconds=max(ends) if ends else None,
-            notes=(*found.notes, *part.notes),
-        )
-    return found

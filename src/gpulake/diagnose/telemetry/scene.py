@@ -1,4 +1,4 @@
-"""The time and the nodes of a run, as its log and its samples have them in common."""
+"""The time and the nodes of a run, as its log and its samples have them in common, and what samples say of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import chain, pairwise
 from statistics import median
 
-from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.diagnosis import Diagnosis, Recovery
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.samples import GpuSample, HostSample, NodeEvent, Samples, Window
 
@@ -53,6 +53,29 @@ class Scene:
 
     def events(self, since: float, until: float) -> list[NodeEvent]:
         return [event for event in self.samples.events if since <= event.at_seconds <= until]
+
+
+@dataclass(frozen=True)
+class Decision:
+    reason: str  # the same as before, where only the cause is clearer
+    cause: str
+    remedy: str
+    recovery: Recovery
+    confidence: float
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What samples say of a run: a sentence, and, where it decides something, what the diagnosis becomes."""
+
+    sentence: str
+    decision: Decision | None = None
+
+
+def just_stops(diagnosis: Diagnosis, story: Story) -> bool:
+    """The log ends in the midst of work, and its lines do not say why: others have to."""
+    return diagnosis.is_silent and not story.is_whole
 
 
 def window_of(story: Story) -> Window:
@@ -102,7 +125,6 @@ def _of_run(diagnosis: Diagnosis, story: Story, samples: Samples) -> tuple[Sampl
             gpus={key: series for key, series in samples.gpus.items() if key[0] in kept},
             hosts={node: series for node, series in samples.hosts.items() if node in kept},
             events=tuple(event for event in samples.events if event.node in kept),
-            processes=tuple(process for process in samples.processes if process.node in kept),
         ),
         bool(nodes),
     )

@@ -15,11 +15,10 @@ from gpulake.core.words import label, opened
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.activity import gone_nodes, hang, starvation
-from gpulake.diagnose.telemetry.findings import Decision, Finding
 from gpulake.diagnose.telemetry.hardware import broken_hardware, heat
 from gpulake.diagnose.telemetry.memory import gpu_memory, host_memory
 from gpulake.diagnose.telemetry.samples import Samples
-from gpulake.diagnose.telemetry.scene import Scene, set_scene
+from gpulake.diagnose.telemetry.scene import Decision, Finding, Scene, set_scene
 
 MOST_SENTENCES = 12
 

@@ -12,16 +12,8 @@ from gpulake.core.errors import UsageError, choice_hint
 
 GPU_POLICIES = ("ProvisionedCpuGpuCores", "ProvisionedCpuGpuCoresInv", "GpuTaskMemorizing")
 CPU_POLICIES = (
-    "Mem",
-    "MemInv",
-    "CoreMem",
-    "CoreMemInv",
-    "ActiveServers",
-    "ActiveServersInv",
-    "ProvisionedCores",
-    "ProvisionedCoresInv",
-    "TaskNumMemorizing",
-    "Timeshift",
+    *("Mem", "MemInv", "CoreMem", "CoreMemInv", "ActiveServers", "ActiveServersInv"),
+    *("ProvisionedCores", "ProvisionedCoresInv", "TaskNumMemorizing", "Timeshift"),
 )
 EXPORT_SECONDS = 3600
 

@@ -9,7 +9,7 @@ stays the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import pyarrow as pa
 
@@ -37,12 +37,8 @@ def failures(outages: Sequence[Outage], machines: int, began_ms: int) -> list[Fa
 
 
 def failure_batch(rows: Sequence[Failure]) -> pa.RecordBatch:
-    columns = [
-        pa.array([row.interval_ms for row in rows], pa.int64()),
-        pa.array([row.duration_ms for row in rows], pa.int64()),
-        pa.array([row.intensity for row in rows], pa.float64()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=FAILURES)
+    columns = zip(*map(astuple, rows), strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=FAILURES)
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:

@@ -73,23 +73,15 @@ def task_batch(tasks: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for wanted in schema:
         if wanted.name == NATURE:
-            arrays.append(_nature(tasks.column("deferrable")))
+            arrays.append(pc.if_else(tasks.column("deferrable"), "deferrable", pa.scalar(None, pa.string())))
         else:
             arrays.append(tasks.column(TASK_NAMES.get(wanted.name, wanted.name)).cast(wanted.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def fragment_batch(fragments: pa.RecordBatch) -> pa.RecordBatch:
-    arrays = [fragments.column(FRAGMENT_NAMES.get(name, name)).cast(kind) for name, kind in _types(FRAGMENTS_V2)]
+    arrays = [fragments.column(FRAGMENT_NAMES.get(kind.name, kind.name)).cast(kind.type) for kind in FRAGMENTS_V2]
     return pa.RecordBatch.from_arrays(arrays, schema=FRAGMENTS_V2)
-
-
-def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    return [(column.name, column.type) for column in schema]
-
-
-def _nature(deferrable: pa.Array) -> pa.Array:
-    return pc.if_else(deferrable, "deferrable", pa.scalar(None, pa.string()))
 
 
 class TableFile:

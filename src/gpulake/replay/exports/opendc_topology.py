@@ -41,50 +41,33 @@ def placed(hosts: Sequence[Host], checks: Checks, notes: Notes, clock: Clockwork
 
 
 def topology(name: str, hosts: Sequence[Host], clock: Clockwork, dialect: str) -> dict[str, Any]:
-    write = _sdk_host if dialect == "sdk" else _legacy_host
-    return {"clusters": [{"name": name, "hosts": [write(host, clock) for host in hosts]}]}
+    return {"clusters": [{"name": name, "hosts": [_host(host, clock, is_sdk=dialect == "sdk") for host in hosts]}]}
 
 
-def _sdk_host(host: Host, clock: Clockwork) -> dict[str, Any]:
+def _host(host: Host, clock: Clockwork, *, is_sdk: bool) -> dict[str, Any]:
+    """Speeds and powers have units in the new dialect only."""
+    core_mhz, gpu_core_mhz = _plain(host.core_mhz), _plain(clock.gpu_mhz / clock.gpu_cores)
     entry: dict[str, Any] = {
         "name": host.name,
         "count": host.count,
-        "cpu": {"coreCount": host.cores, "coreSpeed": f"{_plain(host.core_mhz)} MHz"},
-        "memory": {"size": f"{host.memory_bytes} Bytes"},
-        "cpuPowerModel": {"type": "linear", **_watts(CPU_IDLE_WATTS, CPU_BUSY_WATTS, " Watts")},
+        "cpu": {"coreCount": host.cores, "coreSpeed": f"{core_mhz} MHz" if is_sdk else core_mhz},
+        "memory": {"size" if is_sdk else "memorySize": f"{host.memory_bytes} Bytes"},
+        "cpuPowerModel": _power(CPU_IDLE_WATTS, CPU_BUSY_WATTS, is_sdk=is_sdk),
     }
     if host.gpus:
-        gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": f"{_gpu_core_mhz(clock)} MHz"}
+        speed = f"{gpu_core_mhz} MHz" if is_sdk else gpu_core_mhz
+        gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": speed}
         entry["gpu"] = {**gpu, "modelName": host.gpu_type or "unknown"}
         if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
-            entry["gpuPowerModel"] = {"type": "linear", **_watts(host.gpu_idle_watts, host.gpu_busy_watts, " Watts")}
+            entry["gpuPowerModel"] = _power(host.gpu_idle_watts, host.gpu_busy_watts, is_sdk=is_sdk)
     return entry
 
 
-def _legacy_host(host: Host, clock: Clockwork) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "name": host.name,
-        "count": host.count,
-        "cpu": {"coreCount": host.cores, "coreSpeed": _plain(host.core_mhz)},
-        "memory": {"memorySize": f"{host.memory_bytes} Bytes"},
-        "cpuPowerModel": {"modelType": "linear", "power": CPU_BUSY_WATTS, **_watts(CPU_IDLE_WATTS, CPU_BUSY_WATTS)},
-    }
-    if host.gpus:
-        gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": _gpu_core_mhz(clock)}
-        entry["gpu"] = {**gpu, "modelName": host.gpu_type or "unknown"}
-        if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
-            watts = _watts(host.gpu_idle_watts, host.gpu_busy_watts)
-            entry["gpuPowerModel"] = {"modelType": "linear", "power": host.gpu_busy_watts, **watts}
-    return entry
-
-
-def _watts(idle: float, busy: float, unit: str = "") -> dict[str, Any]:
-    values = {"idlePower": min(idle, busy), "maxPower": max(idle, busy)}
-    return {name: f"{_plain(value)}{unit}" if unit else value for name, value in values.items()}
-
-
-def _gpu_core_mhz(clock: Clockwork) -> int | float:
-    return _plain(clock.gpu_mhz / clock.gpu_cores)
+def _power(idle: float, busy: float, *, is_sdk: bool) -> dict[str, Any]:
+    least, most = min(idle, busy), max(idle, busy)
+    if is_sdk:
+        return {"type": "linear", "idlePower": f"{_plain(least)} Watts", "maxPower": f"{_plain(most)} Watts"}
+    return {"modelType": "linear", "power": busy, "idlePower": least, "maxPower": most}
 
 
 def _plain(value: float) -> int | float:
