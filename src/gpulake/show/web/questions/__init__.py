@@ -30,7 +30,6 @@ MOST_TEXT = 300
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+)(?:,([\w.\"]+))?)?\}")
 _CLAUSE = re.compile(r"\[\[(\w+)\s(.*?)\]\]", re.DOTALL)
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
-_QUESTION = re.compile(r"^(?=-- question: )", re.MULTILINE)
 _FIELD = re.compile(r"-- (\w+): (.*)")
 _CONTINUED = "--     "
 _FURTHER = re.compile(r"^-- (details|sort \w+)\n", re.MULTILINE)
@@ -142,49 +141,59 @@ class Question:
 @cache
 def questions() -> Mapping[str, Question]:
     """Every question by its name."""
+    known: dict[str, Question] = {}
+    for head, body in sections("question"):
+        question = _question(head, body)
+        if question.name in known:
+            raise AssertionError(f"two questions are named {question.name}")
+        known[question.name] = question
+    return dict(sorted(known.items()))
+
+
+def sections(kind: str) -> Iterator[tuple[dict[str, str], str]]:
+    """Fields and SQL of each section that begins with `-- kind: name`."""
+    for text in _rendered():
+        yield from map(_head, re.split(rf"^(?=-- {kind}: )", text, flags=re.MULTILINE)[1:])
+
+
+@cache
+def _rendered() -> tuple[str, ...]:
     from gpulake.show.web.questions.options import VALUES
 
     sql = Environment(  # noqa: S701 - SQL, not HTML
         loader=PackageLoader("gpulake.show.web", "questions"), undefined=StrictUndefined, trim_blocks=True
     )
     sql.globals.update(VALUES)
-    known: dict[str, Question] = {}
-    for file in sql.list_templates(["sql"]):
-        for question in _read(sql.get_template(file).render()):
-            if question.name in known:
-                raise AssertionError(f"two questions are named {question.name}")
-            known[question.name] = question
-    return dict(sorted(known.items()))
+    return tuple(sql.get_template(file).render() for file in sql.list_templates(["sql"]))
 
 
-def _read(text: str) -> Iterator[Question]:
+def _question(head: dict[str, str], body: str) -> Question:
     from gpulake.show.web.questions.holders import COMPUTED
     from gpulake.show.web.questions.options import OPTIONS
 
-    for section in _QUESTION.split(text)[1:]:
-        head, body = _head(section)
-        sql, *further = _FURTHER.split(body)
-        parts = dict(zip(further[::2], further[1::2], strict=True))
-        name = head.pop("question")
-        yield Question(
-            name=name,
-            title=head.pop("title"),
-            sql=sql,
-            order=head.pop("order"),
-            options=tuple(OPTIONS[option] for option in head.pop("options", "").split(", ") if option),
-            about=head.pop("about", ""),
-            computed=COMPUTED.get(name),
-            is_expensive=head.pop("is_expensive", "no") == "yes",
-            details=parts.pop("details", ""),
-            key=head.pop("key", ""),
-            sorts={part.removeprefix("sort "): column for part, column in parts.items()},
-        )
-        if head:
-            raise AssertionError(f"question {name} has unknown fields: {', '.join(head)}")
+    sql, *further = _FURTHER.split(body)
+    parts = dict(zip(further[::2], further[1::2], strict=True))
+    name = head.pop("question")
+    question = Question(
+        name=name,
+        title=head.pop("title"),
+        sql=sql,
+        order=head.pop("order"),
+        options=tuple(OPTIONS[option] for option in head.pop("options", "").split(", ") if option),
+        about=head.pop("about", ""),
+        computed=COMPUTED.get(name),
+        is_expensive=head.pop("is_expensive", "no") == "yes",
+        details=parts.pop("details", ""),
+        key=head.pop("key", ""),
+        sorts={part.removeprefix("sort "): column for part, column in parts.items()},
+    )
+    if head:
+        raise AssertionError(f"question {name} has unknown fields: {', '.join(head)}")
+    return question
 
 
 def _head(section: str) -> tuple[dict[str, str], str]:
-    """The fields of a question, and what follows them."""
+    """The fields at its top, and what follows them."""
     fields: dict[str, str] = {}
     lines = section.splitlines(keepends=True)
     while lines and (lines[0].startswith(_CONTINUED) or _FIELD.match(lines[0])):
