@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from bench.data import Bench
 from bench.lines import Line, cpu_ratio
-from bench.measure import PROGRAMS, BenchError, environment, interleaved, process_cpu_seconds, run
+from bench.measure import PROGRAMS, BenchError, environment, free_port, interleaved, process_cpu_seconds, run
 
 WARM_UP_SECONDS = 10
 WATCHED_SECONDS = 60
@@ -75,7 +74,7 @@ def _watched(count: int, folder: Path) -> dict[str, Share]:
             pids["pidstat"] = stack.enter_context(_running([pidstat, "-u", "-r", "-d", "1"]))
         scrape = ""
         if exporter := shutil.which("prometheus-node-exporter"):
-            address = f"127.0.0.1:{_free_port()}"
+            address = f"127.0.0.1:{free_port()}"
             scrape = f"http://{address}/metrics"
             words = [exporter, "--collector.processes", f"--web.listen-address={address}"]
             pids["node_exporter"] = stack.enter_context(_running(words))
@@ -133,10 +132,3 @@ def _each_second(seconds: int, scrape: str) -> None:
 
 def _mebibytes(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES / (1 << 20)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

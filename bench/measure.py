@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import subprocess
 import sys
 import time
@@ -80,6 +81,13 @@ def interleaved(rounds: int, *sides: Callable[[], Cost]) -> list[Cost]:
         for side, found in zip(sides, costs, strict=True):
             found.append(side())
     return [best(found) for found in costs]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
 
 
 def cpu_seconds() -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from bench import readers_at_once as readers
 from bench import sides
 from bench.data import Bench
 from bench.lines import Line, cpu_ratio
-from bench.measure import PROGRAMS, BenchError, environment, process_cpu_seconds, run
+from bench.measure import PROGRAMS, BenchError, environment, free_port, process_cpu_seconds, run
 from bench.startup import libraries
 
 BUILT_SCALE = 0.1  # of what is built meanwhile, again and again
@@ -157,9 +156,7 @@ def _peer(url: str, lake: Path, folder: Path) -> Iterator[Line]:
 
 @contextmanager
 def _server(lake: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [str(PROGRAMS / "gpulake"), "serve", "--lake", str(lake), "--port", str(port)]
     process = subprocess.Popen(command, env=environment({}), stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"

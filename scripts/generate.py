@@ -117,10 +117,10 @@ def with_map(page: str, plan: Plan) -> str:
 
 
 def room_sources() -> dict[str, str]:
+    """The text of each room, with the questions of `show`, which are SQL files."""
     rooms = sorted(path for path in MODEL.parent.iterdir() if path.is_dir() and path.name not in ("core", "model"))
-    return {
-        room.name: "\n".join(path.read_text(encoding="utf-8") for path in sorted(room.rglob("*.py"))) for room in rooms
-    }
+    files = {room.name: sorted([*room.rglob("*.py"), *room.rglob("*.sql")]) for room in rooms}
+    return {room: "\n".join(path.read_text(encoding="utf-8") for path in paths) for room, paths in files.items()}
 
 
 def mentions(table: str) -> re.Pattern[str]:

@@ -7,15 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from gpulake.act.audit import (
-    DRY_RUN,
-    AuditRow,
-    is_complete,
-    is_real,
-    last_of_each,
-    last_recovery,
-    read_rows,
-)
+from gpulake.act.audit import DRY_RUN, AuditRow, is_complete, is_real, last_of_each, last_recovery, read_rows
 from gpulake.act.budget import Budget, breaker, budget, made_progress, restarts_of
 from gpulake.act.checkpoints import Choice, last_good
 from gpulake.act.commands import SAFE, Outcome, ask, run, small_environment

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-Function = Callable[..., Any]
+from gpulake.cli._options import Function
+
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
 _SECONDS = {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 

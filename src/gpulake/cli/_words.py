@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from gpulake.cli._options import Function
 from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN
 from gpulake.core.errors import choice_hint
-
-Function = Callable[..., Any]
 
 
 class Reason(click.ParamType):  # type: ignore[type-arg]

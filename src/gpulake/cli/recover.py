@@ -6,8 +6,11 @@ from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
 from gpulake.core.errors import ActError, UsageError
+from gpulake.core.words import label
+from gpulake.flow import Flow
 
 _AFTER = {"failed": "failed", "unknown": "may have failed"}
 
@@ -26,8 +29,7 @@ _AFTER = {"failed": "failed", "unknown": "may have failed"}
 )
 @click.option("--job", "job_id", metavar="JOB_ID", help="The job, where only its log names it.")
 @click.option("--history", "is_history", is_flag=True, help="List the steps that were taken, of all incidents or one.")
-@lake_option
-@json_option
+@flow_options
 def command(
     incident: str | None,
     executor: str | None,
@@ -37,7 +39,7 @@ def command(
     nodes_text: str | None,
     job_id: str | None,
     is_history: bool,
-    lake: Path | None,
+    flow: Flow,
     as_json: bool,
 ) -> None:
     """What brings a job back: restart, cordon and restart, roll back, or notify the user; and why.
@@ -49,19 +51,15 @@ def command(
     Example:  gpulake recover 4f1c --executor slurm --checkpoints /ckpt/run7
     """
     from gpulake.act.recovery import Asked
-    from gpulake.cli._output import print_json
     from gpulake.cli._rescue import document, print_history, print_rescue
-    from gpulake.core.words import label
-    from gpulake.flow import Flow
 
-    config = settings(lake=lake)
     if is_history:
-        print_history(Flow(config).recovered(incident), as_json)
+        print_history(flow.recovered(incident), as_json)
         return
     if not incident:
         raise UsageError("no incident was named", "list them with: gpulake incidents list")
     asked = Asked(incident, executor, is_executed, is_again, checkpoints, _nodes(nodes_text), job_id)
-    rescue = Flow(config).recover(asked)
+    rescue = flow.recover(asked)
     if as_json:
         print_json(document(rescue, is_executed))
     else:

@@ -8,6 +8,13 @@ from urllib.parse import urlsplit
 from gpulake.core.errors import require
 
 
+def is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
 def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

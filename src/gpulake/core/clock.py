@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
 from functools import cache
 from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -43,6 +44,14 @@ class FrozenClock:
 
     def elapsed(self) -> float:
         return self.elapsed_seconds
+
+
+def midnight(day: object) -> datetime | None:
+    """The begin of a day in UTC; None: it is no date."""
+    try:
+        return datetime.combine(date.fromisoformat(str(day)), time_of_day(), UTC)
+    except ValueError:
+        return None
 
 
 def is_time_zone(name: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import datetime
 from typing import Any
 
+from gpulake.core.clock import midnight
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.explanation import Explanation
 from gpulake.core.ids import the_one
@@ -116,7 +117,7 @@ def _findings(reader: LakeReader) -> list[Row]:
 def _listed(lake: Lake, rows: Iterable[Row]) -> list[Listed]:
     found = []
     for row in rows:
-        at = row.get("began_at") or _midnight(row.get("day"))
+        at = row.get("began_at") or midnight(row.get("day"))
         if at is not None:
             found.append(Listed(id_of(row), _severity(lake, row), at, row))
     return found
@@ -124,13 +125,6 @@ def _listed(lake: Lake, rows: Iterable[Row]) -> list[Listed]:
 
 def _severity(lake: Lake, row: Row) -> str:
     return severity_of(row, str(row.get("kind") or ""), lake.config.incidents)
-
-
-def _midnight(day: object) -> datetime | None:
-    try:
-        return datetime.combine(date.fromisoformat(str(day)), time(), UTC)
-    except ValueError:
-        return None
 
 
 def _of_incident(incident: Incident, findings: Iterable[Row]) -> tuple[Row, list[Row]]:

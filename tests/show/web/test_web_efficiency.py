@@ -23,7 +23,7 @@ from gpulake.lake import Lake
 from gpulake.show.efficiency import Scope, efficiency_card
 from gpulake.show.web.given import carried
 from gpulake.show.web.pages import pages
-from gpulake.show.web.questions.efficiency import BINS
+from gpulake.show.web.questions.options import BINS
 from hand_made import Attempt, write_trace
 from show.web.asking import ask, client_of, figure_of
 

@@ -18,7 +18,7 @@ from gpulake.core.config import Config
 from gpulake.core.ledger import BUCKETS
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machine
-from gpulake.show.web.questions.machine import MOST_POINTS
+from gpulake.show.web.questions.options import MACHINE_POINTS
 from show.web.asking import Row, ask, client_of, figure_of
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE
 
@@ -104,7 +104,7 @@ def test_what_it_used_is_the_same_after_it_was_thinned_out(
     query = f"FROM silver_machine_stretches WHERE machine_key = {traced['machine_key']}"
     stretches = cast("list[Row]", rows_of(Lake(shared_lake), query))
     shown = ask(of_trace, "machine_use", machine=traced["machine_id"])
-    assert 0 < len(shown) <= MOST_POINTS
+    assert 0 < len(shown) <= MACHINE_POINTS
     assert sum(row["observed_seconds"] for row in shown) == pytest.approx(sum(one["seconds"] for one in stretches))
     used = sum(one["busy_gpus"] * one["seconds"] for one in stretches)
     assert sum(row["busy_gpus"] * row["observed_seconds"] for row in shown) == pytest.approx(used)
@@ -118,7 +118,7 @@ def test_samples_are_the_same_after_they_were_thinned_out(client: TestClient, ri
     assert set(by_gpu) == {sample["gpu_id"] for sample in samples}
     for gpu, rows in by_gpu.items():
         selected = [sample for sample in samples if sample["gpu_id"] == gpu]
-        assert len(rows) <= MOST_POINTS
+        assert len(rows) <= MACHINE_POINTS
         assert sum(row["samples"] for row in rows) == len(selected)
         for column in ("busy_ratio", "memory_used_bytes", "temperature_celsius", "power_watts"):
             total = sum(row[column] * row["samples"] for row in rows)

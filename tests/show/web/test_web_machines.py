@@ -15,7 +15,7 @@ from gpulake.core.config import Config
 from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED
 from gpulake.lake import Lake
 from gpulake.show.web.figures import machines
-from gpulake.show.web.questions.machines import DOWN, METRICS, POOL, UNKNOWN, UNOBSERVED
+from gpulake.show.web.questions.options import DOWN, METRICS, POOL, UNKNOWN, UNOBSERVED
 from show.web.asking import Row, ask, client_of, figure_of
 from show.web.lakes import HOSTILE_MACHINE
 

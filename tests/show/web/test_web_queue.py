@@ -19,7 +19,7 @@ from gpulake.lake import Lake
 from gpulake.show.web.answers import Answers, Asked
 from gpulake.show.web.figures import queue
 from gpulake.show.web.questions import questions
-from gpulake.show.web.questions.queue import MOST_HOURS, SIZES
+from gpulake.show.web.questions.options import MOST_HOURS, SIZES
 from gpulake.show.web.viewers import LOCAL
 from show.web.asking import Row, ask, figure_of
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpulake.core.alert_settings import Incidents
+from gpulake.core.clock import midnight
 from gpulake.core.kinds import severity_of
 from gpulake.core.sightings import Sighting
 from gpulake.lake import LakeReader
@@ -66,7 +67,7 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
 def _window(row: Mapping[str, Any], seen_until: datetime) -> tuple[datetime, datetime]:
     """Its begin and end, or its day; without an end it lasts until the end of observation."""
     began, ended = _time(row.get("began_at")), _time(row.get("ended_at"))
-    day = _day(row.get("day"))
+    day = midnight(row.get("day"))
     if began is not None:
         return began, ended if ended is not None else max(began, seen_until)
     if day is None:
@@ -82,13 +83,6 @@ def _time(value: object) -> datetime | None:
         except ValueError:
             return None
     return value if isinstance(value, datetime) and value.tzinfo is not None else None
-
-
-def _day(value: object) -> datetime | None:
-    try:
-        return datetime.combine(date.fromisoformat(str(value)), time(), UTC)
-    except ValueError:
-        return None
 
 
 def _text(value: object) -> str | None:

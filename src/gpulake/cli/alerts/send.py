@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
 from gpulake.core.errors import ActError
+from gpulake.flow import Flow
 
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
@@ -17,29 +19,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--watch", "is_watching", is_flag=True, help="Repeat until it is stopped.")
-@lake_option
-@json_option
-def command(is_watching: bool, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(is_watching: bool, flow: Flow, as_json: bool) -> None:
     """Send the alerts that wait, each sink's in their order. What fails is kept, and tried again later.
 
     \b
     Example:  gpulake alerts send --watch
     """
-    import time
-
-    from gpulake.cli._output import print_json
-    from gpulake.core.clock import SystemClock
-    from gpulake.flow import Flow
     from gpulake.flow.alerting import watch_alerts
-    from gpulake.lake import Lake
 
-    config = settings(lake=lake)
     if is_watching:
-        for drained in watch_alerts(Lake(config).open(), SystemClock(), time.sleep):
+        for drained in watch_alerts(flow.lake.open(), flow.clock, time.sleep):
             if drained.sent or drained.dropped or drained.failures:
                 click.echo(_summary(drained))
         return
-    drained = Flow(config).send_alerts()
+    drained = flow.send_alerts()
     if as_json:
         print_json(asdict(drained))
     else:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
+from gpulake.core.rows import as_document
+from gpulake.flow import Flow
 
 
 @click.command()
 @click.argument("sink")
-@lake_option
-@json_option
-def command(sink: str, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(sink: str, flow: Flow, as_json: bool) -> None:
     """Send a test alert to a sink of [alerts.sinks], and print the result.
 
     \b
     Example:  gpulake alerts test ops
     """
-    from gpulake.cli._output import print_json
-    from gpulake.core.clock import SystemClock
-    from gpulake.core.rows import as_document
     from gpulake.flow.alerting import try_sink
-    from gpulake.lake import Lake
 
-    alert = try_sink(Lake(settings(lake=lake)).open(), SystemClock(), sink)
+    alert = try_sink(flow.lake.open(), flow.clock, sink)
     if as_json:
         print_json(as_document(alert))
     else:

@@ -11,11 +11,9 @@ from typing import Any
 
 import click
 
+from gpulake.cli._options import FOLDER, Function
 from gpulake.collect.live.session import LiveOptions
 from gpulake.collect.settings import Settings, bytes_of, seconds_of
-
-Function = Callable[..., Any]
-FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def dir_option(function: Function) -> Function:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
-from gpulake.cli._options import Function, json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._options import Function
+from gpulake.cli._output import print_json
 from gpulake.cli._times import end_of, until_options
 from gpulake.cli._words import Reason, by_option
+from gpulake.cli.incidents._showing import print_all_changed, print_changed
+from gpulake.core.rows import as_document
+from gpulake.flow import Flow
 
 
 @dataclass(frozen=True)
@@ -83,20 +87,14 @@ INCIDENT_VERBS: Mapping[str, IncidentVerb] = {
 
 
 def change_command(name: str, entry: IncidentVerb) -> click.Command:
-    def run(incidents: tuple[str, ...] | str, by: str, lake: Path | None, as_json: bool, **values: Any) -> None:
-        from gpulake.cli._output import print_json
-        from gpulake.cli.incidents._showing import print_all_changed, print_changed
-        from gpulake.core.clock import SystemClock
-        from gpulake.core.rows import as_document
+    def run(incidents: tuple[str, ...] | str, by: str, flow: Flow, as_json: bool, **values: Any) -> None:
         from gpulake.flow.incidents import change
-        from gpulake.lake import Lake
 
-        clock = SystemClock()
         if "span" in values:
-            values["until"] = end_of(values["until"], values.pop("span"), clock.now())
+            values["until"] = end_of(values["until"], values.pop("span"), flow.clock.now())
         if "to" in values:
             values["to"] = by if values["to"] is None else values["to"].strip()
-        changes = change(Lake(settings(lake=lake)).open(), clock, entry.verb, incidents, by, **values)
+        changes = change(flow.lake.open(), flow.clock, entry.verb, incidents, by, **values)
         if not entry.is_of_one:
             print_all_changed(changes.made, as_json, changes.skipped)
         elif as_json:
@@ -104,7 +102,7 @@ def change_command(name: str, entry: IncidentVerb) -> click.Command:
         else:
             print_changed(changes.only)
 
-    function: Function = by_option(lake_option(json_option(run)))
+    function: Function = by_option(flow_options(run))
     if entry.verb != "comment":
         function = click.option("--note", default="", help="What others should know.")(function)
     for option in reversed(entry.options):

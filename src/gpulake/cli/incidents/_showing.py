@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulake.cli._output import print_json
 from gpulake.core.rows import as_document
 from gpulake.core.words import amount, label
 
@@ -18,8 +20,6 @@ MOST_TEXT = 400
 
 
 def print_all_changed(incidents: Sequence[Incident], as_json: bool, skipped: Sequence[Incident] = ()) -> None:
-    from gpulake.cli._output import print_json
-
     if as_json:
         print_json([as_document(one) for one in (*incidents, *skipped)])
         return
@@ -104,8 +104,6 @@ def _print_diagnosis(diagnosis: Mapping[str, Any]) -> None:
 
 def rows_of(value: Any) -> Iterable[Mapping[str, Any]]:
     """A column of JSON, as a journal has it."""
-    import json
-
     try:
         listed = json.loads(value) if isinstance(value, str) else value or []
     except ValueError:

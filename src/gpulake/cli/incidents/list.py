@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json, print_table
 from gpulake.cli._words import Reason
 from gpulake.core.incidents import STATES
+from gpulake.core.rows import as_document
+from gpulake.core.words import label
+from gpulake.flow import Flow
 
 
 @click.command()
 @click.option("--state", type=click.Choice(STATES), help="Only those.")
 @click.option("--reason", type=Reason(), help="Only those with this reason.")
 @click.option("--kind", help="Only those of this kind: failure, or a kind of finding.")
-@lake_option
-@json_option
-def command(state: str | None, reason: str | None, kind: str | None, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(state: str | None, reason: str | None, kind: str | None, flow: Flow, as_json: bool) -> None:
     """List incidents as they stand, the newest first.
 
     \b
     Example:  gpulake incidents list --state open --reason OutOfMemoryError
     """
-    from gpulake.cli._output import print_json, print_table
-    from gpulake.core.rows import as_document
-    from gpulake.core.words import label
     from gpulake.flow.incidents import read_incidents
-    from gpulake.lake import Lake
 
-    incidents = read_incidents(Lake(settings(lake=lake)).open(), state, reason, kind)
+    incidents = read_incidents(flow.lake.open(), state, reason, kind)
     if as_json:
         print_json([as_document(one) for one in incidents])
         return

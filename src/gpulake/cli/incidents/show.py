@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
+from gpulake.cli.incidents._showing import print_case, rows_of
+from gpulake.core.rows import as_document
+from gpulake.flow import Flow
 
 
 @click.command()
 @click.argument("incident", metavar="ID")
-@lake_option
-@json_option
-def command(incident: str, lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(incident: str, flow: Flow, as_json: bool) -> None:
     """Show an incident: how it stands, its last diagnosis with the evidence, similar ones, and what happened to it.
 
     The beginning of an id will do, where it is the only one.
@@ -21,13 +22,9 @@ def command(incident: str, lake: Path | None, as_json: bool) -> None:
     \b
     Example:  gpulake incidents show 3f2a
     """
-    from gpulake.cli._output import print_json
-    from gpulake.cli.incidents._showing import print_case, rows_of
-    from gpulake.core.rows import as_document
     from gpulake.flow.incidents import read_incident
-    from gpulake.lake import Lake
 
-    case = read_incident(Lake(settings(lake=lake)).open(), incident)
+    case = read_incident(flow.lake.open(), incident)
     if not as_json:
         print_case(case)
         return

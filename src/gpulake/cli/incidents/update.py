@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli.incidents._showing import print_all_changed
+from gpulake.flow import Flow
 
 
 @click.command()
-@lake_option
-@json_option
-def command(lake: Path | None, as_json: bool) -> None:
+@flow_options
+def command(flow: Flow, as_json: bool) -> None:
     """Make incidents of the findings of the current build, and resolve those that are over. A build does it, too.
 
     \b
     Example:  gpulake incidents update
     """
-    from gpulake.cli.incidents._showing import print_all_changed
-    from gpulake.flow import Flow
-
-    print_all_changed(Flow(settings(lake=lake)).update_incidents(), as_json)
+    print_all_changed(flow.update_incidents(), as_json)

@@ -23,6 +23,7 @@ from gpulake.collect.live.access import Access, Rules, TooManyError
 from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
 from gpulake.collect.live.state import State
 from gpulake.collect.live.web_config import is_allowed
+from gpulake.core.addresses import is_address
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 from gpulake.formats.names import Table, table
@@ -102,19 +103,12 @@ class _Page:
             host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
         except ValueError:
             return False
-        return host in self.hosts or _is_address(host)
+        return host in self.hosts or is_address(host)
 
     def text(self, *, is_openmetrics: bool) -> str:
         snapshot = self.state.snapshot()
         found = [] if snapshot is None else families(snapshot, self.names, most_processes=self.most_processes)
         return exposition.exposition(found, is_openmetrics=is_openmetrics)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
 
 
 class Server(ThreadingHTTPServer):

@@ -10,12 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from gpulake.detect.calibration import (
-    BAND_DEVIATIONS,
-    past_spread,
-    past_thresholds,
-    scores_from,
-)
+from gpulake.detect.calibration import BAND_DEVIATIONS, past_spread, past_thresholds, scores_from
 from gpulake.detect.series import Floats, Scores, Series, no_scores
 from gpulake.detect.trailing import trailing_means
 

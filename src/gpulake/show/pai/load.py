@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.pai import published
-from gpulake.show.pai import parts
 from gpulake.show.pai.compare import Floats, percent_apart, points_apart
-from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure
+from gpulake.show.pai.parts import Content, Curve, Figures, Measure
 from gpulake.show.pai.source import TASKS, Trace
 
 # Requests are per instance; an instance that was planned asks for its share.
@@ -42,55 +41,10 @@ DAY_HOURS = 24
 WEEK_DAYS = 7
 SUNDAY = 6
 SCALED = "What was published is drawn at the scale of this lake: by the tasks that it holds of the published ones."
-WEEK = About(
-    "3a",
-    "Tasks in each hour of the first week",
-    f"From Sunday on, in the time zone of the trace. {SCALED}",
-    (TASKS,),
-    "The week is that of the calendar; the notebook counts hours from a constant.",
-    "Read off the figure: about 3 % off.",
-)
-TASK_HOURS = About(
-    "3b",
-    "Tasks by the hour of the day",
-    f"All whole days; the box holds the middle half, the whiskers go one box further. {SCALED}",
-    (TASKS,),
-    "The notebook leaves out any day that has an hour without tasks; here such an hour counts as 0.",
-    "Read off the figure: about 1 % off.",
-)
-ASKED = About(
-    "3c",
-    "What the tasks of an hour ask for",
-    "First week; cores in tens, memory in hundreds of GB, as published. The measures are medians of an hour, scaled to "
-    "the whole trace.",
-    (TASKS,),
-    "A request counts for every planned instance of a task.",
-    "Only the usual range was read off the figure; its middle stands for it.",
-)
-CORE_HOURS = About(
-    "3d",
-    "Cores asked for by the hour of the day",
-    f"All whole days. {SCALED}",
-    (TASKS,),
-    "Hours without tasks count as 0 here, too.",
-    "Read off the figure: about 1 % off.",
-)
-
-
-def chapter(trace: Trace) -> Chapter:
-    # One query serves all four; without tasks none is drawn.
-    grids = hourly(trace) if TASKS in trace.present else {}
-    return parts.chapter(
-        "The load",
-        trace.present,
-        (WEEK, lambda: first_week(grids)),
-        (TASK_HOURS, lambda: by_hour(grids, "tasks")),
-        (ASKED, lambda: asked(grids)),
-        (CORE_HOURS, lambda: by_hour(grids, "cores")),
-    )
 
 
 Grids = dict[str, Any]
+FIGURES = Figures["Grids"]("The load")
 
 
 def hourly(trace: Trace) -> Grids:
@@ -121,6 +75,14 @@ def week_of(days: list[date]) -> int | None:
     return next(iter([*same, *starts]), None)
 
 
+@FIGURES.add(
+    "3a",
+    "Tasks in each hour of the first week",
+    f"From Sunday on, in the time zone of the trace. {SCALED}",
+    (TASKS,),
+    "The week is that of the calendar; the notebook counts hours from a constant.",
+    "Read off the figure: about 3 % off.",
+)
 def first_week(grids: Grids) -> Content:
     begin = week_of(grids["days"])
     if begin is None:
@@ -141,6 +103,27 @@ def first_week(grids: Grids) -> Content:
     return Content(curves, measures, "", "tasks an hour")
 
 
+@FIGURES.add(
+    "3b",
+    "Tasks by the hour of the day",
+    f"All whole days; the box holds the middle half, the whiskers go one box further. {SCALED}",
+    (TASKS,),
+    "The notebook leaves out any day that has an hour without tasks; here such an hour counts as 0.",
+    "Read off the figure: about 1 % off.",
+)
+def tasks_by_hour(grids: Grids) -> Content:
+    return by_hour(grids, "tasks")
+
+
+@FIGURES.add(
+    "3c",
+    "What the tasks of an hour ask for",
+    "First week; cores in tens, memory in hundreds of GB, as published. The measures are medians of an hour, scaled to "
+    "the whole trace.",
+    (TASKS,),
+    "A request counts for every planned instance of a task.",
+    "Only the usual range was read off the figure; its middle stands for it.",
+)
 def asked(grids: Grids) -> Content:
     begin = week_of(grids["days"])
     if begin is None:
@@ -163,6 +146,18 @@ def asked(grids: Grids) -> Content:
         half_range = (most - least) / (most + least) * 100
         measures.append(percent_apart(f"{unit} of an hour, scaled", unit, ours, (least + most) / 2, half_range))
     return Content(curves, measures, "", "asked for in an hour")
+
+
+@FIGURES.add(
+    "3d",
+    "Cores asked for by the hour of the day",
+    f"All whole days. {SCALED}",
+    (TASKS,),
+    "Hours without tasks count as 0 here, too.",
+    "Read off the figure: about 1 % off.",
+)
+def cores_by_hour(grids: Grids) -> Content:
+    return by_hour(grids, "cores")
 
 
 def by_hour(grids: Grids, name: str) -> Content:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.pai import published
-from gpulake.show.pai import parts
 from gpulake.show.pai.compare import Floats, against_curve, against_curves, known, ordered_types, points_apart
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure
+from gpulake.show.pai.parts import DIGITISED, Content, Curve, Figures, Measure
 from gpulake.show.pai.source import INSTANCES, JOBS, MACHINES, METRICS, SENSORS, TAGS, TASKS, Trace
 
 READS = """
@@ -100,7 +99,13 @@ WHERE
     to_timestamp(running.hour_number * 3600) BETWEEN clusters.observed_from AND clusters.observed_until
 ORDER BY running.hour_number
 """
-NETWORK = About(
+LEAST_HELD = 8
+"""GPUs; with fewer on an hour, what they save is chance."""
+MOST_HOURS = 2000
+FIGURES = Figures[Trace]("Machines")
+
+
+@FIGURES.add(
     "8a",
     "Network input of a worker",
     "All that a worker read, in units of 2^30 bits.",
@@ -108,7 +113,13 @@ NETWORK = About(
     "Published as the machine's receive rate in Gbit/s; it is the input of the worker, in bytes, not a rate.",
     DIGITISED,
 )
-CPU_TIME = About(
+def network(trace: Trace) -> Content:
+    sample = known(trace.columns(READS).numbers("gigabits"))
+    curves, measure = against_curve("read", sample, published()["curves"]["network"]["read_gbit"], "Gbit")
+    return Content(curves, [measure], "Gbit (2^30) read in a worker's life", "workers, %", is_log=True)
+
+
+@FIGURES.add(
     "8b",
     "What the processors of a machine do",
     "Percent of the machine, a row for each worker's life.",
@@ -116,53 +127,6 @@ CPU_TIME = About(
     "A row is the mean over the life of one worker, so that busy machines count more often; see the next figure.",
     DIGITISED,
 )
-BY_TYPE = About(
-    "paper: machines",
-    "Utilisation of machines by GPU type",
-    "Share of the time at which GPUs and processors are at most so busy; the middle, and what a tenth of the time "
-    "exceeds. No number of this was published.",
-    (METRICS, MACHINES),
-    "Weighted by time, each moment of a machine once, where windows overlap their mean.",
-)
-PACE = About(
-    "paper: contention",
-    "Runs on machines with busy processors",
-    "Run time over the median of the same group and role, by the mean load of the machine's processors meanwhile. Only "
-    "groups with five runs and more: like with like, but no proof, since long runs average the load out. No number of "
-    "this was published.",
-    (METRICS, INSTANCES, JOBS, TAGS),
-)
-SHARED = About(
-    "paper: sharing",
-    "GPUs saved by sharing",
-    "On each hour: the GPUs that would be held if every instance had whole ones, and those that are needed when the "
-    "parts of GPUs are packed on the machine that they ran on.",
-    (TASKS, INSTANCES),
-    error="Two numbers of the paper's text, in whole percents; how they were counted it does not say.",
-)
-LEAST_HELD = 8
-"""GPUs; with fewer on an hour, what they save is chance."""
-MOST_HOURS = 2000
-
-
-def chapter(trace: Trace) -> Chapter:
-    return parts.chapter(
-        "Machines",
-        trace.present,
-        (NETWORK, lambda: network(trace)),
-        (CPU_TIME, lambda: processors(trace)),
-        (BY_TYPE, lambda: by_type(trace)),
-        (PACE, lambda: contention(trace)),
-        (SHARED, lambda: sharing(trace)),
-    )
-
-
-def network(trace: Trace) -> Content:
-    sample = known(trace.columns(READS).numbers("gigabits"))
-    curves, measure = against_curve("read", sample, published()["curves"]["network"]["read_gbit"], "Gbit")
-    return Content(curves, [measure], "Gbit (2^30) read in a worker's life", "workers, %", is_log=True)
-
-
 def processors(trace: Trace) -> Content:
     columns = trace.columns(PROCESSORS)
     facts = published()["curves"]["machine_cpu_percent"]
@@ -171,6 +135,14 @@ def processors(trace: Trace) -> Content:
     return Content(curves, measures, "% of the machine", "workers, %", is_log=True)
 
 
+@FIGURES.add(
+    "paper: machines",
+    "Utilisation of machines by GPU type",
+    "Share of the time at which GPUs and processors are at most so busy; the middle, and what a tenth of the time "
+    "exceeds. No number of this was published.",
+    (METRICS, MACHINES),
+    "Weighted by time, each moment of a machine once, where windows overlap their mean.",
+)
 def by_type(trace: Trace) -> Content:
     columns = trace.columns(UTILISATION)
     names, codes = columns.labels("gpu_type")
@@ -200,6 +172,14 @@ def weighted(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return value, np.asarray(share / share[-1])
 
 
+@FIGURES.add(
+    "paper: contention",
+    "Runs on machines with busy processors",
+    "Run time over the median of the same group and role, by the mean load of the machine's processors meanwhile. Only "
+    "groups with five runs and more: like with like, but no proof, since long runs average the load out. No number of "
+    "this was published.",
+    (METRICS, INSTANCES, JOBS, TAGS),
+)
 def contention(trace: Trace) -> Content:
     rows = trace.rows(CONTENTION)
     names = [f"{20 * row['fifth']} to {20 * row['fifth'] + 20} %" for row in rows]
@@ -214,6 +194,14 @@ def contention(trace: Trace) -> Content:
     return Content(curves, measures, "load of the machine's processors", "run time, of the usual")
 
 
+@FIGURES.add(
+    "paper: sharing",
+    "GPUs saved by sharing",
+    "On each hour: the GPUs that would be held if every instance had whole ones, and those that are needed when the "
+    "parts of GPUs are packed on the machine that they ran on.",
+    (TASKS, INSTANCES),
+    error="Two numbers of the paper's text, in whole percents; how they were counted it does not say.",
+)
 def sharing(trace: Trace) -> Content:
     rows = [row for row in trace.rows(SHARING) if row["whole"] >= LEAST_HELD]
     facts = published()["paper"]

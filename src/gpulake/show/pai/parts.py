@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 DIGITISED = "The published curve was read off its figure: about 8 % off in value (15 % from the 98th percent on)."
 
@@ -101,10 +101,30 @@ class Chapter:
     figures: list[Figure]
 
 
-def chapter(title: str, present: Collection[str], *figures: tuple[About, Callable[[], Content]]) -> Chapter:
-    """A figure is made only if all tables that it needs are in the lake."""
-    made = []
-    for about, make in figures:
-        missing = tuple(table for table in about.needs if table not in present)
-        made.append(Figure(about, None if missing else make(), missing))
-    return Chapter(title, made)
+Source = TypeVar("Source")
+Make = Callable[[Source], Content]
+
+
+class Figures(Generic[Source]):
+    """The figures of a chapter, in the order in which they are defined, each made from the same source."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._figures: list[tuple[About, Make[Source]]] = []
+
+    def add(
+        self, number: str, title: str, note: str, needs: tuple[str, ...], corrected: str = "", error: str = ""
+    ) -> Callable[[Make[Source]], Make[Source]]:
+        def keep(make: Make[Source]) -> Make[Source]:
+            self._figures.append((About(number, title, note, needs, corrected, error), make))
+            return make
+
+        return keep
+
+    def chapter(self, present: Collection[str], source: Source) -> Chapter:
+        """A figure is made only if all tables that it needs are in the lake."""
+        made = []
+        for about, make in self._figures:
+            missing = tuple(table for table in about.needs if table not in present)
+            made.append(Figure(about, None if missing else make(source), missing))
+        return Chapter(self._title, made)

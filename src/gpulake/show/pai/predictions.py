@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from gpulake.core.pai import published
 from gpulake.core.types import DurationScore
-from gpulake.show.pai import parts
 from gpulake.show.pai.compare import points_apart
-from gpulake.show.pai.parts import About, Chapter, Content, Curve, Measure
-from gpulake.show.pai.source import INSTANCES, JOBS, TASKS, Trace
+from gpulake.show.pai.parts import Content, Curve, Figures, Measure
+from gpulake.show.pai.source import INSTANCES, JOBS, TASKS
 
 ALL = "all"
 METHODS = {
@@ -17,7 +16,10 @@ METHODS = {
     "user": "median of the user",
     "everybody": "median of everyone",
 }
-PREDICTED = About(
+FIGURES = Figures[Sequence[DurationScore]]("Prediction")
+
+
+@FIGURES.add(
     "paper: prediction",
     "Run times predicted when a task is submitted",
     "Instances whose task ran within a quarter of the prediction, by how often its group had run before. Predicted "
@@ -26,16 +28,6 @@ PREDICTED = About(
     (JOBS, TASKS, INSTANCES),
     error="One sentence of the paper, in whole percents; a regression tree, of tasks that it does not name.",
 )
-
-
-def chapter(trace: Trace, scores: Sequence[DurationScore]) -> Chapter:
-    return parts.chapter(
-        "Prediction",
-        trace.present,
-        (PREDICTED, lambda: predicted(scores)),
-    )
-
-
 def predicted(scores: Sequence[DurationScore]) -> Content:
     reference = published()["paper"]["predicted_within_quarter_percent"]
     measures: list[Measure] = []

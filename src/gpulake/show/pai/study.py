@@ -14,7 +14,7 @@ from gpulake.show.pai import load, machines, predictions, trace, usage, users, w
 from gpulake.show.pai.draw import drawn
 from gpulake.show.pai.headlines import GENERATED, headlines
 from gpulake.show.pai.parts import Chapter, Figure, Headline, Listing, Measure
-from gpulake.show.pai.source import Trace
+from gpulake.show.pai.source import TASKS, Trace
 
 Row = tuple[str, str, float | None, float | None, str, str]
 COLUMNS = ("figure", "measure", "ours", "published", "distance", "beyond error")
@@ -57,13 +57,15 @@ def opened(reader: LakeReader) -> Trace:
 
 
 def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
+    # One query serves all figures of the load; without tasks none is drawn.
+    grids = load.hourly(source) if TASKS in source.present else {}
     chapters = [
-        users.chapter(source),
-        load.chapter(source),
-        waits.chapter(source),
-        usage.chapter(source),
-        machines.chapter(source),
-        predictions.chapter(source, durations),
+        users.FIGURES.chapter(source.present, source),
+        load.FIGURES.chapter(source.present, grids),
+        waits.FIGURES.chapter(source.present, waits.Times(source)),
+        usage.FIGURES.chapter(source.present, usage.Usage(source)),
+        machines.FIGURES.chapter(source.present, source),
+        predictions.FIGURES.chapter(source.present, durations),
     ]
     build = source.rows("SELECT build_id, built_at, gpulake_version FROM build_info")[0]
     lines = [GENERATED] * source.is_generated + headlines(chapters)

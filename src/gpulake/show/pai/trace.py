@@ -100,14 +100,7 @@ def listings(trace: Trace) -> list[Listing]:
     """Those whose tables are there."""
     shown = [inventory(trace)] if MACHINES in trace.present else []
     if INSTANCES in trace.present:
-        shown += [
-            statuses(trace),
-            attempts(trace),
-            run_times(trace),
-            gang_sizes(trace),
-            by_type(trace),
-            starts(trace),
-        ]
+        shown += [statuses(trace), attempts(trace), run_times(trace), gang_sizes(trace), by_type(trace), starts(trace)]
     return shown
 
 
@@ -154,17 +147,7 @@ def statuses(trace: Trace) -> Listing:
     return Listing(
         "How attempts end, and which times they lack",
         f"{TAIL} Interrupted is in the data, though not in its description.",
-        (
-            "status",
-            "attempts",
-            "%",
-            "published",
-            "no start, %",
-            "published",
-            "no end, %",
-            "published",
-            "no worker, %",
-        ),
+        ("status", "attempts", "%", "published", "no start, %", "published", "no end, %", "published", "no worker, %"),
         rows,
     )
 

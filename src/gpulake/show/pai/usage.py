@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from gpulake.core.pai import published
-from gpulake.show.pai import parts
 from gpulake.show.pai.compare import (
     Floats,
     against_curve,
@@ -18,7 +17,7 @@ from gpulake.show.pai.compare import (
     percent_apart,
     points_apart,
 )
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure
+from gpulake.show.pai.parts import DIGITISED, Content, Curve, Figures, Measure
 from gpulake.show.pai.source import INSTANCES, MACHINES, SENSORS, TASKS, Columns, Trace
 
 # A worker counts once, though it may have run twice or have a sensor for each of its GPUs. Plans are summed over the
@@ -83,43 +82,7 @@ RESOURCES = {"cpu": "CPU", "gpu": "GPU", "mem": "main memory"}
 SENSED = "Summed over the workers of a task that have a sensor."
 ONCE = "A worker's sensors count once; the notebook's join counts a worker that ran twice, or has several GPUs, again."
 NEEDS = (TASKS, INSTANCES, SENSORS)
-CPU = About("6a", "CPU: asked for and used", f"Percent of a core. {SENSED}", NEEDS, ONCE, DIGITISED)
-GPU = About(
-    "6b",
-    "GPU: asked for and used",
-    f"Percent of a GPU. {SENSED}",
-    NEEDS,
-    f"{ONCE} Tasks without a GPU are left out.",
-    f"{DIGITISED} Below the median the figure cannot be read.",
-)
-MEMORY = About(
-    "6c",
-    "Memory: asked for and used",
-    f"GB. {SENSED} The published curve of use is that of GPU memory; there is none of main memory.",
-    NEEDS,
-    "The notebook draws the memory of the GPU as the use of the main memory that was asked for; here both are drawn.",
-    DIGITISED,
-)
-SPARE = About(
-    "6d",
-    "Used less asked for, beside capacity",
-    "Percent of the machines that a task ran on. Dotted: each machine counted once.",
-    (*NEEDS, MACHINES),
-    "The notebook counts a machine again for each worker on it; compared is its way, and the other is drawn beside it.",
-    f"{DIGITISED} And half a point, near 0.",
-)
-
-
-def chapter(trace: Trace) -> Chapter:
-    usage = Usage(trace)
-    return parts.chapter(
-        "What is asked for and what is used",
-        trace.present,
-        (CPU, lambda: cpu(usage)),
-        (GPU, lambda: gpu(usage)),
-        (MEMORY, lambda: memory(usage)),
-        (SPARE, lambda: spare(usage)),
-    )
+FIGURES = Figures["Usage"]("What is asked for and what is used")
 
 
 @dataclass(frozen=True)
@@ -157,6 +120,7 @@ class Usage:
         return measures
 
 
+@FIGURES.add("6a", "CPU: asked for and used", f"Percent of a core. {SENSED}", NEEDS, ONCE, DIGITISED)
 def cpu(usage: Usage) -> Content:
     asked, asked_measure = against_points(
         "asked for", known(usage.numbers("plan_cpu")), published()["points"]["request"]["cpu_percent"], "%"
@@ -168,6 +132,14 @@ def cpu(usage: Usage) -> Content:
     return Content([*asked, *used], measures, "% of a core", "tasks, %", is_log=True)
 
 
+@FIGURES.add(
+    "6b",
+    "GPU: asked for and used",
+    f"Percent of a GPU. {SENSED}",
+    NEEDS,
+    f"{ONCE} Tasks without a GPU are left out.",
+    f"{DIGITISED} Below the median the figure cannot be read.",
+)
 def gpu(usage: Usage) -> Content:
     plan = usage.numbers("plan_gpu")
     used_by_gpu_tasks = known(np.where(np.isfinite(plan), usage.numbers("gpu"), np.nan))
@@ -187,6 +159,14 @@ def gpu(usage: Usage) -> Content:
     return Content([*asked, *used], measures, "% of a GPU", "tasks, %", is_log=True)
 
 
+@FIGURES.add(
+    "6c",
+    "Memory: asked for and used",
+    f"GB. {SENSED} The published curve of use is that of GPU memory; there is none of main memory.",
+    NEEDS,
+    "The notebook draws the memory of the GPU as the use of the main memory that was asked for; here both are drawn.",
+    DIGITISED,
+)
 def memory(usage: Usage) -> Content:
     asked, asked_measure = against_points(
         "main memory asked for", known(usage.numbers("plan_mem")), published()["points"]["request"]["memory_gb"], "GB"
@@ -205,6 +185,14 @@ def memory(usage: Usage) -> Content:
     return Content([*asked, main, *gpu_used], measures, "GB", "tasks, %", is_log=True)
 
 
+@FIGURES.add(
+    "6d",
+    "Used less asked for, beside capacity",
+    "Percent of the machines that a task ran on. Dotted: each machine counted once.",
+    (*NEEDS, MACHINES),
+    "The notebook counts a machine again for each worker on it; compared is its way, and the other is drawn beside it.",
+    f"{DIGITISED} And half a point, near 0.",
+)
 def spare(usage: Usage) -> Content:
     curves: list[Curve] = []
     measures: list[Measure] = []

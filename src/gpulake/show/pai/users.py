@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpulake.core.pai import published
-from gpulake.show.pai import parts
 from gpulake.show.pai.compare import Floats, against_curve, known, points_apart
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve
+from gpulake.show.pai.parts import DIGITISED, Content, Curve, Figures
 from gpulake.show.pai.source import INSTANCES, JOBS, TAGS, TASKS, Trace
 
 TASKS_OF_USERS = """
@@ -34,7 +33,11 @@ WHERE tasks.cluster_id = getvariable('cluster')
 GROUP BY CASE WHEN jobs.group_id != jobs.user_id THEN jobs.group_id ELSE tasks.task_key::VARCHAR END
 """
 RECURRING = 5
-PER_USER = About(
+GANG_STEPS = np.unique(np.round(np.geomspace(1, 1000, 80)))
+FIGURES = Figures[Trace]("Users, gangs and recurrence")
+
+
+@FIGURES.add(
     "2a",
     "Tasks of a user",
     "Share of the users who submit at most this many tasks. The scaled curve is ours stretched to the published mean "
@@ -43,35 +46,6 @@ PER_USER = About(
     "Tasks are counted once, by the user of the job, even if they are in several files.",
     DIGITISED,
 )
-GANGS = About(
-    "2b",
-    "Instances that come in gangs",
-    "Share of the instances in tasks of at least this many instances.",
-    (TASKS,),
-    "The notebook counts planned instances as if all had come; those that ran are drawn beside it.",
-    "The published shares were read off the figure: about half a point off, more at the steps.",
-)
-RECUR = About(
-    "paper: recurrence",
-    "Tasks that recur",
-    "Share of the tasks whose group (same script, arguments and data) has at least this many tasks.",
-    (JOBS, TASKS, TAGS),
-    "The notebook takes the user for the group of a job without a tag; here such a job does not recur.",
-    "The published share is one sentence of the paper, in whole percents.",
-)
-GANG_STEPS = np.unique(np.round(np.geomspace(1, 1000, 80)))
-
-
-def chapter(trace: Trace) -> Chapter:
-    return parts.chapter(
-        "Users, gangs and recurrence",
-        trace.present,
-        (PER_USER, lambda: per_user(trace)),
-        (GANGS, lambda: gangs(trace)),
-        (RECUR, lambda: recurrence(trace)),
-    )
-
-
 def per_user(trace: Trace) -> Content:
     counts = known(trace.columns(TASKS_OF_USERS).numbers("tasks"))
     facts, totals = published()["curves"]["users"]["tasks"], published()["counts"]
@@ -88,6 +62,14 @@ def share_in_gangs(sizes: Floats, at_least: Floats) -> Floats:
     return np.asarray(100 * (1 - below / ordered.sum())) if len(ordered) else np.full(len(at_least), np.nan)
 
 
+@FIGURES.add(
+    "2b",
+    "Instances that come in gangs",
+    "Share of the instances in tasks of at least this many instances.",
+    (TASKS,),
+    "The notebook counts planned instances as if all had come; those that ran are drawn beside it.",
+    "The published shares were read off the figure: about half a point off, more at the steps.",
+)
 def gangs(trace: Trace) -> Content:
     planned = trace.columns(PLANNED).numbers("size")
     facts = published()["gangs"]
@@ -112,6 +94,14 @@ def gangs(trace: Trace) -> Content:
     return Content(curves, measures, "instances of the task, at least", "instances, %", is_log=True)
 
 
+@FIGURES.add(
+    "paper: recurrence",
+    "Tasks that recur",
+    "Share of the tasks whose group (same script, arguments and data) has at least this many tasks.",
+    (JOBS, TASKS, TAGS),
+    "The notebook takes the user for the group of a job without a tag; here such a job does not recur.",
+    "The published share is one sentence of the paper, in whole percents.",
+)
 def recurrence(trace: Trace) -> Content:
     sizes = trace.columns(RECURRENCE).numbers("size")
     reference = published()["shares"]["jobs"]["recurring"]

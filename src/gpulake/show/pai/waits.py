@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.core.pai import published
-from gpulake.show.pai import parts
 from gpulake.show.pai.compare import (
     Floats,
     against_curve,
@@ -21,7 +20,7 @@ from gpulake.show.pai.compare import (
     points_apart,
     share_at_most,
 )
-from gpulake.show.pai.parts import DIGITISED, About, Chapter, Content, Curve, Measure
+from gpulake.show.pai.parts import DIGITISED, Content, Curve, Figures, Measure
 from gpulake.show.pai.source import INSTANCES, TASKS, Columns, Trace
 
 # The wait of a task is that until its first instance; its run time the mean of those of its instances.
@@ -48,69 +47,7 @@ STATUS_NOTE = (
     "A time counts if it is known and not 0; the notebook's guard against 0 misses the ends, and a worker that ran "
     "twice loses a run there."
 )
-RUNTIMES = About(
-    "4a",
-    "Run time of a task",
-    "Mean of the run times of its instances. Philly is another cluster, for reference.",
-    (TASKS, INSTANCES),
-    STATUS_NOTE,
-    f"{DIGITISED} The points of the tasks with a GPU are exact.",
-)
-WAIT_SHARES = About(
-    "4b",
-    "Wait, as a part of the time to completion",
-    "From the task's launch to its first instance, over that and the run time; the halves are split at the median run "
-    "time.",
-    (TASKS, INSTANCES),
-    "Waits below 0 are left out; the other wait, from submission to launch, is in gold_queue_waits.",
-    "The published shares were read off the figure: about half a point off.",
-)
-REQUEST_WAITS = About(
-    "5a",
-    "Wait by the GPU asked for",
-    "Seconds from a task's launch to its first instance, by what an instance asks for.",
-    (TASKS, INSTANCES),
-    "Only tasks that ask for a GPU; waits below 0 are left out.",
-    DIGITISED,
-)
-TYPE_WAITS = About(
-    "5b",
-    "Wait by GPU type",
-    "Seconds from a task's launch to its first instance, by the type that it was given.",
-    (TASKS, INSTANCES),
-    "Only tasks that ask for a GPU; waits below 0 are left out.",
-    DIGITISED,
-)
-PROPORTIONS = About(
-    "5c",
-    "Tasks by GPU asked for and by type",
-    "Shares of the tasks that ask for a GPU.",
-    (TASKS,),
-    "The type is the one that a task was given, not the one that it asked for.",
-    "Read off the figure: about 0.15 points off; the shares up to so many GPUs are exact.",
-)
-TYPE_RUNTIMES = About(
-    "5d",
-    "Run time by GPU type, of tasks that ended well",
-    "Mean of the run times of a task's instances.",
-    (TASKS, INSTANCES),
-    "A task has succeeded by its own status, not by the alphabetically last status of its instances.",
-    DIGITISED,
-)
-
-
-def chapter(trace: Trace) -> Chapter:
-    times = Times(trace)
-    return parts.chapter(
-        "Run times and waits",
-        trace.present,
-        (RUNTIMES, lambda: runtimes(times)),
-        (WAIT_SHARES, lambda: wait_shares(times)),
-        (REQUEST_WAITS, lambda: request_waits(times)),
-        (TYPE_WAITS, lambda: by_type(times, times.wait, "wait_seconds")),
-        (PROPORTIONS, lambda: proportions(times)),
-        (TYPE_RUNTIMES, lambda: by_type(times, np.where(times.is_over, times.run_seconds, np.nan), "runtime_seconds")),
-    )
+FIGURES = Figures["Times"]("Run times and waits")
 
 
 @dataclass(frozen=True)
@@ -152,6 +89,14 @@ class Times:
         return [(name, codes == names.index(name)) for name in ordered_types(names)]
 
 
+@FIGURES.add(
+    "4a",
+    "Run time of a task",
+    "Mean of the run times of its instances. Philly is another cluster, for reference.",
+    (TASKS, INSTANCES),
+    STATUS_NOTE,
+    f"{DIGITISED} The points of the tasks with a GPU are exact.",
+)
 def runtimes(times: Times) -> Content:
     facts, exact = published()["curves"]["runtime_seconds"], published()["gpu_task"]
     every = known(times.run_seconds)
@@ -171,6 +116,15 @@ def runtimes(times: Times) -> Content:
     return Content(shown, [measure, gpu_measure, *medians], "seconds", "tasks, %", is_log=True)
 
 
+@FIGURES.add(
+    "4b",
+    "Wait, as a part of the time to completion",
+    "From the task's launch to its first instance, over that and the run time; the halves are split at the median run "
+    "time.",
+    (TASKS, INSTANCES),
+    "Waits below 0 are left out; the other wait, from submission to launch, is in gold_queue_waits.",
+    "The published shares were read off the figure: about half a point off.",
+)
 def wait_shares(times: Times) -> Content:
     percent, is_long, is_short = split_waits(times.wait, times.run_seconds)
     facts = published()["points"]["wait_percent"]
@@ -202,11 +156,31 @@ def long_waits(percent: Floats) -> float | None:
     return float(100 * (1 - share_at_most(sample, LONG_WAIT))) if len(sample) else None
 
 
+@FIGURES.add(
+    "5a",
+    "Wait by the GPU asked for",
+    "Seconds from a task's launch to its first instance, by what an instance asks for.",
+    (TASKS, INSTANCES),
+    "Only tasks that ask for a GPU; waits below 0 are left out.",
+    DIGITISED,
+)
 def request_waits(times: Times) -> Content:
     facts = published()["curves"]["request_wait_seconds"]
     samples = ((f"{name} %", known(times.wait[times.of_class(name)]), facts[name]) for name in CLASSES)
     curves, measures = against_curves(samples, "s")
     return Content(curves, measures, "seconds", "tasks, %", is_log=True)
+
+
+@FIGURES.add(
+    "5b",
+    "Wait by GPU type",
+    "Seconds from a task's launch to its first instance, by the type that it was given.",
+    (TASKS, INSTANCES),
+    "Only tasks that ask for a GPU; waits below 0 are left out.",
+    DIGITISED,
+)
+def waits_by_type(times: Times) -> Content:
+    return by_type(times, times.wait, "wait_seconds")
 
 
 def by_type(times: Times, seconds: Floats, family: str) -> Content:
@@ -216,6 +190,14 @@ def by_type(times: Times, seconds: Floats, family: str) -> Content:
     return Content(curves, measures, "seconds", "tasks, %", is_log=True)
 
 
+@FIGURES.add(
+    "5c",
+    "Tasks by GPU asked for and by type",
+    "Shares of the tasks that ask for a GPU.",
+    (TASKS,),
+    "The type is the one that a task was given, not the one that it asked for.",
+    "Read off the figure: about 0.15 points off; the shares up to so many GPUs are exact.",
+)
 def proportions(times: Times) -> Content:
     shares, exact = published()["shares"], published()["points"]["request"]["gpus"]
     has_gpu = times.plan_gpu > 0
@@ -240,6 +222,18 @@ def proportions(times: Times) -> Content:
     return Content(
         curves, [*measures, against_points("GPUs of an instance", gpus, exact, "GPUs")[1]], "", "tasks with a GPU, %"
     )
+
+
+@FIGURES.add(
+    "5d",
+    "Run time by GPU type, of tasks that ended well",
+    "Mean of the run times of a task's instances.",
+    (TASKS, INSTANCES),
+    "A task has succeeded by its own status, not by the alphabetically last status of its instances.",
+    DIGITISED,
+)
+def runtimes_by_type(times: Times) -> Content:
+    return by_type(times, np.where(times.is_over, times.run_seconds, np.nan), "runtime_seconds")
 
 
 def _quantile(sample: Floats, share: float) -> float | None:

@@ -128,13 +128,7 @@ def router(events: Events) -> APIRouter:
         **ERRORS,
     }
 
-    @routes.get(
-        "/events",
-        summary="A stream of changes",
-        tags=["about"],
-        response_class=Response,
-        responses=described,
-    )
+    @routes.get("/events", summary="A stream of changes", tags=["about"], response_class=Response, responses=described)
     async def changes(request: Request) -> Response:
         return _Stream(events, viewer_of(request).name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import secrets
 import time
@@ -16,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gpulake.core.addresses import address_group
+from gpulake.core.addresses import address_group, is_address
 from gpulake.core.serve_settings import Serve
 from gpulake.show.web.errors import HEADERS, error_response, path_of
 from gpulake.show.web.sessions import Sessions, Tries, user_of
@@ -63,7 +62,7 @@ class Guard:
             host = (urlsplit(f"//{header}").hostname or "").rstrip(".").lower()
         except ValueError:
             return False
-        return host in self.hosts or (self.any_address and _is_address(host))
+        return host in self.hosts or (self.any_address and is_address(host))
 
     def viewer(self, request: Request) -> Viewer | None:
         if self.is_open:
@@ -203,13 +202,6 @@ def _only(headers: Headers, name: str) -> str | None:
     values = headers.getlist(name)
     value = values[0].strip() if len(values) == 1 else ""
     return value if value and value.isprintable() and len(value) <= MOST_HEADER else None
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
 
 
 def _has_body(request: Request) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import click
 
-from gpulake.cli._options import json_option, lake_option, settings
+from gpulake.cli._flow import flow_options
+from gpulake.cli._output import print_json
 from gpulake.cli._times import Moment, end_of, until_options
 from gpulake.cli._words import by_option
+from gpulake.core.rows import as_document
+from gpulake.flow import Flow
 
 
 @click.command()
@@ -23,8 +25,7 @@ from gpulake.cli._words import by_option
 @click.option("--zone", "time_zone", default="UTC", show_default=True, help="Time zone of days and hours.")
 @click.option("--note", default="", help="What it is for.")
 @by_option
-@lake_option
-@json_option
+@flow_options
 def command(
     cluster: str,
     node: str,
@@ -37,7 +38,7 @@ def command(
     time_zone: str,
     note: str,
     by: str,
-    lake: Path | None,
+    flow: Flow,
     as_json: bool,
 ) -> None:
     """Add a maintenance window: once, or every week.
@@ -46,18 +47,14 @@ def command(
     Example:  gpulake incidents windows add --node "gpu-1?" --for 2h --note "new firmware"
               gpulake incidents windows add --weekdays sat,sun --hours 22:00-06:00 --zone Europe/Zurich
     """
-    from gpulake.cli._output import print_json
-    from gpulake.core.clock import SystemClock
-    from gpulake.core.rows import as_document
     from gpulake.flow.incidents import add_window
-    from gpulake.lake import Lake
 
-    clock = SystemClock()
+    clock = flow.clock
     ends_at = end_of(until, span, starts_at or clock.now())
     patterns = {"cluster": cluster, "node": node, "kind": kind}
     times = {"starts_at": starts_at, "ends_at": ends_at, "hours": hours, "time_zone": time_zone}
     days = weekdays.lower().replace(" ", "")
-    place = Lake(settings(lake=lake)).open()
+    place = flow.lake.open()
     window = add_window(place, clock, by, **patterns, **times, weekdays=days, note=note)
     if as_json:
         print_json(as_document(window))

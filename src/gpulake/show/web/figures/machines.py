@@ -13,7 +13,7 @@ from gpulake.core.words import label
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
 from gpulake.show.web.figures.queue import colour_scale
-from gpulake.show.web.questions.machines import DOWN, UNKNOWN, UNOBSERVED
+from gpulake.show.web.questions.options import DOWN, UNKNOWN, UNOBSERVED
 
 # None of these is on the scale from blue over grey to yellow, also as colour-blind readers see it.
 STATES = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gpulake.show.web.figures import incidents as figures
 from gpulake.show.web.pages import Page, Panel, plot
-from gpulake.show.web.questions.incident import INCIDENT
-from gpulake.show.web.questions.incidents import KIND, SEVERITY, STATE
+from gpulake.show.web.questions.options import INCIDENT, KIND, SEVERITY, STATE
 
 _FROM_FINDINGS = "None for these filters. Builds open them from findings, and so does: gpulake diagnose LOG"
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from gpulake.show.web.figures import jobs, series
 from gpulake.show.web.pages import Page, Panel, plot
-from gpulake.show.web.questions.job import JOB
-from gpulake.show.web.questions.jobs import OPTIONS
+from gpulake.show.web.questions.options import JOB, JOBS_GROUP, JOBS_STATUS, JOBS_USER, LEAST_GPUS, SEARCH
 
 JOBS = Page(
     name="jobs",
     title="Jobs",
     place=50,
     lead="Which jobs ran, how they ended and what they lost. Search by the start of an id, user, group or workload.",
-    options=OPTIONS,
+    options=(SEARCH, JOBS_STATUS, JOBS_USER, JOBS_GROUP, LEAST_GPUS),
     panels=(
         Panel("summary", "In numbers", "jobs_summary", "tiles", is_wide=True),
         Panel(

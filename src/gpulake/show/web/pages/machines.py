@@ -7,10 +7,8 @@ from functools import partial
 from gpulake.show.plots import buckets
 from gpulake.show.web.figures import machine, machines, series
 from gpulake.show.web.pages import Page, Panel, plot
-from gpulake.show.web.questions.machine import MACHINE
-from gpulake.show.web.questions.machines import METRIC
+from gpulake.show.web.questions.options import MACHINE, METRIC
 
-MOST_MACHINES = 20_000
 _NO_TELEMETRY = "Collect telemetry with: gpulake collect; or land what dcgm-exporter or nvidia-smi wrote."
 
 MACHINES = Page(

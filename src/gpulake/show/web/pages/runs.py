@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpulake.show.web.figures import series
 from gpulake.show.web.pages import Page, Panel, plot
-from gpulake.show.web.questions.runs import RUN, TRACE
+from gpulake.show.web.questions.options import RUN, TRACE
 
 MOST_SPANS = 200
 AGAIN = "Nothing of this kind was recorded in this run."

@@ -1,15 +1,19 @@
-"""Questions to the lake: one file for each theme, with a tuple QUESTIONS. Pages, API and downloads share them."""
+"""Questions to the lake: an SQL file for each theme. Pages, API and downloads share them.
+
+A file is a template of Jinja. Each question begins with `-- question: name` and its other fields, of which a long one
+continues on lines that are indented; then comes its SQL.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gpulake.core.config import Config
 from gpulake.core.tables import bronze_tables, written_tables
@@ -23,15 +27,12 @@ Kind = Literal["text", "date", "integer", "number"]
 TYPES: Mapping[Kind, type] = {"text": str, "date": date, "integer": int, "number": float}
 FILTERS = ("days", "cluster", "gpu_type")
 MOST_TEXT = 300
-# The given filters, as the query of a link to another page.
-KEPT = """concat_ws(
-    '&', 'from=' || getvariable('from'), 'to=' || getvariable('to'),
-    'cluster=' || url_encode(getvariable('cluster')::VARCHAR),
-    'gpu_type=' || url_encode(getvariable('gpu_type')::VARCHAR)
-)"""
 _FILTER = re.compile(r"\{(days|cluster|gpu_type)(?::([\w.\"]+)(?:,([\w.\"]+))?)?\}")
 _CLAUSE = re.compile(r"\[\[(\w+)\s(.*?)\]\]", re.DOTALL)
 _TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
+_FIELD = re.compile(r"-- (\w+): (.*)")
+_CONTINUED = "--     "
+_FURTHER = re.compile(r"^-- (details|sort \w+)\n", re.MULTILINE)
 _COLUMN = {"days": "dt", "cluster": "cluster_id", "gpu_type": "gpu_type"}
 
 
@@ -141,9 +142,65 @@ class Question:
 def questions() -> Mapping[str, Question]:
     """Every question by its name."""
     known: dict[str, Question] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for question in importlib.import_module(f"{__name__}.{module.name}").QUESTIONS:
-            if question.name in known:
-                raise AssertionError(f"two questions are named {question.name}")
-            known[question.name] = question
+    for head, body in sections("question"):
+        question = _question(head, body)
+        if question.name in known:
+            raise AssertionError(f"two questions are named {question.name}")
+        known[question.name] = question
     return dict(sorted(known.items()))
+
+
+def sections(kind: str) -> Iterator[tuple[dict[str, str], str]]:
+    """Fields and SQL of each section that begins with `-- kind: name`."""
+    for text in _rendered():
+        yield from map(_head, re.split(rf"^(?=-- {kind}: )", text, flags=re.MULTILINE)[1:])
+
+
+@cache
+def _rendered() -> tuple[str, ...]:
+    from gpulake.show.web.questions.options import VALUES
+
+    sql = Environment(  # noqa: S701 - SQL, not HTML
+        loader=PackageLoader("gpulake.show.web", "questions"), undefined=StrictUndefined, trim_blocks=True
+    )
+    sql.globals.update(VALUES)
+    return tuple(sql.get_template(file).render() for file in sql.list_templates(["sql"]))
+
+
+def _question(head: dict[str, str], body: str) -> Question:
+    from gpulake.show.web.questions.holders import COMPUTED
+    from gpulake.show.web.questions.options import OPTIONS
+
+    sql, *further = _FURTHER.split(body)
+    parts = dict(zip(further[::2], further[1::2], strict=True))
+    name = head.pop("question")
+    question = Question(
+        name=name,
+        title=head.pop("title"),
+        sql=sql,
+        order=head.pop("order"),
+        options=tuple(OPTIONS[option] for option in head.pop("options", "").split(", ") if option),
+        about=head.pop("about", ""),
+        computed=COMPUTED.get(name),
+        is_expensive=head.pop("is_expensive", "no") == "yes",
+        details=parts.pop("details", ""),
+        key=head.pop("key", ""),
+        sorts={part.removeprefix("sort "): column for part, column in parts.items()},
+    )
+    if head:
+        raise AssertionError(f"question {name} has unknown fields: {', '.join(head)}")
+    return question
+
+
+def _head(section: str) -> tuple[dict[str, str], str]:
+    """The fields at its top, and what follows them."""
+    fields: dict[str, str] = {}
+    lines = section.splitlines(keepends=True)
+    while lines and (lines[0].startswith(_CONTINUED) or _FIELD.match(lines[0])):
+        line = lines.pop(0)
+        if line.startswith(_CONTINUED):
+            last = next(reversed(fields))
+            fields[last] += f" {line.removeprefix(_CONTINUED).strip()}"
+        elif field := _FIELD.match(line):
+            fields[field[1]] = field[2].strip()
+    return fields, "".join(lines)

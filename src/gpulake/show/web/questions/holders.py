@@ -10,16 +10,15 @@ import pyarrow as pa
 
 from gpulake.core.config import Config
 from gpulake.core.errors import LakeError
-from gpulake.core.ledger import HELD, LOST, MEANINGS, WASTED, bucket_name
+from gpulake.core.ledger import LOST, MEANINGS, bucket_name
 from gpulake.core.words import amount, bounds, count, inferred, ordinal, share, span
 from gpulake.lake import LakeReader
 from gpulake.show.advice import Advice
 from gpulake.show.card_text import cost_words, used_words, wasted_words
 from gpulake.show.efficiency import Card, Energy, Money, Scope, advise, efficiency_card, unknown
-from gpulake.show.efficiency_sql import NEEDED, WHOSE
+from gpulake.show.efficiency_sql import NEEDED
 from gpulake.show.web.given import as_query
-from gpulake.show.web.questions import KEPT, Computed, Question, Value
-from gpulake.show.web.questions.efficiency import GROUP, NOTES, SUMS, USER
+from gpulake.show.web.questions import Computed, Value
 
 JOBS = "/rows/efficiency_of_jobs"
 TILE = pa.schema(
@@ -194,84 +193,8 @@ def _advice(place: int, one: Advice, currency: str) -> dict[str, Any]:
     }
 
 
-HELD_BY_DAY = f"""
-SELECT
-    dt AS day, {", ".join(f"sum({name}_gpu_hours) AS {name}" for name in (*HELD, *NOTES))},
-    sum(capacity_gpu_hours) AS held
-FROM gold_ledger_daily WHERE user_id IS NOT NULL AND {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}}
-GROUP BY dt
-"""
-_CAUSES = " UNION ALL ".join(
-    f"""SELECT '{bucket}' AS bucket, '{MEANINGS[bucket]}' AS reason,
-        (SELECT count(DISTINCT job_key) FROM jobs WHERE {bucket}_gpu_hours > 0) AS jobs,
-        {bucket}_gpu_hours AS wasted_gpu_hours, {"false" if bucket == "idle" else "is_at_most"} AS is_at_most,
-        {"NULL" if bucket == "idle" else "inferred_lost_ratio"} AS inferred_lost_ratio
-    FROM held"""
-    for bucket in WASTED
-)
-CAUSES = f"""
-WITH jobs AS (
-    SELECT * FROM gold_job_efficiency_daily WHERE {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}}
-),
-held AS (
-    SELECT
-        *, lost_at_least_gpu_hours < lost_gpu_hours AS is_at_most,
-        inferred_lost_gpu_hours / nullif(lost_gpu_hours, 0) AS inferred_lost_ratio
-    FROM (SELECT {SUMS} FROM gold_ledger_daily WHERE {WHOSE} AND {{days}} AND {{cluster}} AND {{gpu_type}})
-),
-causes AS ({_CAUSES})
-SELECT
-    reason, bucket, jobs, wasted_gpu_hours, is_at_most, inferred_lost_ratio,
-    wasted_gpu_hours / sum(wasted_gpu_hours) OVER () AS share_of_waste_ratio,
-    '{JOBS}?' || concat_ws(
-        '&', 'by=' || bucket,
-        'user=' || url_encode(getvariable('user')::VARCHAR),
-        'group=' || url_encode(getvariable('group')::VARCHAR),
-        {KEPT}
-    ) AS link
-FROM causes WHERE wasted_gpu_hours > 0
-"""
-_CARD = Computed(card_tiles, frozenset(NEEDED), frozenset({"days", "cluster"}))
-_ADVICE = Computed(advice_rows, frozenset(NEEDED), frozenset({"days", "cluster"}))
-
-QUESTIONS = (
-    Question(
-        name="report_card",
-        title="The report card",
-        sql="SELECT * FROM computed",
-        order="place",
-        options=(USER, GROUP),
-        about="As in gpulake report efficiency, on all types of GPU. Used is a share of what sensors measured, all "
-        "others of what was held.",
-        computed=_CARD,
-    ),
-    Question(
-        name="advice",
-        title="What would save most",
-        sql="SELECT * FROM computed",
-        order="place",
-        options=(USER, GROUP),
-        about=(
-            "Of a user or a group: everyone's is in gpulake report efficiency. Each computed from jobs that prove it, "
-            "the largest of them named. No GPU-hour is counted by two of them."
-        ),
-        computed=_ADVICE,
-    ),
-    Question(
-        name="held_by_day",
-        title="What became of what was held, by day",
-        sql=HELD_BY_DAY,
-        order="day",
-        options=(USER, GROUP),
-        about="In GPU-hours; those of a day sum to what was held.",
-    ),
-    Question(
-        name="waste_by_cause",
-        title="Waste by cause",
-        sql=CAUSES,
-        order="wasted_gpu_hours DESC, reason",
-        options=(USER, GROUP),
-        about="In GPU-hours: idle, or lost by what ended the attempt. At most: not all checkpoints are known. "
-        "Inferred: the share of all that was lost. What is under-used is no waste.",
-    ),
-)
+_TABLES, _FILTERS = frozenset(NEEDED), frozenset({"days", "cluster"})
+COMPUTED = {
+    "report_card": Computed(card_tiles, _TABLES, _FILTERS),
+    "advice": Computed(advice_rows, _TABLES, _FILTERS),
+}

@@ -1,22 +1,13 @@
-"""The overview: key numbers, findings, and utilisation against what was expected."""
+{# The overview: key numbers, findings, and utilisation against what was expected. #}
+{% from "parts.sql" import dated, given, held, held_ratio, held_words, lost_words, only_range, sensed, used_words %}
 
-from __future__ import annotations
-
-from gpulake.core.kinds import FACTS, KINDS, SEVERITIES, kinds_about
-from gpulake.show.web.questions import KEPT, Question
-from gpulake.show.web.questions.incidents import DATED
-from gpulake.show.web.questions.ledger import (
-    HELD,
-    HELD_RATIO,
-    HELD_WORDS,
-    LOST_WORDS,
-    SENSED,
-    USED_WORDS,
-    only_range,
-)
-
-# One row for each number, in the order of the page.
-KEY_NUMBERS = f"""
+-- question: key_numbers
+-- title: Key numbers
+-- order: place
+-- about: Used is a share of what sensors measured, the others of what was held, unless they say otherwise. Red: the
+--     larger part of the waste, idle or lost. Lost is a range where checkpoints are not known. Jobs count on the day
+--     they ended, on any type of GPU; unresolved incidents on each day they were seen.
+{# One row for each number, in the order of the page. #}
 WITH ledger AS (
     SELECT
         sum(capacity_gpu_hours) AS capacity, sum(used_gpu_hours) AS used, sum(idle_gpu_hours) AS idle,
@@ -24,76 +15,76 @@ WITH ledger AS (
         sum(failed_gpu_hours) AS failed, sum(timed_out_gpu_hours) AS timed_out,
         sum(interrupted_gpu_hours) AS interrupted, sum(unknown_gpu_hours) AS unknown,
         sum(lost_at_least_gpu_hours) AS lost_at_least, sum(inferred_lost_gpu_hours) AS inferred_lost,
-        sum({SENSED}) AS sensed, sum({HELD}) AS held, count(DISTINCT dt) AS days
-    FROM gold_ledger_hourly WHERE {{days}} AND {{cluster}} AND {{gpu_type}}
+        sum({{ sensed }}) AS sensed, sum({{ held }}) AS held, count(DISTINCT dt) AS days
+    FROM gold_ledger_hourly WHERE {days} AND {cluster} AND {gpu_type}
 ),
 -- Clusters may be observed at different times: up to three are named with theirs.
 observed AS (
     SELECT
         CASE WHEN count(*) <= 3 THEN ', observed ' || string_agg(
-            format('{{}}{{}} to {{}} UTC', CASE WHEN is_alone THEN '' ELSE cluster_id || ' ' END, begins, ends), '; '
+            format('{}{} to {} UTC', CASE WHEN is_alone THEN '' ELSE cluster_id || ' ' END, begins, ends), '; '
             ORDER BY cluster_id
-        ) ELSE format(' of {{}} clusters', count(*)) END AS time,
+        ) ELSE format(' of {} clusters', count(*)) END AS time,
         max(unknown_demand_ratio) AS unknown_demand
     FROM (
         SELECT
             cluster_id, unknown_demand_ratio, count(*) OVER () = 1 AS is_alone,
             strftime(observed_from AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') AS begins,
             strftime(observed_until AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') AS ends
-        FROM silver_clusters WHERE {{cluster}}
+        FROM silver_clusters WHERE {cluster}
     )
 ),
 ended AS (
     SELECT coalesce(sum(ended_jobs), 0)::DOUBLE AS jobs, sum(failed_jobs)::DOUBLE AS failed
-    FROM gold_jobs_daily WHERE {{days}} AND {{cluster}}
+    FROM gold_jobs_daily WHERE {days} AND {cluster}
 ),
 opened AS (
     SELECT count(*) AS incidents, count(*) FILTER (severity = 'critical') AS critical
-    FROM ({DATED}) WHERE state != 'resolved' AND {{days:began,ended}} AND {{cluster}}
+    FROM ({{ dated }}) WHERE state != 'resolved' AND {days:began,ended} AND {cluster}
 ),
 tiles AS (
     SELECT
         1 AS place, 'capacity' AS label, capacity AS value, 'gpu_hours' AS unit, '' AS words,
-        format('GPU-hours in {{:d}} day{{}}{{}}', days, CASE WHEN days = 1 THEN '' ELSE 's' END, time) AS note,
+        format('GPU-hours in {:d} day{}{}', days, CASE WHEN days = 1 THEN '' ELSE 's' END, time) AS note,
         '' AS level, '/rows/observed' AS target, '' AS more
     FROM ledger CROSS JOIN observed
     UNION ALL
-    SELECT 2, 'held', {HELD_RATIO}, 'held_ratio', '',
-        {HELD_WORDS} || time, '', '/rows/ledger_by_day', ''
+    SELECT 2, 'held', {{ held_ratio }}, 'held_ratio', '',
+        {{ held_words }} || time, '', '/rows/ledger_by_day', ''
     FROM ledger CROSS JOIN observed
     UNION ALL
     SELECT 3, 'used', used / nullif(sensed, 0), 'used_ratio', '',
-        CASE WHEN sensed > 0 THEN format('{{:,.0f}} GPU-hours, ', used) ELSE '' END || {USED_WORDS},
+        CASE WHEN sensed > 0 THEN format('{:,.0f} GPU-hours, ', used) ELSE '' END || {{ used_words }},
         CASE WHEN sensed > 0 THEN 'good' ELSE '' END, '/rows/efficiency_by_user',
         'sort=-used_gpu_hours'
     FROM ledger
     UNION ALL
     SELECT 4, 'under-used', under_used / nullif(held, 0), 'under_used_ratio', '',
-        format('{{:,.0f}} GPU-hours, not counted as wasted', under_used), '', '/rows/efficiency_of_jobs',
+        format('{:,.0f} GPU-hours, not counted as wasted', under_used), '', '/rows/efficiency_of_jobs',
         'by=under_used'
     FROM ledger
     UNION ALL
-    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', '', format('{{:,.0f}} GPU-hours', idle),
+    SELECT 5, 'idle', idle / nullif(held, 0), 'idle_ratio', '', format('{:,.0f} GPU-hours', idle),
         CASE WHEN idle > 0 AND idle >= lost THEN 'bad' ELSE '' END, '/rows/efficiency_of_jobs', 'by=idle'
     FROM ledger
     UNION ALL
     SELECT 6, 'lost', lost / nullif(held, 0), 'lost_ratio',
-        {only_range("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%")},
-        {LOST_WORDS} || format(
-            ': {{:,.0f}} failed, {{:,.0f}} timed out, {{:,.0f}} interrupted', failed, timed_out, interrupted
+        {{ only_range("100 * lost_at_least / nullif(held, 0)", "100 * lost / nullif(held, 0)", "{:.1f}%") }},
+        {{ lost_words }} || format(
+            ': {:,.0f} failed, {:,.0f} timed out, {:,.0f} interrupted', failed, timed_out, interrupted
         ),
         CASE WHEN lost > idle THEN 'bad' ELSE '' END, '/rows/efficiency_of_jobs', 'by=lost'
     FROM ledger
     UNION ALL
     SELECT 7, 'unobserved', unobserved / nullif(held, 0), 'unobserved_ratio', '',
-        format('{{:,.0f}} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
+        format('{:,.0f} GPU-hours', unobserved), '', '/rows/efficiency_of_jobs',
         'by=unobserved'
     FROM ledger
     UNION ALL
     SELECT 8, 'unknown', unknown / nullif(capacity, 0), 'unknown_ratio', '',
-        format('{{:,.0f}} GPU-hours, of capacity: not known whether they were held', unknown) || CASE
+        format('{:,.0f} GPU-hours, of capacity: not known whether they were held', unknown) || CASE
             WHEN unknown_demand > 0
-                THEN format('; the requests of {{:.0f}}% of the attempts are not known', 100 * unknown_demand)
+                THEN format('; the requests of {:.0f}% of the attempts are not known', 100 * unknown_demand)
             ELSE ''
         END, 'bad', '/rows/ledger_buckets', ''
     FROM ledger CROSS JOIN observed WHERE unknown > 0 OR unknown_demand > 0
@@ -103,23 +94,24 @@ tiles AS (
         '/rows/ended_jobs', ''
     FROM ended
     UNION ALL
-    SELECT 10, 'failed', failed / nullif(jobs, 0), 'failed_ratio', '', format('of those: {{:,.0f}} jobs', failed), '',
+    SELECT 10, 'failed', failed / nullif(jobs, 0), 'failed_ratio', '', format('of those: {:,.0f} jobs', failed), '',
         '/rows/ended_jobs', 'status=failed'
     FROM ended
     UNION ALL
-    SELECT 11, 'unresolved incidents', incidents, 'count', '', format('{{:d}} of them critical', critical),
+    SELECT 11, 'unresolved incidents', incidents, 'count', '', format('{:d} of them critical', critical),
         CASE WHEN incidents > 0 THEN 'bad' ELSE 'good' END, '/incidents', ''
     FROM opened
 )
 SELECT
-    place, label, value, unit, words, note, level, target || '?' || concat_ws('&', nullif(more, ''), {KEPT}) AS link
+    place, label, value, unit, words, note, level,
+    target || '?' || concat_ws('&', nullif(more, ''), {{ given }}) AS link
 FROM tiles
-"""
 
-# A finding links to its incident, or else to its subject.
-_INFO = tuple(name for name, kind in KINDS.items() if kind.severity == "info")
-_CLUSTER_FACTS = tuple(name for name in kinds_about("cluster") if name in FACTS)
-FINDINGS = f"""
+-- question: found
+-- title: Findings
+-- order: list_position({{ severities | list }}, level) NULLS LAST, "at" DESC NULLS LAST, rank
+-- about: Findings of the last build: the most severe first, then the newest. Findings without a day or a cluster are
+--     always shown.
 WITH dated AS (
     -- The subject of a ledger finding is the cluster.
     SELECT * REPLACE (coalesce(cluster_id, CASE WHEN kind = 'ledger' THEN subject END) AS cluster_id),
@@ -130,7 +122,7 @@ opened AS (
     FROM incidents WHERE coalesce(merged_into, '') = '' GROUP BY kind, subject
 )
 SELECT
-    headline, detail, coalesce(nullif(severity, ''), CASE WHEN kind IN {_INFO} THEN 'info'
+    headline, detail, coalesce(nullif(severity, ''), CASE WHEN kind IN {{ info_kinds }} THEN 'info'
         ELSE 'warning' END) AS level,
     found_on AS "at", kind, subject, value, unit, rank, cluster_id, node, job_id, incident_id, incident_state,
     CASE
@@ -141,19 +133,22 @@ SELECT
         WHEN node IS NOT NULL THEN '/machine?' || concat_ws(
             '&', 'machine=' || url_encode(node), 'cluster=' || url_encode(cluster_id)
         )
-        WHEN kind IN {kinds_about("user")} THEN '/user?user=' || url_encode(subject)
-        WHEN kind IN {_CLUSTER_FACTS} THEN '/efficiency?cluster=' || url_encode(subject)
+        WHEN kind IN {{ kinds_about("user") }} THEN '/user?user=' || url_encode(subject)
+        WHEN kind IN {{ cluster_facts }} THEN '/efficiency?cluster=' || url_encode(subject)
         WHEN found_on IS NOT NULL THEN '/jobs?' || concat_ws(
             '&', 'from=' || found_on, 'to=' || found_on, 'cluster=' || url_encode(cluster_id)
         )
     END AS link
 FROM dated
 LEFT JOIN opened USING (kind, subject)
-WHERE (found_on IS NULL OR {{days:found_on}}) AND (cluster_id IS NULL OR {{cluster}})
-"""
+WHERE (found_on IS NULL OR {days:found_on}) AND (cluster_id IS NULL OR {cluster})
 
-# The score of a day is of all clusters together: it is shown only where one cluster has the day.
-UTILISATION = """
+-- question: utilisation_by_day
+-- title: Utilisation by day
+-- order: dt
+-- about: GPU utilisation is busy over observed GPU-hours. The band is expected from earlier days of that weekday;
+--     coverage is the share of capacity that sensors measured. Poorly covered days are not judged.
+{# The score of a day is of all clusters together: it is shown only where one cluster has the day. #}
 WITH alone AS (
     SELECT dt FROM gold_cluster_util_daily GROUP BY dt HAVING count(*) = 1
 ),
@@ -177,34 +172,3 @@ SELECT
 FROM days
 LEFT JOIN alone ON days.dt = alone.dt
 LEFT JOIN gold_cluster_util_daily_scored AS scored ON days.dt = scored.dt
-"""
-
-QUESTIONS = (
-    Question(
-        name="key_numbers",
-        title="Key numbers",
-        sql=KEY_NUMBERS,
-        order="place",
-        about="Used is a share of what sensors measured, the others of what was held, unless they say otherwise. Red: "
-        "the larger part of the waste, idle or lost. Lost is a range where checkpoints are not known. Jobs count on "
-        "the day they ended, on any type of GPU; unresolved incidents on each day they were seen.",
-    ),
-    Question(
-        name="found",
-        title="Findings",
-        sql=FINDINGS,
-        order=f'list_position({[*SEVERITIES]}, level) NULLS LAST, "at" DESC NULLS LAST, rank',
-        about="Findings of the last build: the most severe first, then the newest. Findings without a day or a "
-        "cluster are always shown.",
-    ),
-    Question(
-        name="utilisation_by_day",
-        title="Utilisation by day",
-        sql=UTILISATION,
-        order="dt",
-        about=(
-            "GPU utilisation is busy over observed GPU-hours. The band is expected from earlier days of that weekday; "
-            "coverage is the share of capacity that sensors measured. Poorly covered days are not judged."
-        ),
-    ),
-)

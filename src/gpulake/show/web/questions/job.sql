@@ -1,36 +1,29 @@
-"""One job: its attempts, what it requested and used, the telemetry of its GPUs, and its neighbours."""
-
-from __future__ import annotations
-
-from gpulake.show.web.questions import Option, Question
-from gpulake.show.web.questions.ledger import LOST_WORDS, SENSED, only_range
-
-JOB = Option("job", "the job's id", is_needed=True)
-MOST_POINTS = 500  # of a figure of telemetry, over all its GPUs
-JOB_ROWS = "SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}"
-TIMES = f"""
-WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+{# One job: its attempts, what it requested and used, the telemetry of its GPUs, and its neighbours. #}
+{% from "parts.sql" import lost_words, only_range, sensed %}
+{% set most_points = 500 %}  {# of a figure of telemetry, over all its GPUs #}
+{% set job_rows %}SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}{% endset %}
+{% set times %}
+WITH this_job AS MATERIALIZED ({{ job_rows }}),
 attempts AS MATERIALIZED (
     SELECT i.job_key, i.machine_key, min(coalesce(i.started_at, o.started_at)) AS begins_at,
         max(coalesce(i.ended_at, o.ended_at, c.observed_until)) AS ends_at
     FROM silver_instances i JOIN this_job o USING (job_key) JOIN silver_clusters c ON c.cluster_id = o.cluster_id
     WHERE i.machine_key IS NOT NULL GROUP BY i.job_key, i.machine_key
 )
-"""
+{% endset %}
 
-QUESTIONS = (
-    Question(
-        name="job_summary",
-        title="A job in numbers",
-        sql=f"""
-WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+-- question: job_summary
+-- title: A job in numbers
+-- order: cluster_id, rank
+-- options: job
+WITH this_job AS MATERIALIZED ({{ job_rows }}),
 requested AS (
     SELECT job_key, sum(requested_gpus * planned_instances) AS gpus, min(gpu_type) AS gpu_type
     FROM silver_tasks WHERE job_key IN (SELECT job_key FROM this_job) GROUP BY job_key
 ),
 spent AS (
     SELECT job_key, sum(held_gpu_hours) AS held, sum(lost_gpu_hours) AS lost, sum(used_gpu_hours) AS used,
-        sum({SENSED}) AS sensed, sum(inferred_gpu_hours) AS inferred, sum(lost_at_least_gpu_hours) AS lost_at_least,
+        sum({{ sensed }}) AS sensed, sum(inferred_gpu_hours) AS inferred, sum(lost_at_least_gpu_hours) AS lost_at_least,
         sum(inferred_lost_gpu_hours) AS inferred_lost
     FROM gold_job_efficiency_daily WHERE job_key IN (SELECT job_key FROM this_job) GROUP BY job_key
 ),
@@ -47,21 +40,20 @@ FROM job
 UNION ALL SELECT 6, cluster_id, 'ran', epoch(ended_at - started_at), 'run_seconds', '', 'from launch to end', '', ''
 FROM job
 UNION ALL SELECT 7, cluster_id, 'GPU-hours', held, 'held', '', CASE WHEN inferred > 0
-    THEN format('{{:.1f}} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
+    THEN format('{:.1f} of them inferred', inferred) ELSE 'held by its attempts' END, '', '' FROM job
 UNION ALL SELECT 8, cluster_id, 'efficiency', used / nullif(sensed, 0), 'efficiency_ratio', '',
-    coalesce(format('used, of the {{:.0f}}% of held that sensors measured', 100 * sensed / nullif(held, 0)), ''), '', ''
+    coalesce(format('used, of the {:.0f}% of held that sensors measured', 100 * sensed / nullif(held, 0)), ''), '', ''
 FROM job
-UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {only_range("lost_at_least", "lost", "{:,.1f}")}, {LOST_WORDS},
-    CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
-""",
-        order="cluster_id, rank",
-        options=(JOB,),
-    ),
-    Question(
-        name="job_attempts",
-        title="Attempts of a job",
-        sql=f"""
-WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {{ only_range("lost_at_least", "lost", "{:,.1f}") }},
+    {{ lost_words }}, CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
+
+-- question: job_attempts
+-- title: Attempts of a job
+-- order: coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id
+-- options: job
+-- about: One run of one instance on one machine. Where the source lacks a start or an end, held is inferred. Lost is at
+--     most what it held since lost_from: since the last checkpoint, if one is known.
+WITH this_job AS MATERIALIZED ({{ job_rows }}),
 attempts AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job)),
 held AS (SELECT * FROM silver_holdings WHERE job_key IN (SELECT job_key FROM this_job)),
 used AS (SELECT * FROM silver_instance_usage WHERE worker_key IN (SELECT worker_key FROM attempts))
@@ -73,17 +65,13 @@ FROM attempts t
 LEFT JOIN held h ON t.instance_key = h.instance_key AND t.attempt = h.attempt
 LEFT JOIN used u ON u.worker_key = t.worker_key
 LEFT JOIN silver_machines m ON m.machine_key = t.machine_key
-""",
-        order="coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id",
-        options=(JOB,),
-        about="One run of one instance on one machine. Where the source lacks a start or an end, held is inferred. "
-        "Lost is at most what it held since lost_from: since the last checkpoint, if one is known.",
-    ),
-    Question(
-        name="job_resources",
-        title="Requested and used by a job",
-        sql=f"""
-WITH this_job AS MATERIALIZED ({JOB_ROWS}),
+
+-- question: job_resources
+-- title: Requested and used by a job
+-- order: requested_gpus DESC NULLS LAST, task_name, cluster_id
+-- options: job
+-- about: Per instance: what was requested, and the mean of what was used; peaks are the highest of any instance.
+WITH this_job AS MATERIALIZED ({{ job_rows }}),
 attempts AS MATERIALIZED (SELECT * FROM silver_instances WHERE job_key IN (SELECT job_key FROM this_job)),
 used AS (
     SELECT i.task_key, count(*) AS measured_instances, avg(u.used_gpus) AS used_gpus, avg(u.used_cores) AS used_cores,
@@ -96,40 +84,31 @@ SELECT t.task_name, t.status, t.gpu_type, t.planned_instances, used.measured_ins
     used.used_gpus, t.requested_cores, used.used_cores, t.requested_memory_bytes, used.mean_memory_bytes,
     used.peak_memory_bytes, used.peak_gpu_memory_bytes, t.launch_wait_seconds, t.start_wait_seconds, t.cluster_id
 FROM silver_tasks t LEFT JOIN used USING (task_key) WHERE t.job_key IN (SELECT job_key FROM this_job)
-""",
-        order="requested_gpus DESC NULLS LAST, task_name, cluster_id",
-        options=(JOB,),
-        about="Per instance: what was requested, and the mean of what was used; peaks are the highest of any instance.",
-    ),
-    Question(
-        name="job_diagnoses",
-        title="Diagnoses of a job's logs",
-        sql="""
+
+-- question: job_diagnoses
+-- title: Diagnoses of a job's logs
+-- order: diagnosed_at DESC, diagnosis_id
+-- options: job
+-- about: What the rules, or the configured model, found in its logs; the newest first.
 SELECT diagnosed_at, verdict, reason, category, cause, remedy, confidence AS confidence_ratio, method, rule, action,
     action_why, node, rank, log, lines_read,
     from_json(evidence, '[{"line": "BIGINT", "text": "VARCHAR", "file": "VARCHAR"}]') AS evidence,
     gpu_hours_lost AS lost_gpu_hours, incident_id, cluster_id, diagnosis_id
 FROM diagnoses WHERE job_id = getvariable('job') AND {cluster}
-""",
-        order="diagnosed_at DESC, diagnosis_id",
-        options=(JOB,),
-        about="What the rules, or the configured model, found in its logs; the newest first.",
-    ),
-    Question(
-        name="job_incidents",
-        title="Incidents of a job",
-        sql="""
+
+-- question: job_incidents
+-- title: Incidents of a job
+-- order: opened_at DESC, incident_id
+-- options: job
 SELECT opened_at, incident_id, kind, state, severity, reason, cause, times_seen, changed_by, note, cluster_id
 FROM incidents WHERE job_id = getvariable('job') AND {cluster}
-""",
-        order="opened_at DESC, incident_id",
-        options=(JOB,),
-    ),
-    Question(
-        name="job_telemetry",
-        title="GPUs of a job's machines in its time",
-        sql=f"""
-{TIMES},
+
+-- question: job_telemetry
+-- title: GPUs of a job's machines in its time
+-- order: node, gpu_index, gpu_id, sampled_from
+-- options: job
+-- about: Mean busy share and power, highest temperature and memory, of each interval.
+{{ times }},
 seen AS (
     SELECT g.node_id, g.gpu_index, g.gpu_id, g.sampled_at, g.busy_ratio, g.temperature_celsius, g.power_watts,
         g.memory_used_bytes, g.covers_seconds
@@ -138,7 +117,8 @@ seen AS (
 ),
 shape AS (
     SELECT min(sampled_at) AS begins_at,
-        greatest(epoch(max(sampled_at) - min(sampled_at)), 1) / greatest({MOST_POINTS} // count(DISTINCT gpu_id) - 1, 1)
+        greatest(epoch(max(sampled_at) - min(sampled_at)), 1)
+        / greatest({{ most_points }} // count(DISTINCT gpu_id) - 1, 1)
         AS width FROM seen
 )
 SELECT node_id AS node, gpu_index, gpu_id,
@@ -146,16 +126,13 @@ SELECT node_id AS node, gpu_index, gpu_id,
     avg(busy_ratio) AS busy_ratio, max(temperature_celsius) AS temperature_celsius, avg(power_watts) AS power_watts,
     max(memory_used_bytes) AS memory_used_bytes, count(*) AS samples
 FROM seen CROSS JOIN shape GROUP BY ALL
-""",
-        order="node, gpu_index, gpu_id, sampled_from",
-        options=(JOB,),
-        about="Mean busy share and power, highest temperature and memory, of each interval.",
-    ),
-    Question(
-        name="job_neighbours",
-        title="Other jobs on the same machines at that time",
-        sql=f"""
-{TIMES},
+
+-- question: job_neighbours
+-- title: Other jobs on the same machines at that time
+-- order: started_at, job_id, machine_id
+-- options: job
+-- about: Attempts that ran on one of its machines while it did.
+{{ times }},
 others AS (
     SELECT i.job_key, i.machine_key, min(i.started_at) AS started_at, max(i.ended_at) AS ended_at,
         sum(i.gpus) AS gpus, max(i.status) AS status
@@ -166,34 +143,22 @@ others AS (
 )
 SELECT j.job_id, j.cluster_id, j.user_id, j.status, m.machine_id, o.gpus, o.started_at, o.ended_at
 FROM others o JOIN silver_jobs j USING (job_key) LEFT JOIN silver_machines m ON m.machine_key = o.machine_key
-""",
-        order="started_at, job_id, machine_id",
-        options=(JOB,),
-        about="Attempts that ran on one of its machines while it did.",
-    ),
-    Question(
-        name="failure_reasons",
-        title="Why jobs died",
-        sql="""
+
+-- question: failure_reasons
+-- title: Why jobs died
+-- order: diagnoses DESC, reason
+-- about: Logs that were diagnosed as failed, by the day of the diagnosis (UTC). GPU-hours where known.
 SELECT reason, any_value(category) AS category, count(*) AS diagnoses, count(DISTINCT (cluster_id, job_id)) AS jobs,
     sum(gpu_hours_lost) AS lost_gpu_hours, max(diagnosed_at) AS last_diagnosed_at
 FROM diagnoses WHERE verdict = 'failed' AND {cluster} AND {days:diagnosed_at} GROUP BY reason
-""",
-        order="diagnoses DESC, reason",
-        about="Logs that were diagnosed as failed, by the day of the diagnosis (UTC). GPU-hours where known.",
-    ),
-    Question(
-        name="diagnosed",
-        title="Diagnosed logs",
-        sql="""
+
+-- question: diagnosed
+-- title: Diagnosed logs
+-- order: diagnosed_at DESC, diagnosis_id
+-- options: only_reason, only_job
 SELECT diagnosed_at, cluster_id, job_id, incident_id, reason, category, cause, confidence AS confidence_ratio, method,
     rule, action, node, rank, log, gpu_hours_lost AS lost_gpu_hours, began_at, ended_at, diagnosis_id
 FROM diagnoses
 WHERE verdict = 'failed' AND {cluster} AND {days:diagnosed_at}
 AND (getvariable('reason') IS NULL OR reason = getvariable('reason'))
 AND (getvariable('job') IS NULL OR job_id = getvariable('job'))
-""",
-        order="diagnosed_at DESC, diagnosis_id",
-        options=(Option("reason", "only this reason"), Option("job", "only this job")),
-    ),
-)
