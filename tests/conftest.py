@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,8 +158,8 @@ def built(folder: Path, table: str, *names: str) -> Lake:
     return flow.lake
 
 
-def built_from(folder: Path, files: Mapping[str, str], **settings: Any) -> Lake:
-    """A lake with everything built from the texts of these files; a name may have a folder."""
+def built_from(folder: Path, files: Mapping[str, str], tables: Sequence[str] = (), **settings: Any) -> Lake:
+    """A lake built from the texts of these files, whole or these tables only; a name may have a folder."""
 
     def make(place: Path) -> None:
         paths = {place / "raw" / name: text for name, text in files.items()}
@@ -168,9 +168,9 @@ def built_from(folder: Path, files: Mapping[str, str], **settings: Any) -> Lake:
             path.write_text(text)
         flow = Flow(Config(lake=place / "lake", threads=1, **settings))
         flow.land(list(paths))
-        flow.build()
+        flow.build(tables)
 
-    copied(repr((list(files.items()), settings)), make, folder)
+    copied(repr((list(files.items()), tables, settings)), make, folder)
     return Lake(Config(lake=folder / "lake", threads=1, **settings)).open()
 
 

@@ -175,13 +175,15 @@ def _collected(draw: random.Random, day: int, node: str, words: dict[str, object
 
 
 def _scraped(draw: random.Random, day: int, number: int, at: datetime) -> Rows:
-    """A page of node_exporter, and one of dcgm-exporter that names pods, with their times."""
-    ms, file = int(at.timestamp() * 1000), f"d{day}/p{number}.prom"
+    """A page of node_exporter, now and then, and the day's page of dcgm-exporter that names pods, with their times."""
+    ms, file = int(at.timestamp() * 1000), f"d{day}/dcgm.prom"
     labels = 'gpu="0",UUID="{}",Hostname="{}",modelName="H100"'
     pod = ',pod="p",namespace="lab"' if draw.random() < 0.2 else ""
     for gpu, host in (("n1-GPU1", "n1"), ("g9-GPU0", "g9")):
         yield day, file, f"DCGM_FI_DEV_GPU_UTIL{{{labels.format(gpu, host)}{pod}}} {draw.randrange(100)} {ms}"
         yield day, file, f"DCGM_FI_DEV_GPU_TEMP{{{labels.format(gpu, host)}{pod}}} {draw.randrange(30, 99)} {ms}"
+    if number % 4 == 3:
+        return
     node = f"d{day}/q{number}.prom"
     yield day, node, 'node_uname_info{nodename="web01"} 1'
     yield day, node, f"node_time_seconds {ms / 1000}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from conftest import count_of, rows_of
 from gpulake.core.alert_settings import Incidents
 from gpulake.core.config import Config
+from gpulake.core.types import Finding
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.synth import write_trace
@@ -69,12 +71,17 @@ def test_too_few_days_are_not_scored(config: Config, tmp_path: Path) -> None:
     assert count_of(Lake(config), "findings") == 0
 
 
+def findings_of(folder: Path) -> Sequence[Finding]:
+    flow = Flow(Config(lake=folder / "lake", threads=2))
+    flow.land([folder / "trace"])
+    return flow.build(["findings"]).findings or ()
+
+
 @pytest.mark.slow
 def test_the_injected_incidents_are_among_the_findings(tmp_path: Path) -> None:
-    write_trace(tmp_path / "trace", jobs=20_000, seed=0)
+    write_trace(tmp_path / "trace", jobs=8_000, seed=0)
     truth = {entry["kind"]: entry for entry in json.loads((tmp_path / "trace" / "truth.json").read_text())}
-    config = Config(lake=tmp_path / "lake", threads=2)
-    found = Flow(config).refresh([tmp_path / "trace"], None).build.findings or ()
+    found = findings_of(tmp_path)
     days = {(finding.kind, finding.day) for finding in found}
 
     def day_of(kind: str, which: str) -> str:
@@ -96,7 +103,7 @@ def test_what_becomes_no_incident_are_the_facts_that_no_watch_finds(shared_lake:
 @pytest.mark.slow
 def test_a_healthy_trace_has_no_unusual_day_and_no_failure_burst(tmp_path: Path) -> None:
     write_trace(tmp_path / "trace", jobs=20_000, seed=3, has_incidents=False)
-    found = Flow(Config(lake=tmp_path / "lake", threads=2)).refresh([tmp_path / "trace"], None).build.findings or ()
+    found = findings_of(tmp_path)
     assert {finding.kind for finding in found} <= set(Incidents().ignored_kinds), [
         finding.headline for finding in found
     ]

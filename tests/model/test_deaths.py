@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
-import pytest
 
 from gpulake.core.tables import bronze_tables
+from gpulake.lake.engine import create_table
 from gpulake.lake.types import ENGINE
 from gpulake.model.plan import shipped_plan
 from gpulake.model.sources import SETTINGS
@@ -62,63 +62,39 @@ def died(held: list[Row], hours: int = 120, recorded: bool = False) -> set[int]:
         "parameters": [{"missed_busy_hours": 1e9}],
     }
     for name in outages.depends_on:
-        _create(
+        create_table(
             connection, f"lake.main.{name}", {each.name: each.type for each in plan[name].columns}, rows.get(name, [])
         )
     bronze = {column.name: ENGINE[column.type] for column in bronze_tables()["bronze_outages"].columns}
-    _create(connection, "landed.main.bronze_outages", bronze, rows["bronze_outages"])
+    create_table(connection, "landed.main.bronze_outages", bronze, rows["bronze_outages"])
     settings = {name: kind for name, (kind, _) in SETTINGS["parameters"][1].items()}
-    _create(connection, "landed.main.parameters", settings, rows["parameters"])
+    create_table(connection, "landed.main.parameters", settings, rows["parameters"])
     found = connection.execute(f"SELECT machine_key, basis FROM ({outages.sql})").fetchall()
     return {key for key, basis in found if basis == "died"}
 
 
-def _create(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, str], rows: list[Row]) -> None:
-    connection.execute(
-        f"CREATE TABLE {table} ({', '.join(f'{quoted(name)} {kind}' for name, kind in columns.items())})"
-    )
-    if not rows:
-        return
-    names = list(rows[0])
-    places = ", ".join("?" for _ in names)
-    connection.executemany(
-        f"INSERT INTO {table} ({', '.join(map(quoted, names))}) VALUES ({places})",
-        [[row[name] for name in names] for row in rows],
-    )
-
-
-def quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-@pytest.mark.slow
 def test_machines_that_lose_an_attempt_each_at_one_moment_died_together() -> None:
     assert died(fleet(lost=1)) == {0, 1}
 
 
-@pytest.mark.slow
 def test_what_a_gang_had_elsewhere_is_interrupted_and_no_sign_of_life() -> None:
     assert died([*fleet(lost=1), attempt(0, 100, "interrupted", 999_999)]) == {0, 1}
 
 
-@pytest.mark.slow
 def test_one_attempt_that_failed_alone_tells_nothing() -> None:
     held = fleet(lost=1)
     assert died([row for row in held if row["status"] != "failed" or row["machine_key"] == 0]) == set()
 
 
-@pytest.mark.slow
 def test_a_machine_on_which_one_job_came_through_is_alive() -> None:
     through = [attempt(machine, 100, "succeeded", 900_000 + machine) for machine in (0, 1)]
     assert died([*fleet(lost=4), *through]) == set()
 
 
-@pytest.mark.slow
 def test_machines_that_rest_with_all_others_did_not_die() -> None:
     assert died([row for row in fleet(lost=4) if row["held_from"] <= BEGIN + 100 * HOUR]) == set()
 
 
-@pytest.mark.slow
 def test_the_more_often_as_much_is_lost_the_less_a_silence_tells() -> None:
     held = []
     for row in fleet(lost=1):
@@ -134,6 +110,5 @@ def test_machines_that_often_stand_still_for_a_day_did_not_die() -> None:
     assert died([row for row in fleet(lost=4) if (row["held_from"] - BEGIN) // HOUR % 20 == 0]) == set()
 
 
-@pytest.mark.slow
 def test_an_outage_of_another_machine_says_nothing_of_these() -> None:
     assert died(fleet(lost=4), recorded=True) == {0, 1}

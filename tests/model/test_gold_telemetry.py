@@ -22,6 +22,7 @@ from gpulake.lake.engine import connect, create_table, name, surrogate_key
 from gpulake.lake.types import engine_types
 from gpulake.model.build import write_settings
 from gpulake.model.plan import shipped_plan
+from gpulake.model.pruning import pruned
 from model import telemetry_by_hand as by_hand
 from model.telemetry_by_hand import Gpu, gpu_file
 
@@ -45,7 +46,9 @@ def gold_of(samples: Sequence[Gpu], held: Sequence[tuple[float, int, int]] = ())
             rows = [sample._asdict() for sample in samples] if table.name == "bronze_gpu_metrics" else []
             create_table(bench, f"landed.main.{table.name}", engine_types(table), rows)
         write_settings(bench, CONFIG)
-        wanted = shipped_plan().select([f"gold_{table}" for table in GOLD]).models
+        plan = shipped_plan()
+        wanted = plan.select([f"gold_{table}" for table in GOLD]).models
+        empty = bronze_tables().keys() - {"bronze_gpu_metrics"}
         for model in wanted:
             if model.name in GIVEN:
                 create_table(bench, f"lake.main.{model.name}", {each.name: each.type for each in model.columns}, [])
@@ -58,7 +61,8 @@ def gold_of(samples: Sequence[Gpu], held: Sequence[tuple[float, int, int]] = ())
             )
         for model in wanted:
             if {"silver_gpu_samples", "silver_nodes"} & {model.name, *model.depends_on} or "events" in model.name:
-                bench.execute(f"CREATE TABLE lake.main.{name(model.name)} AS {model.sql}")
+                sql = pruned(model.sql, plan.steps, empty)
+                bench.execute(f"CREATE TABLE lake.main.{name(model.name)} AS {sql}")
         return {table: bench.execute(f"FROM lake.main.gold_{table}").to_arrow_table().to_pylist() for table in GOLD}
 
 

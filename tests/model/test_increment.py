@@ -14,6 +14,7 @@ from gpulake.core.config import Config
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from gpulake.synth import TraceSummary
+from lake_cache import copied
 from repeating import assert_alike
 
 # The column that says to which job a row belongs, and the one with its latest time.
@@ -79,12 +80,23 @@ def test_steps_give_what_one_build_gives(
     assert_alike(steps.lake, Lake(shared_lake), digits=6)
 
 
+def begun(trace: Path, folder: Path) -> tuple[Config, Path]:
+    """A lake built from the first part of the trace, and the second part."""
+
+    def make(place: Path) -> None:
+        first, *_ = split(trace, place / "parts", 4)
+        flow = Flow(Config(lake=place / "lake", threads=1))
+        flow.land([first])
+        flow.build()
+
+    copied("first part of the trace", make, folder)
+    return Config(lake=folder / "lake", threads=1), folder / "parts" / "1"
+
+
 @pytest.mark.slow
 def test_late_rows_are_counted_and_what_was_touched_is_told(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
-    flow = Flow(Config(lake=tmp_path / "lake", threads=1))
-    first, second, _ = split(trace[0], tmp_path / "parts", 3)
-    flow.land([first])
-    flow.build()
+    config, second = begun(trace[0], tmp_path)
+    flow = Flow(config)
     (before,) = rows_of(flow.lake, "SELECT epoch(observed_until) AS until FROM silver_clusters")
     flow.land([second])
     touched = flow.build().touched
@@ -106,10 +118,7 @@ def test_late_rows_are_counted_and_what_was_touched_is_told(trace: tuple[Path, T
 def test_what_may_touch_anything_is_built_at_once(
     trace: tuple[Path, TraceSummary], tmp_path: Path, change: str
 ) -> None:
-    config = Config(lake=tmp_path / "lake", threads=1)
-    first, second, _ = split(trace[0], tmp_path / "parts", 4)
-    Flow(config).land([first])
-    Flow(config).build()
+    config, second = begun(trace[0], tmp_path)
     if change == "machines":
         machine = "f" * 24
         write(second / "pai_machine_spec.csv", [[machine, "T4", "96", "512", "2"]])

@@ -23,7 +23,7 @@ def test_ettr_leaves_out_the_time_between_attempts(tmp_path: Path) -> None:
     attempts = [Attempt("j", "ann", 0, 1), Attempt("j", "ann", 1, 2, status="failed"), Attempt("j", "ann", 8, 10)]
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     flow.land([write_trace(tmp_path / "raw", attempts)])
-    flow.build()
+    flow.build(["gold_goodput_daily"])
     (row,) = rows_of(flow.lake, "SELECT ended_jobs, restarts, goodput_ratio, ettr_ratio FROM gold_goodput_daily")
     assert row == {
         "ended_jobs": 1,
@@ -41,9 +41,10 @@ def test_the_capacity_of_helios_is_that_of_each_day(tmp_path: Path) -> None:
         "Venus/cluster_gpu_number.csv": "date,vcA,total\n2020-06-08,8,8\n2020-06-09,16,16\n2020-06-11,12,12\n",
     }
     query = "SELECT dt, sum(capacity_gpu_hours) / 24 AS gpus FROM gold_ledger_hourly GROUP BY dt HAVING gpus > 0"
-    assert [tuple(row.values()) for row in rows_of(built_from(tmp_path, files), f"{query} ORDER BY dt")] == [
-        (date(2020, 6, day), pytest.approx(gpus)) for day, gpus in ((8, 8), (9, 16), (10, 16), (11, 12))
-    ]
+    assert [
+        tuple(row.values())
+        for row in rows_of(built_from(tmp_path, files, ["gold_ledger_hourly"]), f"{query} ORDER BY dt")
+    ] == [(date(2020, 6, day), pytest.approx(gpus)) for day, gpus in ((8, 8), (9, 16), (10, 16), (11, 12))]
 
 
 def sacct(*rows: str) -> str:
@@ -62,7 +63,7 @@ def test_a_machine_without_peers_is_told_and_is_no_lemon(tmp_path: Path) -> None
     )
     jobs = [f"{number} train ann FAILED alone" for number in range(6)]
     text = sacct(*jobs, "6 train ann FAILED a", "7 train ann COMPLETED b")
-    lake = built_from(tmp_path, {"machines.csv": inventory, "sacct.txt": text})
+    lake = built_from(tmp_path, {"machines.csv": inventory, "sacct.txt": text}, ["gold_lemon_machines"])
     columns = (
         "rank, machine_id, jobs, failed_jobs, expected_failed_jobs, excess_deviations, is_lemon, gpu_hours_at_risk"
     )
@@ -75,7 +76,7 @@ def test_jobs_that_are_called_after_their_shell_do_not_recur(tmp_path: Path) -> 
     generic = ("bash", "sh", "Python3.11", "interactive", "wrap", "sleep", "sys/dashboard/sys/jupyter")
     jobs = [f"{number} {name} ann COMPLETED n1" for number, name in enumerate(generic)]
     named = [f"{number} {name} ann COMPLETED n1" for number, name in ((20, "train"), (21, "train"), (22, "bash-tests"))]
-    lake = built_from(tmp_path, {"sacct.txt": sacct(*jobs, *named)})
+    lake = built_from(tmp_path, {"sacct.txt": sacct(*jobs, *named)}, ["gold_group_recurrence"])
     assert rows_of(lake, "SELECT group_id, jobs FROM gold_group_recurrence ORDER BY group_id") == [
         {"group_id": "ann/bash-tests", "jobs": 1},
         {"group_id": "ann/train", "jobs": 2},

@@ -18,6 +18,7 @@ from gpulake.lake import Lake
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
 FIELDS = "JobID|Cluster|User|JobName|State|Submit|Eligible|Start|End|NNodes|AllocTRES|NodeList"
 MACHINES = "cluster,machine,gpu_type,gpus,cores,memory_gib\n"
+LEDGER, FINDINGS = ["gold_ledger_hourly"], ["findings"]
 Run = tuple[str, str, float, float, float]  # node, state, and hours since BEGIN: submitted, begun, ended
 
 
@@ -62,7 +63,7 @@ def hour(hours: float) -> datetime:
 def test_one_old_submission_does_not_stretch_a_week_of_accounting(tmp_path: Path) -> None:
     old = ("n0", "COMPLETED", -14 * 24.0, 167.0, 168.0)
     files = {"sacct.txt": sacct([*full_week(4)[:-1], old]), "machines.csv": inventory(4)}
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, LEDGER)
     assert window(lake) == (hour(0), hour(168), "trimmed")
     assert totals(lake, "capacity", "down", "unknown") == (4 * 168, 0, 0)
 
@@ -70,14 +71,14 @@ def test_one_old_submission_does_not_stretch_a_week_of_accounting(tmp_path: Path
 @pytest.mark.slow
 def test_what_ended_last_counts_at_once_even_after_a_quiet_weekend(tmp_path: Path) -> None:
     late = ("n0", "COMPLETED", 220.0, 220.0, 221.5)
-    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), late]), "machines.csv": inventory(4)})
+    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), late]), "machines.csv": inventory(4)}, LEDGER)
     assert window(lake) == (hour(0), hour(221.5), "events")
 
 
 @pytest.mark.slow
 def test_a_clock_that_was_years_ahead_does_not_stretch_it(tmp_path: Path) -> None:
     wrong = ("n0", "COMPLETED", 9000.0, 9000.0, 9001.0)
-    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), wrong]), "machines.csv": inventory(4)})
+    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), wrong]), "machines.csv": inventory(4)}, LEDGER)
     assert window(lake) == (hour(0), hour(168), "trimmed")
 
 
@@ -88,19 +89,19 @@ def test_a_listing_of_what_still_ran_says_that_its_begin_is_missing(tmp_path: Pa
     long = [(f"n{node}", "COMPLETED", 2.0 * node, 2.0 * node, 130.0) for node in range(10)]
     files = {"sacct.txt": sacct([*runs, *long]), "machines.csv": inventory(10, gpus=2)}
     query = "SELECT headline, detail, value FROM findings WHERE kind = 'missing_begin'"
-    (found,) = rows_of(built_from(tmp_path / "events", files), query)
+    (found,) = rows_of(built_from(tmp_path / "events", files, FINDINGS), query)
     assert found["headline"] == ("no job of tiger ended in its first 102 hours: jobs that did seem not to have landed")
     assert "set observed_from of [clusters.tiger]" in str(found["detail"])
     assert found["value"] == 102.0
     bounded = {"tiger": Cluster(observed_from="2026-03-06T00:00:00Z")}
-    assert rows_of(built_from(tmp_path / "settings", files, clusters=bounded), query) == []
+    assert rows_of(built_from(tmp_path / "settings", files, FINDINGS, clusters=bounded), query) == []
 
 
 @pytest.mark.slow
 def test_settings_bound_what_is_under_observation(tmp_path: Path) -> None:
     tiger = Cluster(observed_from="2026-03-03T01:00:00+01:00", observed_until="2026-03-04T00:00:00Z")
     files = {"sacct.txt": sacct(full_week(2)), "machines.csv": inventory(2)}
-    lake = built_from(tmp_path, files, clusters={"tiger": tiger})
+    lake = built_from(tmp_path, files, LEDGER, clusters={"tiger": tiger})
     assert window(lake) == (hour(24), hour(48), "settings")
     assert totals(lake, "capacity", "unobserved") == (48, 48)
 
@@ -122,7 +123,7 @@ def test_a_machine_that_lost_all_it_ran_is_down_in_the_ledger(tmp_path: Path) ->
     killed = [("n0", "NODE_FAIL", 100.0, 100.0, 100.5)] * 3
     after = [("n0", "COMPLETED", float(at), float(at), at + 1.0) for at in range(125, 168)]
     runs = [*others, *before, *killed, *after]
-    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4, gpus=4)})
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4, gpus=4)}, LEDGER)
     found = rows_of(lake, "SELECT basis, started_at, ended_at FROM silver_outages")
     assert [tuple(row.values()) for row in found] == [("died", hour(100.5), hour(125))]
     assert totals(lake, "down", "unknown") == (4 * 24.5, 0)
@@ -132,14 +133,14 @@ def test_a_machine_that_lost_all_it_ran_is_down_in_the_ledger(tmp_path: Path) ->
 def test_a_machine_gone_silent_is_unknown_not_down(tmp_path: Path) -> None:
     # Off after three days, and nothing says why.
     runs = [run for run in full_week(4) if run[0] != "n0" or run[4] <= 72]
-    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)})
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)}, LEDGER)
     assert totals(lake, "down", "unknown", "unallocated") == (0, 96, 0)
 
 
 @pytest.mark.slow
 def test_a_cluster_that_rests_expects_nothing_of_its_machines(tmp_path: Path) -> None:
     runs = [run for run in full_week(4) if run[4] <= 72 or run[2] >= 144]
-    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)})
+    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(4)}, LEDGER)
     assert totals(lake, "down", "unknown", "unallocated") == (0, 0, 4 * 72)
 
 
@@ -150,7 +151,8 @@ def test_work_before_the_last_checkpoint_is_not_lost(tmp_path: Path) -> None:
     saved = "cluster,job,saved_at\n" + "".join(
         f"tiger,{job},2026-03-02T{moment}:00Z\n" for job, of_job in moments.items() for moment in of_job
     )
-    lake = built_from(tmp_path, {"sacct.txt": sacct(runs), "machines.csv": inventory(3), "checkpoints.csv": saved})
+    files = {"sacct.txt": sacct(runs), "machines.csv": inventory(3), "checkpoints.csv": saved}
+    lake = built_from(tmp_path, files, [*LEDGER, "gold_failures_daily", "gold_ledger_buckets"])
     buckets = ("unobserved", "failed", "timed_out", "interrupted", "lost", "lost_at_least")
     # A checkpoint after the end says nothing.
     assert totals(lake, *buckets) == (8, 2, 10, 10, 22, 2)
@@ -175,7 +177,7 @@ def test_overcommit_is_charged_to_those_who_claimed_too_much(tmp_path: Path) -> 
         "pai_instance_table.csv": attempts,
         "pai_machine_spec.csv": "m1,T4,96,512,2\nm2,T4,96,512,2\n",
     }
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, ["gold_ledger_daily"])
     rows = rows_of(lake, "SELECT user_id, capacity_gpu_hours AS held FROM gold_ledger_daily WHERE user_id IS NOT NULL")
     # Ann and Bob claimed the two GPUs of one machine twice over; Eve, on the other, did nothing of the kind.
     assert {row["user_id"]: row["held"] for row in rows} == pytest.approx({"ann": 2.0, "bob": 2.0, "eve": 4.0})
@@ -200,7 +202,7 @@ def test_the_real_tail_without_its_requests_says_what_is_missing(tmp_path: Path)
 def test_the_real_openb_is_observed_from_when_its_pods_come(tmp_path: Path) -> None:
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
     flow.land([Path(os.environ["GPULAKE_REAL_DATA"]) / "alibaba_openb_v2023"])
-    flow.build()
+    flow.build(["silver_clusters"])
     rows = rows_of(
         flow.lake,
         "SELECT epoch(observed_from) / 86400 AS begin, epoch(observed_until) / 86400 AS until FROM silver_clusters",

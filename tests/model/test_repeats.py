@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from conftest import rows_of
 from gpulake.core.config import Config
 from gpulake.core.tables import bronze_tables
 from gpulake.flow import Flow
@@ -22,7 +21,7 @@ from gpulake.synth import TraceSummary
 from repeated_traces import SOURCES
 from repeating import LINE_ENDS, Contents, again, assert_alike, landed, landings, modelled, whole
 
-CASES = 17  # of each source: 204 in all
+CASES = 8  # of each source: 96 in all; two rows have both orders in all but one of 128 such runs
 DOCUMENTS = [document for documents in SOURCES.values() for document in documents]
 
 
@@ -45,7 +44,9 @@ def test_line_ends_are_no_part_of_a_row(tmp_path: Path) -> None:
         pieces = [replace(whole(document), line_ends=line_ends) for document in DOCUMENTS]
         lake = landed(tmp_path / f"{number}", [pieces]).lake
         tables = sorted({landing.table for landing in lake.live_landings()})
-        found.append({table: rows_of(lake, f"FROM {table} ORDER BY ALL") for table in [*tables, "quarantine"]})
+        with lake.open().reading() as reader:
+            names = [*tables, "quarantine"]
+            found.append({name: reader.query(f"FROM {name} ORDER BY ALL").to_pylist() for name in names})
     assert found[0]["quarantine"] == []
     assert found == [found[0]] * len(LINE_ENDS)
 

@@ -31,7 +31,7 @@ def test_a_job_that_is_cancelled_before_it_begins_did_not_wait_until_it_began(tm
         began,
         {**began, "JobID": "5", "End": "2024-05-01T12:00:00", "ElapsedRaw": "3600"},
     ]
-    lake = built_from(tmp_path, {"sacct.txt": dump(*rows)})
+    lake = built_from(tmp_path, {"sacct.txt": dump(*rows)}, ["gold_queue_waits", "gold_demand_hourly"])
     hour = 3600.0
     found = rows_of(
         lake,
@@ -80,7 +80,9 @@ SKIPPED = [
 
 def test_the_run_time_tells_which_of_two_hours_is_meant(tmp_path: Path) -> None:
     cases = [("2024-11-03", case) for case in AGAIN] + [("2024-03-10", case) for case in SKIPPED]
-    lake = built_from(tmp_path, {"sacct.txt": dump(*(found for _, (found, _, _) in cases))}, clusters=CLUSTERS)
+    lake = built_from(
+        tmp_path, {"sacct.txt": dump(*(found for _, (found, _, _) in cases))}, ["silver_jobs"], clusters=CLUSTERS
+    )
     jobs = rows_of(lake, "SELECT started_at, ended_at FROM silver_jobs ORDER BY job_id::int")
     assert [tuple(job.values()) for job in jobs] == [
         (at(f"{day} {start}:00"), at(f"{day} {end}:00")) for day, (_, start, end) in cases

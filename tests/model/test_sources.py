@@ -14,6 +14,8 @@ from model.expected import at, attempt, holding, job, ledger, same, task
 
 pytestmark = pytest.mark.slow
 
+TABLES = ["silver_jobs", "silver_tasks", "silver_instance_usage", "gold_ledger_hourly"]
+
 SEREN = "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"
 KALOS = (
     "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,"
@@ -35,7 +37,7 @@ ACME = {
 
 
 def test_acme_is_counted_from_begin_to_end_whatever_it_calls_its_duration(tmp_path: Path) -> None:
-    lake = built_from(tmp_path, ACME)
+    lake = built_from(tmp_path, ACME, [*TABLES, "gold_job_efficiency_daily"])
     failed = job(
         "seren", "5778432", "failed", at("2023-02-28 16:18:22"), at("2023-02-28 16:18:54"), at("2023-02-28 16:20:51"),
         user_id="u5907", workload="Other",
@@ -96,7 +98,7 @@ def test_a_job_of_helios_holds_a_part_of_its_cluster_s_pool_in_the_cluster_s_own
         "8,u2,vcB,1,4,1,PENDING,2020-06-09 18:10:00,,,,\n",
         "Venus/cluster_gpu_number.csv": "date,vcA,total\n2020-06-08,8,8\n2020-06-09,16,16\n",
     }
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, TABLES)
     venus = job(
         "venus", "7", "node_fail", at("2020-06-09 10:00:00"), at("2020-06-09 10:00:10"), at("2020-06-09 11:00:10"),
         user_id="u1", account_id="vcA",
@@ -139,7 +141,7 @@ OPENB = {
 
 
 def test_a_pod_of_openb_holds_a_share_of_a_gpu_from_the_first_second_of_the_trace(tmp_path: Path) -> None:
-    lake = built_from(tmp_path, OPENB)
+    lake = built_from(tmp_path, OPENB, TABLES)
     runs = job("openb", "p0", "running", at("1970-01-01"), at("1970-01-01"), at("1970-01-01 02:00:00"), account_id="LS")
     fails = job(
         "openb", "p1", "failed", at("1970-01-01 01:00:00"), at("1970-01-01 01:00:10"), at("1970-01-01 02:00:00"),
@@ -171,7 +173,7 @@ def test_a_pod_of_openb_holds_a_share_of_a_gpu_from_the_first_second_of_the_trac
 
 def test_lists_of_nodes_are_never_mixed(tmp_path: Path) -> None:
     nodes = "openb-node-0000,96000,524288,0,\nopenb-node-0001,64000,262144,8,V100M32\n"
-    lake = built_from(tmp_path, {**OPENB, "openb_node_list_all_node.csv": NODES + nodes})
+    lake = built_from(tmp_path, {**OPENB, "openb_node_list_all_node.csv": NODES + nodes}, TABLES)
     assert without_keys(lake, "silver_machines") == [
         {
             "cluster_id": "openb",
@@ -220,7 +222,7 @@ def test_philly_s_retries_are_attempts_and_the_last_one_is_the_job_s(tmp_path: P
     machines = "machineId, number of GPUs, single GPU mem\n" + "".join(
         f"m{number}, {gpus}, 24GB\n" for number, gpus in [(1, 8), (2, 2), (3, 8), (4, 8), (9, 2)]
     )
-    lake = built_from(tmp_path, {"cluster_job_log": json.dumps(log), "cluster_machine_list": machines})
+    lake = built_from(tmp_path, {"cluster_job_log": json.dumps(log), "cluster_machine_list": machines}, TABLES)
     # Clocks in Seattle are seven hours behind in October.
     known = {"user_id": "u", "account_id": "ee9e8c"}
     passed = job(
@@ -260,7 +262,7 @@ def test_traces_share_a_lake_and_not_their_ids(tmp_path: Path, trace: tuple[Path
         "7|COMPLETED|2023-03-01T00:00:00|2023-03-01T01:00:00|gres/gpu=1|n1\n",
     }
     files |= {path.name: path.read_text() for path in trace[0].glob("*.csv")}
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, TABLES)
     found = rows_of(lake, "SELECT count(*) AS n, count(DISTINCT job_key) AS keys FROM silver_jobs WHERE job_id = '7'")
     assert found == [{"n": 4, "keys": 4}]
     held = {cluster: round(float(str(hours)), 6) for cluster, (hours, _) in ledger(lake).items() if cluster != "synth"}

@@ -14,6 +14,8 @@ from model.sacct import CLUSTERS, dump, gpus, jobstats, times
 
 pytestmark = pytest.mark.slow
 
+TABLES = ["silver_jobs", "silver_tasks", "silver_instance_usage", "gold_ledger_hourly"]
+
 USED = {
     "nodes": {
         "gpu01": {
@@ -47,7 +49,7 @@ def test_a_job_on_two_nodes_over_the_end_of_summer_time(tmp_path: Path) -> None:
         "AdminComment": jobstats(USED),
     }
     step = {**row, "JobID": "100.0", "User": "", "AdminComment": "", "TRESUsageInAve": "gres/gpuutil=99", "NNodes": "2"}
-    lake = built_from(tmp_path, {"sacct.txt": dump(row, step)}, clusters=CLUSTERS)
+    lake = built_from(tmp_path, {"sacct.txt": dump(row, step)}, TABLES, clusters=CLUSTERS)
     # Half past midnight was summer time still; half past three was not: four hours, though the clock shows three.
     done = job(
         "tiger", "100", "succeeded", at("2024-11-03 04:10:00"), at("2024-11-03 04:30:00"), at("2024-11-03 08:30:00"),
@@ -144,7 +146,7 @@ def test_a_job_that_was_requeued_has_attempts_and_steps_tell_what_each_used(tmp_
         "sacct.txt": dump(first, again, step, busy, lost, anew),
         "later.txt": dump(again, {**first, "JobName": "x"}),
     }
-    lake = built_from(tmp_path, files, clusters=CLUSTERS)
+    lake = built_from(tmp_path, files, TABLES, clusters=CLUSTERS)
     found = rows_of(
         lake,
         "SELECT j.job_id, i.attempt, i.status, i.gpus, i.started_at, i.ended_at, h.used_gpus, h.bucket "
@@ -206,7 +208,7 @@ def test_states_have_one_meaning_and_what_never_began_holds_nothing(tmp_path: Pa
     at_once = {**never, "JobID": "99", "Start": f"{day}10:05:00"}
     yesterday = {**rows[0], "State": "RUNNING", "End": "Unknown"}
     files = {"yesterday.txt": dump(yesterday, never), "today.txt": dump(*rows, never, at_once)}
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, TABLES)
     found = rows_of(lake, "SELECT job_id, status FROM silver_jobs ORDER BY job_id::int")
     expected = {str(number): status for number, status in enumerate(STATES.values(), start=1)}
     assert {row["job_id"]: row["status"] for row in found} == {**expected, "98": "cancelled", "99": "cancelled"}
@@ -232,7 +234,7 @@ def test_an_inventory_by_hand_names_the_gpus_and_a_recorded_outage_is_down(tmp_p
         "slurm,gpu03,2024-05-02T09:00:00Z,,later\n"
         ",gpu09,2024-05-01T09:00:00Z,2024-05-01T09:30:00Z,unlisted\n",
     }
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, TABLES)
     assert {(row["gpu_type"], row["gpus"]) for row in without_keys(lake, "silver_holdings")} == {("H100", 2.0)}
     down = rows_of(lake, "SELECT basis, started_at, ended_at FROM silver_outages ORDER BY 2, 3")
     assert [tuple(row.values()) for row in down] == [
@@ -261,7 +263,7 @@ def test_silence_around_a_recorded_outage_is_not_down(tmp_path: Path) -> None:
         "outages.csv": "cluster,machine,started_at,ended_at,reason\n"
         "tiger,gpu01,2024-05-03T06:00:00Z,2024-05-03T12:00:00Z,x\n",
     }
-    lake = built_from(tmp_path, files)
+    lake = built_from(tmp_path, files, TABLES)
     down = rows_of(lake, "SELECT basis, started_at, ended_at FROM silver_outages ORDER BY 2")
     # Where outages are recorded, silence says nothing.
     assert [tuple(row.values()) for row in down] == [
@@ -273,7 +275,7 @@ def test_silence_around_a_recorded_outage_is_not_down(tmp_path: Path) -> None:
 def test_settings_say_what_no_node_showed(tmp_path: Path) -> None:
     row = {"JobID": "1", "State": "COMPLETED", "AllocTRES": gpus(8), "NodeList": "gpu01"}
     row |= times("2024-05-01T00:00:00", "2024-05-01T00:00:00", "2024-05-01T01:00:00")
-    lake = built_from(tmp_path, {"sacct.txt": dump(row)}, clusters={"tiger": Cluster(gpus=64)})
+    lake = built_from(tmp_path, {"sacct.txt": dump(row)}, TABLES, clusters={"tiger": Cluster(gpus=64)})
     assert without_keys(lake, "silver_capacity") == [
         {"cluster_id": "tiger", "gpu_type": None, "gpus": 8.0, "basis": "peak"},
         {"cluster_id": "tiger", "gpu_type": None, "gpus": 56.0, "basis": "settings"},

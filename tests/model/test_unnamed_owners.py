@@ -25,7 +25,9 @@ def seconds(folder: Path, files: dict[str, str]) -> dict[object, dict[str, float
     """By GPU: the seconds that were held, of an unknown owner, free, unknown; of those there are any."""
     names = ("held", "held_by_unknown", "free", "unknown")
     columns = ", ".join(f"round({name}_hours * 3600) AS {name}" for name in names)
-    rows = rows_of(built_from(folder, files), f"SELECT gpu_id, {columns} FROM gold_idle_gpus_daily")
+    rows = rows_of(
+        built_from(folder, files, ["gold_idle_gpus_daily"]), f"SELECT gpu_id, {columns} FROM gold_idle_gpus_daily"
+    )
     return {row["gpu_id"]: {name: float(str(row[name])) for name in names if row[name]} for row in rows}
 
 
@@ -55,7 +57,9 @@ def test_an_exporter_that_names_pods_proves_that_a_gpu_has_none(
 
 def test_a_card_of_rocm_smi_is_free_only_where_something_says_so(tmp_path: Path) -> None:
     # Each snapshot is a file of its own, and has its time.
-    lake = built_from(tmp_path, {"a.json": '{"card0": {"GPU use (%)": "80"}, "card1": {"GPU use (%)": "0"}}'})
+    lake = built_from(
+        tmp_path, {"a.json": '{"card0": {"GPU use (%)": "80"}, "card1": {"GPU use (%)": "0"}}'}, ["silver_gpu_samples"]
+    )
     query = "SELECT gpu_index, owner_kind, owner_evidence FROM silver_gpu_samples ORDER BY gpu_index"
     assert [tuple(row.values()) for row in rows_of(lake, query)] == [(0, "unattributed", "use"), (1, "unknown", None)]
 

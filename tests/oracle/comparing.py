@@ -50,7 +50,8 @@ class Product:
         self.machine: dict[object, object] = {None: None}
         for row in attempts:
             found = machines[self.job[row["job_key"]]]
-            if len(found) == 1 and row["machine_key"] is not None:
+            # What waits has no machine, though the product may say the pool's.
+            if len(found) == 1 and row["machine_key"] is not None and None not in found:
                 self.machine[row["machine_key"]] = next(iter(found))
         for row in self.rows["silver_machines"]:
             self.machine.setdefault(row["machine_key"], row["machine_id"])

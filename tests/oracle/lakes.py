@@ -13,17 +13,19 @@ from oracle.marts import PRICES, WATTS
 from oracle.pai_traces import pai_facts, write_pai
 from oracle.slurm_traces import slurm_facts, write_slurm
 
-CLUSTERS = ("tiger", "della", "stellar", "adroit", "lion", "puma", "lynx")
+CLUSTERS = (
+    *("tiger", "della", "stellar", "adroit", "lion", "puma", "lynx"),
+    *("ocelot", "serval", "caracal", "margay", "kodkod", "oncilla", "manul"),
+)
 
 
 def landed_lake(seed: int, folder: Path) -> tuple[Flow, list[Facts]]:
-    """One trace of PAI and seven of Slurm, independent of each other."""
-    every = [pai_facts(seed)]
-    write_pai(every[0], folder / "raw")
-    for name in CLUSTERS:
-        facts, runs = slurm_facts(seed, name)
-        write_slurm(facts, runs, folder / "raw")
-        every.append(facts)
+    """Two traces of PAI and fourteen of Slurm, independent of each other."""
+    every = [pai_facts(2 * seed, "pai"), pai_facts(2 * seed + 1, "synth")]
+    write_pai(every, folder / "raw")
+    slurm = [slurm_facts(seed, name) for name in CLUSTERS]
+    write_slurm(slurm, folder / "raw")
+    every += [facts for facts, _ in slurm]
     write_side_tables(Random(f"side tables {seed}"), every, folder / "raw")
     flow = Flow(
         Config(

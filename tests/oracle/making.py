@@ -172,7 +172,7 @@ def write_side_tables(rng: Random, facts: Sequence[Facts], folder: Path) -> None
     inventory = [
         (one.cluster, name, kind, gpus, 64, 512)
         for one in facts
-        if one.cluster != "pai"
+        if one.cluster not in ("pai", "synth")
         for name, (kind, gpus) in one.machines.items()
     ]
     outages = [

@@ -18,14 +18,15 @@ PAI_WORDS = {
 }
 
 
-def pai_facts(seed: int) -> Facts:
+def pai_facts(seed: int, cluster: str) -> Facts:
+    """The clusters `pai` and `synth` come in the same files: the names in the latter's have a prefix."""
     rng = Random(f"pai {seed}")
     is_steady = rng.random() < 0.5
-    facts, begin, end = making.new_cluster(rng, seed, "pai", is_steady)
-    machines = making.make_machines(rng, facts, "m")
+    facts, begin, end = making.new_cluster(rng, seed, cluster, is_steady)
+    machines = making.make_machines(rng, facts, _named(facts, "m"))
     facts.missing_tasks = rng.choice((0.0, 0.05, 0.05, 0.15, 0.6))
     if facts.machines and rng.random() < 0.3:
-        facts.machines["cpu0"] = ("CPU", 0)
+        facts.machines[_named(facts, "cpu0")] = ("CPU", 0)
     if is_steady:
         _steady_work(rng, facts, machines, begin, end)
     else:
@@ -42,11 +43,15 @@ def pai_facts(seed: int) -> Facts:
     return facts
 
 
+def _named(facts: Facts, name: str) -> str:
+    return f"synth-{name}" if facts.cluster == "synth" else name
+
+
 def _new_job(rng: Random, facts: Facts, submitted: int | None) -> Job:
     user = None if rng.random() < 0.06 else rng.choice(making.USERS)
     group = rng.choice(("g1", "g2", "g3", user)) or "g0"
     workload = rng.choice(("bert", "ctr", None)) if group != user else None
-    job = Job(f"job{len(facts.jobs)}", user, group, workload, "succeeded", submitted, None)
+    job = Job(_named(facts, f"job{len(facts.jobs)}"), user, group, workload, "succeeded", submitted, None)
     facts.jobs.append(job)
     return job
 
@@ -171,9 +176,21 @@ def _marker_jobs(rng: Random, facts: Facts, machines: list[str], begin: int, end
         _one_instance_job(rng, facts, machine, (first, first + rng.randint(60, HOUR)), 0.5, "succeeded")
 
 
-def write_pai(facts: Facts, folder: Path) -> None:
-    rng = Random(f"files of pai {facts.seed}")
-    tables: dict[str, tuple[list[Sequence[object]], list[Sequence[object]]]] = {
+def write_pai(every: Sequence[Facts], folder: Path) -> None:
+    """Clusters share their files."""
+    rng = Random(f"files of pai {every[0].seed}")
+    tables = [_tables(rng, facts) for facts in every]
+    for name in tables[0]:
+        rows, versions = ([row for table in tables for row in table[name][place]] for place in (0, 1))
+        for number, dump in enumerate(making.dumps_of(rng, rows, versions, 2 if versions else 1)):
+            making.write_rows(folder / f"dump{number}" / f"{name}.csv", dump, ends=making.line_ends(rng))
+
+
+Rows = tuple[list[Sequence[object]], list[Sequence[object]]]
+
+
+def _tables(rng: Random, facts: Facts) -> dict[str, Rows]:
+    return {
         "pai_job_table": _job_rows(rng, facts),
         "pai_task_table": _task_rows(rng, facts),
         "pai_instance_table": _instance_rows(rng, facts),
@@ -189,17 +206,10 @@ def write_pai(facts: Facts, folder: Path) -> None:
             [],
         ),
     }
-    for name, (rows, versions) in tables.items():
-        for number, dump in enumerate(making.dumps_of(rng, rows, versions, 2 if versions else 1)):
-            path = folder / f"dump{number}" / f"{name}.csv"
-            making.write_rows(path, dump, ends=making.line_ends(rng))
 
 
 def _number(moment: int | None) -> str | None:
     return None if moment is None else f"{moment}.0"
-
-
-Rows = tuple[list[Sequence[object]], list[Sequence[object]]]
 
 
 def _job_rows(rng: Random, facts: Facts) -> Rows:
@@ -245,7 +255,7 @@ def _workers(facts: Facts) -> Callable[[Attempt], str | None]:
             and attempt.window is before.window is None
             and before.used_gpus == attempt.used_gpus
         )
-        names[id(attempt)] = names[id(before)] if is_same else f"w{number}"
+        names[id(attempt)] = names[id(before)] if is_same else _named(facts, f"w{number}")
     return lambda attempt: None if attempt.status == "waiting" else names[id(attempt)]
 
 

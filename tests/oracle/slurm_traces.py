@@ -191,8 +191,19 @@ def _used_on(run: Run, node: str, span: tuple[int, int]) -> float | None:
     return run.use.used_on(node, run.gpus, run.nodes, *span)
 
 
-def write_slurm(facts: Facts, runs: Sequence[Run], folder: Path) -> None:
-    rng = Random(f"files of {facts.cluster} {facts.seed}")
+def write_slurm(every: Sequence[tuple[Facts, Sequence[Run]]], folder: Path) -> None:
+    """Clusters that print the same fields share their files, as one accounting database tells of many."""
+    files: dict[str, list[Sequence[object]]] = {}
+    rng = Random(f"files of {every[0][0].seed}")
+    for facts, runs in every:
+        for number, dump in enumerate(_dumps(rng, facts, runs)):
+            name = f"{'placed' if facts.has_placement else 'unplaced'}-dump{number}.txt"
+            files.setdefault(name, [_fields(facts)]).extend(dump)
+    for name, rows in files.items():
+        making.write_rows(folder / name, rows, "|", making.line_ends(rng))
+
+
+def _dumps(rng: Random, facts: Facts, runs: Sequence[Run]) -> list[list[Sequence[object]]]:
     rows: list[Sequence[object]] = []
     versions: list[Sequence[object]] = []
     for run in runs:
@@ -201,9 +212,7 @@ def write_slurm(facts: Facts, runs: Sequence[Run], folder: Path) -> None:
             versions.append(_row(facts, run, "RUNNING", run.began, None))
         if run.status != "waiting" and rng.random() < 0.2:
             versions.append(_row(facts, run, "PENDING", None, None))
-    for number, dump in enumerate(making.dumps_of(rng, rows, versions, 2)):
-        path = folder / f"{facts.cluster}-dump{number}.txt"
-        making.write_rows(path, [_fields(facts), *dump], "|", making.line_ends(rng))
+    return making.dumps_of(rng, rows, versions, 2)
 
 
 def _fields(facts: Facts) -> list[str]:

@@ -24,7 +24,7 @@ def clusters(book: Book) -> Rows:
             "observed_basis": book.observed_basis,
             "unknown_demand_ratio": ledger.unknown_demand_ratio(book.facts),
             "hour_shift_seconds": 1800 if book.facts.zone == "Asia/Kolkata" else 0,
-            "is_generated": False,
+            "is_generated": book.facts.cluster == "synth",
         }
     }
 

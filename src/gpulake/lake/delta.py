@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def commit(
 
 def cut_commits(folder: Path) -> list[Path]:
     """A last commit that a power cut left empty or cut short; the next one takes its place."""
-    last = _named_commits(folder)[-1:]
+    last = [folder / LOG / name for name in _named_commits(folder)[-1:]]
     return [path for path in last if _is_cut(path.read_bytes())]
 
 
@@ -146,10 +147,10 @@ def remove_orphans(folder: Path) -> list[Path]:
 
 
 def _table(folder: Path) -> DeltaTable | None:
-    commits = _commits(folder)
+    commits = _sound_commits(folder)
     if not commits:
         return None
-    version = int(commits[-1].stem)
+    version = int(Path(commits[-1]).stem)
     try:
         return DeltaTable(str(folder), version=version)
     except DeltaError:
@@ -160,16 +161,21 @@ def _table(folder: Path) -> DeltaTable | None:
 
 def _commits(folder: Path) -> list[Path]:
     """Oldest first, without a last one that is cut short."""
-    commits = _named_commits(folder)
-    return commits[:-1] if commits and _is_cut(commits[-1].read_bytes()) else commits
+    return [folder / LOG / name for name in _sound_commits(folder)]
 
 
-def _named_commits(folder: Path) -> list[Path]:
+def _sound_commits(folder: Path) -> list[str]:
+    names = _named_commits(folder)
+    return names[:-1] if names and _is_cut((folder / LOG / names[-1]).read_bytes()) else names
+
+
+def _named_commits(folder: Path) -> list[str]:
+    """Their file names, not paths: there is one for each landing, and each landing sorts them all."""
     try:
-        found = [path for path in (folder / LOG).iterdir() if path.suffix == ".json" and path.stem.isdigit()]
+        names = os.listdir(folder / LOG)  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found)
+    return sorted(name for name in names if name.endswith(".json") and name.removesuffix(".json").isdigit())
 
 
 def _is_cut(content: bytes) -> bool:
@@ -217,7 +223,7 @@ def _prepare(folder: Path) -> None:
 def _sync_commit(folder: Path) -> None:
     """A commit that cannot be synced is removed, so that a retry commits again."""
     log = folder / LOG
-    newest = _commits(folder)[-1]
+    newest = log / _sound_commits(folder)[-1]
     try:
         for path in log.glob(f"{newest.stem}.*"):  # every hundredth has a checkpoint beside it
             sync(path)
