@@ -51,7 +51,11 @@ class Scene:
         for name, user in (("pai_job_table", "u"), ("more", "w")):
             (raw / f"{name}.csv").write_text(f"job,inst,{user},Terminated,100.0,200.0\n")
         (raw / "more.csv").rename(folder / "pai_job_table.csv")
-        (folder / "job.log").write_text("step 1 of 9\nRuntimeError: CUDA error: out of memory\n")
+        # Uncaught, so that who follows it need not wait whether the job goes on after the error.
+        (folder / "job.log").write_text(
+            'step 1 of 9\nTraceback (most recent call last):\n  File "train.py", line 7, in <module>\n    train()\n'
+            "RuntimeError: CUDA error: out of memory\n"
+        )
         write(folder / "workload", V3_TASKS, V2_FRAGMENTS)
         record(self.lake, "3f2a11", reason="RuntimeError", evidence=(QUOTA,))
         dead_jobs.died_just_now(self.lake)

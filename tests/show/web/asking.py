@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
+from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.testclient import TestClient
 
 from gpulake.core.config import Config
@@ -16,8 +20,21 @@ Row = dict[str, Any]
 FIGURE = re.compile(r'<script type="application/json" class="figure">(.*?)</script>', re.DOTALL)
 
 
+@cache
+def _portal() -> BlockingPortal:
+    ends = ExitStack()
+    atexit.register(ends.close)
+    return ends.enter_context(start_blocking_portal())
+
+
+def asked_often(client: TestClient) -> TestClient:
+    """All such clients share an event loop and its threads: they would start their own for every request."""
+    client.portal = _portal()
+    return client
+
+
 def client_of(config: Config) -> TestClient:
-    return TestClient(application(Lake(config)))
+    return asked_often(TestClient(application(Lake(config))))
 
 
 def ask(client: TestClient, question: str, **given: object) -> list[Row]:

@@ -15,6 +15,7 @@ from gpulake.flow.serving import application
 from gpulake.lake import Lake
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.questions import Option, Question
+from show.web.asking import asked_often
 
 # One value of each kind of thing, by the name of the option that takes it.
 SAMPLES = {
@@ -71,4 +72,4 @@ def dashboard(config: Config, guard: Guard | None = None) -> Dashboard:
             if query.split(" FROM ")[1].split()[0] in built:
                 samples.update({name: str(row["v"]) for row in reader.query(query).to_pylist()})  # noqa: B035 - one row
     client = TestClient(application(lake, guard), raise_server_exceptions=False, follow_redirects=False)
-    return Dashboard(client, samples, lake)
+    return Dashboard(asked_often(client), samples, lake)

@@ -191,9 +191,9 @@ def test_a_question_that_many_ask_at_once_is_asked_once(built_lake: Config, monk
     counted: list[str] = []
     before = Answers._ask
 
-    def counting(self: Answers, one: Asked) -> Answer:
+    def counting(self: Answers, one: Asked, unsorted: Answer | None) -> Answer:
         counted.append(one.question.name)
-        return before(self, one)
+        return before(self, one, unsorted)
 
     monkeypatch.setattr(Answers, "_ask", counting)
     begun = Barrier(8)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -54,6 +55,13 @@ class Answer:
     version: str
     missing: tuple[str, ...] = ()  # tables that no build has made yet
 
+    @cached_property
+    def weight(self) -> int:
+        """Its cells, and those within lists. `kind_of` calls a list text."""
+        texts = [name for name, kind in self.columns if kind == "text"]
+        lists = sum(len(row[name]) for name in texts for row in self.rows if isinstance(row[name], list))
+        return LEAST_WEIGHT + len(self.rows) * len(self.columns) + lists
+
 
 @dataclass
 class Answers:
@@ -85,7 +93,9 @@ class Answers:
                     break
             asking.wait()
         try:
-            answer = replace(self._ask(asked), version=version)
+            with self._lock:
+                unsorted = self._kept.get((version, *replace(asked, sort="").key))
+            answer = replace(self._ask(asked, unsorted), version=version)
             self._keep(key, answer)
             return answer
         finally:
@@ -118,13 +128,13 @@ class Answers:
     def _missing(self, question: Question) -> tuple[str, ...]:
         return tuple(sorted(question.tables - self.snapshots.tables()))
 
-    def _ask(self, asked: Asked) -> Answer:
+    def _ask(self, asked: Asked, unsorted: Answer | None = None) -> Answer:
         missing = self._missing(asked.question)
         if missing:
             return Answer(asked.question, (), (), 0, "", missing)
         with self._turn(asked.question), self.snapshots.reading(asked.viewer.groups) as reader:
             self._compute(asked, reader)
-            rows = reader.query(_query(asked, reader), **asked.given)
+            rows = reader.query(_query(asked, reader, unsorted), **asked.given)
             rows, total = _counted(asked, reader, rows)
         columns = tuple((column.name, kind_of(column.type)) for column in rows.schema)
         return Answer(asked.question, columns, tuple(_rows(rows)), total, "")
@@ -145,15 +155,10 @@ class Answers:
     def _keep(self, key: tuple[object, ...], answer: Answer) -> None:
         with self._lock:
             self._kept[key] = answer
-            self._cells += _weight(answer)
+            self._cells += answer.weight
             while self._cells > MOST_CACHED_CELLS:
                 _, oldest = self._kept.popitem(last=False)
-                self._cells -= _weight(oldest)
-
-
-def _weight(answer: Answer) -> int:
-    lists = sum(len(value) for row in answer.rows for value in row.values() if isinstance(value, list))
-    return LEAST_WEIGHT + len(answer.rows) * len(answer.columns) + lists
+                self._cells -= oldest.weight
 
 
 def _rows(table: pa.Table) -> list[Row]:
@@ -161,13 +166,19 @@ def _rows(table: pa.Table) -> list[Row]:
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _query(asked: Asked, reader: LakeReader) -> str:
-    """Values are bound, and the column to sort by must be one of the answer's."""
+def _query(asked: Asked, reader: LakeReader, unsorted: Answer | None) -> str:
+    """Values are bound, and the column to sort by must be one of the answer's.
+
+    Who sorts has mostly seen the same page unsorted: its columns are known without another query.
+    """
     question, given, page = asked.question, asked.given, f"LIMIT {int(asked.limit)} OFFSET {int(asked.offset)}"
     column = asked.sort.removeprefix("-")
     if not column:
         return question.page(given, _order(asked), page)
-    names: list[str] = reader.query(f"SELECT * FROM ({question.query(given)}) LIMIT 0", **given).column_names
+    if unsorted is not None:
+        names = [name for name, _ in unsorted.columns]
+    else:
+        names = reader.query(f"SELECT * FROM ({question.query(given)}) LIMIT 0", **given).column_names
     if column not in names:
         raise UsageError(f"no column {column!r} to sort by", choice_hint(column, names))
     return question.page(given, _order(asked), page, column)

@@ -61,13 +61,17 @@ def create_app(lake: Lake, guard: Guard | None = None, actions: Actions | None =
     app.state.actions = actions
     add_errors(app)
     _add_static(app)
-    app.include_router(login.router(guard))
-    app.include_router(events.router(live))
-    app.include_router(metrics.router(answers, live, requests))
-    app.include_router(sql.router(lake.config.serve, sandbox))
-    app.include_router(api.router(answers))
-    app.include_router(acting.router(answers, actions))
-    app.include_router(html.router(answers))
+    for part in (
+        login.router(guard),
+        events.router(live),
+        metrics.router(answers, live, requests),
+        sql.router(lake.config.serve, sandbox),
+        api.router(answers),
+        acting.router(answers, actions),
+        html.router(answers),
+    ):
+        # Not `include_router`: that makes each of the hundreds of routes anew, for settings that no part has.
+        app.router.routes += part.routes
     return app
 
 

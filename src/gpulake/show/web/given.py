@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any
 from urllib.parse import quote_plus, urlencode
 
@@ -65,8 +65,12 @@ class Checks:
     adapter: TypeAdapter[Any]
     is_needed: bool = False
 
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        return self.adapter.json_schema()
+
     def described(self, default: int | str | None) -> dict[str, Any]:
-        schema = {**self.adapter.json_schema(), **({} if default is None else {"default": default})}
+        schema = {**self.schema, **({} if default is None else {"default": default})}
         return {
             "name": self.name,
             "in": "query",
