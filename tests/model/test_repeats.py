@@ -21,7 +21,7 @@ from gpulake.synth import TraceSummary
 from repeated_traces import SOURCES
 from repeating import LINE_ENDS, Contents, again, assert_alike, landed, landings, modelled, whole
 
-CASES = 8  # of each source: 96 in all; two rows have both orders in all but one of 128 such runs
+CASES = 17  # of each source: 204 in all
 DOCUMENTS = [document for documents in SOURCES.values() for document in documents]
 
 

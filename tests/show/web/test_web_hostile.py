@@ -76,6 +76,7 @@ def test_a_null_character_stands_in_no_page(board: Dashboard, name: str) -> None
     check("/jobs", {name: "a\x00b"}, response)
 
 
+@pytest.mark.slow
 def test_every_route_takes_hostile_text_in_each_parameter(board: Dashboard) -> None:
     """Texts take turns: each is sent to many routes, and each parameter of a route gets some of them."""
     turn = 0
