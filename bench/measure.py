@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 # Beside the interpreter that runs the benchmark, so that both sides use the same installation.
 PROGRAMS = Path(sys.executable).parent
+# A small process starts the command and measures it: the peak memory of a process is at least that of who started it.
+LAUNCHER = """
+import json, os, sys, time
+begin = time.perf_counter()
+_, status, usage = os.wait4(os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ), 0)
+cost = time.perf_counter() - begin, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
+with open(sys.argv[1], "w") as file:
+    json.dump(cost, file)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
 
 
 class BenchError(Exception):
@@ -29,24 +39,22 @@ class Cost:
 
 def run(command: Sequence[str | Path], folder: Path, settings: Mapping[str, str] | None = None) -> Cost:
     """Runs a command in a folder; its words are shown only if it fails."""
-    with (folder / "last.log").open("w+b") as log:
-        begin = time.perf_counter()
-        process = subprocess.Popen(
-            [str(part) for part in command],
-            cwd=folder,
-            env=environment(settings or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            log.seek(0)
-            words = log.read().decode("utf-8", "replace")
-            raise BenchError(f"{' '.join(map(str, command))} exits {process.returncode}:\n{words[-4000:]}")
-    return Cost(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
+    cost = folder / "cost.json"
+    words = [str(part) for part in command]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LAUNCHER, str(cost), *words],
+        cwd=folder,
+        env=environment(settings or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        raise BenchError(f"{' '.join(words)} exits {done.returncode}:\n{done.stdout[-4000:]}")
+    return Cost(*json.loads(cost.read_text(encoding="utf-8")))
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
