@@ -260,3 +260,14 @@ def test_findings_of_a_build_are_sightings() -> None:
         ("hot", AT, AT, "info", "n"),
         ("bad", AT - 3 * HOUR, AT, "warning", None),
     ]
+
+
+def test_a_critical_fault_of_a_node_stays_open_for_a_week_unless_somebody_resolves_it() -> None:
+    lost = Sighting("node_fault", "n1", AT, AT, "critical", "n1 lost a GPU", cluster_id="c", node="n1")
+    past = Past()
+    assert past.update(lost) == [("opened", "open")]
+    assert past.update(lost, now=AT + 167 * HOUR) == []
+    assert past.update(lost, now=AT + 168 * HOUR) == [("resolved", "resolved")]
+    mild = Past()
+    assert mild.update(replace(lost, severity="warning")) == [("opened", "open")]
+    assert mild.update(now=AT + 2 * HOUR) == [("resolved", "resolved")]

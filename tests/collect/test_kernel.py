@@ -17,7 +17,7 @@ from gpulake.collect.rows import NodeEvent
 from gpulake.collect.sources import Machine, NoData
 from gpulake.collect.sources.kernel import Kernel
 from gpulake.core.clock import SystemClock
-from gpulake.formats.kernel import KernelEvent, Kills, Line, event_in, read_line
+from gpulake.formats.kernel import KernelEvent, Kills, Line, event_in, kernel_faults, read_line
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 KILLED = "Out of memory: Killed process 123 (python) total-vm:1kB, anon-rss:2kB, UID:0 pgtables:3kB oom_score_adj:0"
@@ -59,6 +59,10 @@ NO_EVENTS = [
     "NVRM: GPU at PCI:0000:9b:00: GPU-509665ad-b600-ac93-3616-d754b23d636d",
     "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),",
     f"python[7]: segfault at 0 ip 0 sp 0 error 4 in {XID}",
+    "python[7]: segfault at 0 ip 0 sp 0 error 4 in EDAC MC0: 1 UE memory read error",
+    "amdgpu 0000:c1:00.0: amdgpu: 0 uncorrectable hardware errors detected in umc block",
+    "pcieport 0000:3a:00.0: AER: enabled with IRQ 31",
+    "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode",
     "",
 ]
 
@@ -66,6 +70,24 @@ NO_EVENTS = [
 @each("expected", EVENTS, name=lambda expected: expected.message[:50])
 def test_a_message_tells_its_event(expected: NodeEvent) -> None:
     assert event_in(expected.message) == KernelEvent(expected.kind, expected.subject, expected.code, expected.pid)
+
+
+def test_every_fault_of_the_catalogue_is_recognised_in_its_examples() -> None:
+    examples = [(kind, *one) for kind, fault in kernel_faults().items() for one in fault.examples.items()]
+    assert len(examples) > 30
+    events = [(message, event_in(message)) for _, message, _ in examples]
+    assert [(found and found.kind, message, found and found.subject) for message, found in events] == examples
+    without = [kind for kind, fault in kernel_faults().items() if fault.patterns and not fault.examples]
+    assert without == []
+
+
+def test_a_fault_that_is_reported_at_once_says_what_to_do() -> None:
+    assert [kind for kind, one in kernel_faults().items() if one.severity != "info" and not one.remedy] == []
+    codes = {kind: kernel_faults()[kind].codes for kind in ("xid", "sxid")}
+    severities = {
+        (kind, code): codes[kind][code].severity for kind, code in (("xid", 79), ("xid", 43), ("sxid", 20034))
+    }
+    assert severities == {("xid", 79): "critical", ("xid", 43): "info", ("sxid", 20034): "critical"}
 
 
 @pytest.mark.parametrize("message", NO_EVENTS)

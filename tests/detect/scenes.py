@@ -207,8 +207,8 @@ def gpu_errors(who: str) -> Tables:
 
 
 def node_events(who: str) -> Tables:
-    first = {"cluster_id": "c", "node_id": "other", "kind": "link_down", "happened_at": BEGIN}
-    row = {"cluster_id": "c", "node_id": who, "kind": "xid", "code": 79}
+    first = {"cluster_id": "c", "node_id": "other", "kind": "link_down", "severity": "info", "happened_at": BEGIN}
+    row = {"cluster_id": "c", "node_id": who, "kind": "xid", "code": 43, "severity": "info"}
     return {"silver_node_events": [first, *(row | {"happened_at": BEGIN + 15 * HOUR + n * SECOND} for n in range(6))]}
 
 

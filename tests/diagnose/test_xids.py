@@ -10,7 +10,7 @@ from examples import each
 from gpulake.diagnose.rulebook.book import shipped
 from gpulake.diagnose.rulebook.rule import Hit
 from gpulake.diagnose.rulebook.xids import CATALOGUES, catalogued_rules
-from gpulake.formats.kernel import event_in
+from gpulake.formats.kernel import event_in, kernel_faults
 
 XIDS, SXIDS = CATALOGUES
 
@@ -121,3 +121,12 @@ def test_the_rules_read_the_same_code_as_the_kernel_log(code: int, bus: int, dev
 def test_a_catalogued_rule_names_its_code_and_says_what_to_do(rule: object) -> None:
     assert "{code}" in rule.cause  # type: ignore[attr-defined]
     assert all((rule.remedy, rule.why, rule.source))  # type: ignore[attr-defined]
+
+
+def test_a_diagnosis_cordons_the_node_of_every_critical_fault() -> None:
+    """What a watch reports at its first event is no reason to restart a job on the same node."""
+    examples = [message for one in kernel_faults().values() if one.severity == "critical" for message in one.examples]
+    strongest = {message: max(shipped().hits(message), key=lambda hit: hit.rule.strength).rule for message in examples}
+    others = {message: rule.name for message, rule in strongest.items() if rule.recovery != "cordon_node_and_restart"}
+    assert len(examples) > 10
+    assert others == {}

@@ -23,6 +23,9 @@ class Kind:
     scope: Scope | None = None
     severity: Severity = "warning"  # of a finding that does not give its own
     is_fact: bool = False  # shown, but no incident is made of it unless the settings say so
+    # A critical incident stays open for so long after the last event, if nobody resolves it: a board that is lost
+    # reports no more.
+    open_hours: float = 0.0
 
 
 KINDS: Mapping[str, Kind] = {
@@ -33,6 +36,8 @@ KINDS: Mapping[str, Kind] = {
     "idle_gpus": Kind("user", is_fact=True),
     "flagged_day": Kind("day", "info", is_fact=True),
     "fewer_rows": Kind("table", is_fact=True),
+    # Events that are serious from the first one on
+    "node_fault": Kind("node", "critical", open_hours=7 * 24),
     # Watches
     "failure_burst": Kind("cluster"),
     "long_queue": Kind("cluster"),

@@ -1,4 +1,4 @@
-"""The findings of a build: where GPU-hours went, what the watches found, who held idle GPUs."""
+"""The findings of a build: where GPU-hours went, what nodes and watches reported, who held idle GPUs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from gpulake.core.ledger import HELD, LOST, SENSED
 from gpulake.core.types import Finding
 from gpulake.core.words import quantity, share
+from gpulake.detect.faults import node_faults
 from gpulake.detect.watchlist import run_watches
 from gpulake.lake import Staging
 
@@ -62,6 +63,7 @@ def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None
     findings = [
         *_fewer_rows(shrunken or {}),
         *_ledger(staging.read(LEDGER).to_pylist()),
+        *node_faults(staging.read),
         *(one for one in watched if one.severity != "info"),
         *_idle_holders(staging.read(HOLDERS).to_pylist()),
         *(one for one in watched if one.severity == "info"),

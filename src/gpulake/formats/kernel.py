@@ -1,48 +1,46 @@
-"""What the kernel says when something of ours goes wrong: the words, and the events that they are.
-
-Names of processes and devices in a message are others' words; a message is recognised by how it begins.
-"""
+"""Lines of the kernel's log, the events in them (kernel.toml), and how serious an event is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 SAME_KILL_MS = 10_000  # the kernel tells of one kill in several lines, within moments
 
-# NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
-# Without a process it says pid='<unknown>'; of a MIG instance, (PCI:0000:3b:00 GPU-I:05).
-_XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<subject>[0-9A-Fa-f:.]{7,16})(?: [^)]{0,32})?\): "
-    r"(?P<code>\d{1,6})\b(?:, pid=(?P<pid>\d{1,10})\b)?"
-)
-# nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): 12028, Non-fatal, Link 44 egress non-posted PRIV error
-_SXID = re.compile(r"nvidia-nvswitch\d+: SXid \((?:PCI:)?(?P<subject>[0-9A-Fa-f:.]{7,16})\): (?P<code>\d{1,6})\b")
-# Out of memory: Killed process 123 (python) total-vm:…; Memory cgroup out of memory: …; older kernels: Kill process.
-_KILLED = re.compile(
-    r"(?:Memory cgroup out of memory: |Out of memory(?: \([^)]{0,64}\))?: )?"
-    r"Kill(?:ed)? process (?P<pid>\d{1,10})(?:, UID \d+)?,? \((?P<subject>.{0,64})\)(?=$|[ ,.])"
-)
-# oom-kill:constraint=CONSTRAINT_MEMCG,…,task=python,pid=123,uid=1000: a name may hold commas, the last words count.
-_OOM_KILL = re.compile(r"oom-kill:constraint=.*,task=(?P<subject>.{0,64}),pid=(?P<pid>\d{1,10}),uid=\d+\s*$")
-# mlx5_core 0000:3b:00.0 ens1f0: Link down; igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Up 1000 Mbps Full Duplex
-_LINK = re.compile(
-    r"(?:^|\s)(?P<subject>[A-Za-z][\w.@-]{0,14}|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f])(?:: | NIC |: NIC )"
-    r"[Ll]ink (?:is )?(?P<state>[Uu]p|UP|[Dd]own|DOWN)\b",
-    re.ASCII,
-)
-# IPoIB has no such line; that IPv6 begins on it is its word.
-_IB_READY = re.compile(r"IPv6: ADDRCONF\(NETDEV_CHANGE\): (?P<subject>ib[\w.]{0,13}): link becomes ready", re.ASCII)
-_QUICK = re.compile(r"Xid|[Kk]ill|[Ll]ink")
-
 
 class KernelEvent(NamedTuple):
-    kind: str  # xid, sxid, oom_kill, link_down or link_up
-    subject: str  # PCI address, interface, or name of the process
+    kind: str  # a section of kernel.toml
+    subject: str  # PCI address, interface, device or name of the process
     code: int | None
     pid: int | None
+
+
+class FaultCode(NamedTuple):
+    """An Xid or SXid, by NVIDIA's catalogue."""
+
+    name: str
+    severity: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class KernelFault:
+    """A kind of event. Critical and warning are reported at the first event, info once the rate is unusual."""
+
+    kind: str
+    severity: str
+    words: str = ""  # the events in a sentence, plural; empty: no fault
+    remedy: str = ""
+    patterns: tuple[re.Pattern[str], ...] = ()
+    examples: Mapping[str, str] = field(default_factory=dict)  # a message, and the subject of its event
+    title: str = ""  # what stands before a code
+    codes: Mapping[int, FaultCode] = field(default_factory=dict)
 
 
 class Line(NamedTuple):
@@ -82,19 +80,70 @@ def read_line(text: str) -> Line:
 
 
 def event_in(message: str) -> KernelEvent | None:
-    """The event that a message of the kernel tells, if it tells one."""
-    if not _QUICK.search(message):
+    """The event that a message of the kernel reports, if any."""
+    if not _hints().search(message):
         return None
-    for kind_of, match in _PATTERNS:
-        if found := match(message):
-            words = found.groupdict()
-            return KernelEvent(
-                kind=kind_of(words),
-                subject=words["subject"],
-                code=int(words["code"]) if words.get("code") else None,
-                pid=int(words["pid"]) if words.get("pid") else None,
-            )
+    for fault in kernel_faults().values():
+        for pattern in fault.patterns:
+            if found := pattern.match(message):
+                words = found.groupdict()
+                return KernelEvent(
+                    kind=fault.kind,
+                    subject=words["subject"],
+                    code=int(words["code"]) if words.get("code") else None,
+                    pid=int(words["pid"]) if words.get("pid") else None,
+                )
     return None
+
+
+@cache
+def kernel_faults() -> Mapping[str, KernelFault]:
+    """By kind, in the order in which their patterns are tried."""
+    return {kind: _fault(kind, entry) for kind, entry in _content("kernel").items() if kind != "codes"}
+
+
+@cache
+def catalogue(family: str) -> Mapping[str, Any]:
+    """NVIDIA's catalogue of Xids or SXids: actions, the source, and under the family's name its entries."""
+    return _content(family)
+
+
+def _fault(kind: str, entry: Mapping[str, Any]) -> KernelFault:
+    return KernelFault(
+        kind=kind,
+        severity=entry["severity"],
+        words=entry.get("words", ""),
+        remedy=entry.get("remedy", ""),
+        patterns=tuple(re.compile(pattern, re.ASCII) for pattern in entry.get("patterns", ())),
+        examples=entry.get("examples", {}),
+        title=entry.get("title", ""),
+        codes=_codes(kind, entry["severity"]) if "title" in entry else {},
+    )
+
+
+def _codes(kind: str, default: str) -> dict[int, FaultCode]:
+    """Of a text that has to follow the code, or must not, the first entry counts, as the most general one."""
+    severities = _content("kernel")["codes"][kind]
+    known = catalogue(kind)
+    codes: dict[int, FaultCode] = {}
+    for entry in known[kind]:
+        action = entry["action"]
+        severity = next((one for one, actions in severities.items() if action in actions), default)
+        for code in entry["codes"]:
+            codes.setdefault(code, FaultCode(entry["name"], severity, known["actions"][action]["remedy"]))
+    return codes
+
+
+@cache
+def _content(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("gpulake.formats").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _hints() -> re.Pattern[str]:
+    """A word of every message that is an event: most messages have none, and need no further look."""
+    entries = _content("kernel").values()
+    return re.compile("|".join(sorted({re.escape(hint) for entry in entries for hint in entry.get("hints", ())})))
 
 
 class Kills:
@@ -110,21 +159,6 @@ class Kills:
         last = self._last
         self._last = (event.pid, elapsed_ms)
         return last is None or last[0] != event.pid or elapsed_ms - last[1] > SAME_KILL_MS
-
-
-def _link_kind(words: dict[str, str | None]) -> str:
-    return "link_up" if (words["state"] or "").lower() == "up" else "link_down"
-
-
-# In the order in which they are tried.
-_PATTERNS: tuple[tuple[Callable[[dict[str, str | None]], str], Callable[[str], re.Match[str] | None]], ...] = (
-    (lambda _: "xid", _XID.match),
-    (lambda _: "sxid", _SXID.match),
-    (lambda _: "oom_kill", _KILLED.match),
-    (lambda _: "oom_kill", _OOM_KILL.match),
-    (lambda _: "link_up", _IB_READY.match),
-    (_link_kind, _LINK.search),
-)
 
 
 def _iso(text: str) -> datetime | None:

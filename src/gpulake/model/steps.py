@@ -8,6 +8,7 @@ from typing import Any
 
 from gpulake.core.errors import ConfigError
 from gpulake.core.tables import reader_declarations
+from gpulake.formats.kernel import KernelFault, kernel_faults
 from gpulake.formats.names import written
 
 SOURCES = ("dcgm", "node_exporter", "nvidia_smi", "rocm_smi")
@@ -103,11 +104,12 @@ def _macros(project: Path, declared: set[str]) -> str:
     attempts = {path.name.removesuffix("_attempts.sql") for path in (project / STEPS).glob("*_attempts.sql")}
     return "".join(
         [
-            f"{{# {NOTE.format('*.toml and formats/names.toml')} #}}\n",
+            f"{{# {NOTE.format('*.toml, formats/names.toml and formats/kernel.toml')} #}}\n",
             _list("run_sources", runs),
             _list("pool_sources", runs - attempts),
             _list("attempt_sources", attempts),
             _written_names(),
+            _event_severity(),
         ]
     )
 
@@ -122,6 +124,25 @@ def _written_names() -> str:
         lines.append(f"    '{source}': {{\n" + ",\n".join(entries) + "\n    }")
     body = ",\n".join(lines)
     return f"\n{{% macro written_names(source) -%}}\n{{{{ return({{\n{body}\n}}[source]) }}}}\n{{%- endmacro %}}\n"
+
+
+def _event_severity() -> str:
+    """How serious an event of a node is, by its kind and, where that decides, its code; else info."""
+    faults = kernel_faults().values()
+    lines = [_code_severity(one) for one in faults if one.codes]
+    for severity in ("critical", "warning"):
+        kinds = ", ".join(f"'{one.kind}'" for one in faults if one.severity == severity)
+        lines.append(f"    when {{{{ kind }}}} in ({kinds}) then '{severity}'\n")
+    body = "".join(lines)
+    return f"\n{{% macro event_severity(kind, code) -%}}\ncase\n{body}    else 'info'\nend\n{{%- endmacro %}}\n"
+
+
+def _code_severity(fault: KernelFault) -> str:
+    lines = []
+    for severity in sorted({known.severity for known in fault.codes.values()} - {fault.severity}):
+        codes = ", ".join(str(code) for code, known in sorted(fault.codes.items()) if known.severity == severity)
+        lines.append(f"    when {{{{ kind }}}} = '{fault.kind}' and {{{{ code }}}} in ({codes}) then '{severity}'\n")
+    return "".join(lines)
 
 
 def _list(name: str, words: set[str]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 from gpulake.act.incidents.findings import AsOf
 from gpulake.core.alert_settings import Incidents
 from gpulake.core.incidents import FAILURE, GPULAKE, Histories, Incident, changed, resolution
-from gpulake.core.kinds import rank, worse
+from gpulake.core.kinds import kind_of, rank, worse
 from gpulake.core.sightings import Sighting
 
 MOST_MEMBERS = 20
@@ -113,9 +113,14 @@ class Grouping:
                 continue
             pending = self._pending.get(incident.incident_id, {})
             last = pending.get("last_seen_at", incident.last_seen_at)
-            if last is not None and last + self._gap <= until(incident.cluster_id):
+            if last is not None and last + self._open_after(incident) <= until(incident.cluster_id):
                 note = f"not seen since {last:%Y-%m-%d %H:%M} UTC"
                 self._change(changed(incident, "resolved", GPULAKE, self._now, note, muted_until=None, **pending))
+
+    def _open_after(self, incident: Incident) -> timedelta:
+        """How long an incident stays open after it was last seen."""
+        hours = kind_of(incident.kind).open_hours if incident.severity == "critical" else 0.0
+        return max(self._gap, timedelta(hours=hours))
 
     def _change(self, incident: Incident) -> None:
         self.made += 1

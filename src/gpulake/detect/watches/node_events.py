@@ -1,4 +1,4 @@
-"""Xid errors, lost links and kills for memory that come far faster on a node than they used to."""
+"""Events of a node that are no fault one by one (OOM kills, lost links) but come far faster than they used to."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from gpulake.detect.detectors.burst import Burst
 from gpulake.detect.series import Detector, Scores, Series
 from gpulake.detect.table_series import floats, grouped, integers
 from gpulake.detect.watches import WATCHES, Read
+from gpulake.formats.kernel import kernel_faults
 
 STEP_MS = 600_000
 LEAST_EVENTS = 3
-WORDS = {"xid": "Xid errors", "sxid": "NVSwitch errors", "oom_kill": "kills for memory", "link_down": "lost links"}
+WORDS = {kind: fault.words for kind, fault in kernel_faults().items() if fault.words}
+# Serious ones are reported at the first event: detect/faults.py.
 EVENTS = """
 WITH events AS (
     SELECT cluster_id, node_id, kind, epoch_ms(happened_at) // 600000 * 600000 AS at_ms
     FROM silver_node_events
-    WHERE kind IN ('xid', 'sxid', 'oom_kill', 'link_down') AND happened_at IS NOT NULL
+    WHERE
+        severity = 'info' AND happened_at IS NOT NULL
+        AND kind NOT IN ('link_up', 'gpu_back', 'clock_step', 'dropped', 'skipped')
 )
 SELECT cluster_id, node_id, at_ms, kind, count(*) AS events, min(min(at_ms)) OVER (PARTITION BY cluster_id) AS begin_ms
 FROM events
@@ -54,10 +58,10 @@ class NodeEvents:
             kind="node_errors",
             subject=series.subject,
             headline=(
-                f"node {series.subject} had {events[most]:,} {WORDS[most]} around {time_text(alarm.begin_ms)}, "
-                "far more than it used to"
+                f"node {series.subject} had {events[most]:,} {WORDS.get(most, most)} "
+                f"around {time_text(alarm.begin_ms)}, far more than it used to"
             ),
-            detail=", ".join(f"{WORDS[name]}: {count:,}" for name, count in events.items()),
+            detail=", ".join(f"{WORDS.get(name, name)}: {count:,}" for name, count in events.items()),
             value=float(events[most]),
             unit="events",
             remedy="read the kernel's log of the node (gpulake sql 'from silver_node_events'), and drain it",

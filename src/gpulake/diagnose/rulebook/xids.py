@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from gpulake.diagnose.rulebook.rule import Rule, read_rule
+from gpulake.formats.kernel import catalogue as read_catalogue
 
 
 @dataclass(frozen=True)
 class Catalogue:
     """How the entries of one catalogue are written in logs."""
 
-    family: str  # its file, its key in that file, and the beginning of its rules' names
+    family: str  # its file in formats, its key in that file, and the beginning of its rules' names
     word: str  # for people
     reason: str  # where an entry names none
     before: str  # RE2: what stands before the code
@@ -68,8 +67,7 @@ def catalogued_rules() -> tuple[Rule, ...]:
 
 
 def _rules(catalogue: Catalogue) -> list[Rule]:
-    file = files("gpulake.diagnose.rulebook").joinpath("rules", f"{catalogue.family}.toml")
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    content = read_catalogue(catalogue.family)
     actions, source = content["actions"], content["source"]
     documented = [_rule(catalogue, entry, actions, source) for entry in content[catalogue.family]]
     codes = [code for entry in content[catalogue.family] for code in entry["codes"]]

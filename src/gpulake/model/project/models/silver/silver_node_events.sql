@@ -82,7 +82,8 @@ final as (
             'counted.message', 'counted.source'
         ]) }} as event_key,
         nodes.cluster_id,
-        counted.*
+        counted.*,
+        {{ event_severity('counted.kind', 'counted.code') }} as severity
     from counted
     left join nodes on counted.node_id = nodes.node_id
 
