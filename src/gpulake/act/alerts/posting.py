@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -47,7 +47,8 @@ def _answer(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -
     else:
         connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)  # type: ignore[assignment]
     # The socket's timeout is for each read: a receiver that sends a byte at a time would never end.
-    end = Timer(seconds, _shut_down, (connection,))
+    is_late = Event()
+    end = Timer(seconds, _shut_down, (connection, is_late))
     end.daemon = True
     end.start()
     try:
@@ -56,12 +57,16 @@ def _answer(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -
         response = connection.getresponse()
         answer = response.read(MOST_ANSWER_BYTES).decode(errors="replace")
         return response.status, response.getheader("Retry-After"), answer
+    except (OSError, http.client.HTTPException) as error:
+        # What the reader of a socket sees that was shut down is a matter of chance: an end, or a reset.
+        raise (TimeoutError() if is_late.is_set() else error) from None
     finally:
         end.cancel()
         connection.close()
 
 
-def _shut_down(connection: http.client.HTTPConnection) -> None:
+def _shut_down(connection: http.client.HTTPConnection, is_late: Event) -> None:
+    is_late.set()
     with suppress(OSError, AttributeError):
         connection.sock.shutdown(socket.SHUT_RDWR)
 
