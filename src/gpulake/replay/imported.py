@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpulake.core.errors import InputError
+from gpulake.core.resources import queries
 from gpulake.core.workloads import GPU_MHZ
 from gpulake.lake import LakeReader
 from gpulake.replay.exports import Exported
@@ -21,60 +22,8 @@ from gpulake.replay.exports.opendc import OpendcExport
 from gpulake.replay.workload import Clockwork, Host, Notes
 
 ROWS = 65_536
-TASKS = "SELECT * FROM bronze_opendc_tasks WHERE workload = getvariable('workload') ORDER BY file_row"
-FRAGMENTS = "SELECT * FROM bronze_opendc_fragments WHERE workload = getvariable('workload') ORDER BY file_row"
-FILES = """
-SELECT
-    count(*) AS rows,
-    count(DISTINCT file_row) AS places,
-    any_value(file_columns) AS file_columns
-FROM {table} WHERE workload = getvariable('workload')
-"""
-TASK_FILES = FILES.format(table="bronze_opendc_tasks")
-FRAGMENT_FILES = FILES.format(table="bronze_opendc_fragments")
-ODDITIES = """
-WITH used AS (
-    SELECT
-        id,
-        sum(duration) AS duration,
-        max(cpu_usage) AS cpu_usage,
-        max(gpu_usage) AS gpu_usage
-    FROM bronze_opendc_fragments WHERE workload = getvariable('workload')
-    GROUP BY id
-),
-
-tasks AS (
-    SELECT *, lag(submission_time) OVER (ORDER BY file_row) AS last_submission_time
-    FROM bronze_opendc_tasks WHERE workload = getvariable('workload')
-),
-
-events AS (
-    SELECT submission_time AS instant, 1 AS change FROM tasks
-    UNION ALL
-    SELECT submission_time + duration AS instant, -1 AS change FROM tasks
-),
-
-running AS (
-    SELECT sum(change) OVER (ORDER BY instant, change) AS tasks_at_once FROM events
-)
-
-SELECT
-    count(*) FILTER (WHERE used.id IS NULL) AS without_fragments,
-    count(*) FILTER (WHERE used.duration != tasks.duration) AS not_covered,
-    count(*) FILTER (WHERE used.cpu_usage > tasks.cpu_capacity) AS cpu_above,
-    count(*) FILTER (WHERE used.gpu_usage > tasks.gpu_capacity) AS gpu_above,
-    count(*) FILTER (WHERE tasks.submission_time < tasks.last_submission_time) AS out_of_order,
-    count(*) - count(DISTINCT tasks.id) AS same_id,
-    coalesce(max(tasks.cpu_count), 1) AS most_cores,
-    coalesce(max(tasks.cpu_capacity / greatest(tasks.cpu_count, 1)), 0) AS core_mhz,
-    coalesce(max(tasks.gpu_count), 0) AS most_gpu_cores,
-    coalesce(max(tasks.gpu_capacity / greatest(tasks.gpu_count, 1)), 0) AS gpu_mhz,
-    coalesce(max(tasks.mem_capacity), 1) AS most_kb,
-    (SELECT cast(max(running.tasks_at_once) AS bigint) FROM running) AS tasks_at_once
-FROM tasks
-LEFT JOIN used ON tasks.id = used.id
-"""
-SAID = {
+SQL = queries("gpulake.replay", "imported.sql")
+REMARKS = {
     "without_fragments": "tasks without fragments: OpenDC skips them",
     "not_covered": "tasks whose fragments are longer or shorter than they are",
     "cpu_above": "tasks that use more CPU than they have",
@@ -89,10 +38,10 @@ NOT_NULL = " not null"
 
 def export_imported(reader: LakeReader, name: str, export: OpendcExport, folder: Path) -> Exported:
     """The files as they were, with a topology and an experiment for them."""
-    tasks, fragments = (_file(reader, name, query) for query in (TASK_FILES, FRAGMENT_FILES))
-    (facts,) = reader.query(ODDITIES, workload=name).to_pylist()
+    tasks, fragments = (_file(reader, name, SQL[query]) for query in ("task_files", "fragment_files"))
+    (facts,) = reader.query(SQL["oddities"], workload=name).to_pylist()
     notes = Notes(read=tasks["rows"])
-    for fact, words in SAID.items():
+    for fact, words in REMARKS.items():
         if facts[fact]:
             notes.remarks[words] += facts[fact]
     notes.guessed["hosts: of the size of the largest task, as many as tasks would run at once"] += 1
@@ -110,7 +59,7 @@ def export_imported(reader: LakeReader, name: str, export: OpendcExport, folder:
     clock = Clockwork(hosts[0].core_mhz, facts["gpu_mhz"] or Clockwork().gpu_mhz)
     tables = {
         f"{table}.parquet": (file["schema"], _batches(reader, name, query, file["schema"]), file["gpu_mhz"])
-        for table, file, query in (("tasks", tasks, TASKS), ("fragments", fragments, FRAGMENTS))
+        for table, file, query in (("tasks", tasks, SQL["tasks"]), ("fragments", fragments, SQL["fragments"]))
     }
     return export.write_as_it_was(tables, name, hosts, clock, notes, folder)
 

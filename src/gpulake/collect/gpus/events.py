@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulake.collect.gpus.driver import Driver, LostGpu, Unanswered, Unsupported
+from gpulake.collect.gpus.driver import Device, Driver, LostGpu, Unanswered, Unsupported
 from gpulake.collect.rows import NodeEvent
 
 MOST_AT_ONCE = 64
@@ -17,12 +17,12 @@ class Events:
         self._xid = driver.constant("nvmlEventTypeXidCriticalError")
         self._ecc = driver.constant("nvmlEventTypeDoubleBitEccError")
 
-    def register(self, handle: Any, subject: str) -> None:
+    def register(self, device: Device) -> None:
         if self._set is None:
             return
-        supported = self._driver.call_or_none("nvmlDeviceGetSupportedEventTypes", subject, handle) or 0
+        supported = device.call_or_none("nvmlDeviceGetSupportedEventTypes") or 0
         if types := supported & (self._xid | self._ecc):
-            self._driver.call_or_none("nvmlDeviceRegisterEvents", subject, handle, types, self._set)
+            device.call_or_none("nvmlDeviceRegisterEvents", types, self._set)
 
     def read(self, elapsed_ms: int) -> list[NodeEvent]:
         """Events since the last read; it does not wait."""

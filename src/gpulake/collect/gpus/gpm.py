@@ -4,45 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
-from gpulake.collect.gpus.queries import Values, mebi, percent
+from gpulake.collect.gpus.driver import Device, Unanswered, Unsupported, nvml_names
+from gpulake.collect.gpus.queries import UNITS, Values
 
 SLACK = 1.005  # the two samples of a difference take time: slightly over 100 % is 100 %
-# Metric by field: without the prefix NVML_GPM_METRIC_. Activity is in percent, traffic in MiB a second.
-ACTIVITY = {
-    "graphics_active_ratio": "GRAPHICS_UTIL",
-    "sm_active_ratio": "SM_UTIL",
-    "sm_occupancy_ratio": "SM_OCCUPANCY",
-    "tensor_active_ratio": "ANY_TENSOR_UTIL",
-    "dram_active_ratio": "DRAM_BW_UTIL",
-}
-TRAFFIC = {
-    "pcie_tx_bytes_per_second": "PCIE_TX_PER_SEC",
-    "pcie_rx_bytes_per_second": "PCIE_RX_PER_SEC",
-    "nvlink_rx_bytes_per_second": "NVLINK_TOTAL_RX_PER_SEC",
-    "nvlink_tx_bytes_per_second": "NVLINK_TOTAL_TX_PER_SEC",
-}
 
 
 class Gpm:
     """GPM of a GPU, or of a MIG instance: then without traffic, which all instances share."""
 
-    def __init__(self, driver: Driver, handle: Any, subject: str, gpu_instance_id: int | None = None) -> None:
-        """The handle is that of the whole GPU, for a MIG instance too."""
-        self._driver = driver
-        self._handle = handle
-        self._subject = subject
+    def __init__(self, device: Device, gpu_instance_id: int | None = None) -> None:
+        """The device is the whole GPU, for a MIG instance too."""
+        self._device = device
+        self._driver = driver = device.driver
         self._gpu_instance_id = gpu_instance_id
-        wanted = ACTIVITY if gpu_instance_id is not None else ACTIVITY | TRAFFIC
+        names = nvml_names()["gpm"]
+        self._activity = names["activity"]
+        wanted = self._activity if gpu_instance_id is not None else self._activity | names["traffic"]
         numbers = [(field, driver.constant(f"NVML_GPM_METRIC_{name}")) for field, name in wanted.items()]
         self._metrics = [(field, number) for field, number in numbers if number is not None]
         self._samples: list[Any] = []
         self._has_former = False
         self._request: Any = None
-        support = driver.call_or_none("nvmlGpmQueryDeviceSupport", subject, handle)
+        support = device.call_or_none("nvmlGpmQueryDeviceSupport")
         if support is not None and support.isSupportedDevice:
             self._request = driver.nvml.c_nvmlGpmMetricsGet_t()
-            samples = [driver.call_or_none("nvmlGpmSampleAlloc", subject) for _ in range(2)]
+            samples = [driver.call_or_none("nvmlGpmSampleAlloc", device.bus) for _ in range(2)]
             self._samples = samples if None not in samples else []
 
     def read(self) -> Values:
@@ -65,14 +52,14 @@ class Gpm:
 
     def close(self) -> None:
         for sample in self._samples:
-            self._driver.call_or_none("nvmlGpmSampleFree", self._subject, sample)
+            self._driver.call_or_none("nvmlGpmSampleFree", self._device.bus, sample)
         self._samples = []
 
     def _sample(self, sample: Any) -> None:
         if self._gpu_instance_id is None:
-            self._driver.call("nvmlGpmSampleGet", self._subject, self._handle, sample)
+            self._device.call("nvmlGpmSampleGet", sample)
         else:
-            self._driver.call("nvmlGpmMigSampleGet", self._subject, self._handle, self._gpu_instance_id, sample)
+            self._device.call("nvmlGpmMigSampleGet", self._gpu_instance_id, sample)
 
     def _difference(self, former: Any, latter: Any) -> Values:
         request = self._request
@@ -81,7 +68,7 @@ class Gpm:
         request.sample1, request.sample2 = former, latter
         for place, (_, number) in enumerate(self._metrics):
             request.metrics[place].metricId = number
-        self._driver.call("nvmlGpmMetricsGet", self._subject, request)
+        self._driver.call("nvmlGpmMetricsGet", self._device.bus, request)
         found: Values = {}
         left = []
         for place, (field, number) in enumerate(self._metrics):
@@ -89,8 +76,8 @@ class Gpm:
             if not self._driver.is_unsupported(metric.nvmlReturn):
                 left.append((field, number))
             if metric.nvmlReturn == 0:
-                is_share = field in ACTIVITY
+                is_share = field in self._activity
                 value = 100.0 if is_share and 100 < metric.value <= 100 * SLACK else metric.value
-                found[field] = self._driver.clean(field, value, percent if is_share else mebi)
+                found[field] = self._driver.clean(field, value, UNITS["percent" if is_share else "mebi"])
         self._metrics = left
         return found

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpulake.collect.gpus.driver import Driver, Unanswered, Unsupported
-from gpulake.collect.gpus.queries import percent
+from gpulake.collect.gpus.driver import Device, Unanswered, Unsupported, nvml_names
+from gpulake.collect.gpus.queries import UNITS
 from gpulake.collect.machine.owners import owner_of
 from gpulake.collect.rows import GpuProcess
 
-LISTS = (
-    ["nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"],
-    ["nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v2"],
-)
 # The driver measures processes every 1/6 to 1 s, and only active ones: a share is valid that long.
 SHARES_VALID_MS = 2_000
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
@@ -66,13 +62,11 @@ class Share(NamedTuple):
 class GpuProcesses:
     """Of one GPU or MIG instance."""
 
-    def __init__(self, driver: Driver, handle: Any, uuid: str, subject: str, programs: Programs) -> None:
-        self._driver = driver
-        self._handle = handle
+    def __init__(self, device: Device, uuid: str, programs: Programs) -> None:
+        self._device = device
         self._uuid = uuid
-        self._subject = subject
         self._programs = programs
-        self._lists = [list(names) for names in LISTS]
+        self._lists = [list(names) for names in nvml_names()["processes"]]
         self._shares: dict[int, Share] | None = {}  # None: not supported by this GPU
         self._seen_us = 0
 
@@ -88,7 +82,7 @@ class GpuProcesses:
                 if process.pid <= 0:
                     nameless += 1
                 elif memories.get(process.pid) is None:
-                    memories[process.pid] = self._driver.clean("memory_used_bytes", process.usedGpuMemory, int)
+                    memories[process.pid] = self._device.driver.clean("memory_used_bytes", process.usedGpuMemory, int)
         if not any(self._lists):
             return None, []
         if memories and now_us is not None:
@@ -114,7 +108,7 @@ class GpuProcesses:
     def _listed(self, names: list[str]) -> list[Any]:
         while names:
             try:
-                return list(self._driver.call(names[0], self._subject, self._handle))
+                return list(self._device.call(names[0]))
             except Unsupported:
                 names.pop(0)
             except Unanswered:
@@ -126,7 +120,7 @@ class GpuProcesses:
             return
         since_us = self._seen_us if 0 < self._seen_us <= now_us else now_us - 1_000_000
         try:
-            samples = self._driver.call("nvmlDeviceGetProcessUtilization", self._subject, self._handle, since_us)
+            samples = self._device.call("nvmlDeviceGetProcessUtilization", since_us)
         except Unsupported:
             self._shares = None
             return
@@ -135,8 +129,8 @@ class GpuProcesses:
         for sample in sorted(samples, key=lambda sample: int(sample.timeStamp)):
             self._seen_us = sample.timeStamp
             self._shares[sample.pid] = Share(
-                self._driver.clean("sm_busy_ratio", sample.smUtil, percent),
-                self._driver.clean("memory_busy_ratio", sample.memUtil, percent),
+                self._device.driver.clean("sm_busy_ratio", sample.smUtil, UNITS["percent"]),
+                self._device.driver.clean("memory_busy_ratio", sample.memUtil, UNITS["percent"]),
                 elapsed_ms,
             )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpulake.collect.gpus.driver import Driver, LostGpu, Unanswered, Unsupported
-from gpulake.collect.gpus.events import Events
+from gpulake.collect.gpus.driver import Device, Driver, LostGpu, Unanswered, Unsupported, nvml_names
+from gpulake.collect.gpus.events import Events, bus_of
 from gpulake.collect.gpus.gpu import Gpu, Moment
 from gpulake.collect.gpus.processes import Programs
 from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent
@@ -15,14 +15,6 @@ from gpulake.core.clock import Clock
 STEADY_SECONDS = 0.9  # between steady queries: a second, less the lateness of timers
 SLOW_SECONDS = 4.9  # between slow queries
 REOPEN_SECONDS = 60.0  # after which a driver that has lost a GPU is reopened
-# Errors that mean that this machine has no GPU.
-NO_GPUS = (
-    "NVML_ERROR_LIBRARY_NOT_FOUND",
-    "NVML_ERROR_DRIVER_NOT_LOADED",
-    "NVML_ERROR_FUNCTION_NOT_FOUND",
-    "NVML_ERROR_NO_PERMISSION",
-    "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
-)
 
 
 class NoGpus(Exception):  # noqa: N818 - absence is not an error
@@ -102,8 +94,9 @@ class Session:
         name = next((bus for bus, former in known.items() if former == index), f"index {index}")
         try:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", name, index)
-            gpu = Gpu(self._driver, handle, index, self._programs)
-            self._events.register(handle, gpu.bus)
+            device = Device(self._driver, handle, bus_of(self._driver, handle))
+            gpu = Gpu(device, index, self._programs)
+            self._events.register(device)
         except LostGpu as lost:
             self._lost.append(self._loss(name, str(lost)))
         except (Unsupported, Unanswered) as error:
@@ -128,7 +121,7 @@ def open_driver(driver: Driver) -> int:
         driver.note("nvmlDeviceGetCount")
         count: int = nvml.nvmlDeviceGetCount()
     except nvml.NVMLError as error:
-        if error.value in [driver.constant(name) for name in NO_GPUS]:
+        if error.value in [driver.constant(name) for name in nvml_names()["no_gpus"]]:
             raise NoGpus(f"NVML: {error}") from error
         raise CannotOpen(f"NVML: {error}") from error
     return count
