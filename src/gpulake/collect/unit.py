@@ -9,54 +9,12 @@ from pathlib import Path
 
 from gpulake.collect.settings import Settings
 from gpulake.core.errors import UsageError
+from gpulake.core.resources import text_of
 
 STATE = Path("/var/lib")  # systemd creates state directories below it
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@,+-]+")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
 ESCAPES = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-
-UNIT = """\
-[Unit]
-Description=Traces of this node (gpulake collect)
-Documentation=man:systemd.exec(5)
-After=network.target nvidia-persistenced.service
-
-[Service]
-Type=exec
-ExecStart={command}
-{user}
-Restart=always
-RestartSec=5
-RestartPreventExitStatus=2
-TimeoutStopSec=15
-Nice=10
-LimitNOFILE=65536
-UMask=0027
-
-NoNewPrivileges=yes
-ProtectSystem=strict
-{writable}
-ProtectHome={home}
-PrivateTmp=yes
-ProtectControlGroups=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-# It reads all processes, the kernel's log and the GPUs: ProtectProc, ProtectKernelLogs, PrivateDevices and what implies
-# a list of devices (ProtectClock) stay off.
-CapabilityBoundingSet=
-# To read the kernel's log, and what other users' processes read and write, put this in place of the line above:
-# CapabilityBoundingSet=CAP_SYSLOG CAP_SYS_PTRACE
-# AmbientCapabilities=CAP_SYSLOG CAP_SYS_PTRACE
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = (), user: str = "") -> str:
@@ -71,7 +29,7 @@ def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = ()
         raise UsageError(
             f"a user that systemd makes up cannot write to {base}", "give --user, or a --dir such as /var/lib/gpulake"
         )
-    return UNIT.format(
+    return text_of("gpulake.collect", "collector.service").format(
         command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments(), *more]),
         user=f"User={user}" if user else f"DynamicUser=yes\nStateDirectory={base.name}",
         writable=f"ReadWritePaths={quoted(str(base))}" if user else "# It writes to its StateDirectory.",
