@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from examples import cases
 from gpulake.cli import root
 from gpulake.collect.cctf import merge as merging
+from gpulake.collect.cctf.files import key_of
 from gpulake.collect.cctf.merge import merge
-from gpulake.collect.cctf.order import key_of
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import Row
 from gpulake.core.errors import InputError, UsageError

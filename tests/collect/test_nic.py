@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from collect.hosts import RecordedHost, at, wait_until
-from gpulake.collect.machine.infiniband import find_ports
 from gpulake.collect.machine.ping import TIMESTAMP_NANOSECONDS, Connect, Icmp, Peer, Ping, split_peer
 from gpulake.collect.rows import NicSample
 from gpulake.collect.sources import Machine, NoData
-from gpulake.collect.sources.nic import Nic, default_interfaces
+from gpulake.collect.sources.nic import Nic, default_interfaces, find_ports
 from gpulake.core.clock import SystemClock
 from gpulake.core.errors import UsageError
 

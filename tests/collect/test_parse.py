@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gpulake.cli import root
 from gpulake.collect.cctf import files
-from gpulake.collect.cctf.order import key_of
+from gpulake.collect.cctf.files import key_of
 from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import Cost, NodeEvent, Row
 from gpulake.core import disk

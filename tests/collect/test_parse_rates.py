@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import cases
-from gpulake.collect.cctf.order import key_of
+from gpulake.collect.cctf.files import key_of
 from gpulake.collect.rows import ProcessEnd, Row
 from gpulake.collect.segments import Block
 from recorded_runs import (

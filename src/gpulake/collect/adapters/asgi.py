@@ -23,9 +23,17 @@ from typing import Any, TypeAlias, TypeVar
 
 from gpulake.collect.machine.procfs import read_text, start_ticks_of
 from gpulake.collect.tracing.appending import BackgroundWriter
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, SystemStat, Times, text_of
-from gpulake.collect.tracing.place import Place, place_of
-from gpulake.collect.tracing.trace_context import TraceContext, context_from
+from gpulake.collect.tracing.invocation import (
+    Invocation,
+    Place,
+    PlacementEvent,
+    SystemStat,
+    Times,
+    TraceContext,
+    context_from,
+    place_of,
+    text_of,
+)
 from gpulake.core.clock import Clock, SystemClock
 
 Message: TypeAlias = MutableMapping[str, Any]

@@ -21,9 +21,7 @@ from gpulake.collect.machine.owners import TRACE_VARIABLE
 from gpulake.collect.machine.procfs import read_text, start_ticks_of
 from gpulake.collect.rundir import open_file
 from gpulake.collect.tracing.appending import append_synced
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times
-from gpulake.collect.tracing.place import Place
-from gpulake.collect.tracing.trace_context import TraceContext, context_from
+from gpulake.collect.tracing.invocation import Invocation, Place, PlacementEvent, Times, TraceContext, context_from
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
 
