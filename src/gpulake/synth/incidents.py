@@ -21,8 +21,7 @@ from gpulake.synth.attempts import Attempts
 from gpulake.synth.draws import generator
 from gpulake.synth.facts import FAILED, GPU_TYPES, INTERRUPTED, TERMINATED
 from gpulake.synth.jobs import Jobs
-from gpulake.synth.machines import Machines
-from gpulake.synth.placement import SLOT_SECONDS, Closure, Drag
+from gpulake.synth.placement import SLOT_SECONDS, Closure, Drag, Machines
 from gpulake.synth.tasks import Tasks
 
 RACK_TYPE = GPU_TYPES.index("P100")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpulake.core.pai import published
 from gpulake.synth.draws import choose, deal, even, generator, quotas, ranks
 from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, TYPES, curve, habits, scaled
-from gpulake.synth.machines import Machines
+from gpulake.synth.placement import Machines
 
 LARGE_GANG = 8
 CROWDED_SHARE = 0.25

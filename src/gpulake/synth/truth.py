@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from gpulake.synth import incidents
-from gpulake.synth.ids import Ids
+from gpulake.synth.draws import Ids
 from gpulake.synth.incidents import Incident, IncidentPlan
 from gpulake.synth.trace import Trace
 
