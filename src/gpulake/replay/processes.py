@@ -170,7 +170,7 @@ class Processes:
             keys.sort(key=lambda key: self._seen[key].started_ms)
 
     def find(self, host: HostKey, key: ProcessKey | None, pid: int | None, begin: int, end: int) -> ProcessKey | None:
-        """The process of an invocation. Whoever traced it may know no more than its pid."""
+        """The process of an invocation, of which a tracer may know only the pid."""
         if key is None or key in self._seen or pid is None:
             return key
         candidates = self._by_pid.get((host, pid), [])
