@@ -37,7 +37,8 @@ class EnvoyLog:
         self._options = options
         field = options.trace_field.lower()
         self._traces = (field,) if field else TRACES
-        self._keys = OPERATORS["keys"] | ({field: (field, options.trace_field, field.replace("-", "_"))} if field else {})
+        chosen = {field: (field, options.trace_field, field.replace("-", "_"))} if field else {}
+        self._keys = OPERATORS["keys"] | chosen
         self._start: re.Pattern[str] | None = None  # of a time in a custom form
         self._text: LineFormat | None = None
         if options.format.lstrip().startswith("{"):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from gpulake.collect.adapters import EMPTY, NOT_ENDED, AdapterOptions, Line, Outcome, Parsed, Skipped
-from gpulake.collect.tracing.invocation import Invocation, Times, id_from, parse_traceparent, plain_id, text_of
+from gpulake.collect.tracing.invocation import Times, id_from, parse_traceparent, plain_id, row_of, text_of
 from gpulake.core.errors import UsageError
 
 MOST_LINE_CHARACTERS = 1 << 16
@@ -127,7 +127,7 @@ def parsed(line: Line, options: AdapterOptions, adapter: str, times: Times, **co
         "stage": options.stage,
         "host_id": options.host_id,
     }
-    return Parsed(line.number, Invocation(**derived | known))
+    return Parsed(line.number, row_of("invocations", **derived | known))
 
 
 def trace_of(values: Mapping[str, str], names: tuple[str, ...]) -> tuple[str | None, str | None]:

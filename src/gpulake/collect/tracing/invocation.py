@@ -12,11 +12,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gpulake.collect.identity import Identity, identify
+from gpulake.collect.machine.procfs import start_ticks_of
 from gpulake.collect.rundir import RunDir, read_object
+from gpulake.core.tables import cctf_tables
 
 # Version 00 has these four parts and no more; a newer one may have more behind a dash.
 TRACEPARENT = re.compile(
@@ -120,20 +123,14 @@ class Place:
     host_id: str | None
     boot_id: str
 
-    def placement(
-        self, event: str, at_ms: int, *, app_id: str, module_id: str, instance_id: str, pid: int
-    ) -> PlacementEvent:
-        return PlacementEvent(
-            ts=at_ms,
-            app_id=app_id,
-            module_id=module_id,
-            instance_id=instance_id,
-            node_id=self.node,
-            event=event,
-            stage=self.stage,
-            host_id=self.host_id,
-            pid=pid,
-        )
+    def placement(self, event: str, at_ms: int, **columns: Any) -> Row:
+        """An instance that began or ended on the node; the event is start or stop."""
+        node = {"node_id": self.node, "stage": self.stage, "host_id": self.host_id}
+        return row_of("placement_events", ts=at_ms, event=event, **node, **columns)
+
+    def proc_id(self, pid: int) -> str | None:
+        start_ticks = start_ticks_of(pid)
+        return None if start_ticks is None else f"{self.boot_id}-{start_ticks}-{pid}"
 
 
 def place_of(path: Path, *, node: str = "", stage: str = "") -> Place:
@@ -158,61 +155,20 @@ MOST_MS = 253_402_300_800_000  # the year 10000
 MOST_INTEGER = 2**63 - 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """A request, task or command that was traced. None: unknown."""
-
-    trace_id: str | None = None
-    span_id: str | None = None
-    parent_id: str | None = None
-    module_id: str | None = None
-    instance_id: str | None = None
-    ts_enqueue: int | None = None
-    ts_start: int | None = None
-    ts_end: int
-    node: str
-    stage: str | None = None
-    method: str | None = None
-    path: str | None = None
-    bytes_in: int | None = None
-    bytes_out: int | None = None
-    cpu_time_ms: float | None = None
-    queue_time_ms: float | None = None
-    service_time_ms: float | None = None
-    rt_ms: float | None = None
-    status: int | None = None
-    pid: int | None = None
-    host_id: str | None = None
-    proc_id: str | None = None
-    input: str | None = None
-    output: str | None = None
-    state: str | None = None
+Row: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlacementEvent:
-    """An instance that began or ended on a node."""
-
-    ts: int
-    app_id: str | None
-    module_id: str | None
-    instance_id: str | None
-    node_id: str
-    event: str  # start or stop
-    stage: str | None
-    host_id: str | None
-    pid: int | None
+def row_of(table: str, **columns: Any) -> Row:
+    """A row of a file of a run, with all columns that cctf.toml gives it; None: unknown."""
+    row = _empty_row(table) | columns
+    if len(row) > len(_empty_row(table)):
+        raise AssertionError(f"{table} has no column {sorted(columns.keys() - _empty_row(table).keys())}")
+    return row
 
 
-@dataclass(frozen=True, kw_only=True)
-class SystemStat:
-    ts_ms: int
-    node: str
-    stage: str | None
-    metric: str
-    value: float
-    instance_id: str | None
-    host_id: str | None
+@cache
+def _empty_row(table: str) -> Row:
+    return dict.fromkeys(cctf_tables()[table].column_names)
 
 
 @dataclass(frozen=True)
