@@ -174,7 +174,7 @@ class Pusher:
         self._queue: deque[_Message] = deque()
         self._counts = {"points_sent_total": 0, "points_dropped_total": 0, "requests_failed_total": 0}
         self._failures = 0  # in a row
-        self._said = ""
+        self._last_message = ""
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpulake-otlp", daemon=True)
         state.pushed(self._counts)
@@ -251,9 +251,9 @@ class Pusher:
 
     def _say_once(self, message: str) -> None:
         """Reports a message once, until another one."""
-        if message and message != self._said:
+        if message and message != self._last_message:
             self._say(message)
-        self._said = message
+        self._last_message = message
 
 
 def _opener(receiver: Receiver) -> OpenerDirector:
