@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from gpulake.synth.draws import Bools, Floats, Ids, Ints, generator
 from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, HEADERS, STATUSES, TYPES, WAITING, curve, habits
-from gpulake.synth.jobs import workloads
 from gpulake.synth.nodes import devices_of
-from gpulake.synth.tasks import role_names
+from gpulake.synth.tasks import role_names, workloads
 from gpulake.synth.trace import Trace
 from gpulake.synth.usage import GANG_NOISE, Metrics, Usage
 

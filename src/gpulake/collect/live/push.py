@@ -30,7 +30,7 @@ from urllib.request import (
 )
 
 from gpulake import __version__
-from gpulake.collect.live import otlp
+from gpulake.collect.live.encoding import encode, rejected
 from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
 from gpulake.collect.live.state import State
 from gpulake.core.errors import ConfigError
@@ -204,7 +204,7 @@ class Pusher:
         snapshot = self._state.snapshot()
         if snapshot is None or not snapshot.is_fresh:
             return
-        body, points = otlp.encode(snapshot, families(snapshot, self._names, most_processes=self._most_processes))
+        body, points = encode(snapshot, families(snapshot, self._names, most_processes=self._most_processes))
         self._queue.append(_Message(gzip.compress(body, 1, mtime=0), points))
         if len(self._queue) > MOST_QUEUED:
             self._drop(1, "there are too many to keep")
@@ -234,7 +234,7 @@ class Pusher:
         else:
             self._queue.popleft()
             self._failures = 0
-            refused, reason = otlp.rejected(answer)
+            refused, reason = rejected(answer)
             refused = min(max(0, refused), message.points)
             self._counts["points_sent_total"] += message.points - refused
             self._counts["points_dropped_total"] += refused

@@ -115,12 +115,9 @@ class GrowingFile:
 
     def digest(self) -> str:
         """Of the whole content."""
-        digest = hashlib.sha256()
-        offset = 0
-        while chunk := os.pread(self._file, CHUNK_BYTES, offset):
-            digest.update(chunk)
-            offset += len(chunk)
-        return digest.hexdigest()[:16]
+        with os.fdopen(os.dup(self._file), "rb") as content:
+            content.seek(0)
+            return hashlib.file_digest(content, "sha256").hexdigest()[:16]
 
     def close(self) -> None:
         os.close(self._file)
