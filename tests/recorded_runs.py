@@ -44,12 +44,17 @@ def block_of(elapsed_ms: int, rows: Iterable[Row], *, now_ms: int | None = None,
     return Block(tick if tick is not None else elapsed_ms, now, elapsed_ms, by_kind)
 
 
-def write_session(run: Path, blocks: Iterable[Block], **changes: Any) -> None:
+def write_session(run: Path, *blocks: Block, **changes: Any) -> None:
     """One life of a collector: its segments come after those that are there."""
     writer = SegmentWriter(run / "segments", header_of(**changes))
     for block in blocks:
         writer.append(block)
     writer.close()
+
+
+def parse_session(run: Path, *blocks: Block, **changes: Any) -> None:
+    write_session(run, *blocks, **changes)
+    parse(run)
 
 
 def host_of(busy: int, idle: int, **changes: Any) -> HostSample:
@@ -116,7 +121,7 @@ def document_in(run: Path, name: str) -> Any:
     return json.loads((folder / name).read_text(encoding="utf-8"))
 
 
-def told(rows: Iterable[Mapping[str, Any]], *names: str) -> list[tuple[Any, ...]]:
+def cells(rows: Iterable[Mapping[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in rows]
 
 

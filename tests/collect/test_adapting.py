@@ -21,9 +21,8 @@ from collect.waiting import until
 from gpulake.cli.collect.adapt import command
 from gpulake.collect.adapters import AdapterOptions
 from gpulake.collect.rundir import RunDir
-from gpulake.collect.tracing.adapting import LogImport
+from gpulake.collect.tracing.adapting import CHUNK_BYTES, Lines, LogImport
 from gpulake.collect.tracing.appending import append_synced
-from gpulake.collect.tracing.growing import CHUNK_BYTES, Lines
 from gpulake.core.errors import GpulakeError, InputError, UsageError
 
 

@@ -79,7 +79,7 @@ def test_gaps_and_clock_steps_are_told(tmp_path: Path) -> None:
     times = [*range(1000, 9000, 1000), *range(60_000, 63_000, 1000)]
     step = NodeEvent(5000, "clock_step", "clock", None, None, "set by -2 s", "collector")
     write_session(
-        tmp_path, [block_of(at, [host_of(at, at), step] if at == 5000 else [host_of(at, at)]) for at in times]
+        tmp_path, *[block_of(at, [host_of(at, at), step] if at == 5000 else [host_of(at, at)]) for at in times]
     )
     found = parse(tmp_path)
     base = found["first_ms"] - 1000
@@ -95,7 +95,7 @@ def test_gaps_and_clock_steps_are_told(tmp_path: Path) -> None:
 def test_another_interval_after_a_restart_is_no_row_of_gaps(tmp_path: Path) -> None:
     quick = [*range(1000, 3000, 100), *range(60_000, 70_000, 1000)]
     times = [*quick, 75_000, 76_000, *range(76_100, 78_000, 100), 79_000]
-    write_session(tmp_path, [block_of(at, [host_of(at, at)]) for at in times])
+    write_session(tmp_path, *[block_of(at, [host_of(at, at)]) for at in times])
     gaps = parse(tmp_path)["gaps"]
     assert [(gap["from_ms"] - EPOCH_MS, gap["to_ms"] - EPOCH_MS) for gap in gaps["first"]] == [
         (2900, 60_000),
@@ -106,7 +106,7 @@ def test_another_interval_after_a_restart_is_no_row_of_gaps(tmp_path: Path) -> N
 
 
 def test_a_later_audit_still_knows_what_parse_saw(tmp_path: Path) -> None:
-    write_session(tmp_path, [block_of(1000, [host_of(1, 1)])])
+    write_session(tmp_path, block_of(1000, [host_of(1, 1)]))
     parsed = parse(tmp_path)
     assert audit(tmp_path) == audit(tmp_path / "cctf") == parsed
     assert json.loads((tmp_path / "cctf/audit.json").read_text()) == parsed
@@ -124,7 +124,7 @@ def test_the_files_that_the_reference_wrote_are_audited(real_data: Path, tmp_pat
 
 def test_names_in_the_report_can_neither_break_lines_nor_mark_up(tmp_path: Path) -> None:
     evil = "# x\n<script>|`"
-    write_session(tmp_path, [block_of(1000, [host_of(1, 1)])], node_id=evil, stage="*")
+    write_session(tmp_path, block_of(1000, [host_of(1, 1)]), node_id=evil, stage="*")
     report = audit_report(parse(tmp_path))
     assert (
         "- Node: \\# x\N{REPLACEMENT CHARACTER}\\<script\\>\\|\\`, stage \\*, host 0123456789ab" in report.splitlines()

@@ -58,7 +58,12 @@ def test_it_holds_what_a_node_needs_and_no_more(bundle: Path) -> None:
         "licences",
     }
     assert {name.split("/")[1] for name in names if name.startswith("licences/")} >= {"gpulake", "click"}
-    assert {Path(name).suffix for name in names if not name.startswith("licences/")} <= {".py", ".toml", ".json"}
+    assert {Path(name).suffix for name in names if not name.startswith("licences/")} <= {
+        ".py",
+        ".toml",
+        ".json",
+        ".service",
+    }
     assert "gpulake/core/cctf.toml" in names
     assert bundle.stat().st_mode & 0o111
 

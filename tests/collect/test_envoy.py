@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta, timezone
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from gpulake.collect.adapters import AdapterOptions, Line, Outcome, Parsed, Rejected
 from gpulake.collect.adapters.envoy import EnvoyLog
-from gpulake.collect.tracing.invocation import Invocation
+from gpulake.collect.tracing.invocation import Row, row_of
 from gpulake.core.errors import UsageError
 
 # The example of Envoy's documentation.
@@ -28,13 +27,14 @@ def read(text: str, **asked: Any) -> Outcome:
     return found
 
 
-def invocation(text: str, **asked: Any) -> Invocation:
+def invocation(text: str, **asked: Any) -> Row:
     found = read(text, **asked)
     assert isinstance(found, Parsed), found
     return found.invocation
 
 
-EXPECTED = Invocation(
+EXPECTED = row_of(
+    "invocations",
     trace_id="cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2",
     module_id="envoy",
     ts_enqueue=START_MS,
@@ -54,18 +54,18 @@ EXPECTED = Invocation(
 
 def test_the_time_in_the_log_is_the_start_of_the_request() -> None:
     found = invocation(DOCUMENTED)
-    assert found == replace(EXPECTED, span_id=found.span_id)
+    assert found == EXPECTED | {"span_id": found["span_id"]}
 
 
 def test_traceparent_goes_before_the_request_id() -> None:
     form = "%START_TIME% %DURATION% %REQ(X-REQUEST-ID)% %REQ(TRACEPARENT)%\\n"
     found = invocation(f"2016-04-15T20:17:00.310Z 5 r-1 {PARENT}", format=form)
-    assert (found.trace_id, found.parent_id) == (PARENT[3:35], PARENT[36:52])
+    assert (found["trace_id"], found["parent_id"]) == (PARENT[3:35], PARENT[36:52])
 
 
 def test_the_header_of_the_trace_id_can_be_chosen() -> None:
     form = "%START_TIME% %DURATION% %REQ(X-REQUEST-ID)% %REQ(X-JOB):12%"
-    assert invocation("2016-04-15T20:17:00.310Z 5 r-1 j-1", format=form, trace_field="X-Job").trace_id == "j-1"
+    assert invocation("2016-04-15T20:17:00.310Z 5 r-1 j-1", format=form, trace_field="X-Job")["trace_id"] == "j-1"
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_the_header_of_the_trace_id_can_be_chosen() -> None:
     ],
 )
 def test_a_time_in_any_form_is_understood(form: str, time: str) -> None:
-    assert invocation(f"[{time}] 5", format=f"[%START_TIME{form}%] %DURATION%").ts_start == START_MS
+    assert invocation(f"[{time}] 5", format=f"[%START_TIME{form}%] %DURATION%")["ts_start"] == START_MS
 
 
 def test_a_time_without_an_offset_is_of_the_zone_that_is_given() -> None:
     zone = timezone(timedelta(hours=8))
     found = invocation("[2016-04-16 04:17:00] 5", format="[%START_TIME(%F %T)%] %DURATION%", zone=zone)
-    assert found.ts_start == START_MS - 310
+    assert found["ts_start"] == START_MS - 310
 
 
 def test_json_with_the_usual_keys_needs_no_format() -> None:
@@ -103,14 +103,14 @@ def test_json_with_the_usual_keys_needs_no_format() -> None:
     found = invocation(json.dumps(told))
     changes: dict[str, Any] = {"trace_id": "r-1", "method": "GET", "path": "/x", "status": 503}
     sizes: dict[str, Any] = {"bytes_in": 0, "bytes_out": 19, "service_time_ms": 226.0}
-    assert found == replace(EXPECTED, span_id=found.span_id, **changes, **sizes)
+    assert found == EXPECTED | {"span_id": found["span_id"], **changes, **sizes}
 
 
 def test_json_with_keys_of_its_own_is_read_by_its_format() -> None:
     form = {"when": "%START_TIME(%s%3f)%", "took": "%DURATION%", "who": {"id": "%REQ(TRACEPARENT)%"}, "x": "const"}
     told = {"when": "1460751420310", "took": 7, "who": {"id": PARENT}, "x": "const"}
     found = invocation(json.dumps(told), format=json.dumps(form))
-    assert (found.ts_start, found.ts_end, found.trace_id) == (START_MS, START_MS + 7, PARENT[3:35])
+    assert (found["ts_start"], found["ts_end"], found["trace_id"]) == (START_MS, START_MS + 7, PARENT[3:35])
 
 
 @pytest.mark.parametrize(

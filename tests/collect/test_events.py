@@ -16,11 +16,12 @@ from recorded_runs import (
     BOOT,
     EPOCH_MS,
     block_of,
+    cells,
     document_in,
+    parse_session,
     process_of,
     rows_in,
     sample_of,
-    told,
     write_lines,
     write_session,
 )
@@ -35,9 +36,8 @@ def test_invocations_of_all_files_are_sorted_and_named(tmp_path: Path) -> None:
     )
     write_lines(tmp_path / "events.exec.8.jsonl", [{"ts_enqueue": 30, "ts_end": 35, "pid": 1}])
     write_lines(tmp_path / "invocations.jsonl", [{"ts_end": 20, "pid": 3}])
-    write_session(tmp_path, [block_of(1000, [])])
-    parse(tmp_path)
-    assert told(rows_in(tmp_path, "invocations"), "ts_end", "pid", "node", "stage", "host_id") == [
+    parse_session(tmp_path, block_of(1000, []))
+    assert cells(rows_in(tmp_path, "invocations"), "ts_end", "pid", "node", "stage", "host_id") == [
         (90, None, "other", "cloud", None),
         (20, 3, "n1", "edge", "0123456789ab"),
         (35, 1, "n1", "edge", "0123456789ab"),
@@ -50,7 +50,7 @@ def test_bad_lines_are_set_aside_with_their_reason_and_a_torn_one_is_distinguish
     path = tmp_path / "events.asgi.1.jsonl"
     path.write_text("\n".join(lines) + '\n{"ts_end": 6, "pi')
     audit = parse(tmp_path)
-    assert told(rows_in(tmp_path, "invocations"), "ts_end", "pid") == [(1, None), (5, None)]
+    assert cells(rows_in(tmp_path, "invocations"), "ts_end", "pid") == [(1, None), (5, None)]
     assert [(row["line"], row["text"]) for row in rows_in(tmp_path, "rejected")] == [
         (2, "{not json}"),
         (3, "[1]"),
@@ -79,7 +79,7 @@ def test_a_repeated_row_counts_once(tmp_path: Path) -> None:
     )
     write_lines(tmp_path / "events.exec.2.jsonl", [{"ts_end": 5, "pid": 4}, {"ts_end": 5, "pid": 4}])
     audit = parse(tmp_path)
-    assert told(rows_in(tmp_path, "invocations"), "trace_id", "span_id", "ts_end") == [
+    assert cells(rows_in(tmp_path, "invocations"), "trace_id", "span_id", "ts_end") == [
         ("t", "s", 5),
         ("t", "s2", 5),
         ("u", "s", 5),
@@ -91,12 +91,10 @@ def test_a_repeated_row_counts_once(tmp_path: Path) -> None:
 def test_a_pid_is_the_process_that_it_was_at_the_time(tmp_path: Path) -> None:
     write_session(
         tmp_path,
-        [
-            block_of(1000, [process_of(5, 10), sample_of(5, 1)]),
-            block_of(20_000, [ProcessEnd(5), process_of(5, 1950), sample_of(5, 1)]),
-            block_of(30_000, [ProcessEnd(5)]),
-            block_of(60_000, []),
-        ],
+        block_of(1000, [process_of(5, 10), sample_of(5, 1)]),
+        block_of(20_000, [ProcessEnd(5), process_of(5, 1950), sample_of(5, 1)]),
+        block_of(30_000, [ProcessEnd(5)]),
+        block_of(60_000, []),
     )
     calls = [(AT + 900, AT + 1500), (AT + 21_000, AT + 22_000), (AT - 9000, AT - 8000), (AT + 50_000, AT + 51_000)]
     write_lines(
@@ -104,7 +102,7 @@ def test_a_pid_is_the_process_that_it_was_at_the_time(tmp_path: Path) -> None:
         [{"ts_start": start, "ts_end": end, "pid": 5} for start, end in calls] + [{"ts_end": AT, "pid": 6}],
     )
     audit = parse(tmp_path)
-    assert told(rows_in(tmp_path, "invocations"), "ts_end", "pid", "proc_id") == [
+    assert cells(rows_in(tmp_path, "invocations"), "ts_end", "pid", "proc_id") == [
         (AT - 8000, 5, None),
         (AT, 6, None),
         (AT + 1500, 5, f"{BOOT}-10-5"),
@@ -153,7 +151,7 @@ def test_placements_name_the_modules_that_no_inventory_does(tmp_path: Path) -> N
     write_lines(tmp_path / "placement_events.jsonl", [{**start, "ts": 9, "event": "stop"}, start, start])
     write_lines(tmp_path / "events.asgi.1.jsonl", [{"ts_end": 6, "module_id": "svc"}, {"ts_end": 7, "module_id": "a"}])
     parse(tmp_path)
-    assert told(rows_in(tmp_path, "placement_events"), "ts", "event", "node_id") == [
+    assert cells(rows_in(tmp_path, "placement_events"), "ts", "event", "node_id") == [
         (5, "start", "n1"),
         (9, "stop", "n1"),
     ]

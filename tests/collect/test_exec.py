@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpulake.collect.adapters.exec import cpus_of
-from gpulake.collect.tracing.trace_context import parse_traceparent
+from gpulake.collect.tracing.invocation import parse_traceparent
 from gpulake.core.errors import UsageError
 from gpulake.core.tables import cctf_tables
 

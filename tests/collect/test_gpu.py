@@ -130,7 +130,7 @@ def test_samples_and_processes_come_from_the_worker(host: Host) -> None:
 
 def test_dropped_values_are_counted_over_all_workers(host: Host) -> None:
     gpu = plain_gpu()
-    gpu["answers"]["nvmlDeviceGetTotalEnergyConsumption"] = NO_VALUE
+    gpu["answers"]["nvmlDeviceGetPowerUsage"] = NO_VALUE
     host.play(gpu)
     source = host.source()
     rows = host.rows_until(source, samples)

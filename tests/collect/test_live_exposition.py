@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from gpulake.collect.live.exposition import exposition, negotiate
+from gpulake.collect.live.encoding import exposition, negotiate
 from gpulake.collect.live.metrics import families
 from gpulake.collect.live.state import State
 from gpulake.collect.rows import GpuSample, NodeEvent, Process, ProcessEnd, ProcessSample

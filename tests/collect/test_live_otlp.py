@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.collect.live import push as pushing
+from gpulake.collect.live.encoding import encode, rejected
 from gpulake.collect.live.metrics import families
-from gpulake.collect.live.otlp import encode, rejected
-from gpulake.collect.live.push import Pusher
-from gpulake.collect.live.receiver import find_receiver
+from gpulake.collect.live.push import Pusher, find_receiver
 from gpulake.collect.live.session import LiveOptions, live
 from gpulake.collect.live.state import State
 from gpulake.formats.names import STYLES, table

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from gpulake.collect.live.exposition import OPENMETRICS, TEXT
+from gpulake.collect.live.encoding import OPENMETRICS
 from gpulake.collect.live.page import MOST_CONNECTIONS, MOST_CONNECTIONS_PER_ADDRESS, Server, parse_listen
 from gpulake.collect.live.state import State
 from gpulake.core.errors import UsageError
+from gpulake.formats.prometheus import TEXT
 from live_rows import clock, state
 from live_server import SECRET, ask, basic, certificates, send, start
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpulake.cli.collect._options import live_options
-from gpulake.collect.live.receiver import Receiver, find_receiver
+from gpulake.collect.live.push import Receiver, find_receiver
 from gpulake.collect.live.session import LiveOptions, live
 from gpulake.core.errors import ConfigError
 

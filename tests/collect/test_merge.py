@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 from examples import cases
 from gpulake.cli import root
 from gpulake.collect.cctf import merge as merging
+from gpulake.collect.cctf.files import key_of
 from gpulake.collect.cctf.merge import merge
-from gpulake.collect.cctf.order import key_of
-from gpulake.collect.cctf.parse import parse
 from gpulake.collect.rows import Row
 from gpulake.core.errors import InputError, UsageError
 from recorded_runs import (
     EPOCH_MS,
     block_of,
+    cells,
     document_in,
     files_in,
     host_of,
     nic_of,
+    parse_session,
     process_of,
     rows_in,
     sample_of,
-    told,
     write_lines,
     write_session,
 )
@@ -41,8 +41,9 @@ AT = EPOCH_MS
 def node(folder: Path, times: Sequence[int], **names: Any) -> Path:
     """The parsed run of one node, with a process of pid 5."""
     rows: list[Row] = [process_of(5, 1), sample_of(5, 1), nic_of(1, 1)]
-    write_session(folder, [block_of(at, [host_of(at, at), *(rows if at == times[0] else [])]) for at in times], **names)
-    parse(folder)
+    parse_session(
+        folder, *[block_of(at, [host_of(at, at), *(rows if at == times[0] else [])]) for at in times], **names
+    )
     return folder
 
 
@@ -59,7 +60,7 @@ def test_nodes_are_merged_in_the_order_of_time(tmp_path: Path) -> None:
     one = node(tmp_path / "runs/a", [1000, 3000], node_id="a", host_id="a" * 12)
     node(tmp_path / "runs/b", [2000, 3000], node_id="b", host_id="b" * 12)
     report = merge([tmp_path / "runs", one], tmp_path / "out")
-    assert told(rows_in(tmp_path / "out", "host_metrics"), "ts_ms", "node") == [
+    assert cells(rows_in(tmp_path / "out", "host_metrics"), "ts_ms", "node") == [
         (AT + 1000, "a"),
         (AT + 2000, "b"),
         (AT + 3000, "a"),
@@ -84,9 +85,9 @@ def test_two_hosts_with_one_name_get_two_names_in_all_their_rows(tmp_path: Path)
     for table in ("host_metrics", "proc_metrics", "proc_rss", "link_metrics"):
         assert [row["node"] for row in rows_in(tmp_path / "out", table)] == both, table
     assert [row["link"] for row in rows_in(tmp_path / "out", "link_metrics")] == [f"{name}.nic" for name in both]
-    assert told(document_in(tmp_path / "out", "links.json"), "u", "v") == [(name, f"{name}.net") for name in both]
+    assert cells(document_in(tmp_path / "out", "links.json"), "u", "v") == [(name, f"{name}.net") for name in both]
     assert [row["node_id"] for row in document_in(tmp_path / "out", "nodes.json")] == both
-    assert told(report["renamed"], "node", "host_id", "name") == [
+    assert cells(report["renamed"], "node", "host_id", "name") == [
         ("vm0", "aaaaaabbbbbb", both[0]),
         ("vm0", "cccccc000000", both[1]),
     ]
@@ -104,7 +105,7 @@ def test_files_without_a_host_are_distinguished_by_their_folder(tmp_path: Path) 
     (first / "node_meta.json").write_text('{"host": "h"}')
     (second / "node_meta.json").write_text('{"host": "h"}')
     again = merge([first, second], tmp_path / "out")
-    assert told(rows_in(tmp_path / "out", "proc_cpu"), "node") == [("vm0",)]
+    assert cells(rows_in(tmp_path / "out", "proc_cpu"), "node") == [("vm0",)]
     assert (again["renamed"], again["duplicates"]) == ([], {"proc_cpu": 1})
 
 
@@ -114,7 +115,7 @@ def test_a_repeated_row_counts_once_and_a_contradiction_is_named(tmp_path: Path)
     richer = {"ts_ms": 2, "node": "n", "cpu_util": 2.0, "load_1m": 0.0}
     second = plain(tmp_path / "y", "n", "h", host_metrics=[same, richer])
     report = merge([first, second], tmp_path / "out")
-    assert told(rows_in(tmp_path / "out", "host_metrics"), "ts_ms", "cpu_util", "load_1m") == [
+    assert cells(rows_in(tmp_path / "out", "host_metrics"), "ts_ms", "cpu_util", "load_1m") == [
         (1, 5.0, None),
         (2, 2.0, 0.0),
     ]
@@ -127,7 +128,7 @@ def test_a_repeated_row_counts_once_and_a_contradiction_is_named(tmp_path: Path)
 def test_two_requests_of_one_millisecond_are_two(tmp_path: Path) -> None:
     calls = [{"ts_end": 5, "pid": 1, "path": path, "node": "n"} for path in ("/b", "/a")]
     report = merge([plain(tmp_path / "x", "n", "h", invocations=[*calls, calls[0]])], tmp_path / "out")
-    assert told(rows_in(tmp_path / "out", "invocations"), "path") == [("/a",), ("/b",)]
+    assert cells(rows_in(tmp_path / "out", "invocations"), "path") == [("/a",), ("/b",)]
     assert (report["duplicates"], report["conflicts"]) == ({"invocations": 1}, {})
 
 
@@ -152,7 +153,7 @@ def test_more_inputs_than_files_can_be_open_are_merged_all_the_same(
     ]
     monkeypatch.setattr(merging, "FAN_IN", 2)
     merge(runs, tmp_path / "out")
-    assert told(rows_in(tmp_path / "out", "host_metrics"), "ts_ms", "node") == [
+    assert cells(rows_in(tmp_path / "out", "host_metrics"), "ts_ms", "node") == [
         (5, "n4"),
         (6, "n3"),
         (7, "n2"),
@@ -179,7 +180,7 @@ def skewed(folder: Path) -> list[Path]:
 
 def test_traces_that_cross_nodes_tell_how_far_their_clocks_are_apart(tmp_path: Path) -> None:
     report = merge(skewed(tmp_path), tmp_path / "out")
-    assert told(
+    assert cells(
         report["clock_skew"],
         "node",
         "other_node",
@@ -195,22 +196,26 @@ def test_traces_that_cross_nodes_tell_how_far_their_clocks_are_apart(tmp_path: P
 
 def test_clocks_are_corrected_if_asked(tmp_path: Path) -> None:
     report = merge(skewed(tmp_path), tmp_path / "out", applies_skew=True)
-    assert told(report["added_ms"], "node", "added_ms") == [("a", 0), ("b", -502), ("c", -302)]
-    assert told(rows_in(tmp_path / "out", "invocations"), "span_id", "ts_start", "ts_end") == [
+    assert cells(report["added_ms"], "node", "added_ms") == [("a", 0), ("b", -502), ("c", -302)]
+    assert cells(rows_in(tmp_path / "out", "invocations"), "span_id", "ts_start", "ts_end") == [
         ("r1", 1000, 1100),
         ("s1", 1008, 1068),
         ("u1", 1018, 1058),
         ("r2", 2000, 2100),
         ("s2", 2038, 2088),
     ]
-    assert told(rows_in(tmp_path / "out", "host_metrics"), "node", "ts_ms") == [("b", 4998), ("a", 5000), ("c", 5198)]
+    assert cells(rows_in(tmp_path / "out", "host_metrics"), "node", "ts_ms") == [
+        ("b", 4998),
+        ("a", 5000),
+        ("c", 5198),
+    ]
 
 
 def test_it_does_not_matter_which_of_two_nodes_calls_the_other(tmp_path: Path) -> None:
     parts = [span("s", "r", "a", 1510, 1590)]
     calls = [span("r", None, "b", 1000, 1100)]
     runs = [plain(tmp_path / "a", "a", "a", invocations=parts), plain(tmp_path / "b", "b", "b", invocations=calls)]
-    assert told(
+    assert cells(
         merge(runs, tmp_path / "out")["clock_skew"],
         "node",
         "other_node",
@@ -247,7 +252,7 @@ def test_the_result_is_no_input_and_overwrites_nothing_but_a_merge(tmp_path: Pat
 
 
 def test_a_run_that_is_not_parsed_says_what_to_do(tmp_path: Path) -> None:
-    write_session(tmp_path / "run", [block_of(1000, [])])
+    write_session(tmp_path / "run", block_of(1000, []))
     with pytest.raises(InputError) as caught:
         merge([tmp_path / "run"], tmp_path / "out")
     assert caught.value.hint == f"parse it first: gpulake collect parse {tmp_path / 'run'}"

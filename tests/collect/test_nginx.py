@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpulake.collect.adapters import AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.adapters.nginx import NginxLog
-from gpulake.collect.tracing.invocation import Invocation
+from gpulake.collect.tracing.invocation import Row, row_of
 from gpulake.core.errors import UsageError
 
 END_MS = 1763216881000  # 15 November 2025, 14:28:01 UTC
@@ -24,7 +24,7 @@ def read(text: str, **asked: Any) -> Outcome:
     return found
 
 
-def invocation(text: str, **asked: Any) -> Invocation:
+def invocation(text: str, **asked: Any) -> Row:
     found = read(text, **asked)
     assert isinstance(found, Parsed), found
     return found.invocation
@@ -33,9 +33,10 @@ def invocation(text: str, **asked: Any) -> Invocation:
 def test_the_time_in_the_log_is_the_end_of_the_request() -> None:
     text = TRACKED.format(request="GET /a?secret=1 HTTP/1.1", trace="t-1")
     found = invocation(text, stage="edge", host_id="h", source_id="s")
-    assert found == Invocation(
+    assert found == row_of(
+        "invocations",
         trace_id="t-1",
-        span_id=found.span_id,
+        span_id=found["span_id"],
         module_id="nginx",
         ts_enqueue=END_MS - 250,
         ts_start=END_MS - 250,
@@ -56,34 +57,34 @@ def test_the_time_in_the_log_is_the_end_of_the_request() -> None:
 
 def test_without_a_request_time_the_start_is_unknown() -> None:
     found = invocation(COMBINED.format(request="GET / HTTP/1.1"))
-    assert (found.ts_start, found.ts_end, found.service_time_ms) == (None, END_MS, None)
+    assert (found["ts_start"], found["ts_end"], found["service_time_ms"]) == (None, END_MS, None)
 
 
 def test_a_dash_is_no_trace_id() -> None:
-    assert invocation(TRACKED.format(request="GET / HTTP/1.1", trace="-")).trace_id is None
+    assert invocation(TRACKED.format(request="GET / HTTP/1.1", trace="-"))["trace_id"] is None
 
 
 def test_traceparent_gives_trace_and_parent() -> None:
     found = invocation(f"1763216881.042 0.003 {PARENT}", format="$msec $request_time $http_traceparent")
-    assert (found.trace_id, found.parent_id) == (PARENT[3:35], PARENT[36:52])
-    assert (found.ts_start, found.ts_end) == (END_MS + 39, END_MS + 42)
+    assert (found["trace_id"], found["parent_id"]) == (PARENT[3:35], PARENT[36:52])
+    assert (found["ts_start"], found["ts_end"]) == (END_MS + 39, END_MS + 42)
 
 
 def test_a_broken_traceparent_is_no_trace_id() -> None:
     found = invocation(f"1763216881.042 0.003 {PARENT.upper()}", format="$msec $request_time $http_traceparent")
-    assert (found.trace_id, found.parent_id) == (None, None)
+    assert (found["trace_id"], found["parent_id"]) == (None, None)
 
 
 @pytest.mark.parametrize("field", ["X-Job", "http_x_job", "$http_x_job"])
 def test_the_header_of_the_trace_id_can_be_chosen(field: str) -> None:
     form = '$msec "$http_x_trace_id" "$http_x_job"'
-    assert invocation('1763216881.042 "a" "b"', format=form, trace_field=field).trace_id == "b"
+    assert invocation('1763216881.042 "a" "b"', format=form, trace_field=field)["trace_id"] == "b"
 
 
 @pytest.mark.parametrize("field", ["request_id", "$request_id"])
 def test_a_variable_that_is_no_header_can_hold_the_trace_id(field: str) -> None:
     form = '$msec "$http_x_trace_id" "$request_id"'
-    assert invocation('1763216881.042 "a" "b"', format=form, trace_field=field).trace_id == "b"
+    assert invocation('1763216881.042 "a" "b"', format=form, trace_field=field)["trace_id"] == "b"
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,12 @@ def test_a_variable_that_is_no_header_can_hold_the_trace_id(field: str) -> None:
     ],
 )
 def test_every_time_of_nginx_is_understood(time: str, form: str, expected_ms: int) -> None:
-    assert invocation(time, format=form).ts_end == expected_ms
+    assert invocation(time, format=form)["ts_end"] == expected_ms
 
 
 def test_the_finest_time_counts() -> None:
-    assert (
-        invocation("[15/Nov/2025:15:28:01 +0100] 1763216881.999", format="[$time_local] $msec").ts_end == END_MS + 999
-    )
+    found = invocation("[15/Nov/2025:15:28:01 +0100] 1763216881.999", format="[$time_local] $msec")
+    assert found["ts_end"] == END_MS + 999
 
 
 def test_the_whole_directive_is_understood() -> None:
@@ -111,8 +111,8 @@ def test_the_whole_directive_is_understood() -> None:
         r'{"t":"1763216881.000","r":"POST \/x\u00e9 HTTP/1.1","s":201,"u":"0.010, 0.020 : -","p":"77"}',
         format=directive,
     )
-    assert (found.method, found.path, found.status, found.pid) == ("POST", "/xé", 201, 77)
-    assert (found.service_time_ms, found.instance_id) == (30.0, "pid-77")
+    assert (found["method"], found["path"], found["status"], found["pid"]) == ("POST", "/xé", 201, 77)
+    assert (found["service_time_ms"], found["instance_id"]) == (30.0, "pid-77")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_whole_directive_is_understood() -> None:
 )
 def test_what_clients_send_is_data(request_line: str, method: str | None, path: str | None) -> None:
     found = invocation(TRACKED.format(request=request_line, trace="-"))
-    assert (found.method, found.path) == (method, path)
+    assert (found["method"], found["path"]) == (method, path)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_the_same_line_in_two_places_is_two_requests() -> None:
         for one in NginxLog(AdapterOptions(node="web1")).read(iter([Line(1, text), Line(2, text)]))
         if isinstance(one, Parsed)
     ]
-    assert len({one.invocation.span_id for one in found}) == 2
+    assert len({one.invocation["span_id"] for one in found}) == 2
 
 
 @given(user=st.text(max_size=40), agent=st.text(max_size=40))
@@ -187,4 +187,4 @@ def test_whatever_nginx_escapes_comes_back(user: str, agent: str) -> None:
     form = '[$time_local] "$http_x_trace_id" "$request_uri"'
     text = f'[15/Nov/2025:15:28:01 +0100] "{escaped(user)}" "{escaped("/" + agent)}"'
     expected = ("/" + agent).encode("utf-8", "replace").decode().partition("?")[0]
-    assert invocation(text, format=form).path == expected
+    assert invocation(text, format=form)["path"] == expected

@@ -12,7 +12,7 @@ import pytest
 from gpulake.collect.adapters import ADAPTERS, NOT_ENDED, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.tracing.adapting import LogImport
-from gpulake.collect.tracing.invocation import Invocation
+from gpulake.collect.tracing.invocation import Row, row_of
 
 TRACE, SPAN, CAUSE = "5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174", "eee19b7ec3c1b173"
 BEGAN_MS = 1544712660000
@@ -46,7 +46,7 @@ def read(*texts: str, **asked: Any) -> list[Outcome]:
     return list(ADAPTERS.get("otlp")(AdapterOptions(**({"node": "n1"} | asked))).read(lines))
 
 
-def only(one: dict[str, Any], resource: list[dict[str, Any]] | None = None, **asked: Any) -> Invocation:
+def only(one: dict[str, Any], resource: list[dict[str, Any]] | None = None, **asked: Any) -> Row:
     (found,) = read(json.dumps(export(one, resource=resource)), **asked)
     assert isinstance(found, Parsed), found
     return found.invocation
@@ -61,7 +61,8 @@ def test_a_span_of_a_server_is_an_invocation() -> None:
         http__response__body__size=9,
     )
     about = attributes(service__name="api", service__instance__id="api-0", host__name="web1", process__pid=42)
-    assert only(span(attributes=told), about, stage="edge", host_id="h") == Invocation(
+    assert only(span(attributes=told), about, stage="edge", host_id="h") == row_of(
+        "invocations",
         trace_id=TRACE,
         span_id=SPAN,
         parent_id=CAUSE,
@@ -88,7 +89,7 @@ def test_a_span_of_a_server_is_an_invocation() -> None:
 def test_the_older_names_are_understood() -> None:
     told = attributes(http__method="GET", http__target="/old?q=1", http__status_code=404)
     found = only(span(attributes=told))
-    assert (found.method, found.path, found.status) == ("GET", "/old", 404)
+    assert (found["method"], found["path"], found["status"]) == ("GET", "/old", 404)
 
 
 def test_snake_case_is_understood() -> None:
@@ -103,32 +104,36 @@ def test_snake_case_is_understood() -> None:
     content = {"resource_spans": [{"resource": {"attributes": [value]}, "scope_spans": [{"spans": [told]}]}]}
     (found,) = read(json.dumps(content))
     assert isinstance(found, Parsed)
-    assert (found.invocation.parent_id, found.invocation.module_id, found.invocation.rt_ms) == (CAUSE, "api", 1.0)
+    assert (found.invocation["parent_id"], found.invocation["module_id"], found.invocation["rt_ms"]) == (
+        CAUSE,
+        "api",
+        1.0,
+    )
 
 
 def test_what_a_client_asks_goes_out_and_what_is_answered_comes_in() -> None:
     told = attributes(http__request__body__size=7, http__response__body__size=9)
     for kind in (3, "SPAN_KIND_CLIENT"):
         found = only(span(kind=kind, attributes=told))
-        assert (found.bytes_in, found.bytes_out) == (9, 7)
+        assert (found["bytes_in"], found["bytes_out"]) == (9, 7)
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, None), (1, 0), (2, 1), ("STATUS_CODE_ERROR", 1), ([], None)])
 def test_a_span_that_is_no_request_succeeds_or_fails(code: Any, status: int | None) -> None:
     found = only(span(status={"code": code}))
-    assert (found.status, found.path, found.method) == (status, "GET /jobs", None)
+    assert (found["status"], found["path"], found["method"]) == (status, "GET /jobs", None)
 
 
 def test_the_node_is_the_users_then_the_spans_then_the_runs() -> None:
     about = attributes(host__name="web1")
-    assert only(span(), about, is_node_given=True).node == "n1"
-    assert only(span(), about).node == "web1"
-    assert only(span()).node == "n1"
+    assert only(span(), about, is_node_given=True)["node"] == "n1"
+    assert only(span(), about)["node"] == "web1"
+    assert only(span())["node"] == "n1"
 
 
 def test_ids_may_be_in_base64_and_capitals() -> None:
     coded = base64.b64encode(bytes.fromhex(TRACE)).decode()
-    assert only(span(traceId=coded, spanId=SPAN.upper())).trace_id == TRACE
+    assert only(span(traceId=coded, spanId=SPAN.upper()))["trace_id"] == TRACE
 
 
 @pytest.mark.parametrize(

@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import cases
-from gpulake.collect.cctf.order import key_of
+from gpulake.collect.cctf.files import key_of
 from gpulake.collect.rows import ProcessEnd, Row
 from gpulake.collect.segments import Block
 from recorded_runs import (
     EPOCH_MS,
     block_of,
+    cells,
     host_of,
     nic_of,
     parse_audited,
     process_of,
     rows_in,
     sample_of,
-    told,
     write_session,
 )
 
@@ -92,7 +92,7 @@ class World:
     process_rows: int = 0
 
     def save(self) -> None:
-        write_session(self.run, self.blocks, boot_id=f"boot{self.boot}", ticks_per_second=self.hertz)
+        write_session(self.run, *self.blocks, boot_id=f"boot{self.boot}", ticks_per_second=self.hertz)
         self.blocks = []
         for being in self.alive:
             being.is_said = False
@@ -160,7 +160,7 @@ def test_rates_are_those_of_a_naive_walk_and_cpu_adds_up(
     world.save()
     audit = parse_audited(world.run)
 
-    assert told(rows_in(world.run, "host_metrics"), "ts_ms", "cpu_util") == [rate[:2] for rate in world.rates]
+    assert cells(rows_in(world.run, "host_metrics"), "ts_ms", "cpu_util") == [rate[:2] for rate in world.rates]
     assert [row["rx_Bps"] for row in rows_in(world.run, "link_metrics")] == [rate[2] for rate in world.rates]
     metrics = rows_in(world.run, "proc_metrics")
     assert len(metrics) == world.process_rows

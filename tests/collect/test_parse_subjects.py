@@ -10,6 +10,7 @@ from recorded_runs import (
     BOOT,
     EPOCH_MS,
     block_of,
+    cells,
     document_in,
     gpu_of,
     host_of,
@@ -17,7 +18,6 @@ from recorded_runs import (
     process_of,
     rows_in,
     sample_of,
-    told,
     write_session,
 )
 
@@ -27,15 +27,13 @@ AT = EPOCH_MS
 def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_path: Path) -> None:
     write_session(
         tmp_path,
-        [
-            block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),  # it was there before
-            block_of(2000, [process_of(9, 150), sample_of(9, 7, rss_kb=8)]),  # it began at 1500 ms
-            block_of(3000, []),
-            block_of(4000, [sample_of(5, 302), ProcessEnd(9)]),
-        ],
+        block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
+        block_of(2000, [process_of(9, 150), sample_of(9, 7, rss_kb=8)]),
+        block_of(3000, []),
+        block_of(4000, [sample_of(5, 302), ProcessEnd(9)]),
     )
     parse_audited(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid", "utime", "rss_kb", "cpu_ms", "dt_ms") == [
+    assert cells(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid", "utime", "rss_kb", "cpu_ms", "dt_ms") == [
         (AT + 1000, 5, 300, 4, None, None),
         (AT + 2000, 5, 300, 4, 0, 1000),
         (AT + 2000, 9, 7, 8, 70, 500),
@@ -65,7 +63,7 @@ def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_pat
         "owner_kind": "unattributed",
         "owner_id": "",
     }
-    assert told(rows_in(tmp_path, "proc_cpu"), "ts_ms", "pid", "cpu_ms", "dt_ms", "proc_id")[:2] == [
+    assert cells(rows_in(tmp_path, "proc_cpu"), "ts_ms", "pid", "cpu_ms", "dt_ms", "proc_id")[:2] == [
         (AT + 2000, 5, 0, 1000, f"{BOOT}-10-5"),
         (AT + 2000, 9, 70, 500, f"{BOOT}-150-9"),
     ]
@@ -76,15 +74,13 @@ def test_a_process_has_a_row_in_every_tick_and_is_charged_from_its_birth(tmp_pat
 def test_while_processes_cannot_be_read_no_owner_is_idle(tmp_path: Path) -> None:
     write_session(
         tmp_path,
-        [
-            block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
-            replace(block_of(2000, []), unread=["pid"]),
-            replace(block_of(3000, []), unread=["pid"]),
-            block_of(4000, [sample_of(5, 600)]),
-        ],
+        block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
+        replace(block_of(2000, []), unread=["pid"]),
+        replace(block_of(3000, []), unread=["pid"]),
+        block_of(4000, [sample_of(5, 600)]),
     )
     parse_audited(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "cpu_ms", "dt_ms") == [
+    assert cells(rows_in(tmp_path, "proc_metrics"), "ts_ms", "cpu_ms", "dt_ms") == [
         (AT + 1000, None, None),
         (AT + 4000, 3000, 3000),
     ]
@@ -93,15 +89,13 @@ def test_while_processes_cannot_be_read_no_owner_is_idle(tmp_path: Path) -> None
 def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:
     write_session(
         tmp_path,
-        [
-            block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
-            block_of(2000, [ProcessEnd(5), process_of(5, 160, comm="bash"), sample_of(5, 2)]),
-            block_of(3000, [process_of(6, 210), sample_of(6, 1), ProcessEnd(6)]),  # it came and went
-            block_of(4000, [ProcessEnd(5)]),
-        ],
+        block_of(1000, [host_of(1, 1), process_of(5, 10), sample_of(5, 300)]),
+        block_of(2000, [ProcessEnd(5), process_of(5, 160, comm="bash"), sample_of(5, 2)]),
+        block_of(3000, [process_of(6, 210), sample_of(6, 1), ProcessEnd(6)]),
+        block_of(4000, [ProcessEnd(5)]),
     )
     parse_audited(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "proc_id", "comm", "cpu_ms", "dt_ms") == [
+    assert cells(rows_in(tmp_path, "proc_metrics"), "ts_ms", "proc_id", "comm", "cpu_ms", "dt_ms") == [
         (AT + 1000, f"{BOOT}-10-5", "python", None, None),
         (AT + 2000, f"{BOOT}-160-5", "bash", 20, 400),
         (AT + 3000, f"{BOOT}-160-5", "bash", 0, 1000),
@@ -112,7 +106,7 @@ def test_rows_of_a_process_that_is_moved_to_a_job_are_counted_before_and_after(t
     moved = process_of(5, 10, owner_kind="slurm", owner_id="77")
     first: list[Row] = [host_of(1, 1), process_of(5, 10, owner_id=None), sample_of(5, 300)]
     blocks = [block_of(1000, first), block_of(2000, []), block_of(3000, [moved]), block_of(4000, [])]
-    write_session(tmp_path, blocks)
+    write_session(tmp_path, *blocks)
     metrics = parse_audited(tmp_path)["files"]["proc_metrics"]
     assert (metrics["rows"], metrics["missing"]["owner_id"]["count"]) == (4, 2)
     assert [row["owner_id"] for row in rows_in(tmp_path, "proc_metrics")] == [None, None, "77", "77"]
@@ -123,14 +117,12 @@ def test_a_process_that_ended_in_a_lost_block_leaves_when_the_others_are_said_ag
     samples: list[Row] = [sample_of(pid, 1) for pid in (5, 6, 7)]
     write_session(
         tmp_path,
-        [
-            block_of(1000, [*said, *samples]),
-            block_of(3000, [said[0], said[2], samples[0], samples[2]]),
-            block_of(4000, []),
-        ],
+        block_of(1000, [*said, *samples]),
+        block_of(3000, [said[0], said[2], samples[0], samples[2]]),
+        block_of(4000, []),
     )
     parse_audited(tmp_path)
-    assert told(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid") == [
+    assert cells(rows_in(tmp_path, "proc_metrics"), "ts_ms", "pid") == [
         (AT + 1000, 5),
         (AT + 1000, 6),
         (AT + 1000, 7),
@@ -148,29 +140,27 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
     given_gpus = {"owner_kind": "slurm", "owner_id": "40"}
     write_session(
         tmp_path,
-        [
-            block_of(
-                1000,
-                [
-                    process_of(8, 1, given_gpus="2,GPU-d", **given_gpus),
-                    process_of(9, 1, given_gpus="-1,5", **given_gpus),
-                    process_of(10, 1, given_gpus="4"),  # nobody knows whose it is: it is given nothing
-                    *(
-                        gpu_of(1000, f"GPU-{letter}{letter}", gpu_index=index, gpu_name="H200")
-                        for index, letter in enumerate("abcdef")
-                    ),
-                    gpu_of(1000, "MIG-1", parent_uuid="GPU-ff", gpu_index=0),
-                    gpu_of(1000, "MIG-2", parent_uuid="GPU-ff", gpu_index=2),
-                    use("GPU-aa", 8, "41"),
-                    use("GPU-bb", 8, "41"),
-                    use("GPU-bb", 77, "42"),
-                    use("MIG-1", 77, "42"),
-                ],
-            )
-        ],
+        block_of(
+            1000,
+            [
+                process_of(8, 1, given_gpus="2,GPU-d", **given_gpus),
+                process_of(9, 1, given_gpus="-1,5", **given_gpus),
+                process_of(10, 1, given_gpus="4"),  # nobody knows whose it is: it is given nothing
+                *(
+                    gpu_of(1000, f"GPU-{letter}{letter}", gpu_index=index, gpu_name="H200")
+                    for index, letter in enumerate("abcdef")
+                ),
+                gpu_of(1000, "MIG-1", parent_uuid="GPU-ff", gpu_index=0),
+                gpu_of(1000, "MIG-2", parent_uuid="GPU-ff", gpu_index=2),
+                use("GPU-aa", 8, "41"),
+                use("GPU-bb", 8, "41"),
+                use("GPU-bb", 77, "42"),
+                use("MIG-1", 77, "42"),
+            ],
+        ),
     )
     parse_audited(tmp_path)
-    assert told(rows_in(tmp_path, "gpu_metrics"), "gpu_uuid", "owner_kind", "owner_id", "owner_evidence") == [
+    assert cells(rows_in(tmp_path, "gpu_metrics"), "gpu_uuid", "owner_kind", "owner_id", "owner_evidence") == [
         ("GPU-aa", "slurm", "41", "process"),
         ("GPU-bb", "several", None, "process"),
         ("GPU-cc", "slurm", "40", "environment"),
@@ -180,7 +170,7 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
         ("MIG-1", "slurm", "42", "process"),
         ("MIG-2", None, None, None),
     ]
-    assert told(rows_in(tmp_path, "gpu_processes"), "gpu_uuid", "pid", "proc_id", "comm") == [
+    assert cells(rows_in(tmp_path, "gpu_processes"), "gpu_uuid", "pid", "proc_id", "comm") == [
         ("GPU-aa", 8, f"{BOOT}-1-8", "python"),
         ("GPU-bb", 8, f"{BOOT}-1-8", "python"),
         ("GPU-bb", 77, None, None),
@@ -193,13 +183,11 @@ def test_a_gpu_is_held_by_who_uses_it_or_else_by_who_was_given_it(tmp_path: Path
 def test_gpu_rows_that_come_late_stand_at_their_own_time(tmp_path: Path) -> None:
     write_session(
         tmp_path,
-        [
-            block_of(1000, [gpu_of(1000, "GPU-a", gpu_busy_ratio=0.0)]),
-            block_of(2000, [gpu_of(1900, "GPU-b"), gpu_of(1200, "GPU-a"), gpu_of(900, "GPU-b")]),
-        ],
+        block_of(1000, [gpu_of(1000, "GPU-a", gpu_busy_ratio=0.0)]),
+        block_of(2000, [gpu_of(1900, "GPU-b"), gpu_of(1200, "GPU-a"), gpu_of(900, "GPU-b")]),
     )
     parse_audited(tmp_path)
-    assert told(rows_in(tmp_path, "gpu_metrics"), "ts_ms", "gpu_uuid", "gpu_busy_ratio") == [
+    assert cells(rows_in(tmp_path, "gpu_metrics"), "ts_ms", "gpu_uuid", "gpu_busy_ratio") == [
         (AT + 900, "GPU-b", None),
         (AT + 1000, "GPU-a", 0.0),
         (AT + 1200, "GPU-a", None),

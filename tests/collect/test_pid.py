@@ -14,7 +14,6 @@ from collect.hosts import BOOT, KERNEL_THREAD, RecordedHost, at
 from gpulake.collect.machine.process_table import TICKS_PER_SECOND, parse_stat
 from gpulake.collect.machine.procfs import Descriptors
 from gpulake.collect.rows import Process, ProcessEnd, ProcessSample
-from gpulake.collect.sources import NoData
 from gpulake.collect.sources.pid import IO_TICKS, OWNER_TICKS, Pid
 from gpulake.core.errors import UsageError
 
@@ -326,8 +325,3 @@ def test_when_rows_were_lost_everything_is_reported_again(host: RecordedHost) ->
     source.forget()
     assert read(source, OLD + 1) == first
     assert read(source, OLD + 2) == []
-
-
-def test_a_host_without_processes_has_no_data(tmp_path: Path) -> None:
-    with pytest.raises(NoData):
-        read(Pid(RecordedHost(tmp_path).machine()))

@@ -11,7 +11,7 @@ import pytest
 from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.tracing.adapting import LogImport, Tally
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent
+from gpulake.collect.tracing.invocation import Row, row_of
 
 NINE_MS = 1714554000000  # 1 May 2024, 09:00 UTC
 HOUR_MS = 3_600_000
@@ -35,8 +35,9 @@ def only(row: str, header: str = HEADER, zone: str = "UTC") -> Parsed:
 def test_a_job_is_an_invocation_on_its_first_node_and_a_placement_on_each() -> None:
     found = only(f"7_3|train|COMPLETED|{DONE}|gpu[07-08]|0:0|1-00:00:01.500")
 
-    def event(at_ms: int, node: str, word: str) -> PlacementEvent:
-        return PlacementEvent(
+    def event(at_ms: int, node: str, word: str) -> Row:
+        return row_of(
+            "placement_events",
             ts=at_ms,
             app_id="train",
             module_id="train",
@@ -50,9 +51,10 @@ def test_a_job_is_an_invocation_on_its_first_node_and_a_placement_on_each() -> N
 
     assert found == Parsed(
         2,
-        Invocation(
+        row_of(
+            "invocations",
             trace_id="7_3",
-            span_id=found.invocation.span_id,
+            span_id=found.invocation["span_id"],
             module_id="train",
             instance_id="7_3",
             ts_enqueue=NINE_MS,
@@ -79,7 +81,7 @@ def test_a_job_is_an_invocation_on_its_first_node_and_a_placement_on_each() -> N
 
 @pytest.mark.parametrize(("word", "status"), [("0:0", 0), ("3:0", 3), ("0:9", 137), ("", None), ("x", None)])
 def test_a_signal_has_the_exit_code_of_a_shell(word: str, status: int | None) -> None:
-    assert only(f"7|t|FAILED|{DONE}|n1|{word}|").invocation.status == status
+    assert only(f"7|t|FAILED|{DONE}|n1|{word}|").invocation["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -116,12 +118,12 @@ def test_what_cannot_be_read_is_rejected_with_the_reason(row: str, reason: str) 
 
 
 def test_times_are_of_the_clusters_zone() -> None:
-    assert only(f"7|t|FAILED|{DONE}|n1||", zone="Asia/Shanghai").invocation.ts_enqueue == NINE_MS - 8 * HOUR_MS
+    assert only(f"7|t|FAILED|{DONE}|n1||", zone="Asia/Shanghai").invocation["ts_enqueue"] == NINE_MS - 8 * HOUR_MS
 
 
 def test_a_job_over_the_hour_that_comes_twice_does_not_end_before_it_begins() -> None:
     row = "7|t|FAILED||2024-10-27T02:50:00|2024-10-27T02:10:00|n1||"
-    assert only(row, zone="Europe/Berlin").invocation.service_time_ms == 20 * 60_000.0
+    assert only(row, zone="Europe/Berlin").invocation["service_time_ms"] == 20 * 60_000.0
 
 
 @pytest.mark.parametrize(("elapsed", "minutes"), [("3600", 60), ("01:00:00", 60), ("0", 0), ("7200", 120), ("", 0)])
@@ -129,23 +131,28 @@ def test_the_run_time_tells_which_of_the_two_hours_is_meant(elapsed: str, minute
     end = "02:30:00" if minutes < 120 else "03:30:00"
     header = f"{HEADER}|{'Elapsed' if ':' in elapsed else 'ElapsedRaw'}"
     row = f"7|t|FAILED||2024-10-27T02:30:00|2024-10-27T{end}|n1|||{elapsed}"
-    assert only(row, header, zone="Europe/Berlin").invocation.service_time_ms == minutes * 60_000.0
+    assert only(row, header, zone="Europe/Berlin").invocation["service_time_ms"] == minutes * 60_000.0
 
 
 def test_a_delimiter_in_a_name_costs_no_job() -> None:
-    assert only(f"7|a|b|FAILED|{DONE}|n1||").invocation.module_id == "a|b"
+    assert only(f"7|a|b|FAILED|{DONE}|n1||").invocation["module_id"] == "a|b"
 
 
 def test_without_node_names_a_job_is_on_the_node_of_the_run() -> None:
     found = only("7|FAILED|2024-05-01T11:00:00", header="JobID|State|End").invocation
-    assert (found.node, found.host_id, found.ts_start, found.ts_end) == ("login", "h", None, NINE_MS + 2 * HOUR_MS)
+    assert (found["node"], found["host_id"], found["ts_start"], found["ts_end"]) == (
+        "login",
+        "h",
+        None,
+        NINE_MS + 2 * HOUR_MS,
+    )
 
 
 def test_the_same_job_in_two_dumps_is_the_same() -> None:
     plain = only(f"7|t|FAILED|{DONE}|n1|1:0|").invocation
     other = only(f"7|FAILED|{DONE}|n1", header="JobID|State|Submit|Start|End|NodeList").invocation
     again = only(f"7|t|FAILED|{DONE.replace('T10', 'T09')}|n1|1:0|").invocation  # it was started again
-    assert plain.span_id == other.span_id != again.span_id
+    assert plain["span_id"] == other["span_id"] != again["span_id"]
 
 
 def test_text_without_a_header_is_rejected_line_by_line() -> None:

@@ -34,7 +34,7 @@ def run(tmp_path: Path) -> Path:
         Cost(0.5, 4096, 0.01, 3, 99, 0, 0, 0),
     ]
     folder = tmp_path / "night1" / "n1"
-    write_session(folder, [block_of(400, []), block_of(1000, rows), block_of(2000, rows)])
+    write_session(folder, block_of(400, []), block_of(1000, rows), block_of(2000, rows))
     write_lines(folder / "events.exec.1.jsonl", [{"ts_end": 5, "pid": 5, "module_id": "m"}])
     write_lines(folder / "placement_events.jsonl", [{"ts": 5, "event": "start"}])
     parse(folder)

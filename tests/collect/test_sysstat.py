@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from examples import cases
 from gpulake.collect.cctf.parse import Options, parse
 from gpulake.core.errors import UsageError
-from recorded_runs import block_of, host_of, rows_in, told, write_session
+from recorded_runs import block_of, cells, host_of, rows_in, write_session
 
 MPSTAT_NAMES = "CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle"
 VMSTAT_NAMES = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC"
@@ -73,7 +73,7 @@ def test_the_real_run_is_read_whole_and_in_order_over_midnight(real_data: Path, 
     first_memory = next(row for row in host if row["mem_free_mb"] is not None)
     assert (first_memory["ts_ms"], first_memory["mem_free_mb"]) == (at("2025-09-16T21:48:29"), 11004)
     assert (first_cpu["ts_ms"], first_cpu["cpu_util"]) == (at("2025-09-16T21:48:30"), 5.01)
-    assert told(links[:1], "ts_ms", "link", "rx_Bps", "tx_Bps") == [
+    assert cells(links[:1], "ts_ms", "link", "rx_Bps", "tx_Bps") == [
         (at("2025-09-16T21:48:30"), "vm0.nic", 4.98 * 1024, 4.63 * 1024)
     ]
     assert sum(row["cpu_util"] is not None for row in host) == 8221
@@ -97,7 +97,9 @@ def test_the_date_of_mpstat_is_read_in_many_ways_and_its_times_roll_over(tmp_pat
     run = written(tmp_path, cpu=mpstat("23:59:57", "23:59:58", "23:59:59", "00:00:00", "00:00:01", date=date))
     parse(run)
     start = at(f"{first}T23:59:58")
-    assert told(rows_in(run, "host_metrics"), "ts_ms", "cpu_util") == [(start + 1000 * step, 10.0) for step in range(4)]
+    assert cells(rows_in(run, "host_metrics"), "ts_ms", "cpu_util") == [
+        (start + 1000 * step, 10.0) for step in range(4)
+    ]
 
 
 def test_the_dates_of_vmstat_tell_whether_the_day_comes_first(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_the_dates_of_vmstat_tell_whether_the_day_comes_first(tmp_path: Path) ->
         tmp_path, cpu=mpstat("10:00:00", "10:00:01", date="03/04/25"), mem=vmstat((500, "2025-04-03 10:00:01"))
     )
     parse(run)
-    assert told(rows_in(run, "host_metrics"), "ts_ms", "cpu_util", "mem_free_mb", "processes_blocked") == [
+    assert cells(rows_in(run, "host_metrics"), "ts_ms", "cpu_util", "mem_free_mb", "processes_blocked") == [
         (at("2025-04-03T10:00:01"), 10.0, 500.0, 2)
     ]
 
@@ -114,14 +116,16 @@ def test_a_clock_of_twelve_hours_and_a_decimal_comma_are_read(tmp_path: Path) ->
     run = written(tmp_path, cpu=mpstat("11:59:58 PM", "11:59:59 PM", "12:00:00 AM", "12:00:01 AM", idle="75,50"))
     parse(run)
     start = at("2025-09-16T23:59:59")
-    assert told(rows_in(run, "host_metrics"), "ts_ms", "cpu_util") == [(start + 1000 * step, 24.5) for step in range(3)]
+    assert cells(rows_in(run, "host_metrics"), "ts_ms", "cpu_util") == [
+        (start + 1000 * step, 24.5) for step in range(3)
+    ]
 
 
 def test_guests_are_programs_as_they_are_for_the_kernel(tmp_path: Path) -> None:
     text = mpstat("10:00:00", "10:00:01").replace("0.00    0.00    0.00   90.00", "0.00    2.00    0.50   87.50")
     run = written(tmp_path, cpu=text)
     parse(run)
-    assert told(rows_in(run, "host_metrics"), "cpu_util", "cpu_user_ratio") == [(12.5, 0.095)]
+    assert cells(rows_in(run, "host_metrics"), "cpu_util", "cpu_user_ratio") == [(12.5, 0.095)]
 
 
 def test_each_core_is_read_where_mpstat_tells_it(tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_each_core_is_read_where_mpstat_tells_it(tmp_path: Path) -> None:
     cores = [f"10:00:01     {core}" + "   0.00" * 9 + f"   {idle}" for core, idle in ((0, "100.00"), (1, "80.00"))]
     run = written(tmp_path, cpu="\n".join([*lines[:-1], *cores, lines[-1]]))
     parse(run)
-    assert told(rows_in(run, "host_metrics"), "cpu_util", "core_busy_ratios", "cpu_user_ratio") == [
+    assert cells(rows_in(run, "host_metrics"), "cpu_util", "core_busy_ratios", "cpu_user_ratio") == [
         (10.0, [0.0, 0.2], 0.07)
     ]
 
@@ -151,7 +155,7 @@ def test_the_unit_of_vmstat_is_told_or_judged_by_the_memory_there_is(
     (tmp_path / "node_meta.json").write_text(json.dumps({"node": "n", "mem_mb": mem_mb}))
     run = written(tmp_path, mem=vmstat((free, "2025-09-16 10:00:00")))
     parse(run, Options(vmstat_unit=unit))
-    assert told(rows_in(run, "host_metrics"), "mem_free_mb") == [(expected,)]
+    assert cells(rows_in(run, "host_metrics"), "mem_free_mb") == [(expected,)]
 
 
 def test_each_interface_of_ifstat_is_a_link_and_what_it_could_not_read_is_null(tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_each_interface_of_ifstat_is_a_link_and_what_it_could_not_read_is_null(t
     lines = ["10:00:00    1.00   2.00   n/a   n/a", "10:00:01    0.00   0.50   4.00   8.00"]
     run = written(tmp_path, net=ifstat(*lines, names="eth0 eth1"), mem=vmstat((5, "2025-09-16 10:00:00")))
     parse(run)
-    assert told(rows_in(run, "link_metrics"), "ts_ms", "link", "iface", "rx_Bps", "tx_Bps") == [
+    assert cells(rows_in(run, "link_metrics"), "ts_ms", "link", "iface", "rx_Bps", "tx_Bps") == [
         (at("2025-09-16T10:00:00"), "n1.eth0", "eth0", 1024, 2048),
         (at("2025-09-16T10:00:00"), "n1.nic", "eth1", None, None),
         (at("2025-09-16T10:00:01"), "n1.eth0", "eth0", 0, 512),
@@ -211,7 +215,7 @@ def test_lines_that_are_no_rows_are_counted_with_their_reason(tmp_path: Path) ->
 
 
 def test_a_log_that_says_the_same_as_the_segments_is_left_alone(tmp_path: Path) -> None:
-    write_session(tmp_path, [block_of(1000, [host_of(1, 1)])])
+    write_session(tmp_path, block_of(1000, [host_of(1, 1)]))
     audit = parse(written(tmp_path, cpu=mpstat("10:00:00", "10:00:01")))
     assert (len(rows_in(tmp_path, "host_metrics")), audit["parse"]["left_alone"]) == (1, ["cpu.log, mem.log"])
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.collect.tracing.trace_context import TraceParent, context_from, parse_traceparent, plain_id, w3c_trace_id
+from gpulake.collect.tracing.invocation import TraceParent, context_from, parse_traceparent, plain_id, w3c_trace_id
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

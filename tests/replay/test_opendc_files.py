@@ -14,7 +14,7 @@ import opendc_loader
 from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError
 from gpulake.replay.exports.opendc import OpendcExport
-from gpulake.replay.exports.opendc_failures import Failure, failures
+from gpulake.replay.exports.opendc_tables import Failure, failures
 from gpulake.replay.workload import (
     Clockwork,
     Fragment,

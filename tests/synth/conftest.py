@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpulake.synth import write_trace
-from gpulake.synth.readback import Readback, opened
+from gpulake.synth.calibration import Readback, opened
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,8 @@ import pytest
 
 from gpulake.core.errors import InputError
 from gpulake.synth import write_trace
-from gpulake.synth.calibration import Check, gap, measure
+from gpulake.synth.calibration import Check, Readback, gap, measure
 from gpulake.synth.draws import Curve
-from gpulake.synth.readback import Readback
 
 
 @pytest.fixture(scope="module")

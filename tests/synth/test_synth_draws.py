@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from examples import cases
 from gpulake.synth.clock import FIRST_SECOND, at, iso, submissions
-from gpulake.synth.draws import Curve, deal, generator, quotas, ranks
-from gpulake.synth.ids import LENGTHS, Ids
-from gpulake.synth.metrics import BIN_SECONDS, level, load
+from gpulake.synth.draws import LENGTHS, Curve, Ids, deal, generator, quotas, ranks
 from gpulake.synth.placement import Closure, Drag, place
 from gpulake.synth.tables import decimals, floats, seconds, words
+from gpulake.synth.usage import BIN_SECONDS, level, load
 
 
 def test_a_curve_passes_through_its_points_and_is_straight_in_the_logarithm() -> None:

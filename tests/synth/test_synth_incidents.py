@@ -12,12 +12,11 @@ import pytest
 from gpulake.core.errors import UsageError
 from gpulake.synth import write_trace
 from gpulake.synth.attempts import Attempts
+from gpulake.synth.calibration import Readback, opened, places
 from gpulake.synth.clock import FIRST_SECOND, ROLLOUT_TO
 from gpulake.synth.facts import TERMINATED
 from gpulake.synth.incidents import planned, with_rack
-from gpulake.synth.machines import inventory
-from gpulake.synth.placement import Closure
-from gpulake.synth.readback import Readback, opened, places
+from gpulake.synth.placement import Closure, inventory
 
 DAY = 86_400
 KINDS = ["runaway_user", "dead_rack", "hot_weekend", "failure_burst", "slow_machine"]

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from gpulake.synth.readback import Readback, places
+from gpulake.synth.calibration import Readback, places
 
 INSTANCES = "pai_instance_table"
 

@@ -9,7 +9,7 @@ import pytest
 from gpulake.core.errors import UsageError
 from gpulake.synth import TraceSummary, write_trace
 from gpulake.synth.facts import TYPES, scaled
-from gpulake.synth.machines import inventory
+from gpulake.synth.placement import inventory
 from gpulake.synth.trace import make
 
 FULL = 1_055_501

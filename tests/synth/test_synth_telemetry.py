@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpulake.synth import TraceSummary, write_trace
-from gpulake.synth.readback import opened
+from gpulake.synth.calibration import opened
 
 Row = dict[str, Any]
 BEGIN, END = 5_443_200, 5_443_200 + 43_200

@@ -23,7 +23,7 @@ OURS = (
 )
 # Distribution: its module, and whether it is required.
 OTHERS = {"click": ("click", True), "nvidia-ml-py": ("pynvml", False), "PyYAML": ("yaml", False)}
-ENDINGS = (".py", ".toml", ".json", ".typed")
+ENDINGS = (".py", ".toml", ".json", ".service", ".typed")
 MAIN = """\
 import sys
 

@@ -1,32 +1,92 @@
-"""One session of a collector in this process: lock, sources, files and loop."""
+"""One session of a collector in this process: lock, sources, metadata, files and loop."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import select
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
+from gpulake import __version__
 from gpulake.collect import lock
 from gpulake.collect.identity import Identity, identify
 from gpulake.collect.machine.ping import split_peer
-from gpulake.collect.machine.selection import Selection
-from gpulake.collect.meta import write_metas
+from gpulake.collect.machine.process_table import Selection
 from gpulake.collect.reading import Notices
 from gpulake.collect.rows import Row
-from gpulake.collect.rundir import RunDir, StatusFile, prepare
+from gpulake.collect.rundir import RunDir, StatusFile, prepare, read_object
 from gpulake.collect.sampler import Acknowledged, Observer, Sampler, SourceObserver, Wait, header_of
 from gpulake.collect.segments import SegmentWriter, last_positions
 from gpulake.collect.settings import LEAST_CAP_BYTES, LEAST_INTERVAL_SECONDS, Settings
 from gpulake.collect.sources import SOURCES, Closable, Machine, NoData, Source
+from gpulake.collect.sources.nic import default_interfaces
 from gpulake.core.clock import Clock, SystemClock
+from gpulake.core.disk import replace_text
 from gpulake.core.errors import GpulakeError, UsageError
+
+
+def write_metas(run: RunDir, identity: Identity, settings: Settings) -> None:
+    """Writes node_meta.json, link_meta.json and run_meta.json, each atomically. Raises OSError."""
+    iface = settings.interface or next(iter(default_interfaces(Path("/proc"))), "")
+    _write(run.node_meta, node_meta(identity, iface))
+    _write(run.link_meta, link_meta(iface))
+    # Keys that other tools wrote, such as the load, are kept.
+    _write(run.run_meta, read_object(run.run_meta) | run_meta(identity, settings))
+
+
+def node_meta(identity: Identity, iface: str) -> dict[str, Any]:
+    return {
+        "run_id": identity.run_id,
+        "node": identity.node_id,
+        "stage": identity.stage,
+        "host": identity.host_name,
+        "iface": iface,
+        "cpu_cores": identity.cpu_cores,
+        "mem_mb": identity.memory_bytes >> 20,
+        "cpu_model": identity.cpu_model,
+        "cpu_freq_mhz": identity.cpu_freq_mhz,
+        "host_id": identity.host_id,
+    }
+
+
+def link_meta(iface: str) -> dict[str, Any]:
+    """The propagation delay is unknown until round trips are sampled."""
+    try:
+        megabits = int((Path("/sys/class/net") / iface / "speed").read_text())
+    except (OSError, ValueError):
+        megabits = 0
+    return {"iface": iface, "BW_bps": max(megabits, 0) * 1_000_000, "PR_s": None}
+
+
+def run_meta(identity: Identity, settings: Settings) -> dict[str, Any]:
+    return {
+        "run_id": identity.run_id,
+        "node_id": identity.node_id,
+        "host_id": identity.host_id,
+        "boot_id": identity.boot_id,
+        "stage": identity.stage,
+        "gpulake": __version__,
+        "options": {name: _plain(value) for name, value in asdict(settings).items()},
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    return None if value == float("inf") else value
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    replace_text(path, json.dumps(content, indent=2) + "\n")
+
 
 LONGEST_WAIT_SECONDS = 86_400.0  # poll cannot wait longer than some weeks
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

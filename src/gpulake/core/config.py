@@ -9,8 +9,6 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.judge_settings import KEY_VARIABLE, Judge
 from gpulake.core.placeholders import check_command
 from gpulake.core.recovery_settings import Recoveries
+from gpulake.core.resources import toml_of
 from gpulake.core.serve_settings import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 
 MOST_THREADS = 1024
@@ -100,17 +99,12 @@ class Nudges:
         check_command("cancel_command", self.cancel_command, PLACEHOLDERS, "job_id", "job")
 
 
-@cache
-def _facts() -> dict[str, Any]:
-    return tomllib.loads(files("gpulake.core").joinpath("facts.toml").read_text(encoding="utf-8"))
-
-
 def _known_clusters() -> Mapping[str, Cluster]:
-    return {name: Cluster(**values) for name, values in _facts()["clusters"].items()}
+    return {name: Cluster(**values) for name, values in toml_of("gpulake.core", "facts.toml")["clusters"].items()}
 
 
 def _known_gpu_types() -> Mapping[str, GpuType]:
-    return {name: GpuType(**values) for name, values in _facts()["gpu_types"].items()}
+    return {name: GpuType(**values) for name, values in toml_of("gpulake.core", "facts.toml")["gpu_types"].items()}
 
 
 @dataclass(frozen=True)

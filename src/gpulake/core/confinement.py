@@ -15,6 +15,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpulake.core.resources import toml_of
+
 IS_LINUX = os.uname().sysname == "Linux"
 SECCOMP, LANDLOCK = "seccomp", "Landlock"
 LEAST_BYTES = 64 * 2**20  # minimum for a query, even if the setting is lower
@@ -34,29 +36,6 @@ _ALLOW, _DENY, _UNKNOWN = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38  # EPERM, 
 _EQUAL, _MASKED_EQUAL = 4, 7
 _ALL_THREADS = 4
 _CLONE_THREAD, _MAP_SHARED = 0x10000, 0x01
-# System calls of the engine and the interpreter while a query runs and its result is written.
-_CALLS = (
-    *(
-        "read",
-        "pread64",
-        "readv",
-        "preadv",
-        "lseek",
-        "close",
-        "fstat",
-        "fstat64",
-        "newfstatat",
-        "stat",
-        "lstat",
-        "statx",
-    ),
-    *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "fcntl", "poll", "ppoll"),
-    *("munmap", "mprotect", "mremap", "madvise", "brk", "fadvise64", "membarrier", "futex", "set_robust_list", "rseq"),
-    *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall", "exit", "exit_group"),
-    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "times", "getrusage"),
-    *("getpid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getrandom", "uname", "sysinfo", "getcpu"),
-    *("sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler"),
-)
 
 
 class _Comparison(ctypes.Structure):
@@ -117,7 +96,7 @@ def restrict_system_calls(output: int) -> bool:
         given = (_Comparison * len(conditions))(*conditions)
         library.seccomp_rule_add_array(rules, action, number, len(conditions), given)
 
-    for name in _CALLS:
+    for name in toml_of("gpulake.core", "system_calls.toml")["calls"].split():
         allow(name)
     for name in ("write", "writev"):
         allow(name, _Comparison(0, _EQUAL, output, 0))

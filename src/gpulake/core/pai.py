@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from gpulake.core.resources import toml_of
 
-@cache
+
 def published() -> dict[str, Any]:
-    return tomllib.loads(files("gpulake.core").joinpath("pai.toml").read_text(encoding="utf-8"))
+    return toml_of("gpulake.core", "pai.toml")

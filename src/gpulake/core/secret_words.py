@@ -11,45 +11,16 @@ from collections.abc import Iterator, Sequence
 
 import re2
 
+from gpulake.core.resources import toml_of
+
 Span = tuple[int, int, str]  # start, end, kind
 SECRET = "SECRET"  # noqa: S105 - the kind, not one of them
 
 _NO_VALUE = {"none", "null", "nil", "true", "false", "undefined", "unset", "missing", "empty", "required", "invalid"}
 
-_TOKEN = re2.compile(
-    "|".join(
-        (
-            r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ABIA|ACCA)[A-Z0-9]{16}",
-            r"(?:hf|api_org)_[A-Za-z0-9]{20,}",
-            r"gh[pousr]_[A-Za-z0-9]{20,}",
-            r"github_pat_\w{20,}",
-            r"gl(?:pat|dt|rt|cbt)-[\w-]{16,}",
-            r"\bsk-[\w-]{16,}",
-            r"\b[sr]k_(?:live|test)_\w{16,}",
-            r"xox[a-z]-[\w-]{10,}",
-            r"xapp-[\w-]{10,}",
-            r"AIza[\w-]{35}",
-            r"ya29\.[\w.-]{16,}",
-            r"nvapi-[\w-]{20,}",
-            r"npm_[A-Za-z0-9]{30,}",
-            r"pypi-[\w-]{30,}",
-            r"dckr_pat_[\w-]{20,}",
-            r"dop_v1_[0-9a-f]{40,}",
-            r"dapi[0-9a-f]{32}",
-            r"hv[sbr]\.[\w-]{20,}",
-            r"wandb_v[0-9]+_\w{20,}",
-            r"eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
-            r"[0-9a-fA-F]{32,}",
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*",
-        )
-    )
-)
-
-_NAMES = (
-    r"passw(?:or)?d|passphrase|passcode|pwd|secrets?|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key"
-    r"|(?:auth|access|refresh|session|security|bearer|vault|hf|hub|github|gitlab|wandb|slack|bot|api|id|user)[_-]?token"
-    r"|(?:github|gitlab|git|azure|ado)[_-]?pat|client[_-]?secret|credentials?|auth[_-]?key|authkey|account[_-]?key|signing[_-]?key|encryption[_-]?key"
-)
+_FORMS = toml_of("gpulake.core", "secret_words.toml")
+_TOKEN = re2.compile("|".join(_FORMS["tokens"]))
+_NAMES = "|".join(_FORMS["names"])
 # Quoted, quoted within a quoted text, or up to the next space: a value may hold commas and brackets.
 _VALUE = r'(?:[bruf]?"((?:[^"\\]|\\.)+)"|[bruf]?\'((?:[^\'\\]|\\.)+)\'|\\"([^"\\]+)\\"|(\S+))'
 # Between a name and its value: as programs, settings, tables, markup and addresses write it; Megatron writes dots.

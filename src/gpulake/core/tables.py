@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from gpulake.core.resources import toml_of
+
 
 @dataclass(frozen=True)
 class Column:
@@ -65,23 +67,19 @@ def reader_declarations() -> dict[str, dict[str, Any]]:
 @cache
 def cctf_tables() -> dict[str, Table]:
     """The files of a collected run, by their name without its ending."""
-    return _read("cctf.toml")
+    return _tables(toml_of("gpulake.core", "cctf.toml"))
 
 
 @cache
 def written_tables() -> dict[str, Table]:
     """What rooms write beside the models."""
-    return _read("written.toml")
+    return _tables(toml_of("gpulake.core", "written.toml"))
 
 
 def _landed(table: Table) -> Table:
     """A file of a run as it lands: JSON within a row stays text."""
     columns = tuple(replace(column, type="text") if column.type == "json" else column for column in table.columns)
     return replace(table, name=f"bronze_{table.name}", columns=columns)
-
-
-def _read(file: str) -> dict[str, Table]:
-    return _tables(tomllib.loads(files("gpulake.core").joinpath(file).read_text(encoding="utf-8")))
 
 
 def _tables(entries: dict[str, Any]) -> dict[str, Table]:

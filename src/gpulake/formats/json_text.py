@@ -62,22 +62,14 @@ def escaped(text: str) -> str:
     )
 
 
-def _text(value: str) -> str:
-    return value if value.isprintable() else escaped(value)
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)
-
-
 def _document(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 WORDS: dict[type, Callable[[Any], str]] = {
-    str: _text,
+    str: lambda value: value if value.isprintable() else escaped(value),
     int: str,
-    float: _number,
+    float: lambda value: str(int(value)) if value.is_integer() else repr(value),
     bool: lambda value: "true" if value else "false",
     type(None): lambda _: "",
 }

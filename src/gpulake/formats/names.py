@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.resources import toml_of
 from gpulake.formats.prometheus import Labels
 
 STYLES = ("dcgm", "otel")
@@ -47,9 +46,8 @@ class Written(NamedTuple):
     factor: float
 
 
-@cache
 def _content() -> dict[str, Any]:
-    return tomllib.loads(files("gpulake.formats").joinpath("names.toml").read_text(encoding="utf-8"))
+    return toml_of("gpulake.formats", "names.toml")
 
 
 @cache

@@ -66,7 +66,7 @@ def main(given: Mapping[str, Any]) -> None:
             _write(b"ready\n")
             answer = b"".join([b"rows\n", *_answer(reader, query, tables, given["rows"])])
     except GpulakeError as error:
-        answer = _too_much(given) if isinstance(error.__cause__, duckdb.OutOfMemoryException) else _told(error)
+        answer = _too_much(given) if isinstance(error.__cause__, duckdb.OutOfMemoryException) else _refusal(error)
     except MemoryError:
         answer = _too_much(given)
     _write(answer)
@@ -100,7 +100,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _told(error: GpulakeError) -> bytes:
+def _refusal(error: GpulakeError) -> bytes:
     return b"error\n" + json.dumps(_words(error)).encode()
 
 
@@ -110,7 +110,7 @@ def _words(error: GpulakeError) -> dict[str, Any]:
 
 def _too_much(given: Mapping[str, Any]) -> bytes:
     hint = "narrow it, or raise sql_memory in [serve] of gpulake.toml"
-    return _told(UsageError(f"the query needs more memory than {given['memory_bytes'] // 10**6:,} MB", hint))
+    return _refusal(UsageError(f"the query needs more memory than {given['memory_bytes'] // 10**6:,} MB", hint))
 
 
 def _write(data: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from gpulake.core.kinds import kinds_about
+from gpulake.core.resources import queries
 from gpulake.lake.engine import Connection, name, text
 from gpulake.lake.views import LANDED
 
@@ -41,16 +42,7 @@ NAMING = frozenset(
         *("owner", *OWNERS, "worker_name", "row_text", "detail", "message", "subject", "headline", "title"),
     }
 )
-COLUMNS = """
-SELECT database_name AS catalogue, table_name AS name, list(column_name ORDER BY column_index) AS columns
-FROM duckdb_columns() WHERE NOT internal AND schema_name = 'main' AND database_name IN ('lake', '{landed}') GROUP BY ALL
-ORDER BY catalogue DESC
-"""
-JOBS = """
-SELECT job_key, cluster_id, job_id, user_id, coalesce(user_id, '') AS named_user, coalesce(group_id, '') AS named_group,
-    coalesce(group_id IN ({names}) OR account_id IN ({names}) OR user_id IN ({names}), false) AS is_theirs
-FROM lake.main.silver_jobs
-"""
+SQL = queries("gpulake.lake", "limits.sql")
 # Job ids and users are unique within a cluster: where a row names no cluster, all of that name have to be theirs.
 TABLES = {
     "jobs": "SELECT job_key FROM {keys}.every WHERE is_theirs",
@@ -61,15 +53,11 @@ TABLES = {
     "groups": "SELECT cluster_id, named_group FROM {keys}.every GROUP BY ALL HAVING bool_and(is_theirs)",
     "pairs": "SELECT cluster_id, named_user, named_group FROM {keys}.every GROUP BY ALL HAVING bool_and(is_theirs)",
 }
-NO_JOBS = """
-SELECT 0::BIGINT AS job_key, '' AS cluster_id, '' AS job_id, '' AS user_id, '' AS named_user, '' AS named_group,
-    false AS is_theirs WHERE false
-"""
 
 
 def limit(connection: Connection, catalogue: str, groups: Collection[str]) -> None:
     """Makes the catalogue: a view for every table, and the keys that the views look up."""
-    found = connection.execute(COLUMNS.format(landed=LANDED)).fetchall()
+    found = connection.execute(SQL["columns"].format(landed=LANDED)).fetchall()
     # A build's table is found before a view of what has landed, as readers without limits find it.
     tables = {table: (where, list(columns)) for where, table, columns in reversed(found)}
     connection.execute(f"ATTACH OR REPLACE ':memory:' AS {catalogue}")
@@ -90,7 +78,7 @@ def limit(connection: Connection, catalogue: str, groups: Collection[str]) -> No
 
 def _look_up(connection: Connection, keys: str, groups: Collection[str], tables: Mapping[str, list[str]]) -> None:
     names = ", ".join(text(group) for group in sorted(groups)) or "NULL"
-    jobs = JOBS.format(names=names) if "silver_jobs" in tables else NO_JOBS
+    jobs = SQL["jobs"].format(names=names) if "silver_jobs" in tables else SQL["no_jobs"]
     connection.execute(f"CREATE TABLE {keys}.every AS {jobs}")
     for table, query in TABLES.items():
         connection.execute(f"CREATE TABLE {keys}.{table} AS {query.format(keys=keys)}")

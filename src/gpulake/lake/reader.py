@@ -82,7 +82,11 @@ class LakeReader:
         try:
             for variable, value in values.items():
                 # As text, for the reason given in create_table. A variable that is set to NULL would be an integer.
-                words = f"RESET VARIABLE {name(variable)}" if value is None else _set(variable, value)
+                words = (
+                    f"RESET VARIABLE {name(variable)}"
+                    if value is None
+                    else f"SET VARIABLE {name(variable)} = {literal(value)}"
+                )
                 self._connection.execute(words)
             statements = self._connection.extract_statements(query)
             if len(statements) != 1:
@@ -96,7 +100,3 @@ class LakeReader:
                     f"{DAMAGED} what was asked for: {views.damaged_file(self.connection, error)}", REPAIR
                 ) from error
             raise UsageError(f"the query failed: {error}", "see the tables and columns with: gpulake tables") from error
-
-
-def _set(variable: str, value: Value) -> str:
-    return f"SET VARIABLE {name(variable)} = {literal(value)}"

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.resources import queries
 from gpulake.lake import LakeReader
-from gpulake.replay import lake_sql
+from gpulake.lake.engine import surrogate_key
 from gpulake.replay.workload import (
     FRAGMENTS,
     TASKS,
@@ -32,6 +33,8 @@ from gpulake.replay.workload import (
 )
 
 ROWS = 65_536
+SQL = queries("gpulake.replay", "from_lake.sql", pool=surrogate_key("getvariable('cluster')", "'(all machines)'"))
+NEEDED = frozenset({"silver_instances", "gold_energy_daily"})
 # How long a machine was down that took an attempt with it, where no outage is known.
 REPAIR_MS = 3_600_000
 INFERRED = {
@@ -83,10 +86,10 @@ class Selection:
 
 def clusters(reader: LakeReader) -> tuple[list[str], list[str]]:
     """The clusters of the last build, and the workloads that were imported."""
-    imported = [str(name) for name in reader.query(lake_sql.IMPORTED)["workload"].to_pylist()]
-    if not reader.tables() >= lake_sql.NEEDED:
+    imported = [str(name) for name in reader.query(SQL["imported"])["workload"].to_pylist()]
+    if not reader.tables() >= NEEDED:
         return [], imported
-    return [str(name) for name in reader.query(lake_sql.CLUSTERS)["cluster_id"].to_pylist()], imported
+    return [str(name) for name in reader.query(SQL["clusters"])["cluster_id"].to_pylist()], imported
 
 
 def choose(name: str | None, known: list[str]) -> str:
@@ -126,7 +129,7 @@ def from_lake(reader: LakeReader, chosen: Selection, gpu_types: Mapping[str, Gpu
 
 def _parts(reader: LakeReader, chosen: Selection, notes: Notes) -> Iterator[Part]:
     next_id = 0
-    for batch in reader.stream(lake_sql.TASKS, ROWS, **chosen.variables):
+    for batch in reader.stream(SQL["tasks"], ROWS, **chosen.variables):
         kept = _noted(batch, notes)
         if not kept.num_rows:
             continue
@@ -178,23 +181,23 @@ def _hosts(reader: LakeReader, chosen: Selection, notes: Notes) -> list[Host]:
             gpus=row["gpus"],
             gpu_type=row["gpu_type"] if row["gpus"] else None,
         )
-        for number, row in enumerate(reader.query(lake_sql.MACHINES, **chosen.variables).to_pylist(), start=1)
+        for number, row in enumerate(reader.query(SQL["machines"], **chosen.variables).to_pylist(), start=1)
     ]
-    unlisted = reader.query(lake_sql.UNLISTED, **chosen.variables).to_pylist()
+    unlisted = reader.query(SQL["unlisted"], **chosen.variables).to_pylist()
     for number, row in enumerate((row for row in unlisted if not row["is_pool"]), start=1):
         name = f"{chosen.cluster}-unlisted-{number}"
         hosts.append(Host(name, row["machines"], None, chosen.clock.core_mhz, None, row["gpus"], row["gpu_type"]))
         notes.guessed["hosts that no inventory lists: with as many GPUs as were held at once"] += row["machines"]
     if hosts:
         return hosts
-    most = reader.query(lake_sql.MOST_GPUS, **chosen.variables)["most_gpus"][0].as_py()
+    most = reader.query(SQL["most_gpus"], **chosen.variables)["most_gpus"][0].as_py()
     for row in unlisted:
         pool = pool_hosts(chosen.cluster, row["gpus"], most, row["gpu_type"], chosen.clock.core_mhz)
         notes.guessed["hosts of a cluster of which only the number of GPUs is known"] += sum(
             host.count for host in pool
         )
         hosts += pool
-    seen = reader.query(lake_sql.SEEN, **chosen.variables)["machines"][0].as_py()
+    seen = reader.query(SQL["seen"], **chosen.variables)["machines"][0].as_py()
     if seen and not hosts:
         notes.guessed["hosts that no inventory lists: as many as jobs ran on"] += seen
         hosts.append(Host(chosen.cluster, seen, None, chosen.clock.core_mhz, None))
@@ -202,12 +205,12 @@ def _hosts(reader: LakeReader, chosen: Selection, notes: Notes) -> list[Host]:
 
 
 def _outages(reader: LakeReader, chosen: Selection, notes: Notes) -> list[Outage]:
-    rows = reader.query(lake_sql.OUTAGES, **chosen.variables).to_pylist()
+    rows = reader.query(SQL["outages"], **chosen.variables).to_pylist()
     if died := sum(row["basis"] == "died" for row in rows):
         notes.inferred["outages: a machine lost all it ran and stayed silent"] += died
     if rows:
         return [Outage(row["machine"], row["started_ms"], row["ended_ms"]) for row in rows]
-    failed = reader.query(lake_sql.NODE_FAILURES, **chosen.variables).to_pylist()
+    failed = reader.query(SQL["node_failures"], **chosen.variables).to_pylist()
     if failed:
         notes.guessed["outages of an hour: an attempt was lost to its machine"] += len(failed)
     return [Outage(row["machine"], row["started_ms"], row["started_ms"] + REPAIR_MS) for row in failed]

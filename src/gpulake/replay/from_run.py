@@ -14,10 +14,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulake.core.config import GpuType
-from gpulake.replay.fragments import Measured, Sizes, fragments_of
-from gpulake.replay.processes import Processes, Usage, read_usage
-from gpulake.replay.rates import Rates, Stretch
-from gpulake.replay.run_files import HostKey, Node, ProcessKey, Row, find_run, host_key, number, process_key, whole
+from gpulake.replay.fragments import Measured, Rates, Sizes, Stretch, fragments_of
+from gpulake.replay.processes import (
+    HostKey,
+    Node,
+    Processes,
+    ProcessKey,
+    Row,
+    Usage,
+    find_run,
+    host_key,
+    number,
+    process_key,
+    read_usage,
+    whole,
+)
 from gpulake.replay.workload import Clockwork, Fragment, Host, Notes, Part, Task, Workload, part_of, powered
 
 TASKS_OF_A_PART = 10_000

@@ -11,12 +11,11 @@ from gpulake.core.errors import UsageError
 from gpulake.core.pai import published
 from gpulake.core.progress import Report, silent
 from gpulake.synth import tables, trace, truth
+from gpulake.synth.draws import Ids
 from gpulake.synth.facts import HEADERS, gpu_models
-from gpulake.synth.ids import Ids
 from gpulake.synth.incidents import Incident
-from gpulake.synth.metrics import observed
 from gpulake.synth.telemetry import write_telemetry
-from gpulake.synth.usage import measured
+from gpulake.synth.usage import measured, observed
 from gpulake.synth.writer import Folder
 
 __all__ = ["Incident", "TraceSummary", "write_trace"]

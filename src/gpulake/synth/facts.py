@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from gpulake.core.pai import published
+from gpulake.core.resources import toml_of
 from gpulake.synth.draws import Curve
 
 GPU_TYPES = ("T4", "MISC", "P100", "V100", "V100M32")
@@ -37,9 +37,8 @@ HEADERS = {
 """The published tables and the text of their .header files, less the final newline."""
 
 
-@cache
 def habits() -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / "habits.toml").read_text(encoding="utf-8"))
+    return toml_of("gpulake.synth", "habits.toml")
 
 
 def gpu_models() -> bytes:

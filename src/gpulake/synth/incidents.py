@@ -20,10 +20,8 @@ from gpulake.synth import clock, stories
 from gpulake.synth.attempts import Attempts
 from gpulake.synth.draws import generator
 from gpulake.synth.facts import FAILED, GPU_TYPES, INTERRUPTED, TERMINATED
-from gpulake.synth.jobs import Jobs
-from gpulake.synth.machines import Machines
-from gpulake.synth.placement import SLOT_SECONDS, Closure, Drag
-from gpulake.synth.tasks import Tasks
+from gpulake.synth.placement import SLOT_SECONDS, Closure, Drag, Machines
+from gpulake.synth.tasks import Jobs, Tasks
 
 RACK_TYPE = GPU_TYPES.index("P100")
 SLOW_TYPE = GPU_TYPES.index("T4")

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulake.synth import clock
-from gpulake.synth.draws import Ints, generator
+from gpulake.synth.draws import Ids, Ints, generator
 from gpulake.synth.facts import GPU_TYPES, habits
-from gpulake.synth.ids import Ids
 from gpulake.synth.incidents import SLOW_TYPE
-from gpulake.synth.metrics import BACKGROUND_SHARE
 from gpulake.synth.trace import Trace
-from gpulake.synth.usage import Usage
+from gpulake.synth.usage import BACKGROUND_SHARE, Usage
 
 BEGINS_AT = clock.at(3, 5, 8)  # a Thursday; the slow machine is slow by then
 INTERVAL_SECONDS = 120

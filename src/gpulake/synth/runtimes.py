@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from gpulake.synth import clock
 from gpulake.synth.draws import Curve, Floats, generator
 from gpulake.synth.facts import GPU_TYPES, curve, tail_curve
-from gpulake.synth.jobs import Jobs
-from gpulake.synth.tasks import Tasks
+from gpulake.synth.tasks import Jobs, Tasks
 
 # All of these in units of the spread of run times between groups.
 SPREAD = 0.004

@@ -9,15 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulake.synth.draws import Bools, Floats, Ints, generator
+from gpulake.synth.draws import Bools, Floats, Ids, Ints, generator
 from gpulake.synth.facts import CPU_TYPE, GPU_TYPES, HEADERS, STATUSES, TYPES, WAITING, curve, habits
-from gpulake.synth.ids import Ids
-from gpulake.synth.jobs import workloads
-from gpulake.synth.metrics import Metrics
 from gpulake.synth.nodes import devices_of
-from gpulake.synth.tasks import role_names
+from gpulake.synth.tasks import role_names, workloads
 from gpulake.synth.trace import Trace
-from gpulake.synth.usage import GANG_NOISE, Usage
+from gpulake.synth.usage import GANG_NOISE, Metrics, Usage
 
 BLOCK_ROWS = 200_000
 TIME_DIGITS = 7  # every second of this trace lies between 1,000,000 and 9,999,999

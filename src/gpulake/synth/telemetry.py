@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulake.synth.draws import generator
-from gpulake.synth.ids import Ids
+from gpulake.synth.draws import Ids, generator
 from gpulake.synth.incidents import Incident
 from gpulake.synth.nodes import BEGINS_AT, INTERVAL_SECONDS, TICKS, Node, observed_nodes
 from gpulake.synth.trace import Trace

@@ -14,11 +14,9 @@ from gpulake.synth.attempts import Attempts
 from gpulake.synth.draws import generator, sums_by
 from gpulake.synth.facts import FAILED, INTERRUPTED, RUNNING, TERMINATED, TYPES, WAITING, scaled
 from gpulake.synth.incidents import IncidentPlan
-from gpulake.synth.jobs import Jobs, submitted, templates
-from gpulake.synth.machines import Machines, inventory
-from gpulake.synth.placement import Closure, Drag, place
+from gpulake.synth.placement import Closure, Drag, Machines, inventory, place
 from gpulake.synth.runtimes import runtimes
-from gpulake.synth.tasks import Tasks, alike, plan_cpu_mem, planned, waits
+from gpulake.synth.tasks import Jobs, Tasks, alike, plan_cpu_mem, planned, submitted, templates, waits
 
 NO_JOBS = np.array([], dtype=np.int64)
 UNKNOWN = -1

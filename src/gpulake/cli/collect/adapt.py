@@ -59,7 +59,7 @@ def command(
     from gpulake.collect.adapters import AdapterOptions
     from gpulake.collect.cctf.calendar import zone as zone_of
     from gpulake.collect.tracing.adapting import LogImport
-    from gpulake.collect.tracing.place import place_of
+    from gpulake.collect.tracing.invocation import place_of
 
     place = place_of(run_dir, node=node, stage=stage)
     options = AdapterOptions(

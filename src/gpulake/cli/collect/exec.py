@@ -55,7 +55,7 @@ def command(
     Example:  gpulake collect exec --run-id night1 -- ffmpeg -i in.mp4 out.webm
     """
     from gpulake.collect.adapters.exec import Command, cpus_of, run_command
-    from gpulake.collect.tracing.place import place_of
+    from gpulake.collect.tracing.invocation import place_of
     from gpulake.core.clock import SystemClock
 
     place = place_of(_folder(run_dir, run_id, base, node), node=node if run_dir else "", stage=stage)

@@ -30,7 +30,7 @@ def command(context: click.Context, settings: Settings, live: LiveOptions, user:
     """
     from gpulake.collect.control import collect_command
     from gpulake.collect.session import check
-    from gpulake.collect.unit import unit
+    from gpulake.collect.settings import unit
 
     if context.get_parameter_source("base") is click.core.ParameterSource.DEFAULT:
         settings = replace(settings, base=FOLDER)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Protocol, TypeAlias
 
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent
+from gpulake.collect.tracing.invocation import Row
 from gpulake.core.registry import Registry
 
 
@@ -25,8 +25,8 @@ class Line:
 @dataclass(frozen=True)
 class Parsed:
     line_number: int
-    invocation: Invocation
-    placements: tuple[PlacementEvent, ...] = ()
+    invocation: Row
+    placements: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True)

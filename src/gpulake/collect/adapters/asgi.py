@@ -21,11 +21,18 @@ from pathlib import Path
 from types import coroutine
 from typing import Any, TypeAlias, TypeVar
 
-from gpulake.collect.machine.procfs import read_text, start_ticks_of
+from gpulake.collect.machine.procfs import read_text
 from gpulake.collect.tracing.appending import BackgroundWriter
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, SystemStat, Times, text_of
-from gpulake.collect.tracing.place import Place, place_of
-from gpulake.collect.tracing.trace_context import TraceContext, context_from
+from gpulake.collect.tracing.invocation import (
+    Place,
+    Row,
+    Times,
+    TraceContext,
+    context_from,
+    place_of,
+    row_of,
+    text_of,
+)
 from gpulake.core.clock import Clock, SystemClock
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -120,7 +127,8 @@ class TracingMiddleware:
         # Truncated, not rounded: a request within another one stays within it in milliseconds.
         times = Times(enqueued_ms, began_ms, int(request.began_ms + took_ms))
         queue_time_ms = float(began_ms - enqueued_ms)
-        invocation = Invocation(
+        invocation = row_of(
+            "invocations",
             trace_id=request.context.trace_id,
             span_id=request.context.span_id,
             parent_id=request.context.parent_id,
@@ -159,7 +167,7 @@ class TracingMiddleware:
             self._writer.add(self._place.run.placement_events, self._placement(self._service, "start"))
         return self._service
 
-    def _statistics(self) -> Iterator[tuple[Path, object]]:
+    def _statistics(self) -> Iterator[tuple[Path, Row]]:
         """Requests in flight; nothing while the value stays zero."""
         service, value = self._service, self._in_flight
         if service is None or (value == 0 and self._reported == 0):
@@ -167,7 +175,8 @@ class TracingMiddleware:
         self._reported = value
         yield (
             self._place.run.system_stats,
-            SystemStat(
+            row_of(
+                "system_stats",
                 ts_ms=int(self._now_ms()),
                 node=self._place.node,
                 stage=self._place.stage,
@@ -178,7 +187,7 @@ class TracingMiddleware:
             ),
         )
 
-    def _placement(self, service: _Service, event: str) -> PlacementEvent:
+    def _placement(self, service: _Service, event: str) -> Row:
         return self._place.placement(
             event,
             int(self._now_ms()),
@@ -287,11 +296,10 @@ def _service(place: Place) -> _Service:
     """This process: by its container and its pid, since a container may have several."""
     pid = os.getpid()
     container = CONTAINER.search(read_text("/proc/self/cgroup"))
-    start_ticks = start_ticks_of(pid)
     return _Service(
         pid=pid,
         instance_id=f"{container[0][:12]}-{pid}" if container else f"pid-{pid}",
-        proc_id=None if start_ticks is None else f"{place.boot_id}-{start_ticks}-{pid}",
+        proc_id=place.proc_id(pid),
     )
 
 

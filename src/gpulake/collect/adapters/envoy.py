@@ -10,10 +10,10 @@ from typing import Any
 
 from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Rejected
 from gpulake.collect.tracing import access_log
-from gpulake.collect.tracing.invocation import Times, integer_of, object_of
-from gpulake.collect.tracing.line_format import LineFormat, Part, Variable
-from gpulake.collect.tracing.trace_context import plain_id
+from gpulake.collect.tracing.access_log import LineFormat, Part, Variable
+from gpulake.collect.tracing.invocation import Times, integer_of, object_of, plain_id
 from gpulake.core.errors import UsageError
+from gpulake.core.resources import toml_of
 
 DEFAULT = (
     '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% '
@@ -22,33 +22,7 @@ DEFAULT = (
 )
 OPERATOR = re.compile(r"%(?P<word>[A-Z0-9_]+)(\((?P<argument>[^)]*)\))?(:(?P<most>\d+))?%")
 NUMBER = r"(?:-|\d{1,19})?"
-# Our name of an operator, and of its usual keys in JSON; a header keeps its name.
-NAMES = {
-    "START_TIME": "start",
-    "DURATION": "duration",
-    "RESPONSE_CODE": "status",
-    "BYTES_RECEIVED": "bytes_in",
-    "BYTES_SENT": "bytes_out",
-    "TRACE_ID": "trace",
-    "REQ(:METHOD)": "method",
-    "REQ(:PATH)": "path",
-    "RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)": "upstream",
-}
-KEYS = {
-    "start": ("start_time", "@timestamp", "timestamp", "time", "start"),
-    "duration": ("duration", "duration_ms", "total_duration"),
-    "status": ("response_code", "status", "code"),
-    "bytes_in": ("bytes_received", "bytes_in"),
-    "bytes_out": ("bytes_sent", "bytes_out"),
-    "method": ("method", "request_method", ":method"),
-    "path": ("path", "x_envoy_original_path", "x-envoy-original-path", ":path", "request_path"),
-    "upstream": ("upstream_service_time", "x_envoy_upstream_service_time", "x-envoy-upstream-service-time"),
-    "trace": ("trace_id", "traceId"),
-    "traceparent": ("traceparent",),
-    "x-trace-id": ("x_trace_id", "x-trace-id"),
-    "x-request-id": ("request_id", "x_request_id", "x-request-id"),
-    "x-parent-span-id": ("x_parent_span_id", "x-parent-span-id"),
-}
+OPERATORS = toml_of("gpulake.collect.adapters", "envoy.toml")
 TRACES = ("traceparent", "trace", "x-trace-id", "x-request-id")
 WORDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "b": "[A-Z][a-z]{2}"}
 WORDS |= {"z": r"[+-]\d{4}", "s": r"\d{1,11}", "f": r"\d{1,9}"}
@@ -63,7 +37,8 @@ class EnvoyLog:
         self._options = options
         field = options.trace_field.lower()
         self._traces = (field,) if field else TRACES
-        self._keys = KEYS | ({field: (field, options.trace_field, field.replace("-", "_"))} if field else {})
+        chosen = {field: (field, options.trace_field, field.replace("-", "_"))} if field else {}
+        self._keys = OPERATORS["keys"] | chosen
         self._start: re.Pattern[str] | None = None  # of a time in a custom form
         self._text: LineFormat | None = None
         if options.format.lstrip().startswith("{"):
@@ -139,9 +114,11 @@ class EnvoyLog:
         if word in ("REQ", "RESP") and argument:
             # The first of two headers may be missing; the second is always there.
             header = argument.upper().split("?")[-1]
-            name = NAMES.get(f"{word}({header})") or (header.lower() if word == "REQ" else f"response {header}")
+            name = OPERATORS["names"].get(f"{word}({header})") or (
+                header.lower() if word == "REQ" else f"response {header}"
+            )
         else:
-            name = NAMES.get(word, found[0])
+            name = OPERATORS["names"].get(word, found[0])
         is_number = name in ("duration", "status", "bytes_in", "bytes_out", "upstream")
         return Variable(name, NUMBER if is_number else "")
 

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpulake.collect.machine.owners import TRACE_VARIABLE
-from gpulake.collect.machine.procfs import read_text, start_ticks_of
+from gpulake.collect.machine.procfs import read_text
 from gpulake.collect.rundir import open_file
 from gpulake.collect.tracing.appending import append_synced
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times
-from gpulake.collect.tracing.place import Place
-from gpulake.collect.tracing.trace_context import TraceContext, context_from
+from gpulake.collect.tracing.invocation import Place, Row, Times, TraceContext, context_from, row_of
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
 
@@ -104,8 +102,7 @@ class _Child:
             _become(command, context, gate_in, errors_out, signals)
         os.close(gate_in)
         os.close(errors_out)
-        start_ticks = start_ticks_of(self.pid)
-        self.proc_id = None if start_ticks is None else f"{place.boot_id}-{start_ticks}-{self.pid}"
+        self.proc_id = place.proc_id(self.pid)
         self.cpu_time_ms = 0.0
         self.bytes_in: int | None = None
         self.bytes_out: int | None = None
@@ -171,7 +168,8 @@ class _Trace:
     def end(self, clock: Clock) -> None:
         command, child, place = self._command, self._child, self._place
         times = child.times(clock, command.enqueued_ms)
-        invocation = Invocation(
+        invocation = row_of(
+            "invocations",
             trace_id=self._context.trace_id,
             span_id=self._context.span_id,
             parent_id=self._context.parent_id,
@@ -199,7 +197,7 @@ class _Trace:
         except OSError as error:
             self._say(f"the end is not traced: {error}")
 
-    def _placement(self, event: str, at_ms: int) -> PlacementEvent:
+    def _placement(self, event: str, at_ms: int) -> Row:
         app = self._command.app or self._module
         pid = self._child.pid
         return self._place.placement(

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from gpulake.collect.adapters import ADAPTERS, AdapterOptions, Line, Outcome, Rejected
 from gpulake.collect.tracing import access_log
-from gpulake.collect.tracing.invocation import Times, integer_of
-from gpulake.collect.tracing.line_format import LineFormat, Part, Variable
-from gpulake.collect.tracing.trace_context import plain_id
+from gpulake.collect.tracing.access_log import LineFormat, Part, Variable
+from gpulake.collect.tracing.invocation import Times, integer_of, plain_id
 from gpulake.core.errors import UsageError
 
 COMBINED = (

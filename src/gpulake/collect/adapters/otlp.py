@@ -24,7 +24,7 @@ from gpulake.collect.adapters import (
     Skipped,
 )
 from gpulake.collect.tracing import access_log
-from gpulake.collect.tracing.invocation import Invocation, Times, integer_of, object_of, text_of
+from gpulake.collect.tracing.invocation import Row, Times, integer_of, object_of, row_of, text_of
 
 NO_SPANS = "exports without spans"
 KEPT_CHARACTERS = 1 << 16
@@ -96,7 +96,7 @@ class OtlpSpans:
         except ValueError as error:
             return Rejected(number, str(error), json.dumps(span)[:KEPT_CHARACTERS])
 
-    def _invocation(self, span: Any, attributes: Mapping[str, str]) -> Invocation:
+    def _invocation(self, span: Any, attributes: Mapping[str, str]) -> Row:
         options = self._options
         began, ended = _nanoseconds(span, "startTimeUnixNano"), _nanoseconds(span, "endTimeUnixNano")
         times = Times(began // 1_000_000, began // 1_000_000, ended // 1_000_000)
@@ -111,7 +111,8 @@ class OtlpSpans:
         target = _first(attributes, TARGET)
         code = _get(_get(span, "status"), "code")
         status = _count(attributes, *STATUS)
-        return Invocation(
+        return row_of(
+            "invocations",
             trace_id=_id(span, "traceId", TRACE),
             span_id=_id(span, "spanId", SPAN),
             parent_id=_id(span, "parentSpanId", SPAN) if _get(span, "parentSpanId") else None,

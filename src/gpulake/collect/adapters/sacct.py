@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 
 from gpulake.collect.adapters import ADAPTERS, EMPTY, AdapterOptions, Line, Outcome, Parsed, Rejected, Skipped
 from gpulake.collect.tracing.access_log import epoch_ms
-from gpulake.collect.tracing.invocation import Invocation, PlacementEvent, Times, id_from, text_of
+from gpulake.collect.tracing.invocation import Row, Times, id_from, row_of, text_of
 from gpulake.core.types import BadRow, TextRow
 from gpulake.formats import slurm as words
 from gpulake.formats.sacct import NO_NODES, Header, header_of, joined_rows
@@ -69,7 +69,8 @@ class Sacct:
         if "NodeList" in job and not nodes:
             return Skipped(row.line_number, NEVER_RAN)
         name = self._options.module or text_of(job.get("JobName", "")) or "slurm"
-        invocation = Invocation(
+        invocation = row_of(
+            "invocations",
             trace_id=shown.job_id,
             span_id=id_from("sacct", job.get("Cluster", ""), shown.job_id, times.ts_enqueue, times.ts_start),
             module_id=name,
@@ -86,21 +87,12 @@ class Sacct:
         )
         return Parsed(row.line_number, invocation, tuple(self._placements(invocation, nodes)))
 
-    def _placements(self, job: Invocation, nodes: list[str]) -> Iterator[PlacementEvent]:
-        for node in nodes or [job.node]:
-            for event, at in (("start", job.ts_start), ("stop", job.ts_end)):
+    def _placements(self, job: Row, nodes: list[str]) -> Iterator[Row]:
+        same = {name: job[name] for name in ("module_id", "instance_id", "stage", "host_id")}
+        for node in nodes or [job["node"]]:
+            for event, at in (("start", job["ts_start"]), ("stop", job["ts_end"])):
                 if at is not None:
-                    yield PlacementEvent(
-                        ts=at,
-                        app_id=job.module_id,
-                        module_id=job.module_id,
-                        instance_id=job.instance_id,
-                        node_id=node,
-                        event=event,
-                        stage=job.stage,
-                        host_id=job.host_id,
-                        pid=None,
-                    )
+                    yield row_of("placement_events", ts=at, event=event, node_id=node, app_id=job["module_id"], **same)
 
 
 def _times(job: Mapping[str, str], zone: tzinfo) -> Times | None:

@@ -14,9 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gpulake.collect.cctf.blocks import Names
-from gpulake.collect.cctf.files import SortedFile
-from gpulake.collect.cctf.jsonlines import Rejects, fitted, objects
-from gpulake.collect.cctf.order import key_of, text_of
+from gpulake.collect.cctf.files import Rejects, SortedFile, fitted, key_of, objects, text_of
 from gpulake.collect.cctf.processes import Life
 from gpulake.core.tables import cctf_tables
 

@@ -1,4 +1,5 @@
-"""Files that are written atomically, and sorted in bounded memory.
+"""The files of a run: rows in the order of their keys, written atomically and sorted in bounded memory; other programs'
+rows are fitted to their columns or rejected with a reason.
 
 Lines mostly come in order. Lines that come a little late are sorted in a window; later ones begin another run, and the
 runs are merged when the file is finished.
@@ -10,14 +11,114 @@ import contextlib
 import fcntl
 import heapq
 import json
+import math
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
-from gpulake.collect.cctf.order import Key
 from gpulake.core.disk import replace
 from gpulake.core.errors import UsageError
+from gpulake.core.lines import text_lines
+from gpulake.core.tables import Table, cctf_tables
+from gpulake.core.types import BadRow
+
+Row: TypeAlias = Mapping[str, Any]
+Key: TypeAlias = tuple[Any, ...]
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+# The subject of a row, after its time. Two rows with the same key are duplicates or in conflict.
+SUBJECTS: dict[str, tuple[str, ...]] = {
+    "host_metrics": ("node", "host_id"),
+    "link_metrics": ("node", "host_id", "link"),
+    "proc_metrics": ("node", "host_id", "pid", "proc_id"),
+    "proc_cpu": ("node", "host_id", "pid", "proc_id"),
+    "proc_rss": ("node", "host_id", "pid", "proc_id"),
+    "gpu_metrics": ("node", "host_id", "gpu_uuid"),
+    "gpu_processes": ("node", "host_id", "gpu_uuid", "pid"),
+    "node_events": ("node", "host_id", "kind", "subject", "code", "pid", "message", "source"),
+    "invocations": ("pid", "node", "host_id", "trace_id", "span_id"),
+    "placement_events": ("node_id", "host_id", "app_id", "module_id", "instance_id", "event", "pid"),
+    "system_stats": ("node", "host_id", "metric", "instance_id"),
+}
+# The first of these that is known is the time of the row.
+TIMES: dict[str, tuple[str, ...]] = {
+    "invocations": ("ts_enqueue", "ts_start", "ts_end"),
+    "placement_events": ("ts",),
+}
+# All times of a row: shifted when a clock is corrected.
+CLOCK_COLUMNS = ("ts_ms", "ts", "ts_enqueue", "ts_start", "ts_end", "started_ms")
+
+
+def time_of(table: str, row: Row) -> int:
+    """The time of a row; rows without one come first."""
+    at = row.get("ts_ms")
+    if isinstance(at, int) and table not in TIMES:
+        return at
+    for column in TIMES.get(table, ("ts_ms",)):
+        value = row.get(column)
+        if isinstance(value, int | float):
+            return int(value)
+    return 0
+
+
+def key_of(table: str) -> Callable[[Row], Key]:
+    """The sort key of rows of a table."""
+    types = cctf_tables()[table].column_types
+    comparable = [(column, _number if types[column] == "integer" else _word) for column in SUBJECTS[table]]
+
+    def key(row: Row) -> Key:
+        return (time_of(table, row), *[as_one(row.get(column)) for column, as_one in comparable])
+
+    def key_of_all(row: Row) -> Key:
+        """Without a span id, all columns identify an invocation."""
+        return key(row) if row.get("span_id") else (*key(row), text_of(row))
+
+    return key_of_all if table == "invocations" else key
+
+
+def line_key(table: str) -> Callable[[str], Key]:
+    """The sort key of a line of the file."""
+    key = key_of(table)
+    return lambda line: key(json.loads(line))
+
+
+def whole(table: str, row: Row) -> dict[str, Any]:
+    """All columns of the table in order; unknown ones are None."""
+    return {column: row.get(column) for column in _columns(table)}
+
+
+@cache
+def _columns(table: str) -> tuple[str, ...]:
+    return cctf_tables()[table].column_names
+
+
+def text_of(row: Row) -> str:
+    """A line of JSON; NaN and infinity become null."""
+    try:
+        return _encode(row)
+    except ValueError:
+        return _encode(_finite(row))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: Any) -> int | float:
+    return value if isinstance(value, int | float) else -1
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
 
 WINDOW_LINES = 8_192
 FAN_IN = 64  # runs that are open at once
@@ -154,3 +255,91 @@ def _lines(path: Path) -> Generator[str, None, None]:
     with path.open(encoding="utf-8", newline="\n") as lines:
         for line in lines:
             yield line.rstrip("\n")
+
+
+LARGEST_INTEGER = 2**63 - 1
+KEPT_CHARACTERS = 2_000
+
+
+@dataclass
+class Rejects:
+    """Rejected lines: written to a file, and counted."""
+
+    output: IO[str]
+    by_reason: Counter[tuple[str, str]] = field(default_factory=Counter)  # file and reason
+    torn: Counter[str] = field(default_factory=Counter)  # files with an incomplete last line
+    misfits: Counter[str] = field(default_factory=Counter)  # values of the wrong type, by column
+    unknown_fields: Counter[str] = field(default_factory=Counter)
+
+    def add(self, file: str, line_number: int, reason: str, text: str) -> None:
+        self.by_reason[file, reason] += 1
+        reject = {"file": file, "line": line_number, "reason": reason, "text": text[:KEPT_CHARACTERS]}
+        self.output.write(json.dumps(reject, ensure_ascii=False) + "\n")
+
+
+def objects(path: Path, rejects: Rejects) -> Iterator[tuple[int, dict[str, Any], str]]:
+    """The lines that are JSON objects, with their number and text."""
+    for line_number, line in text_lines(path):
+        if isinstance(line, BadRow):
+            rejects.add(path.name, line_number, line.reason, line.text)
+            continue
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            row = json.loads(text, parse_constant=lambda _: None)
+        except (ValueError, RecursionError) as error:
+            if not line.endswith("\n"):
+                rejects.torn[path.name] += 1
+                rejects.add(path.name, line_number, "its end is missing: it was being written", text)
+            else:
+                reason = error.msg if isinstance(error, json.JSONDecodeError) else "it is no JSON"
+                rejects.add(path.name, line_number, f"it is no JSON: {reason}", text)
+            continue
+        if isinstance(row, dict):
+            yield line_number, row, text
+        else:
+            rejects.add(path.name, line_number, "it is no object", text)
+
+
+def fitted(table: Table, row: dict[str, Any], rejects: Rejects) -> dict[str, Any] | str:
+    """The row with all columns of the table, each of its type or None; or the reason why it is rejected."""
+    fit: dict[str, Any] = {}
+    for column in table.columns:
+        value = row.get(column.name)
+        fit[column.name] = cast(value, column.type)
+        if value is not None and fit[column.name] is None:
+            rejects.misfits[f"{table.name}.{column.name}"] += 1
+    for name in row.keys() - table.column_types.keys():
+        rejects.unknown_fields[f"{table.name}.{name[:80]}"] += 1
+    missing = [name for name in table.required if fit[name] is None]
+    return f"{missing[0]} is missing" if missing else fit
+
+
+def cast(value: Any, kind: str) -> Any:
+    """A value converted to the type, or None if that is impossible."""
+    if value is None or kind == "json":
+        return value
+    if kind == "text":
+        return value if isinstance(value, str) else json.dumps(value) if isinstance(value, int | float) else None
+    if kind == "flag":
+        return value if isinstance(value, bool) else None
+    number = _as_number(value)
+    if number is None or kind == "number":
+        return number
+    if isinstance(number, float):
+        number = round(number)
+    return number if abs(number) <= LARGEST_INTEGER else None
+
+
+def _as_number(value: Any) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) < 10**300 else None
+    return value if isinstance(value, float) and math.isfinite(value) else None

@@ -1,16 +1,126 @@
-"""Finds the files of a run: in a run directory, in its folder cctf or CTS, or below."""
+"""Finds the files of a run, in a run directory, in its folder cctf or CTS, or below; and the names of nodes in a merge.
+
+Two hosts with the same node name get two names.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpulake.collect.cctf.files import CLOCK_COLUMNS, SUBJECTS, whole
 from gpulake.core.errors import InputError
 from gpulake.core.lines import text_lines
 from gpulake.core.tables import cctf_tables
 from gpulake.core.types import BadRow
+
+PREFIX = 6  # of a host_id, in a name
+
+
+@dataclass(frozen=True)
+class Input:
+    """One folder that is merged."""
+
+    path: Path
+    nodes: tuple[Mapping[str, Any], ...]
+    stands_for_host: bool  # rows without a host_id get one derived from the folder
+
+    @property
+    def only_node(self) -> str:
+        """The node of rows that name none: the only one of nodes.json, else the name of the folder."""
+        names = {str(node.get("node_id")) for node in self.nodes if node.get("node_id")}
+        if not names:
+            folder = self.path.resolve()
+            return folder.parent.name if folder.name in FOLDERS else folder.name
+        return names.pop() if len(names) == 1 else ""
+
+    def host_id(self, row: Mapping[str, Any], node: str) -> str | None:
+        """That of the row, else of its node in nodes.json, else of the folder; None: a node of another folder."""
+        if row.get("host_id"):
+            return str(row["host_id"])
+        hosts = [known.get("host_id") for known in self.nodes if known.get("node_id") == node]
+        if self.nodes and not hosts:
+            return None
+        return str(hosts[0]) if len(set(hosts)) == 1 and hosts[0] else self.folder_id
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """The tables that the folder has."""
+        for table in SUBJECTS:
+            path = self.path / cctf_tables()[table].file
+            if path.is_file():
+                yield table, path
+
+    @property
+    def folder_id(self) -> str:
+        return hashlib.sha256(f"folder {self.path.resolve()}".encode()).hexdigest()[:12]
+
+
+@dataclass
+class Renaming:
+    """The names of hosts after the merge, and the corrections of their clocks."""
+
+    hosts: dict[str, set[str]] = field(default_factory=dict)  # by node name
+    corrections: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by new name and host_id
+
+    _resolved: dict[tuple[Path, str, str], tuple[str, str, int]] = field(default_factory=dict)
+
+    def add(self, node: str, host_id: str) -> None:
+        self.hosts.setdefault(node, set()).add(host_id)
+
+    def correct(self, corrections: Mapping[tuple[str, str], int]) -> None:
+        self.corrections = corrections
+        self._resolved.clear()
+
+    def name(self, node: str, host_id: str) -> str:
+        known = self.hosts.get(node, set()) | {host_id}
+        if len(known) < 2:
+            return node
+        length = PREFIX
+        while length < len(host_id) and len({other[:length] for other in known}) < len(known):
+            length += 1
+        return f"{node}~{host_id[:length]}"
+
+    def renamed(self) -> list[dict[str, str]]:
+        return [
+            {"node": node, "host_id": host_id, "name": self.name(node, host_id)}
+            for node, hosts in sorted(self.hosts.items())
+            if len(hosts) > 1
+            for host_id in sorted(hosts)
+        ]
+
+    def _host_id(self, source: Input, row: Mapping[str, Any], node: str) -> str:
+        """A row of a node that its folder does not list belongs to the only host of that name, if there is one."""
+        found = source.host_id(row, node)
+        if found is None:
+            known = self.hosts.get(node, set())
+            found = next(iter(known)) if len(known) == 1 else source.folder_id
+        return found
+
+    def row(self, table: str, source: Input, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The row with its new name and time, and all columns."""
+        column = "u" if table == "links" else "node_id" if table in ("nodes", "placement_events") else "node"
+        full = whole(table, row)
+        node = str(row.get(column) or row.get("node") or row.get("node_id") or source.only_node)
+        known = (source.path, node, str(row.get("host_id") or ""))
+        if known not in self._resolved:
+            host_id = self._host_id(source, row, node)
+            name = self.name(node, host_id)
+            self._resolved[known] = (name, host_id, self.corrections.get((name, host_id), 0))
+        full[column], full["host_id"], shift = self._resolved[known]
+        if full[column] != node:
+            for other in ("v", "link"):
+                if isinstance(full.get(other), str) and full[other].startswith(f"{node}."):
+                    full[other] = full[column] + full[other][len(node) :]
+        if shift:
+            for clock in CLOCK_COLUMNS:
+                if isinstance(full.get(clock), int):
+                    full[clock] += shift
+        return full
+
 
 FOLDERS = ("cctf", "CTS")
 DEEPEST = 4

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.collect.cctf.blocks import Names
-from gpulake.collect.cctf.files import SortedFile
-from gpulake.collect.cctf.jsonlines import Rejects, fitted, objects
+from gpulake.collect.cctf.files import Key, Rejects, SortedFile, fitted, key_of, objects, text_of, whole
 from gpulake.collect.cctf.metas import Metas
-from gpulake.collect.cctf.order import Key, key_of, text_of, whole
 from gpulake.collect.cctf.processes import ProcessFiles
 from gpulake.collect.cctf.sysstat import (
     LogReport,

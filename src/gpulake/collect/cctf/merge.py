@@ -20,17 +20,20 @@ from typing import Any, TypeAlias
 
 from gpulake.collect.cctf.files import (
     FAN_IN,
+    SUBJECTS,
+    Key,
     SortedFile,
+    key_of,
+    line_key,
     locked,
     open_text,
     temporary,
+    text_of,
     write_json,
     write_text,
 )
-from gpulake.collect.cctf.hosts import Input, Renaming
-from gpulake.collect.cctf.inputs import FOLDERS, has_files, output_folders, rows_of
+from gpulake.collect.cctf.inputs import FOLDERS, Input, Renaming, has_files, output_folders, rows_of
 from gpulake.collect.cctf.metas import as_rows, read_document, read_metas
-from gpulake.collect.cctf.order import SUBJECTS, Key, key_of, line_key, text_of
 from gpulake.collect.cctf.reports import merge_report
 from gpulake.collect.cctf.skew import Skew, corrections
 from gpulake.collect.rundir import RunDir

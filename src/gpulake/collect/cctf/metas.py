@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.collect.cctf.blocks import Names
-from gpulake.collect.cctf.jsonlines import cast
-from gpulake.collect.cctf.order import whole
+from gpulake.collect.cctf.files import cast, whole
 from gpulake.collect.identity import host_id_of
 from gpulake.collect.rundir import RunDir
 from gpulake.core.tables import cctf_tables

@@ -13,14 +13,23 @@ from gpulake.collect.cctf import audit
 from gpulake.collect.cctf.blocks import BlockCounts, Layout, Tick, names_of, ticks
 from gpulake.collect.cctf.calendar import zone
 from gpulake.collect.cctf.events import Events, invocation_files, with_processes
-from gpulake.collect.cctf.files import SortedFile, locked, open_text, temporary, write_json
-from gpulake.collect.cctf.gpus import gpu_rows
-from gpulake.collect.cctf.jsonlines import Rejects
+from gpulake.collect.cctf.files import (
+    SUBJECTS,
+    Rejects,
+    SortedFile,
+    key_of,
+    line_key,
+    locked,
+    open_text,
+    temporary,
+    text_of,
+    whole,
+    write_json,
+)
 from gpulake.collect.cctf.logs import TICKS_PER_SECOND, Logs, read_processes
 from gpulake.collect.cctf.metas import Metas, link_rows, module_rows, node_row, read_metas, run_id_of
-from gpulake.collect.cctf.order import SUBJECTS, key_of, line_key, text_of, whole
 from gpulake.collect.cctf.processes import Processes, ProcessFiles
-from gpulake.collect.cctf.series import HostSeries, LinkSeries, cost_rows, event_rows
+from gpulake.collect.cctf.series import HostSeries, LinkSeries, cost_rows, event_rows, gpu_rows
 from gpulake.collect.cctf.sysstat import LogReport
 from gpulake.collect.rundir import RunDir
 from gpulake.collect.segments import Block, Damage, read_moments

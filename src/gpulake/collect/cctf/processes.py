@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gpulake.collect.cctf.audit import FileCheck
 from gpulake.collect.cctf.blocks import Layout, Tick
-from gpulake.collect.cctf.checks import FileCheck
-from gpulake.collect.cctf.files import SortedFile
-from gpulake.collect.cctf.gpus import GivenGpus
-from gpulake.collect.cctf.order import Key
+from gpulake.collect.cctf.files import Key, SortedFile
+from gpulake.collect.cctf.series import GivenGpus
 from gpulake.collect.segments import Block
 
 SOURCE = "pid"

@@ -13,8 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from gpulake.collect.cctf.files import SortedFile
-from gpulake.collect.cctf.order import Row
+from gpulake.collect.cctf.files import Row, SortedFile
 
 Host: TypeAlias = tuple[str, str]  # node and host_id
 MOST_PAIRS = 100_000  # per two nodes

@@ -6,22 +6,17 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from gpulake.core.resources import toml_of
 from gpulake.formats.plausible import is_plausible
 
 NOTE_BYTES = 256
-# Errors that do not change until the driver is opened again: the query is dropped.
-UNSUPPORTED = (
-    "NVML_ERROR_NOT_SUPPORTED",
-    "NVML_ERROR_FUNCTION_NOT_FOUND",
-    "NVML_ERROR_INVALID_ARGUMENT",
-    "NVML_ERROR_NO_PERMISSION",
-    "NVML_ERROR_ARGUMENT_VERSION_MISMATCH",
-    "NVML_ERROR_DEPRECATED",
-    "NVML_ERROR_VGPU_ECC_NOT_SUPPORTED",
-)
-LOST = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_GPU_NOT_FOUND")
+
+
+def nvml_names() -> dict[str, Any]:
+    return toml_of("gpulake.collect.gpus", "nvml.toml")
 
 
 class Unsupported(Exception):  # noqa: N818 - an answer, not an error
@@ -70,7 +65,7 @@ class Driver:
         self.note = note
         self._unsupported, self._lost = (
             frozenset(code for name in names if (code := self.constant(name)) is not None)
-            for names in (UNSUPPORTED, LOST)
+            for names in (nvml_names()["unsupported"], nvml_names()["lost"])
         )
 
     def call(self, name: str, subject: str, *arguments: Any) -> Any:
@@ -122,3 +117,18 @@ class Driver:
         if error.value == self.constant("NVML_ERROR_UNINITIALIZED"):
             return RuntimeError("the driver was closed under the worker")
         return Unanswered(f"{name}: {error}")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU or MIG instance; `bus` is the PCI address of the GPU."""
+
+    driver: Driver
+    handle: Any
+    bus: str
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        return self.driver.call(name, self.bus, self.handle, *arguments)
+
+    def call_or_none(self, name: str, *arguments: Any) -> Any:
+        return self.driver.call_or_none(name, self.bus, self.handle, *arguments)

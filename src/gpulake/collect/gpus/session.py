@@ -1,28 +1,81 @@
-"""An open driver: all GPUs of this machine, read one after the other. A lost GPU costs only its own rows."""
+"""An open driver: all GPUs of this machine, read one after the other, and the events that NVML reports.
+
+A lost GPU costs only its own rows.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpulake.collect.gpus.driver import Driver, LostGpu, Unanswered, Unsupported
-from gpulake.collect.gpus.events import Events
-from gpulake.collect.gpus.gpu import Gpu, Moment
-from gpulake.collect.gpus.processes import Programs
+from gpulake.collect.gpus.driver import Device, Driver, LostGpu, Unanswered, Unsupported, nvml_names
+from gpulake.collect.gpus.gpu import Gpu, Moment, Programs
 from gpulake.collect.rows import GpuProcess, GpuSample, NodeEvent
 from gpulake.core.clock import Clock
+
+MOST_AT_ONCE = 64
+
+
+class Events:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._set: Any = driver.call_or_none("nvmlEventSetCreate", "")
+        self._xid = driver.constant("nvmlEventTypeXidCriticalError")
+        self._ecc = driver.constant("nvmlEventTypeDoubleBitEccError")
+
+    def register(self, device: Device) -> None:
+        if self._set is None:
+            return
+        supported = device.call_or_none("nvmlDeviceGetSupportedEventTypes") or 0
+        if types := supported & (self._xid | self._ecc):
+            device.call_or_none("nvmlDeviceRegisterEvents", types, self._set)
+
+    def read(self, elapsed_ms: int) -> list[NodeEvent]:
+        """Events since the last read; it does not wait."""
+        found: list[NodeEvent] = []
+        while self._set is not None and len(found) < MOST_AT_ONCE:
+            try:
+                data = self._driver.call("nvmlEventSetWait_v2", "", self._set, 0)
+            except Unsupported:
+                self._set = None
+            except (Unanswered, LostGpu):  # usually a timeout: no event
+                break
+            else:
+                found.append(self._event(data, elapsed_ms))
+        return found
+
+    def close(self) -> None:
+        if self._set is not None:
+            self._driver.call("nvmlEventSetFree", "", self._set)
+
+    def _event(self, data: Any, elapsed_ms: int) -> NodeEvent:
+        try:
+            bus = bus_of(self._driver, data.device)
+        except (Unsupported, Unanswered, LostGpu):
+            bus = ""
+        is_xid = data.eventType == self._xid
+        part = "" if data.gpuInstanceId == 0xFFFFFFFF else f", GPU instance {data.gpuInstanceId}"
+        what = f"Xid {data.eventData}" if is_xid else "a memory error that could not be corrected"
+        return NodeEvent(
+            elapsed_ms=elapsed_ms,
+            kind="xid" if is_xid else "ecc",
+            subject=bus,
+            code=int(data.eventData) if is_xid else None,
+            pid=None,
+            message=f"NVML: {what} on {bus or 'a GPU that cannot be named'}{part}",
+            source="nvml",
+        )
+
+
+def bus_of(driver: Driver, handle: Any) -> str:
+    """The PCI address of the GPU, as nvidia-smi writes it."""
+    bus = driver.call("nvmlDeviceGetPciInfo", "", handle).busId
+    return bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)
+
 
 STEADY_SECONDS = 0.9  # between steady queries: a second, less the lateness of timers
 SLOW_SECONDS = 4.9  # between slow queries
 REOPEN_SECONDS = 60.0  # after which a driver that has lost a GPU is reopened
-# Errors that mean that this machine has no GPU.
-NO_GPUS = (
-    "NVML_ERROR_LIBRARY_NOT_FOUND",
-    "NVML_ERROR_DRIVER_NOT_LOADED",
-    "NVML_ERROR_FUNCTION_NOT_FOUND",
-    "NVML_ERROR_NO_PERMISSION",
-    "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
-)
 
 
 class NoGpus(Exception):  # noqa: N818 - absence is not an error
@@ -102,8 +155,9 @@ class Session:
         name = next((bus for bus, former in known.items() if former == index), f"index {index}")
         try:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", name, index)
-            gpu = Gpu(self._driver, handle, index, self._programs)
-            self._events.register(handle, gpu.bus)
+            device = Device(self._driver, handle, bus_of(self._driver, handle))
+            gpu = Gpu(device, index, self._programs)
+            self._events.register(device)
         except LostGpu as lost:
             self._lost.append(self._loss(name, str(lost)))
         except (Unsupported, Unanswered) as error:
@@ -128,7 +182,7 @@ def open_driver(driver: Driver) -> int:
         driver.note("nvmlDeviceGetCount")
         count: int = nvml.nvmlDeviceGetCount()
     except nvml.NVMLError as error:
-        if error.value in [driver.constant(name) for name in NO_GPUS]:
+        if error.value in [driver.constant(name) for name in nvml_names()["no_gpus"]]:
             raise NoGpus(f"NVML: {error}") from error
         raise CannotOpen(f"NVML: {error}") from error
     return count

@@ -131,7 +131,7 @@ class Access:
         self._lock = threading.Lock()
         self._rules: Rules | None = None
         self._stamp: Stamp = ()
-        self._said = ""
+        self._last_message = ""
         self._load()
 
     def rules(self) -> Rules | None:
@@ -140,11 +140,11 @@ class Access:
             if self._path is not None and self._stamped() != self._stamp:
                 try:
                     self._load()
-                    self._said = ""
+                    self._last_message = ""
                 except ConfigError as error:
                     self._rules = None
-                    if self._said != error.message:
-                        self._said = error.message
+                    if self._last_message != error.message:
+                        self._last_message = error.message
                         self._say(f"nobody is let in: {error.message}")
             return self._rules
 

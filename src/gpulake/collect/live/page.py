@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpulake.collect.live import exposition
 from gpulake.collect.live.access import Access, Rules, TooManyError
+from gpulake.collect.live.encoding import OPENMETRICS, exposition, negotiate
 from gpulake.collect.live.metrics import MOST_PROCESS_SERIES, families
 from gpulake.collect.live.state import State
 from gpulake.collect.live.web_config import is_allowed
@@ -27,6 +27,7 @@ from gpulake.core.addresses import is_address
 from gpulake.core.clock import Clock, SystemClock
 from gpulake.core.errors import UsageError
 from gpulake.formats.names import Table, table
+from gpulake.formats.prometheus import TEXT
 
 LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 16
@@ -108,7 +109,7 @@ class _Page:
     def text(self, *, is_openmetrics: bool) -> str:
         snapshot = self.state.snapshot()
         found = [] if snapshot is None else families(snapshot, self.names, most_processes=self.most_processes)
-        return exposition.exposition(found, is_openmetrics=is_openmetrics)
+        return exposition(found, is_openmetrics=is_openmetrics)
 
 
 class Server(ThreadingHTTPServer):
@@ -277,9 +278,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, f"{status.phrase.lower()}\n".encode())
 
     def _metrics(self) -> None:
-        is_openmetrics = exposition.negotiate(self.headers.get("Accept", ""))
+        is_openmetrics = negotiate(self.headers.get("Accept", ""))
         body = self.server.page.text(is_openmetrics=is_openmetrics).encode()
-        kind = exposition.OPENMETRICS if is_openmetrics else exposition.TEXT
+        kind = OPENMETRICS if is_openmetrics else TEXT
         more = {"Vary": "Accept, Accept-Encoding"}
         if _takes_gzip(self.headers.get("Accept-Encoding", "")):
             body = gzip.compress(body, GZIP_LEVEL, mtime=0)

@@ -66,8 +66,7 @@ def live(
             say(f"metrics are served at {f'[{host}]' if ':' in host else host}:{port}/metrics")
             is_used = True
         if wants_push:
-            from gpulake.collect.live.push import Pusher
-            from gpulake.collect.live.receiver import find_receiver
+            from gpulake.collect.live.push import Pusher, find_receiver
 
             if receiver := find_receiver(options.otlp, environment):
                 stack.callback(Pusher(state, receiver, every_seconds=options.otlp_every_seconds, **common).close)

@@ -12,63 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.resources import toml_of
 
 Kind = TypeVar("Kind", str, list[str], bool)
 BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
-VERSIONS = {
-    "TLS10": ssl.TLSVersion.TLSv1,
-    "TLS11": ssl.TLSVersion.TLSv1_1,
-    "TLS12": ssl.TLSVersion.TLSv1_2,
-    "TLS13": ssl.TLSVersion.TLSv1_3,
-}
-CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
-CIPHERS = {
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
-    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
-    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
-    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
-    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
-    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
-}
-# Always enabled by TLS 1.3; Go's list may contain them.
-ALWAYS_ON = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-CLIENT_AUTH = ("NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert")
+WORDS = toml_of("gpulake.collect.live", "web_config.toml")
 # What a setting of another type than its default is called, and the hint.
 WRONG: dict[type, tuple[str, str]] = {
     str: ("no text", "put it in quotes"),
     list: ("no list of texts", "write '- text', one a line"),
     bool: ("", "use true or false"),
-}
-# They accept any certificate, which is insecure.
-UNVERIFIED_CLIENT_AUTH = ("RequestClientCert", "RequireClientCert", "RequireAnyClientCert")
-KEYS = {
-    "the file": ["tls_server_config", "http_server_config", "basic_auth_users", "auth_excluded_paths"],
-    "tls_server_config": [
-        *(
-            "cert",
-            "key",
-            "client_ca",
-            "cert_file",
-            "key_file",
-            "client_ca_file",
-            "client_auth_type",
-            "client_allowed_sans",
-        ),
-        *("min_version", "max_version", "cipher_suites", "prefer_server_cipher_suites", "curve_preferences"),
-    ],
-    "http_server_config": ["http2", "headers"],
-    "headers": [
-        *("Content-Security-Policy", "Strict-Transport-Security", "X-Content-Type-Options"),
-        *("X-Frame-Options", "X-XSS-Protection"),
-    ],
 }
 
 
@@ -138,8 +91,8 @@ def _section(content: Any, name: str, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{name} in {path} is no mapping", "write 'key: value', one a line")
     for key in content:
-        if key not in KEYS[name]:
-            raise ConfigError(f"{path}: no setting {key!r} in {name}", choice_hint(str(key), KEYS[name]))
+        if key not in WORDS["keys"][name]:
+            raise ConfigError(f"{path}: no setting {key!r} in {name}", choice_hint(str(key), WORDS["keys"][name]))
     return content
 
 
@@ -156,8 +109,8 @@ def _tls(section: dict[str, Any], path: Path) -> Tls | None:
         client_ca=_file_or_text(section, "client_ca", path),
         client_auth_type=_value(section, "client_auth_type", path, "") or "NoClientCert",
         client_allowed_sans=tuple(_value(section, "client_allowed_sans", path, [])),
-        min_version=_choice(section, "min_version", "TLS12", VERSIONS, path),
-        max_version=_choice(section, "max_version", "TLS13", VERSIONS, path),
+        min_version=_choice(section, "min_version", "TLS12", WORDS["versions"], path),
+        max_version=_choice(section, "max_version", "TLS13", WORDS["versions"], path),
         cipher_suites=tuple(_value(section, "cipher_suites", path, [])),
         prefers_server_ciphers=_value(section, "prefer_server_cipher_suites", path, True),
         curves=tuple(_value(section, "curve_preferences", path, [])),
@@ -167,13 +120,14 @@ def _tls(section: dict[str, Any], path: Path) -> Tls | None:
 
 
 def _check_clients(tls: Tls, path: Path) -> None:
-    if tls.client_auth_type in UNVERIFIED_CLIENT_AUTH:
+    if tls.client_auth_type in WORDS["unverified_client_auth"]:
         raise ConfigError(
             f"{path}: {tls.client_auth_type} would believe any certificate", "use RequireAndVerifyClientCert"
         )
-    if tls.client_auth_type not in CLIENT_AUTH:
+    if tls.client_auth_type not in WORDS["client_auth"]:
         raise ConfigError(
-            f"{path}: no client_auth_type {tls.client_auth_type!r}", choice_hint(tls.client_auth_type, CLIENT_AUTH)
+            f"{path}: no client_auth_type {tls.client_auth_type!r}",
+            choice_hint(tls.client_auth_type, WORDS["client_auth"]),
         )
     verifies = tls.client_auth_type != "NoClientCert"
     if verifies and tls.client_ca is None:
@@ -243,13 +197,13 @@ def _choice(section: dict[str, Any], name: str, default: str, known: Iterable[st
 def server_context(tls: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.minimum_version = VERSIONS[tls.min_version]
-        context.maximum_version = VERSIONS[tls.max_version]
-        if names := [_known(name, CIPHERS) for name in tls.cipher_suites if name not in ALWAYS_ON]:
+        context.minimum_version = ssl.TLSVersion[WORDS["versions"][tls.min_version]]
+        context.maximum_version = ssl.TLSVersion[WORDS["versions"][tls.max_version]]
+        if names := [_known(name, WORDS["ciphers"]) for name in tls.cipher_suites if name not in WORDS["always_on"]]:
             context.set_ciphers(":".join(names))
         if tls.curves:
             # Python can set only one: the first.
-            context.set_ecdh_curve(_known(tls.curves[0], CURVES))
+            context.set_ecdh_curve(_known(tls.curves[0], WORDS["curves"]))
         if tls.prefers_server_ciphers:
             context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
         else:

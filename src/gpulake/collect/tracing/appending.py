@@ -7,18 +7,19 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from gpulake.collect.rundir import open_file
 from gpulake.core.disk import make_folder, sync
 
 MOST_WAITING = 100_000
 LOG = logging.getLogger("gpulake.collect")
+PathRow: TypeAlias = tuple[Path, Mapping[str, Any]]  # a row, and the file that it goes to
 
 
-def append_synced(path: Path, rows: Iterable[object]) -> None:
+def append_synced(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends all rows in one write and returns once they are on the disk. Raises OSError.
 
     Where a writer was killed or the disk was full in the middle of a line, the next line begins on its own.
@@ -39,11 +40,9 @@ def append_synced(path: Path, rows: Iterable[object]) -> None:
         os.close(file)
 
 
-def line_of(row: object) -> bytes:
+def line_of(row: Mapping[str, Any]) -> bytes:
     """A row as a line of JSON; text that is not valid Unicode is replaced, so that every reader can read it."""
-    # The rows of dataclasses are flat: no need to copy them first.
-    content = vars(row) if is_dataclass(row) else row
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(row, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace") + b"\n"
 
 
@@ -56,11 +55,14 @@ class BackgroundWriter:
     """
 
     def __init__(
-        self, *, interval_seconds: float = 1.0, tick: Callable[[], Iterable[tuple[Path, object]]] = lambda: ()
+        self,
+        *,
+        interval_seconds: float = 1.0,
+        tick: Callable[[], Iterable[PathRow]] = lambda: (),
     ) -> None:
         self._interval_seconds = interval_seconds
         self._tick = tick
-        self._waiting: deque[tuple[Path, object]] = deque()
+        self._waiting: deque[PathRow] = deque()
         self._writing = threading.Lock()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
@@ -68,7 +70,7 @@ class BackgroundWriter:
         self._is_failing = False
         self.dropped = 0
 
-    def add(self, path: Path, row: object) -> None:
+    def add(self, path: Path, row: Mapping[str, Any]) -> None:
         """Never waits."""
         if self._pid != os.getpid():
             self._begin()
@@ -81,7 +83,7 @@ class BackgroundWriter:
         """Writes everything that was added; what the disk has no room for keeps waiting."""
         with self._writing:
             self._waiting.extend(self._tick())
-            by_path: dict[Path, list[object]] = {}
+            by_path: dict[Path, list[Mapping[str, Any]]] = {}
             for _ in range(len(self._waiting)):
                 path, row = self._waiting.popleft()
                 by_path.setdefault(path, []).append(row)

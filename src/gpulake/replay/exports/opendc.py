@@ -22,17 +22,24 @@ import pyarrow as pa
 from gpulake.core.errors import InputError, UsageError
 from gpulake.replay.exports import EXPORTS, Exported
 from gpulake.replay.exports.opendc_checks import Checks, unplaceable
-from gpulake.replay.exports.opendc_experiment import check_policy, legacy_experiment, oversubscribes, sdk_experiment
-from gpulake.replay.exports.opendc_failures import failure_batch, failures
+from gpulake.replay.exports.opendc_experiment import (
+    check_policy,
+    legacy_experiment,
+    oversubscribes,
+    placed,
+    sdk_experiment,
+    topology,
+)
 from gpulake.replay.exports.opendc_tables import (
     FAILURES,
     FRAGMENTS_V2,
     TableFile,
+    failure_batch,
+    failures,
     fragment_batch,
     task_batch,
     task_schema,
 )
-from gpulake.replay.exports.opendc_topology import placed, topology
 from gpulake.replay.workload import Clockwork, Host, Notes, Workload
 
 DIALECTS = ("sdk", "legacy")

@@ -1,4 +1,7 @@
-"""experiment.json in both of OpenDC's dialects.
+"""topology.json and experiment.json in both of OpenDC's dialects.
+
+Sizes and speeds are written with their unit: bare numbers of memory are read as mebibytes by one version and were
+written as bytes by another. A GPU is one core at 1,000 MHz unless it was asked for otherwise: usage is a share of it.
 
 The default scheduler has no GPU filter: GPUs would be given away many times over, and nothing would say so. A workload
 with GPUs therefore names its filters in the new dialect, and in the old one a policy that has a GPU filter built in.
@@ -6,9 +9,74 @@ with GPUs therefore names its filters in the new dialect, and in the old one a p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.replay.exports.opendc_checks import Checks
+from gpulake.replay.workload import Clockwork, Host, Notes
+
+# OpenDC's own default of a CPU's power; a host without a model would get it anyway, GPUs as well.
+CPU_IDLE_WATTS, CPU_BUSY_WATTS = 200.0, 400.0
+
+
+def placed(hosts: Sequence[Host], checks: Checks, notes: Notes, clock: Clockwork) -> list[Host]:
+    """Hosts with nothing left open: what is not known of one is what the largest task needs."""
+    known = [host for host in hosts if host.count > 0] or [
+        Host("host", 1, None, clock.core_mhz, None, -(-checks.most_gpu_cores // clock.gpu_cores))
+    ]
+    if not hosts:
+        notes.guessed["a host of the size of the largest task: no machine is known"] += 1
+    complete = []
+    for host in known:
+        if host.cores is None:
+            notes.guessed["cores of a host: those of the largest task"] += host.count
+        if host.memory_bytes is None:
+            notes.guessed["memory of a host: that of the largest task"] += host.count
+        notes.guessed["power of a host's CPUs: OpenDC's default"] += host.count
+        if host.gpus and host.gpu_busy_watts is None:
+            notes.guessed["power of a host's GPUs: OpenDC's default"] += host.count
+        cores = max(1, checks.most_cores) if host.cores is None else host.cores
+        memory = max(1, checks.most_memory_mb) * 2**20 if host.memory_bytes is None else host.memory_bytes
+        complete.append(replace(host, cores=cores, memory_bytes=memory))
+    return complete
+
+
+def topology(name: str, hosts: Sequence[Host], clock: Clockwork, dialect: str) -> dict[str, Any]:
+    return {"clusters": [{"name": name, "hosts": [_host(host, clock, is_sdk=dialect == "sdk") for host in hosts]}]}
+
+
+def _host(host: Host, clock: Clockwork, *, is_sdk: bool) -> dict[str, Any]:
+    """Speeds and powers have units in the new dialect only."""
+    core_mhz, gpu_core_mhz = _plain(host.core_mhz), _plain(clock.gpu_mhz / clock.gpu_cores)
+    entry: dict[str, Any] = {
+        "name": host.name,
+        "count": host.count,
+        "cpu": {"coreCount": host.cores, "coreSpeed": f"{core_mhz} MHz" if is_sdk else core_mhz},
+        "memory": {"size" if is_sdk else "memorySize": f"{host.memory_bytes} Bytes"},
+        "cpuPowerModel": _power(CPU_IDLE_WATTS, CPU_BUSY_WATTS, is_sdk=is_sdk),
+    }
+    if host.gpus:
+        speed = f"{gpu_core_mhz} MHz" if is_sdk else gpu_core_mhz
+        gpu = {"count": host.gpus, "coreCount": clock.gpu_cores, "coreSpeed": speed}
+        entry["gpu"] = {**gpu, "modelName": host.gpu_type or "unknown"}
+        if host.gpu_idle_watts is not None and host.gpu_busy_watts is not None:
+            entry["gpuPowerModel"] = _power(host.gpu_idle_watts, host.gpu_busy_watts, is_sdk=is_sdk)
+    return entry
+
+
+def _power(idle: float, busy: float, *, is_sdk: bool) -> dict[str, Any]:
+    least, most = min(idle, busy), max(idle, busy)
+    if is_sdk:
+        return {"type": "linear", "idlePower": f"{_plain(least)} Watts", "maxPower": f"{_plain(most)} Watts"}
+    return {"modelType": "linear", "power": busy, "idlePower": least, "maxPower": most}
+
+
+def _plain(value: float) -> int | float:
+    """A whole number without its point: OpenDC's pattern of a number knows no exponent with a plus."""
+    return int(value) if value == int(value) else value
+
 
 GPU_POLICIES = ("ProvisionedCpuGpuCores", "ProvisionedCpuGpuCoresInv", "GpuTaskMemorizing")
 CPU_POLICIES = (

@@ -1,18 +1,14 @@
-"""What a workload asks the lake. Variables: cluster, user_id, first_day, last_day (None: all), core_mhz, gpu_mhz,
-gpu_cores."""
+-- What a workload asks the lake. Variables: cluster, user_id, first_day, last_day (NULL: all), core_mhz, gpu_mhz,
+-- gpu_cores. {pool} is the key of the machine that stands for a whole cluster.
 
-from __future__ import annotations
+-- query: clusters
+SELECT DISTINCT cluster_id FROM silver_clusters ORDER BY ALL
 
-from gpulake.lake.engine import surrogate_key
+-- query: imported
+SELECT DISTINCT workload FROM bronze_opendc_tasks ORDER BY ALL
 
-CLUSTERS = "SELECT DISTINCT cluster_id FROM silver_clusters ORDER BY ALL"
-IMPORTED = "SELECT DISTINCT workload FROM bronze_opendc_tasks ORDER BY ALL"
-NEEDED = frozenset({"silver_instances", "gold_energy_daily"})
-
-_POOL = surrogate_key("getvariable('cluster')", "'(all machines)'")
-
-# The selected attempts with their known facts; on several nodes of a pool, one row per node.
-_ATTEMPTS = """
+-- query: attempts
+-- The selected attempts with their known facts; on several nodes of a pool, one row per node.
 WITH zone AS (
     SELECT coalesce(any_value(time_zone), 'UTC') AS time_zone
     FROM silver_clusters WHERE cluster_id = getvariable('cluster')
@@ -53,7 +49,7 @@ attempts AS (
         machines.cores AS machine_cores,
         machines.memory_bytes AS machine_bytes,
         CASE
-            WHEN attempts.machine_key = POOL THEN greatest(1, coalesce(tasks.planned_instances, 1)) ELSE 1
+            WHEN attempts.machine_key = {pool} THEN greatest(1, coalesce(tasks.planned_instances, 1)) ELSE 1
         END AS nodes,
         numbered.place,
         numbered.instances,
@@ -76,11 +72,10 @@ attempts AS (
             BETWEEN cast(getvariable('first_day') AS date) AND cast(getvariable('last_day') AS date)
         )
 )
-""".replace("POOL", _POOL)
 
-TASKS = (
-    _ATTEMPTS
-    + """,
+-- query: tasks
+{attempts}
+,
 
 usual AS (
     SELECT
@@ -186,17 +181,13 @@ SELECT
     attempt = 1 AND (part = 0 AND nodes > 1 OR nodes = 1 AND instances > 1 AND place = 0) AS is_first_of_split
 FROM sized, unnest(range(nodes)) AS parts (part)
 ORDER BY submission_ms, epoch_ms(started_at), job_key, task_key, instance_key, attempt, part
-"""
-)
 
-MOST_GPUS = (
-    _ATTEMPTS
-    + """
+-- query: most_gpus
+{attempts}
+
 SELECT cast(coalesce(max(ceil(gpus / nodes - 1e-9)), 0) AS bigint) AS most_gpus FROM attempts
-"""
-)
 
-MACHINES = """
+-- query: machines
 SELECT
     nullif(gpu_type, '') AS gpu_type,
     coalesce(gpus, 0) AS gpus,
@@ -207,14 +198,13 @@ FROM silver_machines
 WHERE cluster_id = getvariable('cluster') AND machine_id != '(all machines)'
 GROUP BY ALL
 ORDER BY machines DESC, gpu_type, gpus, cores, memory_bytes
-"""
 
-# GPUs on machines that no inventory lists, and in the pool that represents the whole cluster.
-UNLISTED = """
+-- query: unlisted
+-- GPUs on machines that no inventory lists, and in the pool that represents the whole cluster.
 SELECT
     nullif(gpu_type, '') AS gpu_type,
     cast(ceil(gpus - 1e-9) AS bigint) AS gpus,
-    machine_key = POOL AS is_pool,
+    machine_key = {pool} AS is_pool,
     count(*) AS machines
 FROM silver_capacity
 WHERE
@@ -226,16 +216,14 @@ WHERE
     )
 GROUP BY ALL
 ORDER BY is_pool, machines DESC, gpu_type, gpus
-""".replace("POOL", _POOL)
 
-# Machines that attempts name.
-SEEN = """
+-- query: seen
+-- Machines that attempts name.
 SELECT count(DISTINCT machine_key) AS machines
 FROM silver_instances
-WHERE cluster_id = getvariable('cluster') AND machine_key != POOL
-""".replace("POOL", _POOL)
+WHERE cluster_id = getvariable('cluster') AND machine_key != {pool}
 
-OUTAGES = """
+-- query: outages
 SELECT
     cast(machine_key AS varchar) AS machine,
     basis,
@@ -244,12 +232,10 @@ SELECT
 FROM silver_outages
 WHERE cluster_id = getvariable('cluster') AND basis IN ('recorded', 'died')
 ORDER BY started_ms, ended_ms, machine
-"""
 
-NODE_FAILURES = """
+-- query: node_failures
 SELECT cast(machine_key AS varchar) AS machine, epoch_ms(ended_at) AS started_ms
 FROM silver_instances
 WHERE cluster_id = getvariable('cluster') AND status = 'node_fail' AND ended_at IS NOT NULL
 GROUP BY ALL
 ORDER BY started_ms, machine
-"""
