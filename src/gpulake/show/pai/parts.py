@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any, Generic, Literal, TypeVar
-
-DIGITISED = "The published curve was read off its figure: about 8 % off in value (15 % from the 98th percent on)."
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,18 @@ class Chapter:
     figures: list[Figure]
 
 
+def _described(number: str) -> About:
+    entries = _entries()
+    needs, texts = tuple(entries[number]["needs"]), {**entries[number]}
+    del texts["needs"]
+    return About(number, needs=needs, **{name: text.format(**entries["words"]) for name, text in texts.items()})
+
+
+@cache
+def _entries() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files("gpulake.show.pai").joinpath("figures.toml").read_text(encoding="utf-8"))
+
+
 Source = TypeVar("Source")
 Make = Callable[[Source], Content]
 
@@ -112,11 +125,11 @@ class Figures(Generic[Source]):
         self._title = title
         self._figures: list[tuple[About, Make[Source]]] = []
 
-    def add(
-        self, number: str, title: str, note: str, needs: tuple[str, ...], corrected: str = "", error: str = ""
-    ) -> Callable[[Make[Source]], Make[Source]]:
+    def add(self, number: str) -> Callable[[Make[Source]], Make[Source]]:
+        """Its description is in figures.toml."""
+
         def keep(make: Make[Source]) -> Make[Source]:
-            self._figures.append((About(number, title, note, needs, corrected, error), make))
+            self._figures.append((_described(number), make))
             return make
 
         return keep

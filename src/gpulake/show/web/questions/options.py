@@ -7,7 +7,7 @@ from typing import Any
 from gpulake.core import ledger
 from gpulake.core.incidents import STATES
 from gpulake.core.kinds import FACTS, KINDS, SEVERITIES, kinds_about
-from gpulake.show.efficiency_sql import WHOSE
+from gpulake.show.efficiency import WHOSE
 from gpulake.show.observed import OBSERVED
 from gpulake.show.web.questions import Option
 
@@ -30,6 +30,8 @@ STATUSES = (
 
 USER = Option("user", "only jobs of this user")
 GROUP = Option("group", "only jobs of this group")
+USER_CARD = Option("user", "whose report card", is_needed=True)
+GROUP_CARD = Option("group", "which group's report card", is_needed=True)
 WORKLOAD = Option("workload", "only jobs of this workload")
 BIN = Option("bin", f"only jobs in this one of {BINS} steps of efficiency, 0 is the lowest", "integer")
 BY = Option(

@@ -1,10 +1,159 @@
-"""The query of the advice. It follows SPAN of the efficiency card."""
+-- query: clusters
+SELECT cluster_id FROM silver_clusters ORDER BY cluster_id
 
-from __future__ import annotations
+-- query: is_known
+WITH names AS (
+    SELECT user_id, coalesce(group_id, user_id) AS group_id FROM silver_jobs
+    UNION ALL
+    SELECT user_id, group_id FROM gold_job_efficiency_daily
+)
+SELECT EXISTS (
+    FROM names WHERE user_id = getvariable('user') OR group_id = getvariable('group')
+) AS is_known
 
-# What each attempt would have saved. A GPU-hour counts for one advice at most: idle ones for `release`, lost ones for
-# `stop` or `checkpoint`, under-used ones for whichever of the rest saves most.
-ADVICE = """
+-- query: alike_user
+-- The most similar names, of maybe thousands.
+SELECT user_id AS name FROM silver_jobs WHERE user_id IS NOT NULL GROUP BY user_id
+ORDER BY jaro_winkler_similarity(user_id, getvariable('user')) DESC, name LIMIT getvariable('most')
+
+-- query: alike_group
+SELECT group_id AS name FROM silver_jobs WHERE group_id IS NOT NULL GROUP BY group_id
+ORDER BY jaro_winkler_similarity(group_id, getvariable('group')) DESC, name LIMIT getvariable('most')
+
+-- query: span
+-- The days of the clusters that the card is about: what follows is put behind it.
+-- The last days of each cluster: clusters may be observed at different times.
+WITH ends AS (
+    SELECT cluster_id, max(dt) AS last_dt FROM gold_ledger_daily GROUP BY cluster_id
+),
+span AS (
+    SELECT days.cluster_id, days.dt, days.started_at, days.ended_at
+    FROM silver_days AS days
+    INNER JOIN ends USING (cluster_id)
+    WHERE
+        days.dt <= ends.last_dt
+        AND (getvariable('days') IS NULL OR days.dt > ends.last_dt - getvariable('days')::INTEGER)
+        AND (getvariable('from') IS NULL OR days.dt >= getvariable('from')::DATE)
+        AND (getvariable('to') IS NULL OR days.dt <= getvariable('to')::DATE)
+        AND (getvariable('cluster') IS NULL OR days.cluster_id = getvariable('cluster'))
+),
+bounds AS (
+    SELECT cluster_id, min(started_at) AS from_at, max(ended_at) AS until_at FROM span GROUP BY cluster_id
+)
+
+-- query: spanned
+SELECT list(DISTINCT cluster_id ORDER BY cluster_id) AS clusters, min(dt) AS first_dt, max(dt) AS last_dt FROM span
+
+-- query: observed
+-- A user or a group is of the clusters on which it held something.
+SELECT * FROM ($observed)
+SEMI JOIN (SELECT cluster_id FROM gold_ledger_daily SEMI JOIN span USING (cluster_id, dt) WHERE $whose)
+USING (cluster_id)
+ORDER BY cluster_id
+
+-- query: cluster_days
+-- By day and GPU type: all of the clusters' capacity. Busy is computed as in gold_energy_daily.
+, ledger AS (
+    SELECT cluster_id, dt, gpu_type, $capacity
+    FROM gold_ledger_daily
+    GROUP BY cluster_id, dt, gpu_type
+)
+SELECT
+    ledger.dt, ledger.gpu_type, $ledger,
+    sum(energy.busy_gpu_hours) AS busy
+FROM ledger
+SEMI JOIN span USING (cluster_id, dt)
+INNER JOIN gold_energy_daily AS energy USING (cluster_id, dt, gpu_type)
+GROUP BY ledger.dt, ledger.gpu_type
+ORDER BY ledger.dt, ledger.gpu_type
+
+-- query: holder_days
+-- By day and GPU type: what a user or a group held, as the ledger has it. Attempts without a sensor are as busy as
+-- gold_energy_daily assumes.
+, usual AS (
+    SELECT cluster_id, dt, any_value(assumed_busy_ratio) AS busy_ratio FROM gold_energy_daily GROUP BY cluster_id, dt
+)
+SELECT
+    ledger.dt, ledger.gpu_type, $held,
+    sum(used_gpu_hours + (lost_gpu_hours + unobserved_gpu_hours) * coalesce(usual.busy_ratio, 1)) AS busy
+FROM gold_ledger_daily AS ledger
+SEMI JOIN span USING (cluster_id, dt)
+LEFT JOIN usual USING (cluster_id, dt)
+WHERE $whose
+GROUP BY ledger.dt, ledger.gpu_type
+ORDER BY ledger.dt, ledger.gpu_type
+
+-- query: users
+-- The users who waste most, and the user of the card. Jobs are counted for these only.
+, users AS (
+    SELECT user_id, sum(capacity_gpu_hours) AS held, $held, $wasted
+    FROM gold_ledger_daily
+    SEMI JOIN span USING (cluster_id, dt)
+    WHERE user_id IS NOT NULL AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+    GROUP BY user_id
+    HAVING held > 0
+),
+shown AS (
+    SELECT
+        *, rank() OVER (ORDER BY wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
+        count(*) OVER () AS users
+    FROM users
+    QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most') OR user_id = getvariable('user')
+),
+counted AS (
+    SELECT
+        user_id, count(DISTINCT job_key) AS jobs,
+        count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs
+    FROM gold_job_efficiency_daily
+    SEMI JOIN span USING (cluster_id, dt)
+    SEMI JOIN shown USING (user_id)
+    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
+    GROUP BY user_id
+)
+FROM shown
+INNER JOIN counted USING (user_id)
+ORDER BY wasted DESC, user_id
+
+-- query: jobs_held
+SELECT
+    count(DISTINCT job_key) AS jobs,
+    count(DISTINCT CASE WHEN status IN ('failed', 'node_fail') THEN job_key END) AS failed_jobs,
+    count(DISTINCT user_id) AS users
+FROM gold_job_efficiency_daily
+SEMI JOIN span USING (cluster_id, dt)
+WHERE $whose
+
+-- query: jobs
+-- As each job claims them: a job has no share in what others claimed of its GPUs.
+SELECT
+    any_value(job_id) AS job_id, any_value(user_id) AS user_id, cluster_id,
+    CASE WHEN min(gpu_type) = max(gpu_type) THEN min(gpu_type) ELSE 'several' END AS gpu_type,
+    any_value(status) AS status, min(dt) AS dt, sum(held_gpu_hours) AS held, $held, $wasted
+FROM gold_job_efficiency_daily
+SEMI JOIN span USING (cluster_id, dt)
+WHERE $whose
+GROUP BY cluster_id, job_key
+HAVING wasted > 0
+ORDER BY wasted DESC, job_id
+LIMIT getvariable('most')
+
+-- query: waits
+-- From submission to the begin of the first instance. A clock that ran backwards tells no wait.
+SELECT
+    count(*) AS tasks, quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, 0.5) AS p50,
+    quantile_cont(tasks.launch_wait_seconds + tasks.start_wait_seconds, 0.95) AS p95
+FROM silver_tasks AS tasks
+INNER JOIN silver_jobs AS jobs USING (job_key)
+INNER JOIN bounds ON tasks.cluster_id = bounds.cluster_id
+WHERE
+    tasks.requested_gpus > 0 AND tasks.launch_wait_seconds >= 0 AND tasks.start_wait_seconds >= 0
+    AND jobs.submitted_at >= bounds.from_at AND jobs.submitted_at < bounds.until_at
+    AND (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
+    AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
+
+-- query: advice
+-- What each attempt would have saved. A GPU-hour counts for one advice at most: idle ones for `release`, lost ones for
+-- `stop` or `checkpoint`, under-used ones for whichever of the rest saves most.
 , prices AS (
     SELECT unnest(
         from_json(getvariable('prices')::JSON, '[{"gpu_type": "VARCHAR", "price": "DOUBLE"}]'), recursive := true
@@ -222,4 +371,3 @@ LEFT JOIN span
         AND shown.counted_from >= span.started_at AND shown.counted_from < span.ended_at
 LEFT JOIN lesser ON shown.cluster_id = lesser.cluster_id
 ORDER BY shown.kind, saved DESC, job_id
-"""
