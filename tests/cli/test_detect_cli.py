@@ -78,7 +78,7 @@ def test_findings_are_chosen_by_kind_severity_watch_and_time(own: Lake) -> None:
 
 
 def test_on_a_narrow_terminal_a_finding_has_lines_of_its_own(own: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulake.cli.detect.list.screen", lambda: Screen(60, 40))
+    monkeypatch.setattr("gpulake.cli.detect.screen", lambda: Screen(60, 40))
     every = document(own, "list")
     lines = detect(own, "list").output.splitlines()
     assert max(map(len, lines)) <= 60

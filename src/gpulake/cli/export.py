@@ -1,4 +1,4 @@
-"""gpulake export opendc: a workload, a topology and an experiment for the simulator OpenDC."""
+"""gpulake export: a workload for the simulator OpenDC, dashboards for Grafana."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpulake.cli._flow import flow_option
 from gpulake.cli._options import FOLDER, json_option
 from gpulake.cli._output import print_json
 from gpulake.cli._progress import progress_bar
+from gpulake.cli._verbs import Group
 from gpulake.core.errors import UsageError
 from gpulake.core.words import label
 from gpulake.flow import Flow
@@ -20,7 +21,29 @@ from gpulake.flow import Flow
 DIALECTS = {"both": ("sdk", "legacy"), "sdk": ("sdk",), "legacy": ("legacy",)}
 
 
-@click.command()
+@click.group(cls=Group)
+def command() -> None:
+    """Write what other tools take: a workload for a simulator, dashboards for Grafana."""
+
+
+@command.command("grafana")
+@click.option("--out", required=True, type=FOLDER, help="The folder for them.")
+def grafana(out: Path) -> None:
+    """Write dashboards for Grafana: of the lake's metrics, and of the collectors'.
+
+    Both read from a Prometheus that scrapes /metrics of `gpulake serve`, or the collectors' pages. Import them in
+    Grafana under Dashboards, New, Import; or let it find them in a folder of its provisioning.
+
+    \b
+    Example:  gpulake export grafana --out dashboards
+    """
+    from gpulake.show.grafana import write_dashboards
+
+    for path in write_dashboards(out):
+        click.echo(path)
+
+
+@command.command("opendc")
 @click.option("--out", required=True, type=FOLDER, help="A new folder.")
 @click.option("--run", "run", type=FOLDER, help="Of a collected run, or a merged one.")
 @flow_option
@@ -42,7 +65,7 @@ DIALECTS = {"both": ("sdk", "legacy"), "sdk": ("sdk",), "legacy": ("legacy",)}
 )
 @click.option("--compat-int64-times", "has_plain_times", is_flag=True, help="Times as plain INT64, not as timestamps.")
 @json_option
-def command(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: Any) -> None:
+def opendc(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: Any) -> None:
     """Write tasks, fragments, failures, topologies and experiments that OpenDC runs as they are.
 
     From a collected run (--run), or from the jobs of the lake (--cluster). export.json says what was left out, inferred
