@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.core.types import NudgeRecord
 from gpulake.lake import LakeReader
 

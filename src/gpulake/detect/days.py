@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.detect.expected_days import ScoredDay, explain_difference, score_cluster_days
 from gpulake.detect.forest import Forest, fit, load
 from gpulake.detect.grow import Floats

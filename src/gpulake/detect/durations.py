@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.core.types import DurationScore
 from gpulake.detect.series import Floats, Ints
 from gpulake.lake import LakeReader

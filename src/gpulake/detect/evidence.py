@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of, finding_gap, first_names
 from gpulake.detect.series import EPOCH, UNREACHABLE, Detector, Floats, Scores, Series, utc
 from gpulake.detect.watches import WATCHES, Read

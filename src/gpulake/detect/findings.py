@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpulake.core.ledger import HELD, LOST, SENSED
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.core.words import quantity, share
 from gpulake.detect.watchlist import run_watches

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, is_over, time_text
 from gpulake.detect.detectors.saturation import Saturation

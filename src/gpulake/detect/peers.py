@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, first_names, flagged_points, period
 from gpulake.detect.detectors.straggler import FEWEST_PEERS, Straggler

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.diagnose.story.events import Story
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 from gpulake.core.config import Config, GpuType
 from gpulake.core.errors import LakeError, UsageError, choice_hint
 from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED, WASTED
-from gpulake.core.queries import built_tables, queries
+from gpulake.core.packaged import built_tables, queries
 from gpulake.lake import LakeReader
 from gpulake.show import advice
 from gpulake.show.observed import OBSERVED, Observed

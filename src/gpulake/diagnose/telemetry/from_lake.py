@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import Diagnosis
-from gpulake.core.queries import queries
+from gpulake.core.packaged import queries
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry.samples import (
     MOST_SAMPLES,

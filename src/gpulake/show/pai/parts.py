@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any, Generic, Literal, TypeVar
+
+from gpulake.core.packaged import packaged_toml
 
 
 @dataclass(frozen=True)
@@ -103,15 +102,10 @@ class Chapter:
 
 
 def _described(number: str) -> About:
-    entries = _entries()
+    entries = packaged_toml("gpulake.show.pai", "figures.toml")
     needs, texts = tuple(entries[number]["needs"]), {**entries[number]}
     del texts["needs"]
     return About(number, needs=needs, **{name: text.format(**entries["words"]) for name, text in texts.items()})
-
-
-@cache
-def _entries() -> dict[str, dict[str, Any]]:
-    return tomllib.loads(files("gpulake.show.pai").joinpath("figures.toml").read_text(encoding="utf-8"))
 
 
 Source = TypeVar("Source")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulake.core.errors import UsageError
-from gpulake.core.queries import built_tables, queries
+from gpulake.core.packaged import built_tables, queries
 from gpulake.lake import LakeReader
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"

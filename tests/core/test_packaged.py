@@ -1,10 +1,10 @@
-"""SQL in files: queries by their names, with parts filled in, and the tables that they read."""
+"""Files of data in the package: queries by their names, with parts filled in, and patterns made of parts."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpulake.core.queries import built_tables, queries
+from gpulake.core.packaged import built_tables, queries, spelled_out
 from gpulake.show.efficiency import SQL
 
 
@@ -25,3 +25,7 @@ def test_a_part_that_is_not_given_is_an_error() -> None:
 def test_only_tables_of_a_build_count_as_read() -> None:
     text = "WITH held AS (FROM silver_holdings) SELECT * FROM held INNER JOIN gold_energy_daily USING (dt)"
     assert built_tables({"query": text}) == {"silver_holdings", "gold_energy_daily"}
+
+
+def test_parts_of_a_pattern_are_spelled_out() -> None:
+    assert spelled_out(r"\[(?&time)\] (?P<level>[A-Z]+)", {"time": r"\d\d:\d\d"}) == r"\[\d\d:\d\d\] (?P<level>[A-Z]+)"
