@@ -13,6 +13,7 @@ import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
 from gpulake.core.packaged import queries
+from gpulake.core.rows import text_or_none
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of, finding_gap, first_names
 from gpulake.detect.series import EPOCH, UNREACHABLE, Detector, Floats, Scores, Series, utc
 from gpulake.detect.watches import WATCHES, Read
@@ -125,12 +126,12 @@ def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, in
 
 def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
     """The jobs of its machines, job or user, else of its cluster, at its time; None without a time or without jobs."""
-    cluster = _text(finding.get("cluster_id"))
+    cluster = text_or_none(finding.get("cluster_id"))
     window = _window(reader, finding, cluster) if reader.tables() >= NEEDED else None
     if window is None:
         return None
-    nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
-    subject = _text(finding.get("subject"))
+    nodes, job = _machines(reader, finding, cluster, evidence), text_or_none(finding.get("job_id"))
+    subject = text_or_none(finding.get("subject"))
     is_user = not nodes and not job and reader.query(SQL["user"], user=subject).num_rows > 0
     machines = f"machine{'s' if len(nodes) > 1 else ''} {first_names(nodes)}"
     of = machines if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
@@ -146,7 +147,7 @@ def _machines(
     reader: LakeReader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None
 ) -> list[str]:
     """The finding's node, or the machines among the metrics of its series with a large share of it."""
-    node = _text(finding.get("node"))
+    node = text_or_none(finding.get("node"))
     if node:
         return [node]
     carriers = [track.metric for track in evidence.tracks if track.share >= LEAST_SHARE] if evidence else []
@@ -199,7 +200,3 @@ def _window(reader: LakeReader, finding: Mapping[str, Any], cluster: str | None)
 
 def _known(values: Floats) -> tuple[Maybe, ...]:
     return tuple(value if np.isfinite(value) else None for value in values.tolist())
-
-
-def _text(value: object) -> str | None:
-    return str(value) if value not in (None, "") else None

@@ -350,8 +350,11 @@ jobs AS (
 ),
 totals AS (
     SELECT
-        kind, count(*) AS jobs, count(DISTINCT user_id) AS users, sum(saved) AS all_saved, sum(cost) AS all_cost,
-        sum(certain) AS all_certain, sum(inferred) AS all_inferred, sum(unpriced) AS all_unpriced
+        kind, struct_pack(
+            saved_gpu_hours := sum(saved), saved_at_least_gpu_hours := sum(certain),
+            inferred_gpu_hours := sum(inferred), saved_cost := sum(cost), unpriced_gpu_hours := sum(unpriced),
+            jobs := count(*), users := count(DISTINCT user_id)
+        ) AS totals
     FROM jobs
     INNER JOIN owners USING (job_key)
     GROUP BY kind
@@ -362,7 +365,14 @@ shown AS (
     SELECT jobs.*, owners.job_id, owners.user_id
     QUALIFY row_number() OVER (PARTITION BY kind ORDER BY saved DESC, job_id) <= getvariable('most')
 )
-SELECT shown.* EXCLUDE (job_key, counted_from), totals.* EXCLUDE (kind), span.dt, lesser.lesser_type
+SELECT
+    shown.kind, lesser.lesser_type,
+    struct_pack(
+        job_id := shown.job_id, user_id := shown.user_id, cluster_id := shown.cluster_id, gpu_type := shown.gpu_type,
+        "day" := span.dt, attempts := shown.attempts, held_gpu_hours := shown.held,
+        measured_gpu_hours := shown.measured, saved_gpu_hours := shown.saved
+    ) AS proof,
+    totals.* EXCLUDE (kind)
 FROM shown
 INNER JOIN totals ON shown.kind = totals.kind
 LEFT JOIN span
@@ -370,4 +380,4 @@ LEFT JOIN span
         shown.cluster_id = span.cluster_id
         AND shown.counted_from >= span.started_at AND shown.counted_from < span.ended_at
 LEFT JOIN lesser ON shown.cluster_id = lesser.cluster_id
-ORDER BY shown.kind, saved DESC, job_id
+ORDER BY shown.kind, shown.saved DESC, shown.job_id

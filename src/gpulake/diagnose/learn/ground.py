@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE
+from gpulake.core.rows import json_rows
 from gpulake.diagnose.learn.candidates import Proof
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ def recent(lake: Lake, most_logs: int) -> list[Seen]:
 
 def quotes(value: Any) -> list[str]:
     """The texts of evidence or symptoms in a row of a journal."""
-    try:
-        listed = json.loads(value) if isinstance(value, str) else value or []
-        return [str(quote["text"]) for quote in listed]
-    except (ValueError, KeyError, TypeError):
-        return []
+    return [str(quote["text"]) for quote in json_rows(value) if "text" in quote]
 
 
 def _confirmed(lake: Lake) -> dict[str, str]:
