@@ -88,7 +88,7 @@ def similar(
     incidents: Sequence[Incident], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
 ) -> tuple[Similar, ...]:
     """The nearest first; of equals, the confirmed ones. Raises NoEmbedding where the extra is not installed."""
-    # Cases that tell the same in the same words are one: the confirmed one, else the last.
+    # Incidents with the same reason and words count once: the confirmed one, else the last.
     distinct: dict[tuple[str, str], Incident] = {}
     for past in incidents:
         if past.incident_id == except_id:
