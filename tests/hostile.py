@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 
+# What starts a formula in a spreadsheet.
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 HOSTILE = {
     "element": "<script>alert(1)</script>",
     "image": "\"><img src=x onerror=alert('x')>",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
+from cli.verbs import Verb
 from conftest import rows_of
 from diagnose.learning import record
 from gpulake.act.alerts.alert import Alert
@@ -24,6 +23,9 @@ from gpulake.flow.alerting import queue_alerts, watch_alerts
 from gpulake.lake import Lake
 from receiving import Receiver, listening_receiver
 
+alerts = Verb("alerts")
+document = alerts.document
+
 
 @pytest.fixture
 def server() -> Iterator[Receiver]:
@@ -36,16 +38,6 @@ def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Receiver)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPULAKE_OPS_URL", f"{server.url}/s3cr3t-path")
     Path("gpulake.toml").write_text('[alerts.sinks.ops]\nkind = "webhook"\nurl_variable = "GPULAKE_OPS_URL"\n')
-
-
-def alerts(lake: Lake, *arguments: str) -> Result:
-    return CliRunner().invoke(root, ["alerts", *arguments, "--lake", str(lake.root)])
-
-
-def document(lake: Lake, *arguments: str) -> Any:
-    answer = alerts(lake, *arguments, "--json")
-    assert answer.exit_code == 0, answer.output
-    return json.loads(answer.stdout)
 
 
 @pytest.fixture

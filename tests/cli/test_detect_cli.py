@@ -8,12 +8,11 @@ import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from gpulake.cli import root
+from cli.verbs import Verb
 from gpulake.cli._output import print_findings
 from gpulake.cli._screen import Screen
 from gpulake.core.clock import SystemClock
@@ -27,21 +26,14 @@ from gpulake.flow import Flow
 from gpulake.lake import Lake
 from watched_lake import DAYS, SMALL, STRANGE, day_at, ratio_of, watched_lake
 
+detect = Verb("detect")
+document = detect.document
+
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Shared, and only read."""
     return watched_lake(tmp_path_factory.mktemp("watched"))
-
-
-def detect(lake: Lake, *arguments: str) -> Result:
-    return CliRunner().invoke(root, ["detect", *arguments, "--lake", str(lake.root)])
-
-
-def document(lake: Lake, *arguments: str) -> Any:
-    answer = detect(lake, *arguments, "--json")
-    assert answer.exit_code == 0, (answer.output, answer.exception)
-    return json.loads(answer.stdout)
 
 
 def failure(result: Result) -> UsageError:
@@ -78,7 +70,7 @@ def test_findings_are_chosen_by_kind_severity_watch_and_time(own: Lake) -> None:
 
 
 def test_on_a_narrow_terminal_a_finding_has_lines_of_its_own(own: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulake.cli.detect.list.screen", lambda: Screen(60, 40))
+    monkeypatch.setattr("gpulake.cli.detect.screen", lambda: Screen(60, 40))
     every = document(own, "list")
     lines = detect(own, "list").output.splitlines()
     assert max(map(len, lines)) <= 60

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from click.testing import CliRunner, Result
 
+from cli.verbs import Verb
 from conftest import rows_of
 from diagnose.learning import record
-from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 
-
-def incidents(lake: Lake, *arguments: str) -> Result:
-    return CliRunner().invoke(root, ["incidents", *arguments, "--lake", str(lake.root)])
-
-
-def document(lake: Lake, *arguments: str) -> Any:
-    answer = incidents(lake, *arguments, "--json")
-    assert answer.exit_code == 0, answer.output
-    return json.loads(answer.stdout)
+incidents = Verb("incidents")
+document = incidents.document
 
 
 def states(lake: Lake) -> list[tuple[object, ...]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import getpass
-import json
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
+from cli.verbs import Verb
 from conftest import rows_of
 from diagnose.learning import QUOTA, record
 from gpulake.cli import root
@@ -16,15 +15,8 @@ from gpulake.cli._words import Reason
 from gpulake.core.errors import GpulakeError
 from gpulake.lake import Lake
 
-
-def incidents(lake: Lake, *arguments: str) -> Result:
-    return CliRunner().invoke(root, ["incidents", *arguments, "--lake", str(lake.root)])
-
-
-def document(lake: Lake, *arguments: str) -> Any:
-    answer = incidents(lake, *arguments, "--json")
-    assert answer.exit_code == 0, answer.output
-    return json.loads(answer.stdout)
+incidents = Verb("incidents")
+document = incidents.document
 
 
 @pytest.fixture

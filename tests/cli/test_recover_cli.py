@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import dead_jobs
+from cli.verbs import Verb
 from dead_jobs import Programs, died_just_now, trail
-from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import ActError, UsageError
 from gpulake.lake import Lake
+
+gpulake = Verb("recover")
+
 
 CORDON: dict[str, Any] = {"action": "cordon_node_and_restart", "reason": "ECCError", "node": "n1"}
 
@@ -23,10 +25,6 @@ CORDON: dict[str, Any] = {"action": "cordon_node_and_restart", "reason": "ECCErr
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     monkeypatch.chdir(tmp_path)
     return dead_jobs.programs(tmp_path / "bin", monkeypatch)
-
-
-def gpulake(lake: Lake, *arguments: str) -> Result:
-    return CliRunner().invoke(root, ["recover", *arguments, "--lake", str(lake.root)])
 
 
 def test_the_plan_is_shown_word_for_word_and_nothing_is_done(lake: Lake, cluster: Programs) -> None:

@@ -10,11 +10,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.verbs import Verb
 from conftest import rows_of
 from diagnose.learning import QUOTA, record
 from gpulake.cli import root
@@ -24,17 +24,11 @@ from gpulake.diagnose.learn.learning import learned, learned_filters
 from gpulake.flow.incidents import change
 from gpulake.lake import Lake
 
+rules = Verb("rules")
+document = rules.document
+
+
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
-
-
-def rules(lake: Lake, *arguments: str, pipe: str | None = None) -> Result:
-    return CliRunner().invoke(root, ["rules", *arguments, "--lake", str(lake.root)], input=pipe)
-
-
-def document(lake: Lake, *arguments: str, pipe: str | None = None) -> Any:
-    answer = rules(lake, *arguments, "--json", pipe=pipe)
-    assert answer.exit_code == 0, answer.output
-    return json.loads(answer.stdout)
 
 
 def refusal(answer: Result) -> GpulakeError:

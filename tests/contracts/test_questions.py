@@ -17,11 +17,11 @@ from gpulake.core.config import Config
 from gpulake.core.serve_settings import Serve, ServeUser
 from gpulake.lake import Lake
 from gpulake.lake.values import plain
-from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.answers import MOST_ROWS
 from gpulake.show.web.given import filters_of
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.questions import Question, questions
+from hostile import FORMULA
 from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_USER, ODD_USER
 

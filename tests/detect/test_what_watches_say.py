@@ -14,7 +14,7 @@ from detect.scenes import BEGIN, SCENES, lake_of, sample
 from examples import cases
 from gpulake.core.ledger import BUCKETS, LOST
 from gpulake.core.types import Finding
-from gpulake.detect.findings import HOLDERS, _flagged_days, _idle_holders, _ledger
+from gpulake.detect.findings import SQL, _flagged_days, _idle_holders, _ledger
 from gpulake.detect.watchlist import run_watches
 from gpulake.lake.limits import CLUSTER_KINDS
 
@@ -186,7 +186,7 @@ def test_users_of_the_same_name_in_two_clusters_are_two_and_one_may_have_none() 
         nothing | {"cluster_id": cluster, "user_id": user, "idle_gpu_hours": hours} for cluster, user, hours in held
     ]
     with lake_of({"gold_ledger_daily": rows}) as read:
-        found = list(_idle_holders(read(HOLDERS).to_pylist()))
+        found = list(_idle_holders(read(SQL["holders"]).to_pylist()))
     told = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}; 0 more were under-used"
     assert [(one.cluster_id, one.subject, one.value, one.detail) for one in found] == [
         ("a", "u", 30.0, told.format(30, "a")),
@@ -202,7 +202,7 @@ def test_who_uses_a_part_of_what_they_hold_holds_no_idle_gpus() -> None:
         day | {"user_id": "both", "idle_gpu_hours": 30.0, "under_used_gpu_hours": 60.0},
     ]
     with lake_of({"gold_ledger_daily": rows}) as read:
-        (found,) = _idle_holders(read(HOLDERS).to_pylist())
+        (found,) = _idle_holders(read(SQL["holders"]).to_pylist())
     assert found.headline == "user both held 30 idle GPU-hours"
     assert found.detail == (
         "30% of the 100 GPU-hours that sensors saw; 100% of all idle GPU-hours of a; 60 more were under-used"

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from examples import each
 from gpulake.diagnose.rulebook.book import shipped
 from gpulake.diagnose.rulebook.rule import Hit
-from gpulake.diagnose.rulebook.xids import CATALOGUES, catalogued_rules
+from gpulake.diagnose.rulebook.xids import FAMILIES, catalogue_of, catalogued_rules
 from gpulake.formats.kernel import event_in, kernel_faults
 
-XIDS, SXIDS = CATALOGUES
+XIDS, SXIDS = map(catalogue_of, FAMILIES)
 
 
-def told(line: str) -> list[Hit]:
+def hits(line: str) -> list[Hit]:
     return [hit for hit in shipped().hits(line) if hit.rule.family in ("xid", "sxid")]
 
 
@@ -42,7 +42,7 @@ def told(line: str) -> list[Hit]:
     ],
 )
 def test_an_xid_means_what_nvidia_says(code: int, role: str, reason: str, recovery: str) -> None:
-    rules = [hit.rule for hit in told(f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234, name=python")]
+    rules = [hit.rule for hit in hits(f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234, name=python")]
     assert [(rule.role, rule.reason, rule.recovery) for rule in rules] == [(role, reason, recovery)]
 
 
@@ -58,13 +58,13 @@ def test_an_xid_means_what_nvidia_says(code: int, role: str, reason: str, recove
     ],
 )
 def test_an_sxid_is_of_the_nvlink_fabric(code: int, role: str, recovery: str) -> None:
-    rules = [hit.rule for hit in told(f"nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): {code}, Link 3 has a fault")]
+    rules = [hit.rule for hit in hits(f"nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): {code}, Link 3 has a fault")]
     assert [(rule.role, rule.reason, rule.recovery) for rule in rules] == [(role, "NVLinkError", recovery)]
 
 
 def test_every_documented_xid_is_in_exactly_one_rule() -> None:
     counts = {
-        code: [hit.rule.name for hit in told(f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234")] for code in range(1, 173)
+        code: [hit.rule.name for hit in hits(f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234")] for code in range(1, 173)
     }
     assert {code: names for code, names in counts.items() if len(names) != 1} == {}
     assert "xid_undocumented" not in {name for names in counts.values() for name in names}
@@ -87,7 +87,7 @@ def test_every_documented_xid_is_in_exactly_one_rule() -> None:
     ],
 )
 def test_an_xid_is_known_in_every_spelling(line: str) -> None:
-    assert [(hit.rule.name, hit.words["code"]) for hit in told(line)] == [("xid_79", "79")]
+    assert [(hit.rule.name, hit.words["code"]) for hit in hits(line)] == [("xid_79", "79")]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_xid_is_known_in_every_spelling(line: str) -> None:
     ],
 )
 def test_other_words_and_codes_are_not_taken_for_it(line: str, names: list[str]) -> None:
-    assert [hit.rule.name for hit in told(line)] == names
+    assert [hit.rule.name for hit in hits(line)] == names
 
 
 @given(st.integers(1, 172), st.integers(0, 255), st.integers(0, 31))
@@ -114,7 +114,7 @@ def test_the_rules_read_the_same_code_as_the_kernel_log(code: int, bus: int, dev
     line = f"NVRM: Xid (PCI:0000:{bus:02x}:{device:02x}): {code}, pid=1234, name=python"
     event = event_in(line)
     assert event is not None
-    assert [(hit.words["code"], hit.words["gpu"]) for hit in told(line)] == [(str(event.code), event.subject)]
+    assert [(hit.words["code"], hit.words["gpu"]) for hit in hits(line)] == [(str(event.code), event.subject)]
 
 
 @each("rule", catalogued_rules(), name=lambda rule: rule.name)

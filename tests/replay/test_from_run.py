@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpulake.cli.export.opendc import command
+from gpulake.cli.export import opendc
 from gpulake.core.errors import InputError
 from gpulake.replay.exports.opendc_checks import Checks
 from gpulake.replay.from_run import from_run
@@ -283,5 +283,5 @@ def test_whatever_was_collected_every_task_is_covered_and_within_its_capacity(
 def test_what_is_said_to_come_next_can_be_typed(tmp_path: Path, dialect: str, words: str) -> None:
     run = write_run(tmp_path / "r", invocations=[invoked(0, 1000)])
     out = tmp_path / "a b;c"
-    done = CliRunner().invoke(command, ["--run", str(run), "--out", str(out), "--dialect", dialect])
+    done = CliRunner().invoke(opendc, ["--run", str(run), "--out", str(out), "--dialect", dialect])
     assert done.stderr.splitlines()[-1] == f"Next: cd '{out}' && {words}"

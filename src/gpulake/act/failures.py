@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from gpulake.core.diagnosis import CATEGORY_OF, UNKNOWN, Action, Category, Diagn
 from gpulake.core.errors import UsageError
 from gpulake.core.ids import the_one
 from gpulake.core.incidents import FAILURE, Incident
+from gpulake.core.rows import json_rows
 
 Row = Mapping[str, Any]
 # The action where a person corrected the reason: that of the rule no longer applies.
@@ -126,7 +126,8 @@ def _diagnosis(row: Row, incident: Incident, job_id: str | None) -> Diagnosis:
         remedy=row.get("remedy") or "",
         evidence=tuple(
             Quote(int(quote["line"]), str(quote["text"]), str(quote.get("file") or ""))
-            for quote in _list(row.get("evidence"))
+            for quote in json_rows(row.get("evidence"))
+            if "line" in quote and "text" in quote
         ),
         rank=row.get("rank"),
         node=row.get("node") or None,
@@ -162,11 +163,6 @@ def _in_force(incident: Incident, made: Diagnosis) -> Diagnosis:
         node=incident.node or incident.claimed_node,
         recovery=recovery,
     )
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    quotes = json.loads(value) if isinstance(value, str) and value else value
-    return [quote for quote in quotes or [] if isinstance(quote, dict) and "line" in quote and "text" in quote]
 
 
 def _time(value: object) -> datetime | None:

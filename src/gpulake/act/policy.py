@@ -113,8 +113,8 @@ def _grounded(failure: Failure, situation: Situation, checkpoint: Checkpoint | N
 
 
 def _ungrounded(failure: Failure) -> str:
-    said = {"model": "a model says so", "recall": "past incidents are like it"}.get(failure.diagnosis.method, "")
-    return f"{said}, which is no proof: only a restart and a message to the user may follow"
+    basis = {"model": "a model says so", "recall": "past incidents are like it"}.get(failure.diagnosis.method, "")
+    return f"{basis}, which is no proof: only a restart and a message to the user may follow"
 
 
 def _restart(

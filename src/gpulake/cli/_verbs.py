@@ -1,4 +1,4 @@
-"""A group of commands: one file a verb in a package, imported when it is called, and those added to the group."""
+"""Groups of commands: the verbs of one file; or one file a verb in a package, imported when it is called."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ import click
 from gpulake.core.errors import choice_hint
 
 
-class Verbs(click.Group):
+class Group(click.Group):
+    """Verbs of one file. An unknown verb is an error that names the nearest known one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"no command named {args[0]!r}; {choice_hint(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+class Verbs(Group):
+    """One file a verb in a package, and those added to the group."""
+
     def __init__(self, *args: Any, package: str, **options: Any) -> None:
         super().__init__(*args, **options)
         self._package = package
@@ -36,13 +49,6 @@ class Verbs(click.Group):
             return command
         # A package is a group; its docstring is the help.
         return Verbs(cmd_name, package=found.__name__, help=found.__doc__)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(f"no command named {args[0]!r}; {choice_hint(args[0], self.list_commands(ctx))}")
-        return super().resolve_command(ctx, args)
 
 
 class TopVerbs(Verbs):

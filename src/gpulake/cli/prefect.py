@@ -10,11 +10,12 @@ import click
 from gpulake.cli._flow import flow_option
 from gpulake.cli._options import ANY_PATH
 from gpulake.cli._output import print_findings
+from gpulake.cli._verbs import Group
 from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Run the refresh under Prefect, on the server that PREFECT_API_URL names."""
 

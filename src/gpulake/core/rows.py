@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import Field, fields
 from datetime import datetime
@@ -17,6 +18,20 @@ def as_row(one: Any) -> dict[str, Any]:
 def as_document(one: Any) -> dict[str, Any]:
     """The row for machines: times in ISO 8601."""
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in one.row().items()}
+
+
+def json_rows(value: Any) -> list[dict[str, Any]]:
+    """A column of JSON that holds a list of objects, as text or parsed; empty where it cannot be read."""
+    try:
+        listed = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return []
+    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list | tuple) else []
+
+
+def text_or_none(value: object) -> str | None:
+    """None for an empty text, too."""
+    return str(value) if value not in (None, "") else None
 
 
 def from_row(kind: type[Class], row: Mapping[str, Any]) -> Class | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpulake.core.packaged import queries
 from gpulake.detect.expected_days import ScoredDay, explain_difference, score_cluster_days
 from gpulake.detect.forest import Forest, fit, load
 from gpulake.detect.grow import Floats
@@ -16,28 +17,12 @@ TABLE = "gold_cluster_util_daily_scored"
 FEATURES = ["avg_gpu_util", "p95_gpu_util", "avg_cpu_util"]
 FEWEST_DAYS = 3
 MODEL_NAME = "cluster_anomaly_iforest.json"
-QUERY = """
-WITH covered AS (
-    SELECT
-        dt, sum(observed_gpu_hours) / nullif(sum(capacity_gpu_hours), 0) AS coverage_ratio,
-        bool_and(is_poorly_covered) AS is_poorly_covered
-    FROM gold_cluster_coverage_daily
-    GROUP BY dt
-)
-SELECT reference.*, covered.coverage_ratio, coalesce(covered.is_poorly_covered, true) AS is_poorly_covered
-FROM gold_cluster_util_daily_reference AS reference
-LEFT JOIN covered USING (dt)
-ORDER BY dt
-"""
-UTILISATION = """
-SELECT cluster_id, dt, gpu_util_ratio, coverage_ratio, is_poorly_covered FROM gold_cluster_util_daily
-ORDER BY cluster_id, dt
-"""
+SQL = queries("gpulake.detect", "queries.sql")
 
 
 def score_days(staging: Staging, given_model: Path | None = None) -> int:
     """Writes the scored days; fits a forest unless a model is given. Returns the number of flagged days."""
-    days: list[dict[str, Any]] = staging.read(QUERY).to_pylist()
+    days: list[dict[str, Any]] = staging.read(SQL["scored_days"]).to_pylist()
     complete = [day for day in days if all(day[feature] is not None for feature in FEATURES)]
     values = [[day[feature] for feature in FEATURES] for day in complete]
     rows = np.array(values, dtype=np.float64).reshape(-1, len(FEATURES))
@@ -45,7 +30,7 @@ def score_days(staging: Staging, given_model: Path | None = None) -> int:
     if given_model or len(complete) >= FEWEST_DAYS:
         forest = load(given_model) if given_model else _fit_and_keep(rows, staging.lake.models / MODEL_NAME)
         scores = dict(zip((day["dt"] for day in complete), forest.decide(rows).tolist(), strict=True))
-    ours = score_cluster_days(staging.read(UTILISATION).to_pylist())
+    ours = score_cluster_days(staging.read(SQL["daily_utilisation"]).to_pylist())
     scored = [_scored(day, scores.get(day["dt"]), ours.get(day["dt"])) for day in days]
     staging.write(TABLE, scored)
     return sum(day["anomaly_flag"] for day in scored)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulake.core.packaged import queries
 from gpulake.core.types import DurationScore
 from gpulake.detect.series import Floats, Ints
 from gpulake.lake import LakeReader
@@ -30,29 +31,7 @@ PAST_RUNS = {"0": (0, 0), "1": (1, 1), "2 to 4": (2, 4), "5 to 9": (5, 9), "10 a
 CLOSE = 0.25
 # Times are whole seconds, so shorter runs have no useful logarithm.
 LEAST_SECONDS = 1.0
-# A group id equal to the user id is no group. Ties are in the order of the keys.
-TASKS = """
-WITH
-ran AS (
-    SELECT task_key, avg(run_seconds) AS seconds, max(ended_at) AS ended_at, count(*) AS instances
-    FROM silver_instances
-    WHERE cluster_id = getvariable('cluster') AND run_seconds >= 0
-    GROUP BY task_key
-)
-SELECT
-    epoch(coalesce(jobs.submitted_at, tasks.launched_at)) AS submitted,
-    epoch(ran.ended_at) AS ended,
-    ran.seconds AS seconds,
-    ran.instances AS instances,
-    (hash(jobs.user_id) >> 1)::BIGINT AS "user",
-    CASE WHEN jobs.group_id != jobs.user_id THEN (hash(jobs.group_id) >> 1)::BIGINT ELSE -1 END AS "group",
-    (hash(jobs.group_id, tasks.task_name, tasks.requested_gpus, jobs.requested_gpu_type) >> 1)::BIGINT AS request
-FROM silver_tasks AS tasks
-INNER JOIN ran USING (task_key)
-INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, tasks.launched_at) IS NOT NULL
-ORDER BY task_key
-"""
+SQL = queries("gpulake.detect", "queries.sql")
 
 
 @dataclass(frozen=True)
@@ -134,7 +113,7 @@ class Memory:
 
 def score_durations(reader: LakeReader, cluster: str = "pai") -> list[DurationScore]:
     """How well the run times of a cluster's tasks could have been predicted."""
-    table = reader.query(TASKS, cluster=cluster)
+    table = reader.query(SQL["tasks"], cluster=cluster)
     tasks = Tasks(**{name: table[name].to_numpy() for name in table.column_names})
     return scores(tasks, predict(tasks))
 

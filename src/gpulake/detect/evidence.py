@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpulake.core.explanation import Evidence, Maybe, Ran, RanJob, Track
+from gpulake.core.packaged import queries
+from gpulake.core.rows import text_or_none
 from gpulake.detect.alarms import LEAST_SHARE, Alarm, alarms_of, finding_gap, first_names
 from gpulake.detect.series import EPOCH, UNREACHABLE, Detector, Floats, Scores, Series, utc
 from gpulake.detect.watches import WATCHES, Read
@@ -21,60 +23,7 @@ from gpulake.lake import LakeReader
 MOST_JOBS = 20
 MOST_POINTS = 2_000
 BEFORE, AFTER = 60, 20  # the least number of points shown around an alarm
-# A node of telemetry may have another name as a machine of its cluster. A job that ended as the finding began counts:
-# it may have died of the cause.
-RAN = """
-WITH asked AS (SELECT unnest(from_json(getvariable('nodes')::JSON, '["VARCHAR"]')) AS node),
-held AS (
-    SELECT
-        holdings.cluster_id, holdings.job_key, holdings.instance_key, holdings.gpus, holdings.held_from,
-        holdings.held_until,
-        epoch(least(holdings.held_until, to_timestamp(getvariable('until'))))
-        - epoch(greatest(holdings.held_from, to_timestamp(getvariable('since')))) AS seconds
-    FROM silver_holdings AS holdings
-    LEFT JOIN silver_machines AS machines ON holdings.machine_key = machines.machine_key
-    WHERE
-        holdings.held_from < to_timestamp(getvariable('until'))
-        AND holdings.held_until >= to_timestamp(getvariable('since'))
-        AND (getvariable('cluster') IS NULL OR holdings.cluster_id = getvariable('cluster'))
-        AND (
-            getvariable('nodes') = '[]'
-            OR machines.machine_id IN (SELECT node FROM asked)
-            OR holdings.machine_key IN (SELECT machine_key FROM silver_nodes SEMI JOIN asked ON node_id = node)
-        )
-),
-instances AS (
-    SELECT
-        cluster_id, job_key, instance_key, max(gpus) AS gpus, sum(gpus * seconds) / 3600 AS gpu_hours,
-        min(held_from) AS held_from, max(held_until) AS held_until
-    FROM held
-    GROUP BY cluster_id, job_key, instance_key
-)
-SELECT
-    jobs.cluster_id, jobs.job_id, jobs.user_id, sum(instances.gpus) AS gpus, sum(instances.gpu_hours) AS gpu_hours,
-    min(instances.held_from) AS began_at, max(instances.held_until) AS ended_at, jobs.status,
-    count(*) OVER () AS jobs
-FROM instances
-INNER JOIN silver_jobs AS jobs ON instances.job_key = jobs.job_key
-WHERE
-    (getvariable('job') IS NULL OR jobs.job_id = getvariable('job'))
-    AND (getvariable('user') IS NULL OR jobs.user_id = getvariable('user'))
-GROUP BY jobs.cluster_id, jobs.job_id, jobs.user_id, jobs.status
-ORDER BY gpu_hours DESC, jobs.cluster_id, jobs.job_id
-LIMIT getvariable('most')
-"""
-MACHINES = """
-SELECT machine_id FROM silver_machines WHERE getvariable('cluster') IS NULL OR cluster_id = getvariable('cluster')
-"""
-USER = "SELECT 1 FROM silver_jobs WHERE user_id = getvariable('user') LIMIT 1"
-DAY = """
-SELECT min(epoch(started_at)) AS since, max(epoch(ended_at)) AS until FROM silver_days
-WHERE dt = getvariable('day')::DATE AND (getvariable('cluster') IS NULL OR cluster_id = getvariable('cluster'))
-"""
-OBSERVED = """
-SELECT max(epoch(observed_until)) AS until FROM silver_clusters
-WHERE getvariable('cluster') IS NULL OR cluster_id = getvariable('cluster')
-"""
+SQL = queries("gpulake.detect", "queries.sql")
 NEEDED = {"silver_clusters", "silver_days", "silver_holdings", "silver_jobs", "silver_machines", "silver_nodes"}
 
 
@@ -177,13 +126,13 @@ def _times(alarm: Alarm | None, series: Series, scores: Scores) -> tuple[int, in
 
 def ran(reader: LakeReader, finding: Mapping[str, Any], evidence: Evidence | None = None) -> Ran | None:
     """The jobs of its machines, job or user, else of its cluster, at its time; None without a time or without jobs."""
-    cluster = _text(finding.get("cluster_id"))
+    cluster = text_or_none(finding.get("cluster_id"))
     window = _window(reader, finding, cluster) if reader.tables() >= NEEDED else None
     if window is None:
         return None
-    nodes, job = _machines(reader, finding, cluster, evidence), _text(finding.get("job_id"))
-    subject = _text(finding.get("subject"))
-    is_user = not nodes and not job and reader.query(USER, user=subject).num_rows > 0
+    nodes, job = _machines(reader, finding, cluster, evidence), text_or_none(finding.get("job_id"))
+    subject = text_or_none(finding.get("subject"))
+    is_user = not nodes and not job and reader.query(SQL["user"], user=subject).num_rows > 0
     machines = f"machine{'s' if len(nodes) > 1 else ''} {first_names(nodes)}"
     of = machines if nodes else f"job {job}" if job else f"user {subject}" if is_user else _cluster(cluster)
     jobs = _jobs(reader, window, cluster, nodes, None if nodes else job, subject if is_user else None)
@@ -198,11 +147,11 @@ def _machines(
     reader: LakeReader, finding: Mapping[str, Any], cluster: str | None, evidence: Evidence | None
 ) -> list[str]:
     """The finding's node, or the machines among the metrics of its series with a large share of it."""
-    node = _text(finding.get("node"))
+    node = text_or_none(finding.get("node"))
     if node:
         return [node]
     carriers = [track.metric for track in evidence.tracks if track.share >= LEAST_SHARE] if evidence else []
-    known = set(reader.query(MACHINES, cluster=cluster)["machine_id"].to_pylist()) if carriers else set()
+    known = set(reader.query(SQL["machines"], cluster=cluster)["machine_id"].to_pylist()) if carriers else set()
     return [name for name in carriers if name in known]
 
 
@@ -221,7 +170,7 @@ def _jobs(
     since, until = ((edge - EPOCH).total_seconds() for edge in window)
     names = json.dumps(nodes)
     asked = {"since": since, "until": until, "cluster": cluster, "nodes": names, "job": job, "user": user}
-    rows: list[dict[str, Any]] = reader.query(RAN, **asked, most=MOST_JOBS).to_pylist()
+    rows: list[dict[str, Any]] = reader.query(SQL["ran"], **asked, most=MOST_JOBS).to_pylist()
     return rows
 
 
@@ -235,14 +184,14 @@ def _window(reader: LakeReader, finding: Mapping[str, Any], cluster: str | None)
     began, ended = finding.get("began_at"), finding.get("ended_at")
     if isinstance(began, datetime):
         if not isinstance(ended, datetime):
-            (row,) = reader.query(OBSERVED, cluster=cluster).to_pylist()
+            (row,) = reader.query(SQL["observed"], cluster=cluster).to_pylist()
             ended = began if row["until"] is None else EPOCH + timedelta(seconds=row["until"])
         return began, max(ended, began + timedelta(seconds=1))
     try:
         day = date.fromisoformat(str(finding.get("day") or ""))
     except ValueError:
         return None
-    (row,) = reader.query(DAY, cluster=cluster, day=str(day)).to_pylist()
+    (row,) = reader.query(SQL["day"], cluster=cluster, day=str(day)).to_pylist()
     if row["since"] is None:
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
         return begin, begin + timedelta(days=1)
@@ -251,7 +200,3 @@ def _window(reader: LakeReader, finding: Mapping[str, Any], cluster: str | None)
 
 def _known(values: Floats) -> tuple[Maybe, ...]:
     return tuple(value if np.isfinite(value) else None for value in values.tolist())
-
-
-def _text(value: object) -> str | None:
-    return str(value) if value not in (None, "") else None

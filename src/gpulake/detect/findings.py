@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpulake.core.ledger import HELD, LOST, SENSED
+from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.core.words import quantity, share
 from gpulake.detect.faults import node_faults
@@ -20,52 +21,20 @@ LEAST_IDLE_GPU_HOURS = 1.0
 LEAST_SILENT_HOURS = 24
 LEAST_SILENT_RATIO = 0.05
 
-LEDGER = """
-SELECT
-    buckets.cluster_id, any_value(clusters.observed_from) AS observed_from,
-    any_value(clusters.observed_until) AS observed_until, any_value(clusters.is_generated) AS is_generated,
-    any_value(clusters.unknown_demand_ratio) AS unknown_demand_ratio,
-    any_value(clusters.observed_basis) AS observed_basis, any_value(ends.first_ended_at) AS first_ended_at,
-    map_from_entries(list((bucket, gpu_hours))) AS hours,
-    map_from_entries(list((bucket, gpu_hours_at_least))) AS at_least,
-    map_from_entries(list((bucket, gpu_hours * coalesce(inferred_ratio, 0)))) AS inferred
-FROM gold_ledger_buckets AS buckets
-JOIN silver_clusters AS clusters USING (cluster_id)
-LEFT JOIN (
-    SELECT cluster_id, min(ended_at) AS first_ended_at FROM silver_instances WHERE gpus > 0 GROUP BY cluster_id
-) AS ends USING (cluster_id)
-GROUP BY buckets.cluster_id
-ORDER BY buckets.cluster_id
-"""
-HOLDERS = """
-SELECT
-    cluster_id, user_id, sum(idle_gpu_hours) AS idle, sum(under_used_gpu_hours) AS under_used,
-    sum(used_gpu_hours + idle_gpu_hours + under_used_gpu_hours) AS sensed,
-    sum(sum(idle_gpu_hours)) OVER (PARTITION BY cluster_id) AS all_idle
-FROM gold_ledger_daily
-WHERE user_id IS NOT NULL
-GROUP BY cluster_id, user_id
-ORDER BY idle DESC, cluster_id, user_id
-"""
-DAYS = """
-SELECT daily.*, dayname(daily.dt) AS weekday, scored.anomaly_flag, scored.anomaly_score
-FROM gold_cluster_util_daily AS daily
-LEFT JOIN gold_cluster_util_daily_scored AS scored USING (dt)
-ORDER BY dt, daily.cluster_id
-"""
+SQL = queries("gpulake.detect", "queries.sql")
 Row = dict[str, Any]
 
 
 def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None) -> list[Finding]:
     """Writes the findings, most important first. `shrunken`: the rows that a table had before, and has now."""
-    days = staging.read(DAYS).to_pylist()
+    days = staging.read(SQL["flagged_days"]).to_pylist()
     watched = run_watches(staging.read)
     findings = [
         *_fewer_rows(shrunken or {}),
-        *_ledger(staging.read(LEDGER).to_pylist()),
+        *_ledger(staging.read(SQL["ledger"]).to_pylist()),
         *node_faults(staging.read),
         *(one for one in watched if one.severity != "info"),
-        *_idle_holders(staging.read(HOLDERS).to_pylist()),
+        *_idle_holders(staging.read(SQL["holders"]).to_pylist()),
         *(one for one in watched if one.severity == "info"),
         *_flagged_days(days),
     ]

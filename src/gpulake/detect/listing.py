@@ -128,12 +128,12 @@ def _severity(lake: Lake, row: Row) -> str:
 
 
 def _of_incident(incident: Incident, findings: Iterable[Row]) -> tuple[Row, list[Row]]:
-    """The finding of it that has the most to show, and the others; of what the build has no more, what it says."""
+    """The finding of it that has the most to show, and the others; a row made of the incident where there is none."""
     members = [row for row in findings if any(_is_member(row, member) for member in incident.members)]
     if members:
         chosen = max(members, key=lambda row: (bool(row.get("watch")), row.get("score") or 0.0, -row["rank"]))
         return chosen, [row for row in members if row is not chosen]
-    said = {
+    row = {
         "kind": incident.kind,
         "subject": incident.subject,
         "headline": incident.cause or incident.first_cause,
@@ -146,7 +146,7 @@ def _of_incident(incident: Incident, findings: Iterable[Row]) -> tuple[Row, list
         "began_at": incident.began_at,
         "ended_at": incident.last_seen_at,
     }
-    return said, []
+    return row, []
 
 
 def _is_member(row: Mapping[str, Any], member: Sighting) -> bool:

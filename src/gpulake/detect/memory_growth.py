@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
+from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, is_over, time_text
 from gpulake.detect.detectors.saturation import Saturation
@@ -20,36 +21,7 @@ LEAST_RATIO = 0.5  # less full than that is not reported
 SATURATION = Saturation()
 LEAST_HELD = 0.9  # of the used memory: memory that stays allocated was loaded, not leaked
 FULL_RATIO = 0.97
-# Only memory that was half full and grew is read; the longer its history, the longer the interval of its points.
-POINTS = """
-WITH samples AS ({samples}),
-strange AS (
-    SELECT
-        cluster_id,
-        node_id,
-        subject,
-        CASE WHEN sum(covers_seconds) < 3600 THEN 2000 WHEN sum(covers_seconds) < 86400 THEN 10000 ELSE 60000 END
-            AS step_ms
-    FROM samples
-    GROUP BY cluster_id, node_id, subject
-    HAVING max(ratio) >= {least} AND max(ratio) - min(ratio) >= 0.1
-)
-SELECT
-    samples.cluster_id,
-    samples.node_id,
-    samples.subject,
-    strange.step_ms,
-    epoch_ms(samples.sampled_at) // strange.step_ms * strange.step_ms AS at_ms,
-    avg(samples.ratio) AS memory_used_ratio
-FROM samples
-INNER JOIN strange
-    ON
-        samples.cluster_id = strange.cluster_id
-        AND samples.node_id = strange.node_id
-        AND samples.subject = strange.subject
-GROUP BY ALL
-ORDER BY samples.cluster_id, samples.node_id, samples.subject, at_ms
-"""
+SQL = queries("gpulake.detect", "queries.sql")
 
 
 @dataclass(frozen=True)
@@ -62,7 +34,7 @@ class MemoryWatch:
     detector: Saturation = SATURATION
 
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
-        rows = read(POINTS.format(samples=self.samples, least=LEAST_RATIO))
+        rows = read(SQL["memory_points"].format(samples=self.samples, least=LEAST_RATIO))
         for (cluster, node, name, step_ms), here in grouped(rows, ["cluster_id", "node_id", "subject", "step_ms"]):
             if subject in (None, name):
                 yield series_of(name, here, [METRIC], int(step_ms), "ratio", cluster, node)

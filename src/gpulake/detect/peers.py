@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, first_names, flagged_points, period
 from gpulake.detect.detectors.straggler import FEWEST_PEERS, Straggler
@@ -15,52 +16,7 @@ from gpulake.detect.series import Scores, Series
 from gpulake.detect.table_series import floats, grouped, integers
 from gpulake.detect.watches import Read
 
-# Idle GPUs are not compared with busy ones. Only nodes are read of which, in some hour, one GPU was that far from the
-# median of the others; the longer the history of a node, the longer the interval of its points.
-BESIDE = """
-WITH samples AS (
-    SELECT
-        cluster_id,
-        node_id,
-        coalesce(CAST(gpu_index AS VARCHAR), gpu_id) AS gpu,
-        sampled_at,
-        covers_seconds,
-        {column} AS seen
-    FROM silver_gpu_samples
-    WHERE parent_gpu_id IS NULL AND {column} IS NOT NULL AND coalesce(busy_ratio, 1) >= 0.5
-),
-hours AS (
-    SELECT cluster_id, node_id, gpu, date_trunc('hour', sampled_at) AS hour, avg(seen) AS seen, sum(covers_seconds) AS s
-    FROM samples
-    GROUP BY ALL
-),
-nodes AS (
-    SELECT cluster_id, node_id, hour, max(seen) AS most, min(seen) AS least, median(seen) AS middle, max(s) AS seconds
-    FROM hours
-    GROUP BY ALL
-    HAVING count(*) >= {peers}
-),
-strange AS (
-    SELECT
-        cluster_id,
-        node_id,
-        CASE WHEN sum(seconds) < 3600 THEN 2000 WHEN sum(seconds) < 86400 THEN 10000 ELSE 60000 END AS step_ms
-    FROM nodes
-    GROUP BY cluster_id, node_id
-    HAVING count(*) FILTER (abs({edge} - middle) >= {apart} * abs(middle)) > 0
-)
-SELECT
-    samples.cluster_id,
-    samples.node_id,
-    strange.step_ms,
-    epoch_ms(samples.sampled_at) // strange.step_ms * strange.step_ms AS at_ms,
-    samples.gpu,
-    avg(samples.seen) AS seen
-FROM samples
-INNER JOIN strange ON samples.cluster_id = strange.cluster_id AND samples.node_id = strange.node_id
-GROUP BY ALL
-ORDER BY samples.cluster_id, samples.node_id, at_ms, samples.gpu
-"""
+SQL = queries("gpulake.detect", "queries.sql")
 
 
 @dataclass(frozen=True)
@@ -81,7 +37,9 @@ class PeerWatch:
 
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         edge = "most" if self.detector.side == "high" else "least"
-        query = BESIDE.format(column=self.column, edge=edge, apart=self.detector.least_difference, peers=FEWEST_PEERS)
+        query = SQL["gpu_peers"].format(
+            column=self.column, edge=edge, apart=self.detector.least_difference, peers=FEWEST_PEERS
+        )
         for (cluster, node, step_ms), rows in grouped(read(query), ["cluster_id", "node_id", "step_ms"]):
             if subject in (None, node):
                 yield replace(pivoted(node, rows, int(step_ms)), unit=self.unit, cluster_id=cluster, node=node)

@@ -13,47 +13,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpulake.core.diagnosis import Diagnosis
+from gpulake.core.packaged import queries
 from gpulake.diagnose.story.events import Story
 
 if TYPE_CHECKING:
     from gpulake.lake import LakeReader
 
 NEEDED = {"silver_holdings", "silver_jobs"}
-# Attempts at the time of the log; without a time, the last try of each instance. Two clusters may use one job id:
-# then the times, or the caller, must tell which of them it was.
-HELD = """
-WITH held AS (
-    SELECT
-        holdings.cluster_id, holdings.gpus, holdings.held_from, holdings.held_until,
-        holdings.attempt = max(holdings.attempt) OVER (PARTITION BY holdings.instance_key) AS is_last
-    FROM silver_holdings AS holdings
-    INNER JOIN silver_jobs AS jobs ON holdings.job_key = jobs.job_key
-    WHERE
-        jobs.job_id = getvariable('job_id')
-        AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
-),
-run AS (
-    FROM held
-    WHERE
-        CASE
-            WHEN getvariable('began_at') IS NULL THEN is_last
-            ELSE
-                held_from <= getvariable('ended_at')::TIMESTAMPTZ
-                AND held_until >= getvariable('began_at')::TIMESTAMPTZ
-        END
-),
-lost AS (
-    SELECT
-        cluster_id, gpus,
-        greatest(held_from, coalesce(getvariable('since')::TIMESTAMPTZ, held_from)) AS lost_from,
-        least(held_until, coalesce(getvariable('until')::TIMESTAMPTZ, held_until)) AS lost_until
-    FROM run
-)
-SELECT
-    count(DISTINCT cluster_id) AS clusters, any_value(cluster_id) AS cluster_id,
-    sum(gpus * greatest(epoch(lost_until) - epoch(lost_from), 0)) / 3600 AS gpu_hours
-FROM lost
-"""
+SQL = queries("gpulake.diagnose", "queries.sql")
 
 
 def gpu_hours_lost(diagnosis: Diagnosis, story: Story, reader: LakeReader | None = None) -> float | None:
@@ -79,7 +46,7 @@ def from_jobs(diagnosis: Diagnosis, story: Story, reader: LakeReader) -> float |
     if story.run > 1 and story.began_at is not None:
         since = max(story.began_at, story.checkpoint_at or story.began_at)
     row = reader.query(
-        HELD,
+        SQL["held"],
         job_id=job_id,
         cluster_id=diagnosis.cluster_id,
         began_at=_text(story.began_at) if is_timed else None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
+
+from gpulake.core.packaged import packaged_toml
 
 SAME_KILL_MS = 10_000  # the kernel tells of one kill in several lines, within moments
 
@@ -102,7 +102,6 @@ def kernel_faults() -> Mapping[str, KernelFault]:
     return {kind: _fault(kind, entry) for kind, entry in _content("kernel").items() if kind != "codes"}
 
 
-@cache
 def catalogue(family: str) -> Mapping[str, Any]:
     """NVIDIA's catalogue of Xids or SXids: actions, the source, and under the family's name its entries."""
     return _content(family)
@@ -134,9 +133,8 @@ def _codes(kind: str, default: str) -> dict[int, FaultCode]:
     return codes
 
 
-@cache
 def _content(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("gpulake.formats").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return packaged_toml("gpulake.formats", f"{name}.toml")
 
 
 @cache

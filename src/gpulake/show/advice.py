@@ -131,32 +131,7 @@ def advise(rows: Sequence[Row]) -> tuple[Advice, ...]:
 
 
 def _advice(kind: str, jobs: Sequence[Row]) -> Advice:
-    first = jobs[0]
     saves, title, reckoning = KINDS[kind]
-    return Advice(
-        kind=kind,
-        title=title.format(lesser_type=first["lesser_type"]),
-        reckoning=reckoning,
-        saves=saves,
-        saved_gpu_hours=first["all_saved"],
-        saved_at_least_gpu_hours=first["all_certain"],
-        inferred_gpu_hours=first["all_inferred"],
-        saved_cost=first["all_cost"],
-        unpriced_gpu_hours=first["all_unpriced"],
-        jobs=first["jobs"],
-        users=first["users"],
-        proofs=tuple(
-            Proof(
-                job_id=job["job_id"],
-                user_id=job["user_id"],
-                cluster_id=job["cluster_id"],
-                gpu_type=job["gpu_type"],
-                day=job["dt"],
-                attempts=job["attempts"],
-                held_gpu_hours=job["held"],
-                measured_gpu_hours=job["measured"],
-                saved_gpu_hours=job["saved"],
-            )
-            for job in jobs
-        ),
-    )
+    title = title.format(lesser_type=jobs[0]["lesser_type"])
+    proofs = tuple(Proof(**job["proof"]) for job in jobs)
+    return Advice(kind, title, reckoning, saves, proofs=proofs, **jobs[0]["totals"])

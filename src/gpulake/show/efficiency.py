@@ -10,15 +10,36 @@ from typing import Any
 from gpulake.core.config import Config, GpuType
 from gpulake.core.errors import LakeError, UsageError, choice_hint
 from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED, WASTED
+from gpulake.core.packaged import built_tables, queries
 from gpulake.lake import LakeReader
-from gpulake.show import advice, efficiency_sql
-from gpulake.show.advice_sql import ADVICE
-from gpulake.show.observed import Observed
+from gpulake.show import advice
+from gpulake.show.observed import OBSERVED, Observed
 
 SURELY_WASTED = ("idle", "lost_at_least")
 MOST_USERS = 5
 MOST_JOBS = 20
 MOST_NAMES = 5
+NOTES = ("lost", "lost_at_least", "inferred", "inferred_lost")
+WHOSE = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
+
+
+def _sums(names: tuple[str, ...], form: str = "sum({0}_gpu_hours) AS {0}") -> str:
+    return ", ".join(form.format(name) for name in names)
+
+
+SQL = queries(
+    "gpulake.show",
+    "efficiency.sql",
+    observed=OBSERVED,
+    whose=WHOSE,
+    held=_sums((*HELD, *NOTES)),
+    capacity=_sums(("capacity", *BUCKETS, *NOTES)),
+    ledger=_sums(("capacity", *BUCKETS, *NOTES), "sum(ledger.{0}) AS {0}"),
+    wasted="""
+    sum(idle_gpu_hours + lost_gpu_hours) AS wasted, sum(idle_gpu_hours + lost_at_least_gpu_hours) AS wasted_at_least""",
+)
+NEEDED = built_tables(SQL)
 
 Row = Mapping[str, Any]
 
@@ -135,19 +156,19 @@ class Card:
 def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: bool = False) -> Card:
     """The card of a user, a group, or the clusters; a brief one has neither advice nor jobs."""
     rows = _asking(reader, scope)
-    (span,) = rows(efficiency_sql.SPANNED)
+    (span,) = rows(SQL["spanned"])
     if not span["clusters"]:
         raise LakeError("no GPUs were held or offered yet", "land a trace that has jobs with GPUs, then: gpulake build")
-    parts = rows(efficiency_sql.HOLDER_DAYS if scope.is_holder else efficiency_sql.CLUSTER_DAYS)
-    standings = rows(efficiency_sql.USERS, most=0 if is_brief else MOST_USERS)
+    parts = rows(SQL["holder_days"] if scope.is_holder else SQL["cluster_days"])
+    standings = rows(SQL["users"], most=0 if is_brief else MOST_USERS)
     standing = next(
         (_standing(row) for row in standings if scope.user is not None and row["user_id"] == scope.user), None
     )
     shown = HELD if scope.is_holder else BUCKETS
-    (counts,) = rows(efficiency_sql.JOBS_HELD)
+    (counts,) = rows(SQL["jobs_held"])
     return Card(
         user_id=scope.user,
-        clusters=tuple(Observed(**row) for row in rows(efficiency_sql.OBSERVED)),
+        clusters=tuple(Observed(**row) for row in rows(SQL["observed"])),
         first_day=span["first_dt"],
         last_day=span["last_dt"],
         capacity=None if scope.is_holder else _total(parts, ["capacity"]),
@@ -167,17 +188,17 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
         money=_money(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
-        waits=_waits(rows(efficiency_sql.WAITS)[0]),
+        waits=_waits(rows(SQL["waits"])[0]),
         advice=() if is_brief else advise(reader, config, scope),
         worst_users=tuple(_standing(row) for row in standings if row["wasted"] > 0) if scope.user is None else (),
-        worst_jobs=() if is_brief else tuple(rows(efficiency_sql.JOBS, most=MOST_JOBS)),
+        worst_jobs=() if is_brief else tuple(rows(SQL["jobs"], most=MOST_JOBS)),
         days=tuple(_by_day(parts, shown)),
     )
 
 
 def advise(reader: LakeReader, config: Config, scope: Scope) -> tuple[advice.Advice, ...]:
     """What would have saved most of it."""
-    query = ADVICE
+    query = SQL["advice"]
     if scope.is_holder:
         # The attempts of one user or group fit into memory; those of everyone do not.
         query = query.replace("NOT MATERIALIZED", "MATERIALIZED")
@@ -185,7 +206,7 @@ def advise(reader: LakeReader, config: Config, scope: Scope) -> tuple[advice.Adv
 
 
 def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, Any]]]:
-    reader.need(efficiency_sql.NEEDED)
+    reader.need(NEEDED)
     asked: dict[str, str | int | float | None] = {
         "user": scope.user,
         "group": scope.group,
@@ -196,7 +217,7 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
     }
 
     def rows(query: str, **values: str | int | float) -> list[dict[str, Any]]:
-        return reader.rows(efficiency_sql.SPAN + query, **asked, **values)
+        return reader.rows(SQL["span"] + query, **asked, **values)
 
     error = unknown(reader, scope)
     if error:
@@ -207,13 +228,13 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
 def unknown(reader: LakeReader, scope: Scope) -> UsageError | None:
     """The error if the lake has no cluster, user or group of that name."""
     if scope.cluster is not None:
-        clusters = [row["cluster_id"] for row in reader.rows(efficiency_sql.CLUSTERS)]
+        clusters = [row["cluster_id"] for row in reader.rows(SQL["clusters"])]
         if scope.cluster not in clusters:
             return UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
     for kind, name in (("user", scope.user), ("group", scope.group)):
         asked = {"user": None, "group": None, kind: name}
-        if name is not None and not reader.rows(efficiency_sql.IS_KNOWN, **asked)[0]["is_known"]:
-            alike = reader.rows(efficiency_sql.ALIKE[kind], most=MOST_NAMES, **asked)
+        if name is not None and not reader.rows(SQL["is_known"], **asked)[0]["is_known"]:
+            alike = reader.rows(SQL[f"alike_{kind}"], most=MOST_NAMES, **asked)
             return UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))
     return None
 

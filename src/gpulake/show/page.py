@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from gpulake import __version__
 from gpulake.core.errors import LakeError
+from gpulake.core.packaged import packaged_text
 from gpulake.lake import replace_text
 
 
@@ -21,8 +21,8 @@ def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str,
     page = environment.get_template(template).render(
         **content,
         version=__version__,
-        style=_text("templates/report.css"),
-        plotly=_text("web/static/plotly.js"),
+        style=packaged_text("gpulake.show", "templates/report.css"),
+        plotly=packaged_text("gpulake.show", "web/static/plotly.js"),
         # A label in the data must not be able to close the script element.
         drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
     )
@@ -33,7 +33,3 @@ def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str,
         replace_text(path, page)
     except OSError as error:
         raise LakeError(f"cannot write the report {path}: {error}", f"name another file with {option}") from error
-
-
-def _text(name: str) -> str:
-    return files("gpulake.show").joinpath(name).read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ import pyarrow as pa
 import re2
 
 # What starts a formula; some spreadsheets skip blanks before it, and accept full-width signs.
-FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 _FORMULA = r"^[\p{Z}\p{C}]*[=+\-@＝＋－＠]|^[\t\r\n]"
 
 

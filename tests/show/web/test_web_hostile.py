@@ -13,11 +13,10 @@ from fastapi.routing import APIRoute
 
 from examples import each
 from gpulake.core.config import Config
-from gpulake.show.spreadsheet import FORMULA
 from gpulake.show.web.guard import Guard
 from gpulake.show.web.html import embedded
 from gpulake.show.web.questions import questions
-from hostile import HOSTILE, Page
+from hostile import FORMULA, HOSTILE, Page
 from show.web.boards import Dashboard, dashboard
 from show.web.lakes import HOSTILE_JOB, HOSTILE_MACHINE, HOSTILE_USER
 

@@ -9,6 +9,7 @@ from typing import Any
 from gpulake.core.alert_settings import Incidents
 from gpulake.core.clock import midnight
 from gpulake.core.kinds import severity_of
+from gpulake.core.rows import text_or_none
 from gpulake.core.sightings import Sighting
 from gpulake.lake import LakeReader
 
@@ -47,7 +48,7 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
         kind = str(row.get("kind") or "")
         if not kind or kind in settings.ignored_kinds:
             continue
-        cluster = _text(row.get("cluster_id"))
+        cluster = text_or_none(row.get("cluster_id"))
         began, ended = _window(row, until(cluster))
         yield Sighting(
             kind=kind,
@@ -59,8 +60,8 @@ def sightings(rows: Iterable[Mapping[str, Any]], settings: Incidents, until: AsO
             detail=str(row.get("detail") or "")[:MOST_TEXT],
             remedy=str(row.get("remedy") or "")[:MOST_TEXT],
             cluster_id=cluster,
-            node=_text(row.get("node")),
-            job_id=_text(row.get("job_id")),
+            node=text_or_none(row.get("node")),
+            job_id=text_or_none(row.get("job_id")),
         )
 
 
@@ -83,7 +84,3 @@ def _time(value: object) -> datetime | None:
         except ValueError:
             return None
     return value if isinstance(value, datetime) and value.tzinfo is not None else None
-
-
-def _text(value: object) -> str | None:
-    return str(value) if value not in (None, "") else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from gpulake.cli._verbs import Verbs
+from gpulake.cli.collect._files import audit_run, bundle, merge_runs, parse_run, schema
 
 
 @click.group(cls=Verbs, package=__name__)
@@ -19,3 +20,7 @@ def command() -> None:
     Look:    gpulake collect status
     End:     gpulake collect stop, then gpulake collect parse RUN_DIR
     """
+
+
+for _one in (audit_run, bundle, merge_runs, parse_run, schema):
+    command.add_command(_one)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpulake.cli._output import print_json
-from gpulake.core.rows import as_document
+from gpulake.core.rows import as_document, json_rows
 from gpulake.core.words import amount, label
 
 if TYPE_CHECKING:
@@ -90,22 +89,13 @@ def _print_diagnosis(diagnosis: Mapping[str, Any]) -> None:
         return
     how = f"{label(diagnosis.get('method'))} {label(diagnosis.get('rule') or '', 100)}".strip()
     click.secho(f"Last diagnosis: {label(diagnosis.get('reason'), 60)}, by {how}", bold=True)
-    for quote in rows_of(diagnosis.get("evidence")):
+    for quote in json_rows(diagnosis.get("evidence")):
         where = f"{quote['file']}:" if quote.get("file") else ""
         click.echo(f"  {label(where, 100)}{label(quote.get('line'), 20)}: {label(quote.get('text'), MOST_TEXT)}")
-    similar = rows_of(diagnosis.get("similar"))
+    similar = json_rows(diagnosis.get("similar"))
     if similar:
         click.secho("Similar", bold=True)
     for one in similar:
         seal = "confirmed" if one.get("is_confirmed") else "not confirmed"
         words = f"{label(one.get('incident_id'), 60)}  {label(one.get('reason'), 60)}, {seal}"
         click.echo(f"  {words}: {label(one.get('cause'), MOST_TEXT)}")
-
-
-def rows_of(value: Any) -> Iterable[Mapping[str, Any]]:
-    """A column of JSON, as a journal has it."""
-    try:
-        listed = json.loads(value) if isinstance(value, str) else value or []
-    except ValueError:
-        return []
-    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []

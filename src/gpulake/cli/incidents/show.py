@@ -6,8 +6,8 @@ import click
 
 from gpulake.cli._flow import flow_options
 from gpulake.cli._output import print_json
-from gpulake.cli.incidents._showing import print_case, rows_of
-from gpulake.core.rows import as_document
+from gpulake.cli.incidents._showing import print_case
+from gpulake.core.rows import as_document, json_rows
 from gpulake.flow import Flow
 
 
@@ -28,7 +28,7 @@ def command(incident: str, flow: Flow, as_json: bool) -> None:
     if not as_json:
         print_case(case)
         return
-    listed = {name: rows_of(case.diagnosis.get(name)) for name in ("evidence", "symptoms", "similar")}
+    listed = {name: json_rows(case.diagnosis.get(name)) for name in ("evidence", "symptoms", "similar")}
     print_json(
         {
             **as_document(case.incident),

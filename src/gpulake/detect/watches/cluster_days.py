@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpulake.core.packaged import packaged_text
 from gpulake.core.types import Finding
 from gpulake.core.words import count
 from gpulake.detect.alarms import Alarm, peak_of, time_text
@@ -23,39 +24,7 @@ from gpulake.detect.watches.cluster_hours import REMEDY
 LEAST_TIMES = 1.15
 MOST_TIMES = 2.0  # clip of one machine: an idle one that is used for a day would outweigh all others
 IDLE_RATIO = 0.01  # a machine that does less counts as idle
-DAYS = """
-WITH machine_days AS (
-    SELECT
-        stretches.cluster_id,
-        stretches.dt,
-        stretches.machine_key,
-        greatest(sum(stretches.seconds * stretches.busy_gpus) / (sum(stretches.seconds) * machines.gpus), {idle})
-            AS busy_ratio
-    FROM silver_machine_stretches AS stretches
-    INNER JOIN silver_machines AS machines ON stretches.machine_key = machines.machine_key
-    WHERE stretches.busy_gpus IS NOT NULL AND stretches.seconds > 0 AND machines.gpus > 0
-    GROUP BY stretches.cluster_id, stretches.dt, stretches.machine_key, machines.gpus
-),
-usual AS (SELECT machine_key, median(busy_ratio) AS busy_ratio FROM machine_days GROUP BY machine_key),
-days AS (
-    SELECT
-        machine_days.cluster_id,
-        machine_days.dt,
-        avg(greatest(-ln({times}), least(ln({times}), ln(machine_days.busy_ratio / usual.busy_ratio))))
-            AS log_times_busier
-    FROM machine_days
-    INNER JOIN usual ON machine_days.machine_key = usual.machine_key
-    GROUP BY machine_days.cluster_id, machine_days.dt
-)
-SELECT
-    daily.cluster_id,
-    epoch_ms(calendar.started_at) AS at_ms,
-    CASE WHEN NOT daily.is_poorly_covered THEN days.log_times_busier END AS log_times_busier
-FROM gold_cluster_util_daily AS daily
-INNER JOIN silver_days AS calendar ON daily.cluster_id = calendar.cluster_id AND daily.dt = calendar.dt
-LEFT JOIN days ON daily.cluster_id = days.cluster_id AND daily.dt = days.dt
-ORDER BY daily.cluster_id, at_ms
-"""
+DAYS = packaged_text("gpulake.detect.watches", "cluster_days.sql")
 NOON_MS = DAY_MS // 2
 UNUSUAL = Spell(windows=(1, 2), least_deviations=4.5, least_spread=0.02)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpulake.core.packaged import packaged_text
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, period
 from gpulake.detect.detectors.drift import Drift
@@ -19,38 +20,7 @@ LEAST_HOURS = 24
 LEAST_FALL = 0.3
 # The used share of the GPU-hours that were held and observed; hours in which little was are left out. Only machines are
 # read that had both well used and little used half-days.
-HOURS = """
-WITH hours AS (
-    SELECT
-        cluster_id,
-        machine_key,
-        started_at,
-        CASE
-            WHEN used_gpu_hours + idle_gpu_hours + under_used_gpu_hours >= 0.25 * capacity_gpu_hours
-                THEN used_gpu_hours / (used_gpu_hours + idle_gpu_hours + under_used_gpu_hours)
-        END AS used_ratio
-    FROM gold_machine_hours
-    WHERE capacity_gpu_hours > 0
-),
-halves AS (
-    SELECT machine_key, epoch_ms(started_at) // 43200000 AS half, avg(used_ratio) AS used_ratio
-    FROM hours
-    WHERE used_ratio IS NOT NULL
-    GROUP BY ALL
-    HAVING count(*) >= 6
-),
-strange AS (
-    SELECT machine_key
-    FROM halves
-    GROUP BY machine_key
-    HAVING count(*) >= 8 AND median(used_ratio) - min(used_ratio) >= {fall}
-)
-SELECT hours.cluster_id, machines.machine_id, epoch_ms(hours.started_at) AS at_ms, hours.used_ratio
-FROM hours
-INNER JOIN strange ON hours.machine_key = strange.machine_key
-INNER JOIN silver_machines AS machines ON hours.machine_key = machines.machine_key
-ORDER BY hours.cluster_id, machines.machine_id, at_ms
-"""
+HOURS = packaged_text("gpulake.detect.watches", "machine_hours.sql")
 LESS = Drift(side="low", least_sum=20.0, least_points=7 * 24)
 
 

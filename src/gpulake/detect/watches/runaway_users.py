@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpulake.core.packaged import packaged_text
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, period, time_text
 from gpulake.detect.detectors.excess import EVENTS, OUT_OF, Excess
@@ -15,42 +16,7 @@ from gpulake.detect.watches import WATCHES, Read
 LEAST_JOBS = 20
 LEAST_TIMES = 4.0  # the number expected by the user's past share
 # Only users with a day of at least that many such jobs, far more than their mean, are read.
-HOURS = """
-WITH jobs AS (
-    SELECT cluster_id, job_key, date_trunc('hour', min(held_from)) AS hour, bool_and(bucket = 'idle') AS is_empty
-    FROM silver_holdings
-    WHERE bucket IN ('idle', 'used')
-    GROUP BY cluster_id, job_key
-),
-empty AS (
-    SELECT jobs.cluster_id, owned.user_id, jobs.hour, count(*) AS jobs
-    FROM jobs
-    INNER JOIN silver_jobs AS owned ON jobs.job_key = owned.job_key
-    WHERE jobs.is_empty AND owned.user_id IS NOT NULL
-    GROUP BY ALL
-),
-hours AS (SELECT cluster_id, hour, sum(jobs) AS jobs FROM empty GROUP BY ALL),
-days AS (SELECT cluster_id, user_id, date_trunc('day', hour) AS day, sum(jobs) AS jobs FROM empty GROUP BY ALL),
-spans AS (SELECT cluster_id, date_diff('day', min(hour), max(hour)) + 1 AS days FROM hours GROUP BY ALL),
-strange AS (
-    SELECT days.cluster_id, days.user_id
-    FROM days
-    INNER JOIN spans ON days.cluster_id = spans.cluster_id
-    GROUP BY days.cluster_id, days.user_id, spans.days
-    HAVING max(days.jobs) >= {least} / 2 AND max(days.jobs) >= 3 * sum(days.jobs) / spans.days
-)
-SELECT
-    hours.cluster_id,
-    strange.user_id,
-    epoch_ms(hours.hour) AS at_ms,
-    coalesce(empty.jobs, 0) AS empty_jobs,
-    hours.jobs AS all_empty_jobs
-FROM hours
-INNER JOIN strange ON hours.cluster_id = strange.cluster_id
-LEFT JOIN empty
-    ON hours.cluster_id = empty.cluster_id AND hours.hour = empty.hour AND strange.user_id = empty.user_id
-ORDER BY hours.cluster_id, strange.user_id, at_ms
-"""
+HOURS = packaged_text("gpulake.detect.watches", "runaway_users.sql")
 CROWD = Excess(window_points=24)
 
 

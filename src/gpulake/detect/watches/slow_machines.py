@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpulake.core.packaged import packaged_text
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, period
 from gpulake.detect.detectors.drift import Drift
@@ -23,81 +24,7 @@ LEAST_TIMES = 1.25
 LEAST_RUNS = 5  # of a group, to have a usual duration
 WINDOW_RUNS = 20
 STRANGE_TIMES = 1.2  # over WINDOW_RUNS runs: other machines are not read
-RUNS = """
-WITH runs AS (
-    SELECT
-        task_key,
-        machine_key,
-        any_value(job_key) AS job_key,
-        any_value(task_name) AS task_name,
-        min(started_at) AS started_at,
-        ln(max(run_seconds)) AS took
-    FROM silver_instances
-    WHERE status = 'succeeded' AND run_seconds >= 1
-    GROUP BY task_key, machine_key
-),
--- Groups are long texts and recur in every job: their hashes are compared instead.
-tasks AS (
-    SELECT
-        runs.task_key,
-        any_value(runs.machine_key) AS machine_key,
-        any_value(hash(jobs.group_id)) AS group_key,
-        any_value(hash(jobs.group_id, runs.task_name)) AS role_key,
-        min(runs.started_at) AS started_at,
-        max(runs.took) AS took,
-        count(*) AS machines
-    FROM runs
-    INNER JOIN silver_jobs AS jobs ON runs.job_key = jobs.job_key
-    WHERE jobs.group_id IS NOT NULL AND runs.task_name IS NOT NULL
-    GROUP BY runs.task_key
-),
-usual AS (
-    SELECT role_key, median(took) AS took
-    FROM tasks
-    GROUP BY role_key
-    HAVING count(*) >= {least_runs}
-),
-compared AS (
-    SELECT
-        tasks.machine_key,
-        tasks.group_key,
-        tasks.started_at,
-        greatest(-1, least(1, tasks.took - usual.took)) AS log_times_longer
-    FROM tasks
-    INNER JOIN usual ON tasks.role_key = usual.role_key
-    WHERE tasks.machines = 1
-),
-days AS (
-    SELECT
-        machine_key,
-        group_key,
-        min(epoch_ms(started_at)) AS at_ms,
-        avg(log_times_longer) AS log_times_longer
-    FROM compared
-    GROUP BY machine_key, group_key, date_trunc('day', started_at)
-),
-points AS (SELECT machine_key, at_ms, avg(log_times_longer) AS log_times_longer FROM days GROUP BY ALL),
-windows AS (
-    SELECT
-        *,
-        avg(log_times_longer) OVER (
-            PARTITION BY machine_key ORDER BY at_ms ROWS BETWEEN {window} PRECEDING AND CURRENT ROW
-        ) AS lately,
-        median(log_times_longer) OVER (PARTITION BY machine_key) AS always
-    FROM points
-),
-strange AS (
-    SELECT machine_key
-    FROM windows
-    GROUP BY machine_key
-    HAVING count(*) > {least_points} AND max(lately - always) >= ln({times})
-)
-SELECT machines.cluster_id, machines.machine_id, windows.at_ms, windows.log_times_longer
-FROM windows
-INNER JOIN strange ON windows.machine_key = strange.machine_key
-INNER JOIN silver_machines AS machines ON windows.machine_key = machines.machine_key
-ORDER BY machines.cluster_id, machines.machine_id, windows.at_ms
-"""
+RUNS = packaged_text("gpulake.detect.watches", "slow_machines.sql")
 # A few hundred runs have too short a tail to raise the threshold further.
 LASTING = Drift(least_sum=15.0, most_sum=20.0)
 ALARMING_RUNS = 5  # runs before the alarm that contributed to it

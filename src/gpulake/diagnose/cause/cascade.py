@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from gpulake.core.packaged import packaged_toml
 from gpulake.diagnose.cause.suspects import is_bare, is_incidental
 from gpulake.diagnose.story.events import Event
 from gpulake.diagnose.story.lines import QUIET
 
-_LOST_PEERS = {"ConnectionError", "NetworkError", "NCCLTimeoutError", "NCCLRemoteError", "HangStraggler"}
-_SIGNALS = {"JobCancelled", "PreemptionSIGTERM", "UserInterrupt", "SlurmTimeLimit"}
-_KILLS = {"ProcessKilled", "HostOOMKilled", "ProcessCrashed", "DataloaderKilled"}
-_TIMED_OUT = {"NCCLTimeoutError", "HangStraggler"}
-_BROKEN = {"CUDAError", "NCCLConfigError", "RuntimeError", *_LOST_PEERS, *_KILLS}
-# What a reason causes, even where it comes later in the log: the kernel's log is often at the end.
-CAUSES: dict[str, set[str]] = {
-    "XidError": _BROKEN,
-    "ECCError": {*_BROKEN, "XidError"},
-    "NVLinkError": {*_BROKEN, "XidError"},
-    "NodeFailure": {*_BROKEN, *_SIGNALS},
-    "HostOOMKilled": {"ProcessKilled", "ProcessCrashed", "DataloaderKilled", "HostOOMKilled", *_LOST_PEERS},
-    "SharedMemoryFull": {"DataloaderKilled", "RuntimeError", "OSError", "ProcessCrashed"},
-    "DriverMismatch": {"CUDAError", "RuntimeError"},
-    "DiskFull": {"OSError", "RuntimeError", "ModelLoadingError"},
-    "SlurmTimeLimit": {"JobCancelled", "PreemptionSIGTERM", "UserInterrupt"},
-    "PreemptionSIGTERM": {"JobCancelled", "UserInterrupt"},
-    "PortInUse": {"ConnectionError", "RuntimeError"},
-}
-# Without a traceback, the program may have continued without them.
-_ENVIRONMENT = {
-    *("ImportError", "DriverMismatch", "CUDAError", "FileNotFoundError", "PermissionError", "OSError"),
-    *("ConnectionError", "NetworkError", "PortInUse", "ArgumentError", "NCCLConfigError", "ModelLoadingError"),
-    *("DatasetLoadingError", "S3StorageError", "CalledProcessError"),
-}
-_OF_FILES = {"FileNotFoundError", "PermissionError", "OSError", "ModelLoadingError", "DatasetLoadingError"}
+_TABLE = packaged_toml("gpulake.diagnose.cause", "consequences.toml")
+
+
+def _reasons(names: Iterable[str]) -> frozenset[str]:
+    """The name of a group of reasons stands for its members."""
+    groups = _TABLE["groups"]
+    return frozenset(reason for name in names for reason in (_reasons(groups[name]) if name in groups else (name,)))
+
+
+CAUSES = {reason: _reasons(others) for reason, others in _TABLE["causes"].items()}
 _LIKELY = {
-    *((one, other) for one in _OF_FILES for other in _OF_FILES),
-    *(("CUDAError", other) for other in ("RuntimeError", "NCCLConfigError", *_LOST_PEERS)),
-    *(
-        (one, other)
-        for one in ("ConnectionError", "NetworkError")
-        for other in (*_LOST_PEERS, "RuntimeError", "OSError")
-    ),
-    *((one, "ModelLoadingError") for one in ("ConnectionError", "NetworkError", "S3StorageError")),
-    ("PortInUse", "OSError"),
-    ("NCCLConfigError", "RuntimeError"),
-    ("ImportError", "CalledProcessError"),
-    ("CalledProcessError", "ImportError"),
-    ("CalledProcessError", "RuntimeError"),
+    (one, other) for entry in _TABLE["likely"] for one in _reasons(entry["of"]) for other in _reasons(entry["may"])
 }
+_ENVIRONMENT, _OF_FILES, _TIMED_OUT = (_reasons([name]) for name in ("environment", "files", "timed_out"))
 _ASSERTED = re.compile(r"Assertion .* failed|device-side assert|probability tensor")
 _EXCEPTION = re.compile(r"(?:.{0,60}[\d\]):,] )?\s*(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 _WITHOUT_GPU = {"CUDAError", "RuntimeError", "ValueError", "AssertionError"}
@@ -61,7 +35,14 @@ _NAN = re.compile(r"(?i)\bnan\b|\binf|finite|diverg|\bloss\b")
 # A rule below this strength is a guess.
 EXPLICIT = 70
 # What a NaN may cause: a failed check, or a person who cancels the job.
-_AFTER_NAN = {"AssertionError", "ValueError", "RuntimeError", "LossNaN", "ProcessCrashed", *_SIGNALS, *_LOST_PEERS}
+_AFTER_NAN = {
+    "AssertionError",
+    "ValueError",
+    "RuntimeError",
+    "LossNaN",
+    "ProcessCrashed",
+    *_reasons(["signals", "lost_peers"]),
+}
 CASCADE_STRENGTH = 60
 SWALLOWED = 40  # the least strength of a swallowed error that explains a later one
 NAMELESS, WELL_KNOWN = 20, 40

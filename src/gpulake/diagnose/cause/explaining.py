@@ -117,7 +117,7 @@ def _silent(story: Story) -> Diagnosis:
 
 
 def _unknown(story: Story) -> Diagnosis:
-    """A launcher tells of a failure, and nobody of its cause."""
+    """A launcher reports a failure, and no line its cause."""
     failed = [event.quote for event in story.events if event.hit.rule.role == "wrapper"]
     command = next((quote for quote in failed if _COMMAND.search(quote.text)), None)
     if command is not None:

@@ -156,10 +156,10 @@ def _quoted(entry: Any, request: JudgeRequest) -> Line:
     line = request.lines.get((file, number)) if isinstance(file, str) else None
     if line is None:
         raise NoAnswer(f"it quotes line {number}, which it was not shown" if abs(number) < 10**12 else "no such line")
-    text, said = _folded(line.text), _folded(request.redactor.restore(_encodable(quote)))
-    if said not in text:
-        said = _folded(said.removeprefix(f"{number}|"))
-    if said not in text or (len(said) < LEAST_QUOTE and said != text) or not any(map(str.isalpha, said)):
+    text, quoted = _folded(line.text), _folded(request.redactor.restore(_encodable(quote)))
+    if quoted not in text:
+        quoted = _folded(quoted.removeprefix(f"{number}|"))
+    if quoted not in text or (len(quoted) < LEAST_QUOTE and quoted != text) or not any(map(str.isalpha, quoted)):
         raise NoAnswer(f"what it quotes is not in the log at line {number}")
     if _INSTRUCTION.search(unicodedata.normalize("NFKC", text.replace(UNSEEN, ""))):
         raise NoAnswer(f"line {number}, which it quotes, speaks to a model and proves nothing")

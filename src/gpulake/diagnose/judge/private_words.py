@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-import tomllib
 from collections.abc import Iterator
-from importlib.resources import files
 
 import re2
 
+from gpulake.core.packaged import packaged_toml, spelled_out
 from gpulake.core.secret_words import SECRET, SEPARATOR, Span, groups
 
 EMAIL, USER, HOST, IP, MAC, ID, PATH = "EMAIL", "USER", "HOST", "IP", "MAC", "ID", "PATH"
 SHOWN = "SHOWN"  # public: no later finder sees it
 
-_PUBLIC = tomllib.loads(files("gpulake.diagnose.judge").joinpath("public_words.toml").read_text(encoding="utf-8"))
+_PUBLIC = packaged_toml("gpulake.diagnose.judge", "public_words.toml")
 PUBLIC_HOSTS, DOCUMENTATION, COMMON, _PUBLIC_TREES, _SOURCE_TREES, _STRONG_ENDS, _WEAK_ENDS = (
     frozenset(_PUBLIC[name])
     for name in ("hosts", "documentation", "common", "trees", "source_trees", "strong_ends", "weak_ends")
@@ -60,43 +59,9 @@ _PACKAGES = re2.compile(r"/(?:site-packages|dist-packages)(?:/|$)")
 _EXTENSION = re2.compile(r"\.[A-Za-z][A-Za-z0-9]{0,8}(?:\.(?:gz|zst|bz2|xz|[0-9]+))?$")
 _HOME = re2.compile(r"(?i)[/\\](?:home|users)[/\\]+([^\s/\\\"'<>:;,()\[\]{}]+)")
 
-_SEPARATED = rf"[\\\"']*{SEPARATOR}[\\\"']*"
-_NAME = r"([A-Za-z_][\w.-]*)"
-_HOST = r"([A-Za-z0-9][\w.-]*(?:\[[0-9,-]+\])?)"
-_NUMBERED = r"([A-Za-z][\w.-]*[0-9][\w.-]*(?:,[A-Za-z][\w.-]*)*)"
-_USERS = re2.compile(
-    rf"(?i)(?:\b|_)(?:user|username|user_name|userid|logname|owner|login|account|submitted by|uid){_SEPARATED}{_NAME}"
-    rf"|\buid=[0-9]+\({_NAME}\)"
-    rf"|(?i)\b(?:by|for|as) user {_NAME}"
-    rf"|(?i)\b(?:submitted|started|cancelled|owned) by {_NAME}"
-    rf"|(?i)\blogged in as:? {_NAME}(?: \(([\w.-]+)\))?"
-    rf"|\b(?:Accepted|Failed) \w+ for (?:invalid user )?{_NAME}|\bsudo: +{_NAME} :"
-    rf"|(?i)\s--?(?:user|username|login|account)[= ]{_NAME}"
-    r"|(?:^|\s)[dl-][rwxsStT-]{9}[.+@]?\s+[0-9]+\s+([A-Za-z_][\w.-]*)\s+([A-Za-z_][\w.-]*)\s"  # ls -l
-)
-_HOSTS = re2.compile(
-    rf"(?i)(?:\b|_)(?:host|hostname|node|nodename|nodelist|nodeid|master_addr|server|endpoint|rdzv_endpoint|address|addr"
-    rf"|fqdn|slurm\w*node\w*){_SEPARATED}{_HOST}"
-    rf"|(?i)--?[\w-]*(?:addr|address|endpoint|host|hostname|nodelist|server)[= ]+{_HOST}"
-    rf"|(?i)\b(?:on|from|to) (?:host|node|server|machine) {_HOST}"
-    rf"|(?i)\bresolve (?:host|hostname):? {_HOST}"
-    rf"|(?i)\b(?:nodes?|hosts?) ['\"]?{_NUMBERED}"
-    rf"|\bON {_HOST} CANCELLED"
-    rf"|\b(?:srun|mpirun|prun|orted|slurmstepd): (?:error|warning): {_HOST}: "
-    r"|^([A-Za-z][\w.-]*):[0-9]+:[0-9]+ \["
-    r"|^([A-Za-z][\w.-]*):[0-9]+:[0-9]+ NCCL"
-    r"|^\[([A-Za-z][\w.-]*):[0-9]+\] (?:\*\*\*|\[ ?[0-9]+\])"  # Open MPI
-    r"|\[([A-Za-z][\w.-]*)\]:[0-9]{2,5}\b"
-    r"|^[A-Z][a-z]{2} +[0-9]+ [0-9:]{8} ([A-Za-z0-9][\w.-]*) "
-    r"|^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,+Z-]+ ([A-Za-z0-9][\w.-]*) (?:kernel|systemd|slurmd|sshd|nvidia)\S*:"
-    r"|\b((?:ip|gpu|node|dgx|hgx|compute|worker|host|rack|nid|cn|gn)(?:-[a-z0-9]+)*-[0-9][a-z0-9-]*)\b"
-    r"|\b([a-z0-9]+(?:-[a-z0-9]+)*-(?:gpu|node|dgx|hgx|compute|worker|host|rack|nid)s?[a-z0-9]*(?:-[a-z0-9]+)*)\b"
-    r"|\b((?:node|nid|dgx|hgx|compute|gpunode|gpu-?node)[0-9]{2,}[a-z0-9-]*)\b"
-    # Names of Kubernetes and object stores, which reveal what they are for.
-    r"|(?i)\b(?:pods?|namespace|deployment|statefulset|daemonset|pytorchjob|mpijob)[\\\"' ]*[/:= ][\\\"' ]*"
-    r"([a-z0-9]+(?:-[a-z0-9.]+)+)"
-    r"|(?i)bucket(?:[_ ]?name)?[\\\"']*(?::|=| )\s*[\\\"']*([a-z0-9][a-z0-9.]*-[a-z0-9.-]+)"
-)
+_TABLE = packaged_toml("gpulake.diagnose.judge", "private_words.toml")
+_PARTS = {**_TABLE["parts"], "separated": rf"[\\\"']*{SEPARATOR}[\\\"']*"}
+_USERS, _HOSTS = (re2.compile(spelled_out("|".join(_TABLE[name]), _PARTS)) for name in ("users", "hosts"))
 # Launchers such as pdsh prefix each line with the machine; loggers use other prefixes with a number.
 _LINE_OF = re2.compile(r"^([a-z][a-z0-9-]*[0-9][a-z0-9-]*): \S")
 _DOTTED = re2.compile(r"[A-Za-z0-9_](?:[\w-]*[\w])?(?:\.[A-Za-z0-9](?:[\w-]*[\w])?)+")

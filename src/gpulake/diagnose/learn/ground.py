@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE
+from gpulake.core.rows import json_rows
 from gpulake.diagnose.learn.candidates import Proof
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ def recent(lake: Lake, most_logs: int) -> list[Seen]:
 
 def quotes(value: Any) -> list[str]:
     """The texts of evidence or symptoms in a row of a journal."""
-    try:
-        listed = json.loads(value) if isinstance(value, str) else value or []
-        return [str(quote["text"]) for quote in listed]
-    except (ValueError, KeyError, TypeError):
-        return []
+    return [str(quote["text"]) for quote in json_rows(value) if "text" in quote]
 
 
 def _confirmed(lake: Lake) -> dict[str, str]:
@@ -106,8 +102,8 @@ def _healthy(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> dict[str
     failure does not count: it may have the line that a rule is wanted for."""
     found = {}
     for row in diagnoses:
-        said = confirmed.get(str(row.get("incident_id")))
-        if (said == NOT_A_FAILURE) if said else (row.get("verdict") == "healthy" and row.get("rule")):
+        reason = confirmed.get(str(row.get("incident_id")))
+        if (reason == NOT_A_FAILURE) if reason else (row.get("verdict") == "healthy" and row.get("rule")):
             found[str(row.get("diagnosis_id"))] = str(row.get("log"))
     return found
 
@@ -115,8 +111,8 @@ def _healthy(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> dict[str
 def _proofs(diagnoses: Sequence[Row], confirmed: Mapping[str, str]) -> Iterator[Proof]:
     for row in diagnoses:
         incident_id = str(row.get("incident_id") or "")
-        said = confirmed.get(incident_id)
-        if said == NOT_A_FAILURE or row.get("verdict") == "healthy" or (not said and row.get("verdict") != "failed"):
+        reason, verdict = confirmed.get(incident_id), row.get("verdict")
+        if reason == NOT_A_FAILURE or verdict == "healthy" or (not reason and verdict != "failed"):
             continue
         for index, text in enumerate(quotes(row.get("evidence"))):
-            yield Proof(text, said or str(row.get("reason")), incident_id, said is not None and index == 0)
+            yield Proof(text, reason or str(row.get("reason")), incident_id, reason is not None and index == 0)

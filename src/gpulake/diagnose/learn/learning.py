@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import UsageError
+from gpulake.core.rows import json_rows
 from gpulake.core.words import label
 from gpulake.diagnose.learn.candidates import Candidate, Check, Ground, Kind
 from gpulake.diagnose.learn.definitions import definition_of, rule_of
@@ -181,7 +182,8 @@ def _kept(lake: Lake, one: Learned) -> Learned:
 
 
 def _read(row: dict[str, Any]) -> Learned:
-    definition = _document(row["definition"])
+    definition = row["definition"]
+    definition = json.loads(definition) if isinstance(definition, str) else definition
     if row["kind"] not in get_args(Kind) or row["state"] not in STATES or not isinstance(definition, dict):
         raise ValueError("unknown kind, state or definition")
     changed_at = datetime.fromisoformat(row["changed_at"])
@@ -214,16 +216,8 @@ def _read(row: dict[str, Any]) -> Learned:
 
 def _checks(value: Any) -> tuple[Check, ...]:
     """As far as they can be read: checks written by another version must not invalidate the rule."""
-    try:
-        listed = _document(value)
-    except ValueError:
-        return ()
-    checks = [check for check in listed if isinstance(check, dict)] if isinstance(listed, list) else []
+    checks = json_rows(value)
     return tuple(Check(str(one.get("check")), one.get("passed") is True, str(one.get("says") or "")) for one in checks)
-
-
-def _document(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
 
 
 def _usable(known: Iterable[Learned], kind: Kind, say: Callable[[str], None]) -> tuple[Rule, ...]:

@@ -172,8 +172,8 @@ def _names(lake: Lake) -> Sequence[str]:
 def examined_together(lake: Lake, rules: Sequence[Rule]) -> list[tuple[Rule, tuple[Check, ...]]]:
     """Checks the rules of a file, also against each other. A rule of a shipped file replaces the shipped one."""
     ground = ground_in_force(lake)
-    own = {(rule.name, rule.family) for rule in rules}
-    others = [rule for rule in ground.rules if (rule.name, rule.family) not in own]
+    tried = {(rule.name, rule.family) for rule in rules}
+    others = [rule for rule in ground.rules if (rule.name, rule.family) not in tried]
     sound = [rule for rule in rules if _is_sound(rule)]
     return [
         (rule, examined(Candidate(rule), replace(ground, rules=(*others, *(one for one in sound if one is not rule)))))

@@ -8,13 +8,12 @@ from __future__ import annotations
 import random
 import re
 import string
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from gpulake.core.diagnosis import NOT_A_FAILURE, UNKNOWN
+from gpulake.core.packaged import packaged_toml
 from gpulake.core.words import label
 from gpulake.diagnose.learn.candidates import SILENCING, Candidate, Check, Ground, agreed_recovery
 from gpulake.diagnose.learn.pattern_checks import backtracking, fixed_characters, fixed_letters
@@ -261,9 +260,8 @@ _EFFECT: tuple[_Test, ...] = (
 # Lines that a rule is tested on: of healthy jobs, common words, random text, signs of trouble.
 
 
-@cache
 def _probes() -> dict[str, Any]:
-    return tomllib.loads(files("gpulake.diagnose.learn").joinpath("probes.toml").read_text(encoding="utf-8"))
+    return packaged_toml("gpulake.diagnose.learn", "probes.toml")
 
 
 @cache

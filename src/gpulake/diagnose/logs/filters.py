@@ -5,12 +5,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from functools import cache, cached_property
-from importlib.resources import files
 from typing import Any
 
 import re2
 
 from gpulake.core.errors import ConfigError
+from gpulake.core.packaged import packaged_text
 from gpulake.diagnose.rulebook.book import compiled
 from gpulake.diagnose.rulebook.rule import Rule, read_rule
 
@@ -33,8 +33,7 @@ class Filters:
 
 @cache
 def shipped_filters() -> Filters:
-    text = files("gpulake.diagnose.logs").joinpath("filters.toml").read_text(encoding="utf-8")
-    return Filters(read_filters(text))
+    return Filters(read_filters(packaged_text("gpulake.diagnose.logs", "filters.toml")))
 
 
 def read_filters(text: str) -> list[Rule]:

@@ -88,7 +88,7 @@ def similar(
     incidents: Sequence[Incident], words: str, most: int = 5, except_id: str = "", least: float = LEAST_SCORE
 ) -> tuple[Similar, ...]:
     """The nearest first; of equals, the confirmed ones. Raises NoEmbedding where the extra is not installed."""
-    # Cases that tell the same in the same words are one: the confirmed one, else the last.
+    # Incidents with the same reason and words count once: the confirmed one, else the last.
     distinct: dict[tuple[str, str], Incident] = {}
     for past in incidents:
         if past.incident_id == except_id:
@@ -151,11 +151,11 @@ def _rank(past: Incident) -> tuple[bool, datetime, str]:
 
 def _scores(words: str, others: Sequence[str]) -> list[float]:
     """By the embedding, and by names of exceptions, which say more than the text around them."""
-    own, *rest = vectors((words, *others))
+    query, *rest = vectors((words, *others))
     names = set(_NAME.findall(words))
     scores = []
     for vector, text in zip(rest, others, strict=True):
-        likeness = float(own @ vector)
+        likeness = float(query @ vector)
         theirs = set(_NAME.findall(text))
         if names or theirs:
             likeness = (1 - NAMES_COUNT) * likeness + NAMES_COUNT * bool(names & theirs)

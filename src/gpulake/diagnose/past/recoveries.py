@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 
 from gpulake.core.diagnosis import Recovery
+from gpulake.core.packaged import packaged_toml
 
 
 @cache
 def _table() -> dict[str, Recovery]:
-    text = files("gpulake.diagnose.past").joinpath("recoveries.toml").read_text(encoding="utf-8")
     found: dict[str, Recovery] = {}
-    for entry in tomllib.loads(text)["recovery"]:
+    for entry in packaged_toml("gpulake.diagnose.past", "recoveries.toml")["recovery"]:
         for reason in entry["reasons"]:
             found[reason] = Recovery(entry["action"], entry["why"])
     return found

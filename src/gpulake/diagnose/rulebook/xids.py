@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from gpulake.diagnose.rulebook.rule import Rule, read_rule
-from gpulake.formats.kernel import catalogue as read_catalogue
+from gpulake.formats import kernel
 
 
 @dataclass(frozen=True)
@@ -18,59 +18,30 @@ class Catalogue:
     word: str  # for people
     reason: str  # where an entry names none
     before: str  # RE2: what stands before the code
-    lines: tuple[str, ...]  # ways to write it, with {code}
+    lines: list[str]  # ways to write it, with {code}
     any_code: str  # RE2: a code that the catalogue does not have
     undocumented: int  # an example of such a code
 
 
-# NVRM: Xid (PCI:0000:3b:00): 79, of a MIG instance (PCI:0000:3b:00 GPU-I:05); DCGM, gpud and events of Kubernetes
-# say "XID 79", "Xid error: 79" or "Xid=79"; the exporter of DCGM has a gauge. SXid is another word: \b.
-_XID = Catalogue(
-    family="xid",
-    word="Xid",
-    reason="XidError",
-    before=r"(?:NVRM: Xid \((?:PCI:)?(?P<gpu>[0-9A-Fa-f:.]+)[^)\n]*\): "
-    r"|\bX[Ii][Dd](?: [Ee]rror| [Cc]ode)?s?[ :=#(]{1,3}"
-    r"|\bxid(?: error| code)s?[ :=#(]{1,3}|DCGM_FI_DEV_XID_ERRORS\{[^}\n]*\} )",
-    lines=(
-        "NVRM: Xid (PCI:0000:3b:00): {code}, pid=1234, name=python, Ch 00000008",
-        "[Thu Jan  2 03:04:05 2025] NVRM: Xid (PCI:0000:3b:00 GPU-I:05): {code}, pid='<unknown>', name=<unknown>",
-        "Detected XID {code} on GPU 3",
-        "XidCriticalError: Xid={code} on Device=GPU-5f2a, the device will go unhealthy.",
-    ),
-    any_code=r"[1-9]\d{0,3}",
-    undocumented=990,
-)
-# The kernel says nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): 12028, the fabric manager NVSwitch non-fatal error 12028.
-_SXID = Catalogue(
-    family="sxid",
-    word="SXid",
-    reason="NVLinkError",
-    before=r"(?:SXid \((?:PCI:)?(?P<switch>[0-9A-Fa-f:.]+)[^)\n]*\): |\bSX[Ii][Dd](?: [Ee]rror| [Cc]ode)?s?[ :=#(]{1,3}"
-    r"|NVSwitch (?:non-)?fatal error )",
-    lines=(
-        "nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): {code}, Link 44 something happened",
-        "[ERROR] [tid 4711] detected NVSwitch non-fatal error {code} on fid 0 on NVSwitch physical id 3 port 44",
-        "Detected SXid {code} on NVSwitch 3",
-    ),
-    any_code=r"[1-9]\d{4}",
-    undocumented=99990,
-)
-CATALOGUES = (_XID, _SXID)
+FAMILIES = ("xid", "sxid")
 # The strength of the rule for undocumented codes.
 _STRENGTH_OF_ANY = 50
 
 
 @cache
 def catalogued_rules() -> tuple[Rule, ...]:
-    return tuple(rule for catalogue in CATALOGUES for rule in _rules(catalogue))
+    return tuple(rule for family in FAMILIES for rule in _rules(family))
 
 
-def _rules(catalogue: Catalogue) -> list[Rule]:
-    content = read_catalogue(catalogue.family)
+def catalogue_of(family: str) -> Catalogue:
+    return Catalogue(family, **kernel.catalogue(family)["written"])
+
+
+def _rules(family: str) -> list[Rule]:
+    content, catalogue = kernel.catalogue(family), catalogue_of(family)
     actions, source = content["actions"], content["source"]
-    documented = [_rule(catalogue, entry, actions, source) for entry in content[catalogue.family]]
-    codes = [code for entry in content[catalogue.family] for code in entry["codes"]]
+    documented = [_rule(catalogue, entry, actions, source) for entry in content[family]]
+    codes = [code for entry in content[family] for code in entry["codes"]]
     return [*documented, _any(catalogue, codes, source)]
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from gpulake.core.packaged import packaged_toml, spelled_out
 from gpulake.formats.json_text import json_object
 
 MOST_PREFIXES = 8  # of one line
@@ -41,53 +42,9 @@ class ParsedLine:
         return (self.rank, self.host, self.pid, self.name)
 
 
-_TIME = r"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,:](?P<frac>\d{1,9}))?"
-_ZONE = r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?"
-_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|SEVERE|TRACE|SUCCESS|NOTICE)"
 _BAR = re.compile(r"[^|]{0,200}?\d{1,3}%\|[^|]*\| *[\d.,kMG]+/[\d.,kMG?]+ \[[^\]]*\]|\d+it \[[^\]]*\]")
-_PREFIXES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        # [rank3]:  [Rank 3]  [default3]:  [rank 3]  Rank 3:  [3]:  [1,3]<stderr>:
-        r"\[(?:[Rr]ank|RANK|default)[ _=]?(?P<rank>\d{1,9})\]:?\s?",
-        r"\[\d+,(?P<rank>\d{1,9})\]<std(?:err|out)>:\s?",
-        r"\[(?P<rank>\d{1,9})\]:\s?(?=\S| {2})",
-        r"(?:[Rr]ank|RANK)[ :=]?(?P<rank>\d{1,9})(?::|\]| [-|])\s?",
-        # srun -l
-        r" {0,4}(?P<rank>\d{1,5}): (?=\S| )",
-        r" {0,4}(?P<rank>\d{1,5}):$",
-        # Ray: (main_task pid=12, ip=10.0.0.1)  (raylet)  (raylet, ip=10.0.0.1)
-        r"\((?P<name>[A-Za-z_][\w.:<>]*)?(?:,? ?pid=(?P<pid>\d{1,10}))?(?:, ip=(?P<host>[\w.:-]+))?\) (?=\S| )",
-        r"\[(?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" (?P<level>[DIWEFC]) (?P<pid>\d{1,10}) \d+\] ",
-        # NeMo
-        r"\[NeMo (?P<level>[DIWE]) (?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" [^\]]{1,80}\]\s?",
-        # Hugging Face: [INFO|trainer.py:4021] 2025-04-01 08:30:11,020 >>
-        r"\[" + _LEVEL + r"\|[^\]]{1,80}\] (?P<date>\d{4}-\d\d-\d\d) " + _TIME + r" >>\s?",
-        # glog, with and without brackets, with and without a time
-        r"(?P<level>[IWEF])(?P<md>\d{4}) " + _TIME + r"\s+(?P<pid>\d{1,10})(?: MainProcess)? [\w./<>-]+:\d+\]\s?",
-        r"\[(?P<level>[IWEF])(?P<md>\d{3,4}) " + _TIME + r" [\w./-]+:\d+\]\s?",
-        r"\[(?P<level>[IWEF]) [\w./-]+:\d+\]\s?",
-        # NCCL and dmesg
-        r"(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d{1,10}):\d+ \[-?\d+\] (?=\S)",
-        r"(?:<\d{1,4}>)?(?:[a-z0-9]+ *:(?P<level>[a-z]+) *: )(?=\d{4}-|\[)",
-        r"\[[A-Z][a-z]{2} (?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) " + _TIME + r" (?P<year>\d{4})\]\s?",
-        r"\[(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]?\d) (?P<year>\d{4}) " + _TIME + r"\]\s?",
-        r"(?P<mon>[A-Z][a-z]{2}) (?P<day>[ \d]\d) " + _TIME + r" (?P<host>[\w.-]+) (?=\S+:)",
-        # times of all kinds of loggers
-        r" ?[\[(<]?(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ,_]" + _TIME + _ZONE + r"[\])>]?(?: ?[-|:](?= ))?\s?",
-        r"(?P<us>\d\d/\d\d/\d{4}) " + _TIME + r"(?: -(?= ))?\s?",
-        # severity: [INFO]  INFO:torch.x:  | INFO |  - WARNING -  [launch.py:324:main]
-        r" *[-|] *" + _LEVEL + r" *[-|]\s?",
-        r"\[" + _LEVEL + r"\]:?\s?",
-        _LEVEL + r"(?:[:|]| -)(?:[A-Za-z_][\w.]*:(?=\S)(?!//))?\s?",
-        _LEVEL + r" +(?:\| *)?(?=\S)",
-        r"\[[\w./-]+:\d+(?::\w+)?\]\s?",
-        r"torch\.distributed\.[\w.]+: (?=\[)",
-        # pdsh, pods: node1:  worker-0:
-        r"(?P<host>(?:node|worker|host|gpu|ip|master|compute|dgx|hgx|nid|pod)[\w-]*\d[\w.-]*): (?=\S| )",
-        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=\S| )",
-    )
-)
+_TABLE = packaged_toml("gpulake.diagnose.story", "prefixes.toml")
+_PREFIXES = tuple(re.compile(spelled_out(pattern, _TABLE["parts"])) for pattern in _TABLE["prefixes"])
 _MLLOG = re.compile(r":::MLLOG (?P<json>\{.*\})")
 
 

@@ -15,7 +15,7 @@ from gpulake.formats.plausible import is_plausible
 
 _TIME = re.compile(r'"ts_ms"\s*:\s*(\d{9,16})\b', re.ASCII)
 MEGABYTE = 1_000_000
-# What tells a row of telemetry from any other JSON.
+# The keys of which a row of telemetry has at least one pair.
 TELEMETRY_KEYS = tuple(
     {"ts_ms", key}
     for key in ("gpu_uuid", "gpu_util", "mem_free_mb", "memory_available_bytes", "cpu_util", "kind", "pid")

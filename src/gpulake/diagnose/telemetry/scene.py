@@ -18,7 +18,7 @@ AFTER_SECONDS = 1800.0  # a hang is seen after the last line
 MOST_SHIFT_HOURS = 14
 SLACK_SECONDS = 5.0  # between the clock of a log and that of a sampler; and for what a buffer held back
 GAP_SECONDS = 5.0  # between two jobs, at least
-UUID_CHARACTERS = len("GPU-01234567")  # tell one of a machine's GPUs from the others
+UUID_CHARACTERS = len("GPU-01234567")  # distinguish the GPUs of a machine
 HELD_RATIO = 0.01  # of a GPU's memory: less is what the driver takes
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F]{8}-")
 
@@ -28,7 +28,7 @@ class Scene:
     samples: Samples  # of the nodes of the run
     others: Samples  # of all nodes that were sampled
     began: float  # seconds of the epoch
-    ended: float  # the last that the log tells
+    ended: float  # the last time in the log
     is_timed: bool  # by the log; else by the samples themselves
     is_named: bool = True  # the log names these nodes, or there is only one
 
@@ -40,7 +40,7 @@ class Scene:
                 yield self.gpu_name(node, gpu), found
 
     def gpu_name(self, node: str, gpu: str) -> str:
-        """As operators call it: a whole UUID tells them nothing."""
+        """As operators call it: a whole UUID is too long to read."""
         name = gpu if gpu.startswith(("GPU", "MIG")) else f"GPU {gpu}"
         if _UUID.match(gpu):
             is_alone = sum(other == node for other, _ in self.samples.gpus) == 1
@@ -79,7 +79,7 @@ def just_stops(diagnosis: Diagnosis, story: Story) -> bool:
 
 
 def window_of(story: Story) -> Window:
-    """What of the telemetry is worth reading; all of it where the log tells no time."""
+    """The part of the telemetry that is read; all of it where the log has no times."""
     if story.began_at is None or story.ended_at is None:
         return Window()
     return Window(story.began_at.timestamp() - BEFORE_SECONDS, story.ended_at.timestamp() + AFTER_SECONDS)

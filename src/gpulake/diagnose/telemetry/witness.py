@@ -1,7 +1,7 @@
-"""What the samples of a run say of it, and what that changes.
+"""What the samples of a run show, and how they change its diagnosis.
 
-The log is heard first. Samples decide where it cannot know (why a process was killed, why a log just stops), where they
-saw the machine fail behind an error of CUDA or NCCL, and whether memory leaked. Everything else they only tell.
+The log takes precedence. Samples decide what it cannot contain (why a process was killed, why a log ends midway),
+whether the machine failed behind an error of CUDA or NCCL, and whether memory leaked. All else is only reported.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def consult(
     scene, sentences = set_scene(diagnosis, story, samples)
     findings = list(_findings(diagnosis, story, scene, rulebook, now)) if scene is not None else []
     sentences += [finding.sentence for finding in findings]
-    # Names of processes, GPUs and nodes are others' words: they must not steer a terminal.
+    # Names of processes, GPUs and nodes are not trusted: they must not control a terminal.
     plain = [label(opened(sentence)) for sentence in sentences[:MOST_SENTENCES]]
     described = replace(diagnosis, telemetry=(*diagnosis.telemetry, *plain))
     decision = next((finding.decision for finding in findings if finding.decision is not None), None)

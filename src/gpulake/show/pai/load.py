@@ -10,38 +10,12 @@ import numpy as np
 from gpulake.core.pai import published
 from gpulake.show.pai.compare import Floats, percent_apart, points_apart
 from gpulake.show.pai.parts import Content, Curve, Figures, Measure
-from gpulake.show.pai.source import TASKS, Trace
+from gpulake.show.pai.source import Trace
 
-# Requests are per instance; an instance that was planned asks for its share.
-HOURS = """
-WITH hourly AS (
-    SELECT
-        floor((epoch(tasks.launched_at) + clusters.hour_shift_seconds) / 3600) * 3600 - clusters.hour_shift_seconds
-            AS second,
-        clusters.time_zone,
-        count(*) AS tasks,
-        sum(tasks.requested_cores * tasks.planned_instances) AS cores,
-        sum(tasks.requested_gpus * tasks.planned_instances) AS gpus,
-        sum(tasks.requested_memory_bytes * tasks.planned_instances) / 2 ** 30 AS memory_gb
-    FROM silver_tasks AS tasks INNER JOIN silver_clusters AS clusters USING (cluster_id)
-    WHERE tasks.cluster_id = getvariable('cluster') AND tasks.launched_at IS NOT NULL
-    GROUP BY ALL
-)
-SELECT
-    timezone(time_zone, to_timestamp(second))::DATE AS dt, hour(timezone(time_zone, to_timestamp(second))) AS hour,
-    tasks, cores, gpus, memory_gb
-FROM hourly
-"""
-# A day that the trace covers from end to end, but for a minute.
-WHOLE_DAYS = (
-    "SELECT dt FROM silver_days WHERE cluster_id = getvariable('cluster') AND observed_seconds >= 86340 ORDER BY dt"
-)
 COUNTED = ("tasks", "cores", "gpus", "memory_gb")
 DAY_HOURS = 24
 WEEK_DAYS = 7
 SUNDAY = 6
-SCALED = "What was published is drawn at the scale of this lake: by the tasks that it holds of the published ones."
-
 
 Grids = dict[str, Any]
 FIGURES = Figures["Grids"]("The load")
@@ -49,11 +23,11 @@ FIGURES = Figures["Grids"]("The load")
 
 def hourly(trace: Trace) -> Grids:
     """A row of 24 hours for every whole day, of each count; and the size of this lake beside the published trace."""
-    days: list[date] = [row["dt"] for row in trace.rows(WHOLE_DAYS)]
+    days: list[date] = [row["dt"] for row in trace.rows("whole_days")]
     place = {day: position for position, day in enumerate(days)}
     grids: Grids = {name: np.zeros((len(days), DAY_HOURS)) for name in COUNTED}
     tasks = 0
-    for row in trace.rows(HOURS):
+    for row in trace.rows("hours"):
         tasks += row["tasks"]
         if row["dt"] in place:
             for name in COUNTED:
@@ -75,14 +49,7 @@ def week_of(days: list[date]) -> int | None:
     return next(iter([*same, *starts]), None)
 
 
-@FIGURES.add(
-    "3a",
-    "Tasks in each hour of the first week",
-    f"From Sunday on, in the time zone of the trace. {SCALED}",
-    (TASKS,),
-    "The week is that of the calendar; the notebook counts hours from a constant.",
-    "Read off the figure: about 3 % off.",
-)
+@FIGURES.add("3a")
 def first_week(grids: Grids) -> Content:
     begin = week_of(grids["days"])
     if begin is None:
@@ -103,27 +70,12 @@ def first_week(grids: Grids) -> Content:
     return Content(curves, measures, "", "tasks an hour")
 
 
-@FIGURES.add(
-    "3b",
-    "Tasks by the hour of the day",
-    f"All whole days; the box holds the middle half, the whiskers go one box further. {SCALED}",
-    (TASKS,),
-    "The notebook leaves out any day that has an hour without tasks; here such an hour counts as 0.",
-    "Read off the figure: about 1 % off.",
-)
+@FIGURES.add("3b")
 def tasks_by_hour(grids: Grids) -> Content:
     return by_hour(grids, "tasks")
 
 
-@FIGURES.add(
-    "3c",
-    "What the tasks of an hour ask for",
-    "First week; cores in tens, memory in hundreds of GB, as published. The measures are medians of an hour, scaled to "
-    "the whole trace.",
-    (TASKS,),
-    "A request counts for every planned instance of a task.",
-    "Only the usual range was read off the figure; its middle stands for it.",
-)
+@FIGURES.add("3c")
 def asked(grids: Grids) -> Content:
     begin = week_of(grids["days"])
     if begin is None:
@@ -148,14 +100,7 @@ def asked(grids: Grids) -> Content:
     return Content(curves, measures, "", "asked for in an hour")
 
 
-@FIGURES.add(
-    "3d",
-    "Cores asked for by the hour of the day",
-    f"All whole days. {SCALED}",
-    (TASKS,),
-    "Hours without tasks count as 0 here, too.",
-    "Read off the figure: about 1 % off.",
-)
+@FIGURES.add("3d")
 def cores_by_hour(grids: Grids) -> Content:
     return by_hour(grids, "cores")
 

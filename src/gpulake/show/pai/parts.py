@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-DIGITISED = "The published curve was read off its figure: about 8 % off in value (15 % from the 98th percent on)."
+from gpulake.core.packaged import packaged_toml
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,13 @@ class Chapter:
     figures: list[Figure]
 
 
+def _described(number: str) -> About:
+    entries = packaged_toml("gpulake.show.pai", "figures.toml")
+    needs, texts = tuple(entries[number]["needs"]), {**entries[number]}
+    del texts["needs"]
+    return About(number, needs=needs, **{name: text.format(**entries["words"]) for name, text in texts.items()})
+
+
 Source = TypeVar("Source")
 Make = Callable[[Source], Content]
 
@@ -112,11 +119,11 @@ class Figures(Generic[Source]):
         self._title = title
         self._figures: list[tuple[About, Make[Source]]] = []
 
-    def add(
-        self, number: str, title: str, note: str, needs: tuple[str, ...], corrected: str = "", error: str = ""
-    ) -> Callable[[Make[Source]], Make[Source]]:
+    def add(self, number: str) -> Callable[[Make[Source]], Make[Source]]:
+        """Its description is in figures.toml."""
+
         def keep(make: Make[Source]) -> Make[Source]:
-            self._figures.append((About(number, title, note, needs, corrected, error), make))
+            self._figures.append((_described(number), make))
             return make
 
         return keep

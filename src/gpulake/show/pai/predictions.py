@@ -8,7 +8,6 @@ from gpulake.core.pai import published
 from gpulake.core.types import DurationScore
 from gpulake.show.pai.compare import points_apart
 from gpulake.show.pai.parts import Content, Curve, Figures, Measure
-from gpulake.show.pai.source import INSTANCES, JOBS, TASKS
 
 ALL = "all"
 METHODS = {
@@ -19,15 +18,7 @@ METHODS = {
 FIGURES = Figures[Sequence[DurationScore]]("Prediction")
 
 
-@FIGURES.add(
-    "paper: prediction",
-    "Run times predicted when a task is submitted",
-    "Instances whose task ran within a quarter of the prediction, by how often its group had run before. Predicted "
-    "from what had ended by then: the last five runs of the group that asked for the same, else of the group, else the "
-    "user's median, else everyone's.",
-    (JOBS, TASKS, INSTANCES),
-    error="One sentence of the paper, in whole percents; a regression tree, of tasks that it does not name.",
-)
+@FIGURES.add("paper: prediction")
 def predicted(scores: Sequence[DurationScore]) -> Content:
     reference = published()["paper"]["predicted_within_quarter_percent"]
     measures: list[Measure] = []

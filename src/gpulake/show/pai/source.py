@@ -12,41 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulake.core.errors import UsageError
+from gpulake.core.packaged import built_tables, queries
 from gpulake.lake import LakeReader
 
 JOBS, TASKS, INSTANCES = "pai_job_table", "pai_task_table", "pai_instance_table"
 SENSORS, TAGS = "pai_sensor_table", "pai_group_tag_table"
 MACHINES, METRICS = "pai_machine_spec", "pai_machine_metric"
-BUILT = {
-    "silver_clusters",
-    "silver_days",
-    "silver_gpu_timeseries",
-    "silver_holdings",
-    "silver_hours",
-    "silver_instance_usage",
-    "silver_instances",
-    "silver_jobs",
-    "silver_machine_stretches",
-    "silver_machines",
-    "silver_tasks",
-}
-# The real trace if the lake has it, otherwise a generated one.
-CLUSTER = """
-SELECT coalesce(min(cluster_id), 'pai') AS cluster_id
-FROM (FROM silver_clusters SELECT cluster_id UNION FROM silver_machines SELECT cluster_id)
-WHERE cluster_id IN ('pai', 'synth')
-"""
-# By the names of the trace: the tables of which a build has rows.
-PRESENT = """
-SELECT
-    exists(FROM silver_jobs WHERE cluster_id = getvariable('cluster')) AS pai_job_table,
-    exists(FROM silver_tasks WHERE cluster_id = getvariable('cluster')) AS pai_task_table,
-    exists(FROM silver_instances WHERE cluster_id = getvariable('cluster')) AS pai_instance_table,
-    exists(FROM silver_instance_usage) AS pai_sensor_table,
-    exists(FROM silver_jobs WHERE cluster_id = getvariable('cluster') AND group_id != user_id) AS pai_group_tag_table,
-    exists(FROM silver_machines WHERE cluster_id = getvariable('cluster')) AS pai_machine_spec,
-    exists(FROM silver_gpu_timeseries WHERE cluster_id = getvariable('cluster')) AS pai_machine_metric
-"""
+SQL = queries("gpulake.show.pai", "study.sql")
 
 
 @dataclass(frozen=True)
@@ -76,8 +48,8 @@ class Trace:
     @cached_property
     def cluster(self) -> str:
         """The cluster that the trace is of, which queries know as getvariable('cluster')."""
-        self.reader.need(BUILT)
-        return str(self.reader.rows(CLUSTER)[0]["cluster_id"])
+        self.reader.need(built_tables(SQL))
+        return str(self.reader.rows(SQL["cluster"])[0]["cluster_id"])
 
     @property
     def is_generated(self) -> bool:
@@ -86,7 +58,7 @@ class Trace:
     @cached_property
     def present(self) -> set[str]:
         """The tables of the trace that this lake has rows of."""
-        present = {name for name, is_there in self.rows(PRESENT)[0].items() if is_there}
+        present = {name for name, is_there in self.rows("present")[0].items() if is_there}
         if not present - {SENSORS}:
             raise UsageError(
                 "the lake has nothing of the PAI trace",
@@ -95,7 +67,8 @@ class Trace:
         return present
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        return self.reader.rows(query, cluster=self.cluster)
+        """Of a query of study.sql."""
+        return self.reader.rows(SQL[query], cluster=self.cluster)
 
     def columns(self, query: str) -> Columns:
-        return Columns(self.reader.query(query, cluster=self.cluster))
+        return Columns(self.reader.query(SQL[query], cluster=self.cluster))

@@ -67,7 +67,7 @@ def study(source: Trace, durations: Sequence[DurationScore]) -> Study:
         machines.FIGURES.chapter(source.present, source),
         predictions.FIGURES.chapter(source.present, durations),
     ]
-    build = source.rows("SELECT build_id, built_at, gpulake_version FROM build_info")[0]
+    build = source.rows("build")[0]
     lines = [GENERATED] * source.is_generated + headlines(chapters)
     return Study(source.is_generated, lines, chapters, trace.listings(source), list(durations), build)
 

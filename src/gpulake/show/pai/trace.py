@@ -12,79 +12,6 @@ from gpulake.show.pai.parts import Listing
 from gpulake.show.pai.source import INSTANCES, MACHINES, Trace
 from gpulake.show.pai.users import share_in_gangs
 
-INVENTORY = """
-SELECT
-    coalesce(gpu_type, 'CPU') AS gpu_type, cores, memory_bytes / 2 ** 30 AS memory_gb, gpus AS gpus_each,
-    count(*) AS machines, sum(gpus) AS gpus
-FROM silver_machines
-WHERE cluster_id = getvariable('cluster')
-GROUP BY ALL
-ORDER BY ALL
-"""
-STATUSES = """
-SELECT
-    status, count(*) AS attempts,
-    100 * count(*) / sum(count(*)) OVER () AS percent,
-    100 * count(*) FILTER (WHERE started_at IS NULL) / count(*) AS no_start,
-    100 * count(*) FILTER (WHERE ended_at IS NULL) / count(*) AS no_end,
-    100 * count(*) FILTER (WHERE worker_key IS NULL) / count(*) AS no_worker
-FROM silver_instances
-WHERE cluster_id = getvariable('cluster')
-GROUP BY status
-ORDER BY attempts DESC, status
-"""
-ATTEMPTS = """
-WITH tries AS (
-    SELECT max(attempt) AS attempts FROM silver_instances
-    WHERE cluster_id = getvariable('cluster')
-    GROUP BY instance_key
-)
-SELECT attempts, count(*) AS instances FROM tries GROUP BY attempts ORDER BY attempts
-"""
-WORKERS = """
-SELECT count(DISTINCT worker_key) AS workers, count(worker_key) AS runs
-FROM silver_instances
-WHERE cluster_id = getvariable('cluster')
-"""
-SIZES = """
-SELECT count(*) AS size FROM silver_instances
-WHERE cluster_id = getvariable('cluster') AND attempt = 1
-GROUP BY task_key
-"""
-RUNS = """
-SELECT run_seconds FROM silver_instances
-WHERE cluster_id = getvariable('cluster') AND status = 'succeeded' AND run_seconds >= 0
-"""
-TYPES = """
-SELECT
-    CASE
-        WHEN instances.machine_key IS NULL THEN 'no machine'
-        WHEN machines.machine_key IS NULL THEN 'not in the inventory'
-        ELSE coalesce(machines.gpu_type, 'CPU')
-    END AS gpu_type,
-    100 * count(*) / sum(count(*)) OVER () AS percent,
-    median(instances.run_seconds) FILTER (WHERE instances.status = 'succeeded') AS median_seconds
-FROM silver_instances AS instances LEFT JOIN silver_machines AS machines USING (machine_key)
-WHERE instances.cluster_id = getvariable('cluster')
-GROUP BY ALL
-"""
-# Counted by the hour first: asking the time zone of each start would take longer than all the rest.
-STARTS = """
-WITH hourly AS (
-    SELECT
-        floor((epoch(instances.started_at) + clusters.hour_shift_seconds) / 3600) * 3600 - clusters.hour_shift_seconds
-            AS second,
-        clusters.time_zone,
-        count(*) AS starts
-    FROM silver_instances AS instances INNER JOIN silver_clusters AS clusters USING (cluster_id)
-    WHERE instances.cluster_id = getvariable('cluster') AND instances.started_at IS NOT NULL
-    GROUP BY ALL
-)
-SELECT hour(timezone(time_zone, to_timestamp(second))) AS hour, sum(starts)::BIGINT AS starts
-FROM hourly
-GROUP BY ALL
-ORDER BY ALL
-"""
 # Our words for the trace's.
 WORDS = {
     "succeeded": "Terminated",
@@ -111,7 +38,7 @@ def inventory(trace: Trace) -> Listing:
     }
     ours = {
         (row["gpu_type"], row["cores"], row["memory_gb"], row["gpus_each"]): row["machines"]
-        for row in trace.rows(INVENTORY)
+        for row in trace.rows("inventory")
     }
     kinds = sorted({*ours, *reference}, key=str)
     rows: list[tuple[Any, ...]] = [
@@ -129,7 +56,7 @@ def inventory(trace: Trace) -> Listing:
 def statuses(trace: Trace) -> Listing:
     shares = published()["shares"]
     rows = []
-    for row in trace.rows(STATUSES):
+    for row in trace.rows("statuses"):
         word = WORDS.get(row["status"], row["status"])
         rows.append(
             (
@@ -154,13 +81,13 @@ def statuses(trace: Trace) -> Listing:
 
 def attempts(trace: Trace) -> Listing:
     reference = {int(tries): count for tries, count in published()["tail"]["attempts"].items()}
-    ours = {row["attempts"]: row["instances"] for row in trace.rows(ATTEMPTS)}
+    ours = {row["attempts"]: row["instances"] for row in trace.rows("attempts")}
     total, known_total = sum(ours.values()), sum(reference.values())
     rows: list[tuple[Any, ...]] = [
         (str(tries), ours.get(tries, 0), _part(ours.get(tries, 0), total), _part(reference.get(tries, 0), known_total))
         for tries in sorted({*ours, *reference})
     ]
-    workers, tail = trace.rows(WORKERS)[0], published()["tail"]
+    workers, tail = trace.rows("workers")[0], published()["tail"]
     repeated = workers["runs"] - workers["workers"]
     rows.append(
         (
@@ -180,7 +107,7 @@ def attempts(trace: Trace) -> Listing:
 
 def run_times(trace: Trace) -> Listing:
     facts = published()["tail"]["run_seconds"]
-    sample = known(trace.columns(RUNS).numbers("run_seconds"))
+    sample = known(trace.columns("runs").numbers("run_seconds"))
     return Listing(
         "Run time of attempts that ended well",
         f"Seconds. {TAIL}",
@@ -191,7 +118,7 @@ def run_times(trace: Trace) -> Listing:
 
 def gang_sizes(trace: Trace) -> Listing:
     tail = published()["tail"]
-    sizes = trace.columns(SIZES).numbers("size")
+    sizes = trace.columns("recorded").numbers("size")
     shares = share_in_gangs(sizes, np.array([2.0, 100.0])) if len(sizes) else [None, None]
     rows = _quantiles(known(sizes), tail["instances_per_task"])
     rows += [
@@ -202,7 +129,7 @@ def gang_sizes(trace: Trace) -> Listing:
 
 
 def by_type(trace: Trace) -> Listing:
-    ours = {row["gpu_type"]: row for row in trace.rows(TYPES)}
+    ours = {row["gpu_type"]: row for row in trace.rows("types")}
     shares, medians = published()["shares"]["instance_gpu_type"], published()["tail"]["median_run_seconds"]
     rows = [
         (name, ours[name]["percent"], shares.get(name), ours[name]["median_seconds"], medians.get(name))
@@ -218,7 +145,7 @@ def by_type(trace: Trace) -> Listing:
 
 def starts(trace: Trace) -> Listing:
     reference = published()["tail"]["starts_by_hour"]
-    ours = {row["hour"]: row["starts"] for row in trace.rows(STARTS)}
+    ours = {row["hour"]: row["starts"] for row in trace.rows("starts")}
     total = sum(ours.values())
     rows = [
         (f"{hour:02}", ours.get(hour, 0), _part(ours.get(hour, 0), total), _part(count, sum(reference)))

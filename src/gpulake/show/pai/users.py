@@ -6,48 +6,17 @@ import numpy as np
 
 from gpulake.core.pai import published
 from gpulake.show.pai.compare import Floats, against_curve, known, points_apart
-from gpulake.show.pai.parts import DIGITISED, Content, Curve, Figures
-from gpulake.show.pai.source import INSTANCES, JOBS, TAGS, TASKS, Trace
+from gpulake.show.pai.parts import Content, Curve, Figures
+from gpulake.show.pai.source import INSTANCES, Trace
 
-TASKS_OF_USERS = """
-SELECT count(*) AS tasks
-FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = getvariable('cluster') AND jobs.user_id IS NOT NULL
-GROUP BY jobs.user_id
-"""
-PLANNED = """
-SELECT planned_instances AS size FROM silver_tasks
-WHERE cluster_id = getvariable('cluster') AND planned_instances > 0
-"""
-# The first attempt of an instance stands for it.
-RECORDED = """
-SELECT count(*) AS size FROM silver_instances
-WHERE cluster_id = getvariable('cluster') AND attempt = 1
-GROUP BY task_key
-"""
-# A job without a tag does not recur: other jobs of its user are not repetitions.
-RECURRENCE = """
-SELECT count(*) AS size
-FROM silver_tasks AS tasks INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = getvariable('cluster')
-GROUP BY CASE WHEN jobs.group_id != jobs.user_id THEN jobs.group_id ELSE tasks.task_key::VARCHAR END
-"""
 RECURRING = 5
 GANG_STEPS = np.unique(np.round(np.geomspace(1, 1000, 80)))
 FIGURES = Figures[Trace]("Users, gangs and recurrence")
 
 
-@FIGURES.add(
-    "2a",
-    "Tasks of a user",
-    "Share of the users who submit at most this many tasks. The scaled curve is ours stretched to the published mean "
-    "of a user, for a lake that holds a part of the trace.",
-    (JOBS, TASKS),
-    "Tasks are counted once, by the user of the job, even if they are in several files.",
-    DIGITISED,
-)
+@FIGURES.add("2a")
 def per_user(trace: Trace) -> Content:
-    counts = known(trace.columns(TASKS_OF_USERS).numbers("tasks"))
+    counts = known(trace.columns("tasks_of_users").numbers("tasks"))
     facts, totals = published()["curves"]["users"]["tasks"], published()["counts"]
     curves, measure = against_curve("tasks of a user", counts, facts, "tasks")
     scaled = counts / counts.mean() * totals["tasks"] / totals["users"] if len(counts) else counts
@@ -62,16 +31,9 @@ def share_in_gangs(sizes: Floats, at_least: Floats) -> Floats:
     return np.asarray(100 * (1 - below / ordered.sum())) if len(ordered) else np.full(len(at_least), np.nan)
 
 
-@FIGURES.add(
-    "2b",
-    "Instances that come in gangs",
-    "Share of the instances in tasks of at least this many instances.",
-    (TASKS,),
-    "The notebook counts planned instances as if all had come; those that ran are drawn beside it.",
-    "The published shares were read off the figure: about half a point off, more at the steps.",
-)
+@FIGURES.add("2b")
 def gangs(trace: Trace) -> Content:
-    planned = trace.columns(PLANNED).numbers("size")
+    planned = trace.columns("planned").numbers("size")
     facts = published()["gangs"]
     at_least, percent = np.array(facts["at_least"], dtype=float), np.array(facts["instance_percent"])
     curves = [
@@ -90,20 +52,13 @@ def gangs(trace: Trace) -> Content:
         name = f"furthest off: {at_least[worst]:,.0f} and more"
         measures.append(points_apart(name, float(ours[worst]), float(percent[worst]), 0.5))
     if INSTANCES in trace.present:
-        curves.append(_sizes("that ran", trace.columns(RECORDED).numbers("size"), 1))
+        curves.append(_sizes("that ran", trace.columns("recorded").numbers("size"), 1))
     return Content(curves, measures, "instances of the task, at least", "instances, %", is_log=True)
 
 
-@FIGURES.add(
-    "paper: recurrence",
-    "Tasks that recur",
-    "Share of the tasks whose group (same script, arguments and data) has at least this many tasks.",
-    (JOBS, TASKS, TAGS),
-    "The notebook takes the user for the group of a job without a tag; here such a job does not recur.",
-    "The published share is one sentence of the paper, in whole percents.",
-)
+@FIGURES.add("paper: recurrence")
 def recurrence(trace: Trace) -> Content:
-    sizes = trace.columns(RECURRENCE).numbers("size")
+    sizes = trace.columns("recurrence").numbers("size")
     reference = published()["shares"]["jobs"]["recurring"]
     ours = float(share_in_gangs(sizes, np.array([float(RECURRING)]))[0]) if len(sizes) else None
     curves = [

@@ -20,33 +20,12 @@ from gpulake.show.pai.compare import (
     points_apart,
     share_at_most,
 )
-from gpulake.show.pai.parts import DIGITISED, Content, Curve, Figures, Measure
-from gpulake.show.pai.source import INSTANCES, TASKS, Columns, Trace
+from gpulake.show.pai.parts import Content, Curve, Figures, Measure
+from gpulake.show.pai.source import Columns, Trace
 
-# The wait of a task is that until its first instance; its run time the mean of those of its instances.
-TASK_TIMES = """
-WITH ran AS (
-    SELECT task_key, avg(run_seconds) AS run_seconds
-    FROM silver_instances
-    WHERE cluster_id = getvariable('cluster') AND run_seconds >= 0
-    GROUP BY task_key
-)
-SELECT
-    CASE WHEN tasks.requested_gpus > 0 THEN coalesce(tasks.gpu_type, 'unknown') END AS gpu_type,
-    tasks.requested_gpus * 100 AS plan_gpu,
-    tasks.status = 'succeeded' AS is_over,
-    CASE WHEN tasks.start_wait_seconds >= 0 THEN tasks.start_wait_seconds END AS wait,
-    ran.run_seconds
-FROM silver_tasks AS tasks LEFT JOIN ran USING (task_key)
-WHERE tasks.cluster_id = getvariable('cluster')
-"""
 CLASSES = {"<25": (0, 25), "[25,50)": (25, 50), "[50,100)": (50, 100), "=100": (100, 100), ">100": (100, np.inf)}
 """Of the GPU that an instance asks for, in %."""
 LONG_WAIT = 50.0
-STATUS_NOTE = (
-    "A time counts if it is known and not 0; the notebook's guard against 0 misses the ends, and a worker that ran "
-    "twice loses a run there."
-)
 FIGURES = Figures["Times"]("Run times and waits")
 
 
@@ -58,7 +37,7 @@ class Times:
 
     @cached_property
     def columns(self) -> Columns:
-        return self.trace.columns(TASK_TIMES)
+        return self.trace.columns("task_times")
 
     @cached_property
     def wait(self) -> Floats:
@@ -89,14 +68,7 @@ class Times:
         return [(name, codes == names.index(name)) for name in ordered_types(names)]
 
 
-@FIGURES.add(
-    "4a",
-    "Run time of a task",
-    "Mean of the run times of its instances. Philly is another cluster, for reference.",
-    (TASKS, INSTANCES),
-    STATUS_NOTE,
-    f"{DIGITISED} The points of the tasks with a GPU are exact.",
-)
+@FIGURES.add("4a")
 def runtimes(times: Times) -> Content:
     facts, exact = published()["curves"]["runtime_seconds"], published()["gpu_task"]
     every = known(times.run_seconds)
@@ -116,15 +88,7 @@ def runtimes(times: Times) -> Content:
     return Content(shown, [measure, gpu_measure, *medians], "seconds", "tasks, %", is_log=True)
 
 
-@FIGURES.add(
-    "4b",
-    "Wait, as a part of the time to completion",
-    "From the task's launch to its first instance, over that and the run time; the halves are split at the median run "
-    "time.",
-    (TASKS, INSTANCES),
-    "Waits below 0 are left out; the other wait, from submission to launch, is in gold_queue_waits.",
-    "The published shares were read off the figure: about half a point off.",
-)
+@FIGURES.add("4b")
 def wait_shares(times: Times) -> Content:
     percent, is_long, is_short = split_waits(times.wait, times.run_seconds)
     facts = published()["points"]["wait_percent"]
@@ -156,14 +120,7 @@ def long_waits(percent: Floats) -> float | None:
     return float(100 * (1 - share_at_most(sample, LONG_WAIT))) if len(sample) else None
 
 
-@FIGURES.add(
-    "5a",
-    "Wait by the GPU asked for",
-    "Seconds from a task's launch to its first instance, by what an instance asks for.",
-    (TASKS, INSTANCES),
-    "Only tasks that ask for a GPU; waits below 0 are left out.",
-    DIGITISED,
-)
+@FIGURES.add("5a")
 def request_waits(times: Times) -> Content:
     facts = published()["curves"]["request_wait_seconds"]
     samples = ((f"{name} %", known(times.wait[times.of_class(name)]), facts[name]) for name in CLASSES)
@@ -171,14 +128,7 @@ def request_waits(times: Times) -> Content:
     return Content(curves, measures, "seconds", "tasks, %", is_log=True)
 
 
-@FIGURES.add(
-    "5b",
-    "Wait by GPU type",
-    "Seconds from a task's launch to its first instance, by the type that it was given.",
-    (TASKS, INSTANCES),
-    "Only tasks that ask for a GPU; waits below 0 are left out.",
-    DIGITISED,
-)
+@FIGURES.add("5b")
 def waits_by_type(times: Times) -> Content:
     return by_type(times, times.wait, "wait_seconds")
 
@@ -190,14 +140,7 @@ def by_type(times: Times, seconds: Floats, family: str) -> Content:
     return Content(curves, measures, "seconds", "tasks, %", is_log=True)
 
 
-@FIGURES.add(
-    "5c",
-    "Tasks by GPU asked for and by type",
-    "Shares of the tasks that ask for a GPU.",
-    (TASKS,),
-    "The type is the one that a task was given, not the one that it asked for.",
-    "Read off the figure: about 0.15 points off; the shares up to so many GPUs are exact.",
-)
+@FIGURES.add("5c")
 def proportions(times: Times) -> Content:
     shares, exact = published()["shares"], published()["points"]["request"]["gpus"]
     has_gpu = times.plan_gpu > 0
@@ -224,14 +167,7 @@ def proportions(times: Times) -> Content:
     )
 
 
-@FIGURES.add(
-    "5d",
-    "Run time by GPU type, of tasks that ended well",
-    "Mean of the run times of a task's instances.",
-    (TASKS, INSTANCES),
-    "A task has succeeded by its own status, not by the alphabetically last status of its instances.",
-    DIGITISED,
-)
+@FIGURES.add("5d")
 def runtimes_by_type(times: Times) -> Content:
     return by_type(times, np.where(times.is_over, times.run_seconds, np.nan), "runtime_seconds")
 

@@ -91,8 +91,8 @@ def guard_of(lake: Lake, host: str, address: str, environment: Mapping[str, str]
             f"give {TOKENS_VARIABLE}=name:token, or proxy_header in [serve] of gpulake.toml, or --host 127.0.0.1",
         )
     is_everywhere = host in EVERY_ADDRESS
-    own = {socket.gethostname().lower()} if is_everywhere else {host.lower()}
-    hosts = LOOPBACK | own | {name.strip("[]").lower() for name in settings.allowed_hosts}
+    named = {socket.gethostname().lower()} if is_everywhere else {host.lower()}
+    hosts = LOOPBACK | named | {name.strip("[]").lower() for name in settings.allowed_hosts}
     return Guard(settings, users, environment.get(PROXY_VARIABLE, ""), hosts, is_everywhere)
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from gpulake.core.ledger import bucket_name
 from gpulake.core.words import count
 from gpulake.show import plots
 from gpulake.show.plots import Figure, Row
+
+users = partial(plots.holders, name="user_id")
+groups = partial(plots.holders, name="group_id")
+
+
+def utilisation(rows: Sequence[Row]) -> Figure:
+    return plots.utilisation(rows, rows)
 
 
 def area(rows: Sequence[Row]) -> Figure:

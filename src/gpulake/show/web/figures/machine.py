@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 from gpulake.core.ledger import HELD, bucket_name
@@ -15,6 +16,7 @@ from gpulake.show.web.cells import duration
 MOST_STEPS = 3  # from one point to the next of a line
 LEAST_LANES = 4  # so that a few attempts do not fill the plot
 TALLEST, LANE, AROUND = 480, 22, 100  # in pixels
+ledger = partial(plots.buckets, at="begin")
 
 
 def use(rows: Sequence[Row]) -> Figure:

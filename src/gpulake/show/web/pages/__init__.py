@@ -1,15 +1,17 @@
-"""Pages: one file each, with a tuple PAGES. A page is panels; a panel shows a question."""
+"""Pages: a TOML file each. A page is panels; a panel shows a question."""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
 from gpulake.show.web.questions import Option, questions
+from gpulake.show.web.questions.options import OPTIONS
 
 Row = dict[str, Any]
 Figure = dict[str, Any]
@@ -34,21 +36,14 @@ class Panel:
     question: str
     show: Show | str = "table"
     about: str = ""  # what the numbers are, with their units
-    draw: Draw | None = None
+    draw: Draw | None = None  # in the file: its name in figures/, such as queue.demand
     given: Mapping[str, str] = field(default_factory=dict)  # values that this panel fixes
-    limit: int = 20  # may be more than a URL can ask for
+    limit: int = 20  # of a figure MOST_DRAWN; may be more than a URL can ask for
     is_wide: bool = False
     # Where a click on a point leads: {x}, {y}, {name} and {custom} are those of the point, {custom0} the first of a
     # list, {day} the day of x, other names are parameters of the page. The filters of the page are added.
     leads_to: str = ""
     empty: str = ""  # what to do when there are no rows; otherwise that of the page
-
-
-def plot(
-    name: str, title: str, question: str, draw: Draw, leads_to: str = "", limit: int = MOST_DRAWN, **more: Any
-) -> Panel:
-    """A panel that draws all of its rows."""
-    return Panel(name, title, question, "figure", draw=draw, leads_to=leads_to, limit=limit, **more)
 
 
 @dataclass(frozen=True)
@@ -59,21 +54,44 @@ class Page:
     lead: str = ""  # a sentence below the title
     empty: str = "Nothing here for these filters."  # of panels without rows
     options: tuple[Option, ...] = ()  # in its URL; passed to those of its questions that take them
-    is_listed: bool = True  # in the navigation
     place: int = 100  # in the navigation, from the left
-    parent: str = ""  # the listed page that an unlisted one belongs to
+    parent: str = ""  # the page of the navigation that it belongs to; empty: it is in the navigation itself
+
+    @property
+    def is_listed(self) -> bool:
+        return not self.parent
 
 
 @cache
 def pages() -> Mapping[str, Page]:
-    known: dict[str, Page] = {}
-    for module in pkgutil.iter_modules(__path__):
-        content = importlib.import_module(f"{__name__}.{module.name}")
-        for page in content.PAGES:
-            if page.name in known:
-                raise AssertionError(f"two pages are named {page.name}")
-            for panel in page.panels:
-                if panel.question not in questions():
-                    raise AssertionError(f"no question named {panel.question}")
-            known[page.name] = page
-    return dict(sorted(known.items(), key=lambda item: (item[1].place, item[0])))
+    folder = [file for file in files(__name__).iterdir() if file.name.endswith(".toml")]
+    texts = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in folder}
+    entries = {name: tomllib.loads(text) for name, text in texts.items()}
+    known = [_page(name, entries) for name in entries]
+    return {page.name: page for page in sorted(known, key=lambda page: (page.place, page.name))}
+
+
+def _page(name: str, entries: Mapping[str, Mapping[str, Any]]) -> Page:
+    """A panel that is `like` another page has what its file leaves out from that page's panel of its name."""
+    entry = dict(entries[name])
+    panels = []
+    for panel, given in entry.pop("panels").items():
+        source = entries[given["like"]] if "like" in given else entry
+        shown = {**source["panels"][panel], **given} if "like" in given else given
+        panels.append(_panel(panel, shown, source.get("words", {})))
+    entry.pop("words", None)
+    options = tuple(OPTIONS[option] for option in entry.pop("options", ()))
+    return Page(name, panels=tuple(panels), options=options, **entry)
+
+
+def _panel(name: str, entry: Mapping[str, Any], words: Mapping[str, str]) -> Panel:
+    """In `about` and `empty`, {name} is one of the page's words."""
+    fields = {key: value for key, value in entry.items() if key != "like"}
+    fields |= {key: fields[key].format(**words) for key in ("about", "empty") if key in fields}
+    if fields["question"] not in questions():
+        raise AssertionError(f"no question named {fields['question']}")
+    if "draw" in fields:
+        module, _, function = fields["draw"].partition(".")
+        figures = importlib.import_module(f"gpulake.show.web.figures.{module}")
+        fields = {"show": "figure", "limit": MOST_DRAWN, **fields, "draw": getattr(figures, function)}
+    return Panel(name, **fields)

@@ -15,8 +15,7 @@ from gpulake.core.words import amount, bounds, count, inferred, ordinal, share, 
 from gpulake.lake import LakeReader
 from gpulake.show.advice import Advice
 from gpulake.show.card_text import cost_words, used_words, wasted_words
-from gpulake.show.efficiency import Card, Energy, Money, Scope, advise, efficiency_card, unknown
-from gpulake.show.efficiency_sql import NEEDED
+from gpulake.show.efficiency import NEEDED, Card, Energy, Money, Scope, advise, efficiency_card, unknown
 from gpulake.show.web.given import as_query
 from gpulake.show.web.questions import Computed, Value
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpulake.core import ledger
 from gpulake.core.incidents import STATES
 from gpulake.core.kinds import FACTS, KINDS, SEVERITIES, kinds_about
-from gpulake.show.efficiency_sql import WHOSE
+from gpulake.core.packaged import packaged_toml
+from gpulake.show.efficiency import WHOSE
 from gpulake.show.observed import OBSERVED
 from gpulake.show.web.questions import Option
 
@@ -27,54 +29,10 @@ WAIT_STATES = (
 STATUSES = (
     *("succeeded", "failed", "cancelled", "timeout", "node_fail", "interrupted", "running", "waiting", "unknown"),
 )
-
-USER = Option("user", "only jobs of this user")
-GROUP = Option("group", "only jobs of this group")
-WORKLOAD = Option("workload", "only jobs of this workload")
-BIN = Option("bin", f"only jobs in this one of {BINS} steps of efficiency, 0 is the lowest", "integer")
-BY = Option(
-    "by",
-    "the jobs with most of these GPU-hours; the default is wasted",
-    choices=("wasted", "held", "lost", *ledger.HELD),
-    usual="wasted",
-)
-INCIDENT = Option("incident", "the incident's id", is_needed=True)
-STATE = Option("state", "its state", choices=STATES)
-SEVERITY = Option("severity", "its severity", choices=SEVERITIES)
-KIND = Option("kind", "a kind of finding, `failure`, or the reason of a failure")
-JOB = Option("job", "the job's id", is_needed=True)
-ONLY_JOB = Option("job", "only this job")
-ONLY_REASON = Option("reason", "only this reason")
-SEARCH = Option("search", "the start of the job's id, user, group, account or workload")
-JOBS_STATUS = Option("status", "jobs with this status; failed includes node failures", choices=STATUSES)
-JOBS_USER = Option("user", "jobs of this user")
-JOBS_GROUP = Option("group", "jobs of this group")
-LEAST_GPUS = Option("least_gpus", "jobs that requested at least this many GPUs", "number")
-MACHINE = Option("machine", "name of the machine in the inventory, or of the node", is_needed=True)
-METRIC = Option(
-    "metric",
-    "what share of capacity is shown; the default is used, as far as sensors measured it",
-    choices=METRICS,
-    usual="used",
-)
-TEST_STATUS = Option("status", "of a test", choices=("pass", "warn", "fail"))
-STEP_STATUS = Option("status", "of a step", choices=("succeeded", "failed", "skipped"))
-TABLE = Option("table", "a bronze table")
-REASON = Option("reason", "why rows did not parse")
-WAIT_STATE = Option("state", WAIT_STATES, choices=("started", "never_started", "waiting", "unknown"))
-SIZE = Option("size", "class of request size, 1 (below 0.25 GPUs) to 7 (64 and more)", "integer")
-LONGER = Option("longer", "waits longer than this, in seconds", "number")
-RAN_LONGER = Option("ran_longer", "runs longer than this, in seconds", "number")
-WEEKDAY = Option("weekday", "1 (Monday) to 7", "integer")
-HOUR = Option("hour", "hour of the day, 0 to 23", "integer")
-RUN = Option("run", "the run's name", is_needed=True)
-TRACE = Option("trace", "a trace of the run; the default is the longest")
-SPAN = Option("span", "only this span")
-
-OPTIONS = {name.lower(): value for name, value in globals().items() if isinstance(value, Option)}
 VALUES: dict[str, Any] = {
     "bins": BINS,
     "buckets": ledger.BUCKETS,
+    "by": ("wasted", "held", "lost", *ledger.HELD),
     "cluster_facts": tuple(name for name in kinds_about("cluster") if name in FACTS),
     "down": DOWN,
     "held_buckets": ledger.HELD,
@@ -92,9 +50,20 @@ VALUES: dict[str, Any] = {
     "severities": SEVERITIES,
     "sizes": SIZES,
     "states": STATES,
+    "statuses": STATUSES,
     "unknown": UNKNOWN,
     "unobserved": UNOBSERVED,
     "wait_states": WAIT_STATES,
     "wasted_buckets": ledger.WASTED,
     "whose": WHOSE,
+}
+
+
+def _option(key: str, name: str = "", about: str = "", choices: str | Sequence[str] = (), **rest: Any) -> Option:
+    known = VALUES[choices] if isinstance(choices, str) else choices
+    return Option(name or key, about.format(**VALUES), choices=tuple(known), **rest)
+
+
+OPTIONS = {
+    key: _option(key, **entry) for key, entry in packaged_toml("gpulake.show.web.questions", "options.toml").items()
 }

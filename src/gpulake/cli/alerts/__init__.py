@@ -1,1 +1,0 @@
-"""List alerts, send those that wait, and test sinks."""

@@ -1,1 +1,0 @@
-"""Write what other tools take: a workload for a simulator, dashboards for Grafana."""

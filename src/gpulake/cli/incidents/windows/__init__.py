@@ -1,1 +1,0 @@
-"""Maintenance windows: incidents within one are recorded, and no alert is sent."""

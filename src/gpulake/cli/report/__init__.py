@@ -1,1 +1,0 @@
-"""Write reports from the last complete build."""
