@@ -32,10 +32,9 @@ from gpulake.collect.cctf.files import (
     write_json,
     write_text,
 )
-from gpulake.collect.cctf.inputs import FOLDERS, Input, Renaming, has_files, output_folders, rows_of
+from gpulake.collect.cctf.inputs import FOLDERS, Input, Renaming, Skew, corrections, has_files, output_folders, rows_of
 from gpulake.collect.cctf.metas import as_rows, read_document, read_metas
 from gpulake.collect.cctf.reports import merge_report
-from gpulake.collect.cctf.skew import Skew, corrections
 from gpulake.collect.rundir import RunDir
 from gpulake.core.disk import replace
 from gpulake.core.errors import GpulakeError, UsageError
