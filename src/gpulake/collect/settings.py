@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpulake.collect.segments import CAP_BYTES
 from gpulake.core.errors import UsageError
-from gpulake.core.resources import text_of
+from gpulake.core.packaged import packaged_text
 
 STATE = Path("/var/lib")  # systemd creates state directories below it
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@,+-]+")
@@ -31,7 +31,7 @@ def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = ()
         raise UsageError(
             f"a user that systemd makes up cannot write to {base}", "give --user, or a --dir such as /var/lib/gpulake"
         )
-    return text_of("gpulake.collect", "collector.service").format(
+    return packaged_text("gpulake.collect", "collector.service").format(
         command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments(), *more]),
         user=f"User={user}" if user else f"DynamicUser=yes\nStateDirectory={base.name}",
         writable=f"ReadWritePaths={quoted(str(base))}" if user else "# It writes to its StateDirectory.",

@@ -16,9 +16,9 @@ from gpulake.core.alert_settings import Alerts, Incidents
 from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.judge_settings import KEY_VARIABLE, Judge
+from gpulake.core.packaged import packaged_toml
 from gpulake.core.placeholders import check_command
 from gpulake.core.recovery_settings import Recoveries
-from gpulake.core.resources import toml_of
 from gpulake.core.serve_settings import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 
 MOST_THREADS = 1024
@@ -100,11 +100,13 @@ class Nudges:
 
 
 def _known_clusters() -> Mapping[str, Cluster]:
-    return {name: Cluster(**values) for name, values in toml_of("gpulake.core", "facts.toml")["clusters"].items()}
+    return {name: Cluster(**values) for name, values in packaged_toml("gpulake.core", "facts.toml")["clusters"].items()}
 
 
 def _known_gpu_types() -> Mapping[str, GpuType]:
-    return {name: GpuType(**values) for name, values in toml_of("gpulake.core", "facts.toml")["gpu_types"].items()}
+    return {
+        name: GpuType(**values) for name, values in packaged_toml("gpulake.core", "facts.toml")["gpu_types"].items()
+    }
 
 
 @dataclass(frozen=True)

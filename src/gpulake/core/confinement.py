@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 
 IS_LINUX = os.uname().sysname == "Linux"
 SECCOMP, LANDLOCK = "seccomp", "Landlock"
@@ -96,7 +96,7 @@ def restrict_system_calls(output: int) -> bool:
         given = (_Comparison * len(conditions))(*conditions)
         library.seccomp_rule_add_array(rules, action, number, len(conditions), given)
 
-    for name in toml_of("gpulake.core", "system_calls.toml")["calls"].split():
+    for name in packaged_toml("gpulake.core", "system_calls.toml")["calls"].split():
         allow(name)
     for name in ("write", "writev"):
         allow(name, _Comparison(0, _EQUAL, output, 0))

@@ -31,10 +31,15 @@ def spelled_out(pattern: str, parts: Mapping[str, str]) -> str:
 
 @cache
 def queries(package: str, file: str, **parts: str) -> Mapping[str, str]:
-    """The queries of a file of the package, by their names. $name in the file is the part of that name."""
-    text = packaged_text(package, file)
-    _, *found = _HEAD.split(Template(text).substitute(parts) if parts else text)
-    return dict(zip(found[::2], found[1::2], strict=True))
+    """The queries of a file of the package, by their names.
+
+    Where parts are given, $name is the part or the earlier query of that name.
+    """
+    _, *texts = _HEAD.split(packaged_text(package, file))
+    found: dict[str, str] = {}
+    for name, text in zip(texts[::2], texts[1::2], strict=True):
+        found[name] = Template(text).substitute(parts | found) if parts else text
+    return found
 
 
 def built_tables(sql: Mapping[str, str]) -> set[str]:

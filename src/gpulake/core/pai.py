@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 
 
 def published() -> dict[str, Any]:
-    return toml_of("gpulake.core", "pai.toml")
+    return packaged_toml("gpulake.core", "pai.toml")

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 import re2
 
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 
 Span = tuple[int, int, str]  # start, end, kind
 SECRET = "SECRET"  # noqa: S105 - the kind, not one of them
 
 _NO_VALUE = {"none", "null", "nil", "true", "false", "undefined", "unset", "missing", "empty", "required", "invalid"}
 
-_FORMS = toml_of("gpulake.core", "secret_words.toml")
+_FORMS = packaged_toml("gpulake.core", "secret_words.toml")
 _TOKEN = re2.compile("|".join(_FORMS["tokens"]))
 _NAMES = "|".join(_FORMS["names"])
 # Quoted, quoted within a quoted text, or up to the next space: a value may hold commas and brackets.

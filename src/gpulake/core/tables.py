@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ def reader_declarations() -> dict[str, dict[str, Any]]:
 @cache
 def cctf_tables() -> dict[str, Table]:
     """The files of a collected run, by their name without its ending."""
-    return _tables(toml_of("gpulake.core", "cctf.toml"))
+    return _tables(packaged_toml("gpulake.core", "cctf.toml"))
 
 
 @cache
 def written_tables() -> dict[str, Table]:
     """What rooms write beside the models."""
-    return _tables(toml_of("gpulake.core", "written.toml"))
+    return _tables(packaged_toml("gpulake.core", "written.toml"))
 
 
 def _landed(table: Table) -> Table:

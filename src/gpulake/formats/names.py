@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 from gpulake.formats.prometheus import Labels
 
 STYLES = ("dcgm", "otel")
@@ -47,7 +47,7 @@ class Written(NamedTuple):
 
 
 def _content() -> dict[str, Any]:
-    return toml_of("gpulake.formats", "names.toml")
+    return packaged_toml("gpulake.formats", "names.toml")
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from gpulake.core.errors import UsageError
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 from gpulake.lake.engine import Connection, first_line, text
 
 MOST_QUERY = 20_000  # characters
@@ -135,7 +135,7 @@ def _check_function(part: Mapping[str, Any], kind: str) -> None:
 @cache
 def listed() -> dict[str, frozenset[str]]:
     """Names of functions, of those that give a table, and of types."""
-    lists = toml_of("gpulake.lake", "functions.toml")
+    lists = packaged_toml("gpulake.lake", "functions.toml")
     known = {kind: frozenset(" ".join(names.values()).split()) for kind, names in lists.items()}
     # The call of a table function is inside its source, to which the narrower list applies.
     return {**known, "functions": known["functions"] | known["tables"]}

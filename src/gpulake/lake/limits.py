@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from gpulake.core.kinds import kinds_about
-from gpulake.core.resources import queries
+from gpulake.core.packaged import queries
 from gpulake.lake.engine import Connection, name, text
 from gpulake.lake.views import LANDED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gpulake.core.resources import queries
+from gpulake.core.packaged import queries
 from gpulake.lake.reader import LakeReader
 
 SQL = queries("gpulake.lake", "machines.sql")

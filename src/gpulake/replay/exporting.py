@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gpulake.core.config import GpuType
 from gpulake.core.errors import InputError, UsageError
-from gpulake.core.resources import queries
+from gpulake.core.packaged import queries
 from gpulake.core.workloads import GPU_MHZ
 from gpulake.lake import LakeReader
 from gpulake.replay.exports import Exported

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError, choice_hint
-from gpulake.core.resources import queries
+from gpulake.core.packaged import queries
 from gpulake.lake import LakeReader
 from gpulake.lake.engine import surrogate_key
 from gpulake.replay.workload import (

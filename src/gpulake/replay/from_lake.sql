@@ -1,5 +1,5 @@
 -- What a workload asks the lake. Variables: cluster, user_id, first_day, last_day (NULL: all), core_mhz, gpu_mhz,
--- gpu_cores. {pool} is the key of the machine that stands for a whole cluster.
+-- gpu_cores. $pool is the key of the machine that stands for a whole cluster.
 
 -- query: clusters
 SELECT DISTINCT cluster_id FROM silver_clusters ORDER BY ALL
@@ -49,7 +49,7 @@ attempts AS (
         machines.cores AS machine_cores,
         machines.memory_bytes AS machine_bytes,
         CASE
-            WHEN attempts.machine_key = {pool} THEN greatest(1, coalesce(tasks.planned_instances, 1)) ELSE 1
+            WHEN attempts.machine_key = $pool THEN greatest(1, coalesce(tasks.planned_instances, 1)) ELSE 1
         END AS nodes,
         numbered.place,
         numbered.instances,
@@ -74,7 +74,7 @@ attempts AS (
 )
 
 -- query: tasks
-{attempts}
+$attempts
 ,
 
 usual AS (
@@ -183,7 +183,7 @@ FROM sized, unnest(range(nodes)) AS parts (part)
 ORDER BY submission_ms, epoch_ms(started_at), job_key, task_key, instance_key, attempt, part
 
 -- query: most_gpus
-{attempts}
+$attempts
 
 SELECT cast(coalesce(max(ceil(gpus / nodes - 1e-9)), 0) AS bigint) AS most_gpus FROM attempts
 
@@ -204,7 +204,7 @@ ORDER BY machines DESC, gpu_type, gpus, cores, memory_bytes
 SELECT
     nullif(gpu_type, '') AS gpu_type,
     cast(ceil(gpus - 1e-9) AS bigint) AS gpus,
-    machine_key = {pool} AS is_pool,
+    machine_key = $pool AS is_pool,
     count(*) AS machines
 FROM silver_capacity
 WHERE
@@ -221,7 +221,7 @@ ORDER BY is_pool, machines DESC, gpu_type, gpus
 -- Machines that attempts name.
 SELECT count(DISTINCT machine_key) AS machines
 FROM silver_instances
-WHERE cluster_id = getvariable('cluster') AND machine_key != {pool}
+WHERE cluster_id = getvariable('cluster') AND machine_key != $pool
 
 -- query: outages
 SELECT

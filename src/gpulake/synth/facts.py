@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from gpulake.core.packaged import packaged_toml
 from gpulake.core.pai import published
-from gpulake.core.resources import toml_of
 from gpulake.synth.draws import Curve
 
 GPU_TYPES = ("T4", "MISC", "P100", "V100", "V100M32")
@@ -38,7 +38,7 @@ HEADERS = {
 
 
 def habits() -> dict[str, Any]:
-    return toml_of("gpulake.synth", "habits.toml")
+    return packaged_toml("gpulake.synth", "habits.toml")
 
 
 def gpu_models() -> bytes:

@@ -13,7 +13,7 @@ from gpulake.collect.tracing import access_log
 from gpulake.collect.tracing.access_log import LineFormat, Part, Variable
 from gpulake.collect.tracing.invocation import Times, integer_of, object_of, plain_id
 from gpulake.core.errors import UsageError
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 
 DEFAULT = (
     '[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% %RESPONSE_FLAGS% '
@@ -22,7 +22,7 @@ DEFAULT = (
 )
 OPERATOR = re.compile(r"%(?P<word>[A-Z0-9_]+)(\((?P<argument>[^)]*)\))?(:(?P<most>\d+))?%")
 NUMBER = r"(?:-|\d{1,19})?"
-OPERATORS = toml_of("gpulake.collect.adapters", "envoy.toml")
+OPERATORS = packaged_toml("gpulake.collect.adapters", "envoy.toml")
 TRACES = ("traceparent", "trace", "x-trace-id", "x-request-id")
 WORDS = {"Y": r"\d{4}", "m": r"\d\d", "d": r"\d\d", "H": r"\d\d", "M": r"\d\d", "S": r"\d\d", "b": "[A-Z][a-z]{2}"}
 WORDS |= {"z": r"[+-]\d{4}", "s": r"\d{1,11}", "f": r"\d{1,9}"}

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 from gpulake.formats.plausible import is_plausible
 
 NOTE_BYTES = 256
 
 
 def nvml_names() -> dict[str, Any]:
-    return toml_of("gpulake.collect.gpus", "nvml.toml")
+    return packaged_toml("gpulake.collect.gpus", "nvml.toml")
 
 
 class Unsupported(Exception):  # noqa: N818 - an answer, not an error

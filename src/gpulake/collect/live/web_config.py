@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpulake.core.errors import ConfigError, choice_hint
-from gpulake.core.resources import toml_of
+from gpulake.core.packaged import packaged_toml
 
 Kind = TypeVar("Kind", str, list[str], bool)
 BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
-WORDS = toml_of("gpulake.collect.live", "web_config.toml")
+WORDS = packaged_toml("gpulake.collect.live", "web_config.toml")
 # What a setting of another type than its default is called, and the hint.
 WRONG: dict[type, tuple[str, str]] = {
     str: ("no text", "put it in quotes"),
