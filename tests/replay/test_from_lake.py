@@ -68,7 +68,7 @@ def test_an_attempt_is_a_task_with_what_it_asked_for_and_what_it_used(tmp_path: 
         [(5_400_000, 0.01 * MHZ, 500.0)],
     )
     assert summary["from"] == {"kind": "lake", "cluster": "pai", "user": None, "first_day": None, "last_day": None}
-    assert summary["left_out"] == summary["inferred"] == summary["split"] == summary["told"] == {}
+    assert summary["left_out"] == summary["inferred"] == summary["split"] == summary["remarks"] == {}
     assert [(host["count"], host["cores"], host["gpus"], host["gpu_busy_watts"]) for host in summary["hosts"]] == [
         (1, 96, 8, 70),
         (1, 96, 16, 300),
@@ -108,14 +108,14 @@ def test_unmeasured_use_is_assumed_and_reported(tmp_path: Path) -> None:
         "GPU usage: all that was held, since nothing was measured in the cluster": 1,
         "power of a host's CPUs: OpenDC's default": 2,
     }
-    assert summary["told"] == {"tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores": 1}
+    assert summary["remarks"] == {"tasks with a part of a GPU core: OpenDC counts whole ones; see --gpu-cores": 1}
 
 
 @pytest.mark.slow
 def test_a_gpu_of_several_cores_can_be_shared(tmp_path: Path) -> None:
     lake = pai(tmp_path, Attempt("j", "ann", 0, 1, gpus=0.25))
     (task,), summary = export(lake, tmp_path, clock=Clockwork(gpu_cores=4))
-    assert (task.gpu_count, task.gpu_capacity, summary["told"]) == (1, 250.0, {})
+    assert (task.gpu_count, task.gpu_capacity, summary["remarks"]) == (1, 250.0, {})
     (_, host) = opendc_loader.hosts(opendc_loader.read_json(tmp_path / "out" / "legacy" / "topology.json"))
     assert (host.gpu_cores, host.gpu_core_mhz) == (64, 250.0)
 
@@ -246,7 +246,7 @@ def test_all_of_a_generated_trace_goes_out_in_small_parts(
     assert summary["tasks"] > 2000
     assert [task.id for task in sorted(tasks, key=lambda task: task.id)] == list(range(len(tasks)))
     hosts = opendc_loader.hosts(opendc_loader.read_json(tmp_path / "out" / "sdk" / "topology.json"))
-    lost = summary["told"].get("tasks that fit no host of the topology", 0)
+    lost = summary["remarks"].get("tasks that fit no host of the topology", 0)
     assert sum(not any(opendc_loader.fits(task, host) for host in hosts) for task in tasks) == lost
 
 

@@ -119,7 +119,7 @@ def test_every_version_goes_out_as_it_came_in(
 def test_oddities_of_a_workload_are_reported_and_not_corrected(config: Config, tmp_path: Path) -> None:
     fragments = pa.table({"id": pa.array([7], pa.int32()), "duration": [11], "cpu_usage": [1.6], "gpu_usage": [0.2]})
     summary = round_trip(config, write(tmp_path / "w", V3_TASKS, fragments), tmp_path / "out")
-    assert summary["told"] == {
+    assert summary["remarks"] == {
         "tasks without fragments: OpenDC skips them": 1,
         "tasks whose fragments are longer or shorter than they are": 1,
         "tasks that use more CPU than they have": 1,

@@ -179,7 +179,7 @@ def test_one_dialect_may_be_enough_and_a_policy_is_opendcs(tmp_path: Path) -> No
     ]
     experiment = opendc_loader.read_json(out / "sdk" / "experiment.json")
     assert experiment["allocationPolicies"] == [{"type": "prefab", "prefabName": "Mem"}]
-    told = json.loads((out / "export.json").read_text())["told"]
+    told = json.loads((out / "export.json").read_text())["remarks"]
     assert told == {"policy Mem has no GPU filter: GPUs will be given away many times over": 1}
     with pytest.raises(UsageError, match="no policy named 'CoreMen'") as caught:
         OpendcExport(policy="CoreMen")
@@ -213,7 +213,7 @@ def test_what_is_not_known_of_a_host_is_what_the_largest_task_needs_and_said(tmp
 )
 def test_a_task_that_no_host_can_run_is_said(tmp_path: Path, host: Host) -> None:
     summary = json.loads((write(tmp_path, hosts=[host]) / "export.json").read_text())
-    assert summary["told"] == {"tasks that fit no host of the topology": 1}
+    assert summary["remarks"] == {"tasks that fit no host of the topology": 1}
     assert not write_fits(tmp_path / "out")
 
 

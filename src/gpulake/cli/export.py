@@ -114,7 +114,7 @@ def _print(folder: Path, summary: dict[str, Any], dialect: str) -> None:
     if hours := summary.get("gpu_hours"):
         share = summary["assumed_gpu_hours"] / hours
         click.echo(f"  assumed  {share:>12.1%}  of {hours:,.1f} GPU-hours: what was used was not measured", err=True)
-    for title in ("left_out", "split", "inferred", "guessed", "told"):
+    for title in ("left_out", "split", "inferred", "guessed", "remarks"):
         for reason, count in summary[title].items():
             click.echo(f"  {title.replace('_', ' '):<9}{count:>12,}  {label(reason)}", err=True)
     flag = "--strict" if dialect == "sdk" else "--legacy"

@@ -301,7 +301,7 @@ class Sampler:
             "host_id": self._identity.host_id,
             "pid": os.getpid(),
             "started_at": self._began_at.isoformat(timespec="milliseconds"),
-            "told_at": self._clock.now().isoformat(timespec="milliseconds"),
+            "updated_at": self._clock.now().isoformat(timespec="milliseconds"),
             "interval_seconds": self._interval_seconds,
             "tick": self._counts.tick,
             "acknowledged_tick": self._writer.acknowledged_tick,

@@ -114,7 +114,7 @@ class Notes:
     inferred: Counter[str] = field(default_factory=Counter)  # worked out from what is nearest
     guessed: Counter[str] = field(default_factory=Counter)  # an assumption, since there is nothing to go by
     split: Counter[str] = field(default_factory=Counter)
-    remarks: Counter[str] = field(default_factory=Counter)  # shown as `told` in export.json
+    remarks: Counter[str] = field(default_factory=Counter)
     gpu_hours: float = 0.0  # of all tasks
     assumed_gpu_hours: float = 0.0  # of tasks whose use of GPUs was not measured
 

@@ -54,7 +54,7 @@ def _row(path: Path, state: str, status: Mapping[str, Any]) -> dict[str, str]:
         "ticks": f"{status.get('acknowledged_tick', 0):,}",
         "missed": f"{status.get('ticks_missed', 0):,}",
         "dropped": f"{status.get('ticks_dropped', 0):,}",
-        "last": str(status.get("told_at", ""))[:19],
+        "last": str(status.get("updated_at", ""))[:19],
         "disk": f"{status.get('used_bytes', 0) / 2**20:,.1f} of {status.get('cap_bytes', 0) / 2**20:,.0f} MiB",
         "cpu": f"{status.get('cpu_ratio', 0) * 100:.2f} %",
         "memory": f"{status.get('resident_bytes', 0) / 2**20:.0f} MiB",

@@ -161,7 +161,7 @@ class OpendcExport:
             "split": dict(notes.split),
             "inferred": dict(notes.inferred),
             "guessed": dict(notes.guessed),
-            "told": dict(notes.remarks),
+            "remarks": dict(notes.remarks),
             "hosts": [asdict(host) for host in what.hosts],
             "settings": {**asdict(self), **asdict(what.clock), "dialects": list(self.dialects)},
         }
