@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from gpulake.core.config import Config
+from gpulake.core.errors import LakeBusyError
 from gpulake.lake import Lake
 from gpulake.lake.gold import PART_ROWS, Changes
 
@@ -69,3 +70,17 @@ def test_what_was_exported_of_another_build_is_exported_whole(tmp_path: Path) ->
     changes = Changes(lake.builds.folder / "one.duckdb", frozenset({"gold_same"}), {"gold_large": frozenset({day(1)})})
     publish(lake, "three", {0: "e", 1: "f"}, changes)
     assert exported(lake, "gold_large")[1] == {day(0): (PART_ROWS, "e", "e"), day(1): (PART_ROWS, "f", "f")}
+
+
+def test_a_table_that_cannot_be_exported_leaves_the_export_unfinished(tmp_path: Path) -> None:
+    lake = Lake(Config(lake=tmp_path / "lake")).create()
+    publish(lake, "one", {0: "a"})
+    (lake.gold / "gold_small").rename(tmp_path / "aside")
+    (lake.gold / "gold_small").write_text("in the way", encoding="utf-8")
+    with pytest.raises(LakeBusyError):
+        publish(lake, "two", {0: "b"})
+    assert not lake.exports.is_of(lake.builds.folder / "two.duckdb")
+    (lake.gold / "gold_small").unlink()
+    with lake.writing():
+        pass
+    assert lake.exports.is_whole(lake.builds.folder / "two.duckdb", TABLES)

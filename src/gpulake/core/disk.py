@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -33,6 +34,17 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     folder.mkdir(mode, parents=True, exist_ok=True)
     for path in missing:
         sync(path.parent)
+
+
+def make_folders(parent: Path, names: Iterable[str]) -> None:
+    """Folders of one parent, whose names are synced together."""
+    make_folder(parent)
+    paths = [parent / name for name in names]
+    is_any_missing = not all(path.exists() for path in paths)
+    for path in paths:
+        path.mkdir(exist_ok=True)
+    if is_any_missing:
+        sync(parent)
 
 
 def replace(source: Path, path: Path) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -233,16 +233,21 @@ class _RowGroups:
         self._file.close()
 
     def _is_in_range(self, block: pa.Table) -> bool:
+        kinds = self._table.column_types
+        numbers = (name for name in block.column_names if kinds[name] in ("number", "integer"))
+        return all(self._are_within(name, _slot_ends(block[name])) or self._is_exactly(name, block) for name in numbers)
+
+    def _is_exactly(self, name: str, block: pa.Table) -> bool:
+        """Slower: a slot without a value may hold what is out of range."""
         from pyarrow import compute
 
-        kinds = self._table.column_types
-        for name in (name for name in block.column_names if kinds[name] in ("number", "integer")):
-            ends = compute.min_max(block[name])
-            found = [ends[side].as_py() for side in ("min", "max") if ends[side].is_valid]
-            has_nan = kinds[name] == "number" and compute.any(compute.is_nan(block[name])).as_py()
-            if has_nan or not all(is_in_range(self._table, name, float(value)) for value in found):
-                return False
-        return True
+        ends = compute.min_max(block[name])
+        has_nan = block[name].type == pa.float64() and compute.any(compute.is_nan(block[name])).as_py()
+        found = [ends[side].as_py() for side in ("min", "max") if ends[side].is_valid]
+        return not has_nan and self._are_within(name, found)
+
+    def _are_within(self, name: str, numbers: Iterable[float]) -> bool:
+        return all(is_in_range(self._table, name, float(number)) for number in numbers)
 
     def _opened(self, block: pa.Table) -> pq.ParquetWriter:
         import pyarrow.parquet as pq
@@ -252,13 +257,26 @@ class _RowGroups:
         return pq.ParquetWriter(self._file, block.schema, store_schema=False, **_options(sample))
 
 
+def _slot_ends(column: pa.ChunkedArray) -> Iterator[float]:
+    """The least and the most of what each part has in memory, its slots without a value included; NaN wins."""
+    import numpy as np
+
+    for chunk in column.chunks:
+        if len(chunk):
+            slots = np.frombuffer(chunk.buffers()[1], chunk.type.to_pandas_dtype(), len(chunk), chunk.offset * 8)
+            yield slots.min()
+            yield slots.max()
+
+
+def _distinct(column: pa.ChunkedArray) -> int:
+    return len(set(column.to_numpy()) - {None})
+
+
 def _options(sample: pa.Table) -> dict[str, Any]:
     """Columns of ids, which hardly repeat, share no more than a prefix; other text repeats. Statistics of ids would
     tell nothing, and numbers hardly compress."""
-    from pyarrow import compute
-
     texts = [field.name for field in sample.schema if field.type == pa.string()]
-    ids = [name for name in texts if compute.count_distinct(sample[name]).as_py() * 2 > sample.num_rows]
+    ids = [name for name in texts if _distinct(sample[name]) * 2 > sample.num_rows]
     return {
         "use_dictionary": [name for name in texts if name not in ids],
         "column_encoding": dict.fromkeys(ids, "DELTA_BYTE_ARRAY"),

@@ -214,8 +214,10 @@ def _actions(commits: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 def _prepare(folder: Path) -> None:
     """The names of the data files are on the disk before the commit that names them."""
-    make_folder(folder / LOG)
-    sync(folder)
+    if (folder / LOG).exists():
+        sync(folder)
+    else:
+        make_folder(folder / LOG)  # syncs all names in the folder, with that of the log
     for path in cut_commits(folder):
         path.replace(path.with_suffix(".cut"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
-from gpulake.core.disk import make_folder, replace_text, sync
+from gpulake.core.disk import make_folders, replace_text, sync
 from gpulake.lake import delta
 from gpulake.lake.builds import POINTER
 from gpulake.lake.engine import Connection, name, row_counts, text
@@ -24,6 +25,7 @@ from gpulake.lake.textfile import PARQUET_OPTIONS
 _PUBLISHED = "published"
 PREFIX = "gold_"
 PART_ROWS = 50_000  # at least, in each file of a table of days
+SMALL_AT_ONCE = 4  # tables of fewer rows
 Days: TypeAlias = tuple[date, date]
 
 
@@ -71,13 +73,24 @@ class Gold:
         is_done = self.is_of(build)
         base = changes.base if changes and self.is_of(changes.base) else None
         connection.execute(f"ATTACH {text(str(build))} AS {_PUBLISHED} (READ_ONLY)")
-        tables = [table for table in row_counts(connection, _PUBLISHED) if table.startswith(PREFIX)]
-        for table in tables:
-            if is_done and self._is_of(table, build.stem):
-                continue
+        counts = row_counts(connection, _PUBLISHED)
+        tables = [table for table in counts if table.startswith(PREFIX)]
+        stale = [table for table in tables if not (is_done and self._is_of(table, build.stem))]
+        make_folders(self.folder, stale)
+
+        def export(connection: Connection, table: str) -> None:
             can_extend = changes and base and self._is_of(table, base.stem)
             if not (can_extend and changes and self._extend(connection, table, build.stem, changes)):
-                self._export(connection, table, build.stem)
+                self._export(connection, table, build.stem, counts[table])
+
+        # An export of a small table waits for the disk most of the time; a large one needs memory.
+        with ThreadPoolExecutor(SMALL_AT_ONCE) as small:
+            begun = [small.submit(export, connection.cursor(), table) for table in stale if counts[table] < PART_ROWS]
+            for table in stale:
+                if counts[table] >= PART_ROWS:
+                    export(connection, table)
+            for one in begun:
+                one.result()
         connection.execute(f"DETACH {_PUBLISHED}")
         if not is_done:
             replace_text(self.folder / POINTER, build.stem)
@@ -85,10 +98,9 @@ class Gold:
     def _is_of(self, table: str, build_id: str) -> bool:
         return self.is_readable(table) and self.build(table) == build_id
 
-    def _export(self, connection: Connection, table: str, build_id: str) -> None:
+    def _export(self, connection: Connection, table: str, build_id: str, rows: int) -> None:
         folder = self.folder / table
-        make_folder(folder)
-        files = [self._write(connection, table, build_id, days) for days in _parts(connection, table)]
+        files = [self._write(connection, table, build_id, days) for days in _parts(connection, table, rows)]
         try:
             delta.replace(folder, files, {"build_id": build_id})
         except DeltaError:
@@ -122,22 +134,24 @@ class Gold:
         return delta.DataFile(file.name, pq.read_metadata(file).num_rows, {}, days=days)
 
 
-def _parts(connection: Connection, table: str) -> list[Days | None]:
+def _parts(connection: Connection, table: str, rows: int) -> list[Days | None]:
     """The days of each file: a large table of days is cut, so that another day need not write all of it again."""
+    if rows < 2 * PART_ROWS:
+        return [None]
     target = f"{_PUBLISHED}.main.{name(table)}"
     columns = [str(row[0]) for row in connection.execute(f"SELECT column_name FROM (DESCRIBE {target})").fetchall()]
     if "dt" not in columns:
         return [None]
     counts = connection.execute(f"SELECT dt, count(*) FROM {target} GROUP BY dt ORDER BY dt").fetchall()
-    if sum(rows for _, rows in counts) < 2 * PART_ROWS or any(day is None for day, _ in counts):
+    if any(day is None for day, _ in counts):
         return [None]
     parts: list[tuple[date, date, int]] = []
-    for day, rows in counts:
+    for day, count in counts:
         if parts and parts[-1][2] < PART_ROWS:
             first, _, before = parts.pop()
-            parts.append((first, day, before + rows))
+            parts.append((first, day, before + count))
         else:
-            parts.append((day, day, rows))
+            parts.append((day, day, count))
     return [(first, last) for first, last, _ in parts]
 
 

@@ -54,6 +54,7 @@ from gpulake.lake.types import engine_types
 FORMAT_VERSION = 1
 STORAGE_VERSION = "v1.5.0"  # of the files of builds; the oldest engine that pyproject.toml allows reads it
 _SIZE = "pragma_database_size() WHERE database_name = 'lake'"
+RELEASED_TO = "32MB"  # of the memory that the engine may keep
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -327,6 +328,12 @@ class Staging:
     def write(self, table: str, rows: list[dict[str, Any]]) -> None:
         """Writes a table of written.toml, in the types declared there."""
         create_table(self.connection, f"lake.main.{name(table)}", engine_types(written_tables()[table]), rows)
+
+    def release_memory(self) -> None:
+        """What the engine keeps of tables that it wrote or read would come on top of what the next query needs."""
+        with suppress(duckdb.OutOfMemoryException):
+            self.connection.execute(f"SET memory_limit = {text(RELEASED_TO)}")
+        self.connection.execute(f"SET memory_limit = {text(self.lake.config.memory_limit)}")
 
     def tables(self, database: str = "lake") -> list[str]:
         return list(row_counts(self.connection, database))

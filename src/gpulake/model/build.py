@@ -21,6 +21,7 @@ from gpulake.model.plan import Plan, PlannedModel, PlannedTest
 from gpulake.model.pruning import is_empty, pruned
 from gpulake.model.sources import SETTINGS, settings_rows
 
+LARGE_ROWS = 500_000  # of a table that takes much of the memory
 MOST_BLAMED = 3  # failed tests whose rows are traced to a landed file
 
 __all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
@@ -42,6 +43,8 @@ def build(staging: Staging, plan: Plan, report: Report) -> None:
             row = staging.connection.execute(f"{target} AS {pruned(model.sql, plan.steps, empty)}").fetchone()
             if row == (0,):
                 empty.add(model.name)
+            if row and row[0] >= LARGE_ROWS:
+                staging.release_memory()
         except (duckdb.IOException, duckdb.OutOfMemoryException):
             raise
         except duckdb.Error as error:
@@ -77,6 +80,8 @@ def test(staging: Staging, plan: Plan, report: Report, increment: Increment | No
         at_once = [planned for planned in tests if planned.condition]
         for together in (at_once, *([planned] for planned in tests if not planned.condition)):
             results |= {result.name: result for result in _run_tests(staging, together, increment)}
+        if counts.get(table, 0) >= LARGE_ROWS:
+            staging.release_memory()
     return [results[planned.name] for planned in plan.tests]
 
 

@@ -104,9 +104,11 @@ class Pool:
         self.common = len(self.free) - kept
 
     def advance(self, slot: int) -> None:
-        if slot > self.slot:
+        if slot == self.slot + 1:
+            self.free += self.release[slot]
+        elif slot > self.slot:
             self.free += self.release[self.slot + 1 : slot + 1].sum(axis=0)
-            self.slot = slot
+        self.slot = max(slot, self.slot)
 
     def take(self, plan: int, count: int) -> NDArray[np.int64]:
         """Machines for so many attempts of one plan; their room is taken."""
@@ -125,10 +127,10 @@ class Pool:
         return machines
 
     def _with_room(self, plan: int, count: int) -> NDArray[np.int64]:
-        fitting = np.flatnonzero(self.free >= plan)
+        fitting = (self.free >= plan).nonzero()[0]
         if plan >= LARGE_PLAN:
             return fitting[::-1][:count]
-        common = fitting[: np.searchsorted(fitting, self.common)]
+        common = fitting[: fitting.searchsorted(self.common)]
         if count == 1:
             choice = common if len(common) else fitting
             return choice[self.turn % len(choice) :][:1] if len(choice) else choice
@@ -162,16 +164,20 @@ def place(
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
     chosen = np.empty(len(order), dtype=np.int16)
-    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+    firsts = order[edges[:-1]]
+    groups = (edges[:-1].tolist(), edges[1:].tolist(), slot[firsts].tolist(), plan[firsts].tolist())
+    for low, high, at, wanted in zip(*groups, strict=True):
         rows = order[low:high]
-        pool.advance(int(slot[rows[0]]))
-        wanted = int(plan[rows[0]])
+        pool.advance(at)
         machines = pool.take(wanted, high - low)
         chosen[rows] = machines
         if drag is not None:
             _slow_down(rows[machines == drag.machine], started_at, ended_at, drag)
         back = -((FIRST_SECOND - ended_at[rows]) // SLOT_SECONDS)
-        np.add.at(pool.release, (back, machines), wanted)
+        if high - low == 1:  # which is most of them, and np.add.at is slow to begin
+            pool.release[back[0], machines[0]] += wanted
+        else:
+            np.add.at(pool.release, (back, machines), wanted)
     return chosen
 
 
