@@ -91,7 +91,14 @@ def test_the_order_in_which_dumps_land_does_not_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", ["select * from ({0}) where attempt = 1", "select * from ({0}) union all ({0})"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "select * from ({0}) where attempt = 1",
+        "select * from ({0}) union all ({0})",
+        "select * replace (attempt + 1 as attempt) from ({0})",
+    ],
+)
 def test_an_attempt_that_is_lost_or_made_up_fails_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:

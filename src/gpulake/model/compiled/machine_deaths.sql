@@ -6,7 +6,7 @@
 
 
 
-with holdings as (
+with holdings as not materialized (
 
     select * from "lake"."main"."silver_holdings"
 
@@ -18,17 +18,20 @@ clusters as (
 
 ),
 
+-- A number for the type of a machine within its cluster: fewer and shorter columns to group by.
 watched as (
 
-    select * from __dbt__cte__watched_machines
+    select
+        *,
+        dense_rank() over (order by cluster_id, gpu_type) as type_number
+    from __dbt__cte__watched_machines
 
 ),
 
-begins as (
+begins as not materialized (
 
     select
-        watched.cluster_id,
-        watched.gpu_type,
+        watched.type_number,
         holdings.machine_key,
         holdings.job_key,
         holdings.held_from
@@ -39,7 +42,7 @@ begins as (
 ),
 
 -- What is inferred is no sign of life. What was interrupted went with its gang.
-signs as (
+signs as not materialized (
 
     select
         machine_key,
@@ -108,33 +111,21 @@ moments as (
 arrivals as (
 
     select
-        cluster_id,
-        gpu_type,
+        type_number,
         job_key,
         min(held_from) as began_at
     from begins
-    group by cluster_id, gpu_type, job_key
+    group by type_number, job_key
 
 ),
 
 totals as (
 
     select
-        cluster_id,
-        gpu_type,
+        type_number,
         count(*) as jobs
     from arrivals
-    group by cluster_id, gpu_type
-
-),
-
-own as (
-
-    select
-        machine_key,
-        count(distinct job_key) as jobs
-    from begins
-    group by machine_key
+    group by type_number
 
 ),
 
@@ -142,7 +133,7 @@ silences as (
 
     select
         watched.cluster_id,
-        watched.gpu_type,
+        watched.type_number,
         moments.machine_key,
         moments.happened_at,
         moments.lost,
@@ -167,6 +158,17 @@ long_silences as (
 
 ),
 
+own as (
+
+    select
+        machine_key,
+        count(distinct job_key) as jobs
+    from begins
+    where machine_key in (select long_silences.machine_key from long_silences)
+    group by machine_key
+
+),
+
 as_large as (
 
     select
@@ -182,8 +184,7 @@ as_large as (
 timeline as (
 
     select
-        cluster_id,
-        gpu_type,
+        type_number,
         began_at as happens_at,
         1 as place,
         1 as jobs,
@@ -194,8 +195,7 @@ timeline as (
     union all
 
     select
-        cluster_id,
-        gpu_type,
+        type_number,
         judged_from as happens_at,
         2 as place,
         0 as jobs,
@@ -206,8 +206,7 @@ timeline as (
     union all
 
     select
-        cluster_id,
-        gpu_type,
+        type_number,
         silent_until as happens_at,
         0 as place,
         0 as jobs,
@@ -224,7 +223,7 @@ counted as (
         machine_key,
         silent_since,
         sum(jobs) over (
-            partition by cluster_id, gpu_type order by happens_at, place
+            partition by type_number order by happens_at, place
             rows between unbounded preceding and current row
         ) as jobs
     from timeline
@@ -254,7 +253,7 @@ judged as (
     inner join came
         on long_silences.machine_key = came.machine_key and long_silences.happened_at = came.silent_since
     left join own on long_silences.machine_key = own.machine_key
-    left join totals on long_silences.cluster_id = totals.cluster_id and long_silences.gpu_type = totals.gpu_type
+    left join totals on long_silences.type_number = totals.type_number
 
 ),
 

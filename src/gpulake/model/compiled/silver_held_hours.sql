@@ -1,5 +1,10 @@
 -- Machines are told apart by their key alone, whatever their cluster: fewer and shorter keys to group by.
 
+
+
+
+
+
 with holdings as (
 
     select * from "lake"."main"."silver_holdings"
@@ -64,7 +69,32 @@ intervals as (
     clusters.hour_shift_seconds as shift,
     (epoch_us(greatest(holdings.held_from, clusters.observed_from)) / 1e6) as begin_seconds,
     (epoch_us(least(holdings.held_until, clusters.observed_until)) / 1e6) as end_seconds,
-    (epoch_us(coalesce(holdings.lost_from, holdings.held_until)) / 1e6) as lost_seconds
+    (epoch_us(coalesce(holdings.lost_from, holdings.held_until)) / 1e6) as lost_seconds,
+        case when holdings.use_bucket = 'used' then least(holdings.used_gpus, holdings.gpus) else 0 end as busy_gpus,
+        cast(
+            case holdings.use_bucket
+                
+                    when 'unobserved' then 0
+                
+                    when 'idle' then 1
+                
+                    when 'used' then 2
+                
+            end
+            + case holdings.bucket
+                
+                    when 'failed' then 4
+                
+                    when 'timed_out' then 8
+                
+                    when 'interrupted' then 12
+                
+                else 0
+            end
+            + case when holdings.has_checkpoint then 16 else 0 end
+            + case when holdings.is_inferred then 32 else 0 end
+            as smallint
+        ) as kind
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
 
@@ -92,51 +122,44 @@ timed as (
 
 ),
 
+kinds as (
+
+    select
+        machine_key,
+        hour_number,
+        kind,
+        sum(lost_hours * gpus) as lost,
+        sum((hours - lost_hours) * (gpus - busy_gpus)) as unused,
+        sum((hours - lost_hours) * busy_gpus) as used
+    from timed
+    group by machine_key, hour_number, kind
+
+),
+
 held as (
 
     select
         machine_key,
         hour_number,
         
-        sum(case
-        when use_bucket = 'idle' then (hours - lost_hours) * gpus
-        else 0
-    end) as idle_gpu_hours,
-    
-        sum(case
-        when use_bucket = 'used' then (hours - lost_hours) * (gpus - used_gpus)
-        else 0
-    end) as under_used_gpu_hours,
-    
-        sum(case
-        when bucket = 'failed' then lost_hours * gpus
-        else 0
-    end) as failed_gpu_hours,
-    
-        sum(case
-        when bucket = 'timed_out' then lost_hours * gpus
-        else 0
-    end) as timed_out_gpu_hours,
-    
-        sum(case
-        when bucket = 'interrupted' then lost_hours * gpus
-        else 0
-    end) as interrupted_gpu_hours,
-    
-        sum(case
-        when use_bucket = 'unobserved' then (hours - lost_hours) * gpus
-        else 0
-    end) as unobserved_gpu_hours,
-    
-        sum(case
-        when use_bucket = 'used' then (hours - lost_hours) * used_gpus
-        else 0
-    end) as used_gpu_hours,
-    
-    sum(case when has_checkpoint then lost_hours * gpus else 0 end) as lost_at_least_gpu_hours,
-    sum(case when is_inferred then hours * gpus else 0 end) as inferred_gpu_hours,
-    sum(case when is_inferred then lost_hours * gpus else 0 end) as inferred_lost_gpu_hours
-    from timed
+            sum(case when kind & 3 = 0 then unused else 0 end) as unobserved_gpu_hours,
+        
+            sum(case when kind & 3 = 1 then unused else 0 end) as idle_gpu_hours,
+        
+            sum(case when kind & 3 = 2 then unused else 0 end) as under_used_gpu_hours,
+        
+        sum(used) as used_gpu_hours,
+        
+            sum(case when kind & 12 = 4 then lost else 0 end) as failed_gpu_hours,
+        
+            sum(case when kind & 12 = 8 then lost else 0 end) as timed_out_gpu_hours,
+        
+            sum(case when kind & 12 = 12 then lost else 0 end) as interrupted_gpu_hours,
+        
+        sum(case when kind & 16 > 0 then lost else 0 end) as lost_at_least_gpu_hours,
+        sum(case when kind & 32 > 0 then lost + unused + used else 0 end) as inferred_gpu_hours,
+        sum(case when kind & 32 > 0 then lost else 0 end) as inferred_lost_gpu_hours
+    from kinds
     group by machine_key, hour_number
 
 ),

@@ -43,9 +43,14 @@ known as (
 
 ),
 
+-- Without the rows that say nothing the engine takes this for the smaller side of the join, which it keeps in memory.
 usage as (
 
-    select * from "lake"."main"."silver_instance_usage"
+    select
+        worker_key,
+        used_gpus
+    from "lake"."main"."silver_instance_usage"
+    where used_gpus is not null
 
 ),
 

@@ -42,30 +42,13 @@ scheduled as (
 
 ),
 
--- Nearly every worker has one row; only those of the others are compared.
-workers as (
-
-    select
-        worker_key,
-        max(case when isfinite(cpu_usage) then cpu_usage end) / 100 as used_cores,
-        sum(case when isfinite(gpu_wrk_util) then gpu_wrk_util end) / 100 as used_gpus,
-        max(cast(case when isfinite(avg_mem) then avg_mem end * 1073741824 as bigint)) as mean_memory_bytes,
-        max(cast(case when isfinite(max_mem) then max_mem end * 1073741824 as bigint)) as peak_memory_bytes,
-        cast(sum(cast(case when isfinite(avg_gpu_wrk_mem) then avg_gpu_wrk_mem end * 1073741824 as bigint)) as bigint) as mean_gpu_memory_bytes,
-        cast(sum(cast(case when isfinite(max_gpu_wrk_mem) then max_gpu_wrk_mem end * 1073741824 as bigint)) as bigint) as peak_gpu_memory_bytes,
-        max(case when isfinite(read) then read end) as network_read_bytes,
-        max(case when isfinite(write) then write end) as network_written_bytes,
-        count(*) as rows
-    from sensors
-    group by worker_key
-
-),
-
+-- Nearly every worker has one row, which goes by as it is; only those of the others are compared and added.
 repeated as (
 
     select worker_key
-    from workers
-    where rows > 1
+    from sensors
+    group by worker_key
+    having count(*) > 1
 
 ),
 
@@ -111,9 +94,18 @@ told_once as (
 
 final as (
 
-    select * exclude (rows)
-    from workers
-    where rows = 1
+    select
+        worker_key,
+        case when isfinite(cpu_usage) then cpu_usage end / 100 as used_cores,
+        case when isfinite(gpu_wrk_util) then gpu_wrk_util end / 100 as used_gpus,
+        cast(case when isfinite(avg_mem) then avg_mem end * 1073741824 as bigint) as mean_memory_bytes,
+        cast(case when isfinite(max_mem) then max_mem end * 1073741824 as bigint) as peak_memory_bytes,
+        cast(case when isfinite(avg_gpu_wrk_mem) then avg_gpu_wrk_mem end * 1073741824 as bigint) as mean_gpu_memory_bytes,
+        cast(case when isfinite(max_gpu_wrk_mem) then max_gpu_wrk_mem end * 1073741824 as bigint) as peak_gpu_memory_bytes,
+        case when isfinite(read) then read end as network_read_bytes,
+        case when isfinite(write) then write end as network_written_bytes
+    from sensors
+    where worker_key not in (select repeated.worker_key from repeated)
 
     union all
 

@@ -1,6 +1,6 @@
 -- Of the jobs that ended on a day: how much of what they held brought them forward, and how much of their time.
 
-with holdings as (
+with holdings as not materialized (
 
     select
         *,

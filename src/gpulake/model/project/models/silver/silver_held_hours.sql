@@ -1,5 +1,11 @@
 -- Machines are told apart by their key alone, whatever their cluster: fewer and shorter keys to group by.
 
+{# Holdings whose hours count alike are of one kind, a number made of these. A kind has three sums, all kinds have ten,
+   and the engine keeps as many for each of millions of pieces before it knows which belong together. #}
+{% set uses = ['unobserved', 'idle', 'used'] %}
+{% set checkpoint = 16 %}
+{% set inferred = 32 %}
+
 with holdings as (
 
     select * from {{ ref('silver_holdings') }}
@@ -55,7 +61,24 @@ intervals as (
 
     select
         holdings.machine_key,
-        {{ piece_columns() }}
+        {{ piece_columns() }},
+        case when holdings.use_bucket = 'used' then least(holdings.used_gpus, holdings.gpus) else 0 end as busy_gpus,
+        cast(
+            case holdings.use_bucket
+                {% for use in uses %}
+                    when '{{ use }}' then {{ loop.index0 }}
+                {% endfor %}
+            end
+            + case holdings.bucket
+                {% for loss in lost_buckets() %}
+                    when '{{ loss }}' then {{ loop.index * 4 }}
+                {% endfor %}
+                else 0
+            end
+            + case when holdings.has_checkpoint then {{ checkpoint }} else 0 end
+            + case when holdings.is_inferred then {{ inferred }} else 0 end
+            as smallint
+        ) as kind
     from holdings
     inner join clusters on holdings.cluster_id = clusters.cluster_id
 
@@ -85,13 +108,36 @@ timed as (
 
 ),
 
+kinds as (
+
+    select
+        machine_key,
+        hour_number,
+        kind,
+        sum(lost_hours * gpus) as lost,
+        sum((hours - lost_hours) * (gpus - busy_gpus)) as unused,
+        sum((hours - lost_hours) * busy_gpus) as used
+    from timed
+    group by machine_key, hour_number, kind
+
+),
+
 held as (
 
     select
         machine_key,
         hour_number,
-        {{ sum_pieces() }}
-    from timed
+        {% for bucket in uses[:2] + ['under_used'] %}
+            sum(case when kind & 3 = {{ loop.index0 }} then unused else 0 end) as {{ bucket }}_gpu_hours,
+        {% endfor %}
+        sum(used) as used_gpu_hours,
+        {% for loss in lost_buckets() %}
+            sum(case when kind & 12 = {{ loop.index * 4 }} then lost else 0 end) as {{ loss }}_gpu_hours,
+        {% endfor %}
+        sum(case when kind & {{ checkpoint }} > 0 then lost else 0 end) as lost_at_least_gpu_hours,
+        sum(case when kind & {{ inferred }} > 0 then lost + unused + used else 0 end) as inferred_gpu_hours,
+        sum(case when kind & {{ inferred }} > 0 then lost else 0 end) as inferred_lost_gpu_hours
+    from kinds
     group by machine_key, hour_number
 
 ),

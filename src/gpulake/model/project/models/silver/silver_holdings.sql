@@ -54,9 +54,14 @@ known as (
 
 ),
 
+-- Without the rows that say nothing the engine takes this for the smaller side of the join, which it keeps in memory.
 usage as (
 
-    select * from {{ ref('silver_instance_usage') }}
+    select
+        worker_key,
+        used_gpus
+    from {{ ref('silver_instance_usage') }}
+    where used_gpus is not null
 
 ),
 

@@ -51,23 +51,13 @@ scheduled as (
 
 ),
 
--- Nearly every worker has one row; only those of the others are compared.
-workers as (
-
-    select
-        worker_key,
-        {{ sums }},
-        count(*) as rows
-    from sensors
-    group by worker_key
-
-),
-
+-- Nearly every worker has one row, which goes by as it is; only those of the others are compared and added.
 repeated as (
 
     select worker_key
-    from workers
-    where rows > 1
+    from sensors
+    group by worker_key
+    having count(*) > 1
 
 ),
 
@@ -94,9 +84,18 @@ told_once as (
 
 final as (
 
-    select * exclude (rows)
-    from workers
-    where rows = 1
+    select
+        worker_key,
+        {{ finite('cpu_usage') }} / 100 as used_cores,
+        {{ finite('gpu_wrk_util') }} / 100 as used_gpus,
+        {{ gibibytes('avg_mem') }} as mean_memory_bytes,
+        {{ gibibytes('max_mem') }} as peak_memory_bytes,
+        {{ gibibytes('avg_gpu_wrk_mem') }} as mean_gpu_memory_bytes,
+        {{ gibibytes('max_gpu_wrk_mem') }} as peak_gpu_memory_bytes,
+        {{ finite('read') }} as network_read_bytes,
+        {{ finite('write') }} as network_written_bytes
+    from sensors
+    where worker_key not in (select repeated.worker_key from repeated)
 
     union all
 
