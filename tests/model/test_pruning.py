@@ -37,6 +37,13 @@ def test_a_step_without_rows_keeps_its_columns_and_takes_the_steps_that_only_it_
     )
 
 
+def test_renamed_columns_of_what_landed_are_read_again_and_work_is_done_once() -> None:
+    renamed = Step("renamed", '-- Joined later.\nselect id as job from "landed"."main"."bronze_a"', {})
+    counted = Step("counted", 'select id as job, count(*) as rows from "landed"."main"."bronze_a" group by id', {})
+    assert renamed.text.startswith(f"{PREFIX}renamed as not materialized (")
+    assert counted.text.startswith(f"{PREFIX}counted as (")
+
+
 def test_one_of_the_sets_of_tables_is_enough_and_all_of_its_tables_are_needed() -> None:
     either = (("a", "b"), ("c",))
     assert [is_empty(either, empty) for empty in ({"a"}, {"a", "b"}, {"c", "d"}, set())] == [False, True, True, False]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from gpulake.lake import Staging
 from gpulake.lake.engine import text
 from gpulake.lake.gold import Changes
 from gpulake.model.plan import Plan, PlannedModel, PlannedTest
+from gpulake.model.pruning import is_empty, pruned
 from gpulake.model.samples import Samples
 
 NewFiles = Mapping[str, Sequence[Path]]
@@ -45,6 +46,7 @@ class Scope:
     keyed: Mapping[str, str] = field(default_factory=dict)  # bronze table: SQL of the key of a row
     touched: str = ""
     inputs: Mapping[str, str] = field(default_factory=dict)
+    bounds: str = ""  # SQL of the least and the most instant that matter to the inputs
 
     @cached_property
     def columns(self) -> set[str]:
@@ -52,8 +54,13 @@ class Scope:
 
     def tables(self, catalogue: str) -> set[str]:
         """The tables of a catalogue that its SQL names."""
-        words = "\n".join((self.touched, *self.inputs.values()))
+        words = "\n".join((self.touched, self.bounds, *self.inputs.values()))
         return set(re.findall(rf"\b{catalogue}\.(\w+)", words)) - {"this"}
+
+    @cached_property
+    def rows_of_others(self) -> list[tuple[str, str]]:
+        """Rows of a model, narrowed to another scope, of which its touched keys are made: the scope and the model."""
+        return re.findall(r"\btouched\.(\w+)\.(\w+)", self.touched)
 
 
 class Increment:
@@ -62,10 +69,12 @@ class Increment:
         self.plan = plan
         self.base = base
         self.new_files = {table: files for table, files in new_files.items() if files}
+        self.empty = set(staging.empty)  # tables that have no rows
         self.scopes = _scopes(plan.models)
         self.changed: set[str] = set()  # models that are not what they were
         self._days: dict[str, frozenset[date]] = {}  # of models with days that are built by their scope
         self._prepared: set[str] = set()
+        self._bounds: dict[str, tuple[str, str]] = {}  # of scopes, as literals: the engine passes over the rest
         self._samples: dict[str, Samples] = {}
         self._run(f"ATTACH {text(str(base))} AS was (READ_ONLY)")
         self._run("ATTACH ':memory:' AS new")
@@ -80,9 +89,17 @@ class Increment:
             rows = f"read_parquet([{files}], hive_partitioning = false)" if files else f"landed.{table} WHERE false"
             self._run(f"CREATE VIEW new.{table} AS FROM {rows}")
         for model in self._in_order():
-            self._build(model)
-        counts = (model.increment.get("counts", {}) for model in self.plan.models)
-        return Touched(**{name: self._number(_in_full(query)) for each in counts for name, query in each.items()})
+            if not is_empty(model.empty_without, self.empty):
+                self._build(replace(model, sql=pruned(model.sql, self.plan.steps, self.empty)))
+            if not self.connection.execute(f"SELECT 1 FROM lake.main.{model.name} LIMIT 1").fetchall():
+                self.empty.add(model.name)
+        counts = {
+            name: query for model in self.plan.models for name, query in model.increment.get("counts", {}).items()
+        }
+        for scope in self.scopes.values():
+            if any(f"touched.{scope.name}" in query for query in counts.values()):
+                self._prepare(scope)
+        return Touched(**{name: self._number(_in_full(query)) for name, query in counts.items()})
 
     def changes(self) -> Changes:
         """What is to be exported again."""
@@ -120,7 +137,7 @@ class Increment:
     def _needs_of(self, scope: Scope) -> set[str]:
         named = scope.tables("touched") & self.scopes.keys() - {scope.name}
         others = (self._needs_of(self.scopes[name]) for name in named)
-        return scope.tables("lake").union(*others)
+        return scope.tables("lake").union({model for _, model in scope.rows_of_others}, *others)
 
     def _build(self, model: PlannedModel) -> None:
         target, scope = f'"lake"."main"."{model.name}"', self.scopes.get(model.name)
@@ -132,11 +149,12 @@ class Increment:
             if not self._number(f"SELECT count(*) FROM touched.{scope.name}"):
                 return
             sql = self._narrowed(model.sql, scope, model.depends_on)
-            self._run(f"CREATE OR REPLACE TEMP TABLE fresh AS {sql}")
-            keys = f"touched.{scope.name}"
+            keys, fresh = f"touched.{scope.name}", f"touched.{scope.name}.{model.name}"
+            # Models of the same scope and data tests read these rows instead of looking for them in the whole table.
+            self._run(f"CREATE TABLE {fresh} AS FROM ({sql}) SEMI JOIN {keys} USING ({scope.key})")
             self._note_days(model, scope)
             self._run(f"DELETE FROM {target} WHERE ({scope.key}) IN (SELECT {scope.key} FROM {keys})")
-            self._run(f"INSERT INTO {target} FROM fresh SEMI JOIN {keys} USING ({scope.key})")
+            self._run(f"INSERT INTO {target} FROM {fresh}")
             self.changed.add(model.name)
         elif not self.changed.isdisjoint(model.depends_on) or not self.new_files.keys().isdisjoint(model.sources):
             self._run(f"CREATE OR REPLACE TABLE {target} AS {model.sql}")
@@ -158,8 +176,8 @@ class Increment:
         """The days of the rows that go and of those that come."""
         if "dt" not in {column.name for column in model.columns}:
             return
-        tables = (f"was.{model.name}", "fresh")
-        rows = " UNION ".join(f"SELECT dt FROM {t} SEMI JOIN touched.{scope.name} USING ({scope.key})" for t in tables)
+        was = f"SELECT dt FROM was.{model.name} SEMI JOIN touched.{scope.name} USING ({scope.key})"
+        rows = f"{was} UNION SELECT dt FROM touched.{scope.name}.{model.name}"
         self._days[model.name] = frozenset(day for (day,) in self.connection.execute(rows).fetchall())
 
     def _content(self, catalogue: str, model: PlannedModel) -> Any:
@@ -178,6 +196,8 @@ class Increment:
         self._prepared.add(scope.name)
         for name in sorted(scope.tables("touched") & self.scopes.keys() - {scope.name}):
             self._prepare(self.scopes[name])
+        for name, model in scope.rows_of_others:
+            self._narrow(self.scopes[name], model)
         new = (f"SELECT {key} AS {scope.key} FROM new.{table}" for table, key in scope.keyed.items())
         parts = [*new, *([f"({_in_full(scope.touched, scope)})"] if scope.touched else [])]
         self._run(f"CREATE TABLE touched.{scope.name} AS {' UNION '.join(parts)}")
@@ -222,8 +242,22 @@ class Increment:
         if query is None and scope.columns <= columns:
             query = f"FROM lake.{name} SEMI JOIN touched.this USING ({scope.key})"
         if query is not None:
-            self._run(f"CREATE TABLE IF NOT EXISTS touched.{scope.name}.{name} AS {_in_full(query, scope)}")
+            # Samples are many and their readers few: they are not written down.
+            kind = "VIEW" if name in self._samples else "TABLE"
+            query = self._bounded(query, scope)
+            self._run(f"CREATE {kind} IF NOT EXISTS touched.{scope.name}.{name} AS {_in_full(query, scope)}")
         return query is not None
+
+    def _bounded(self, query: str, scope: Scope) -> str:
+        """The query of an input, with the bounds of its scope as literals."""
+        if not scope.bounds:
+            return query
+        if scope.name not in self._bounds:
+            bounds = f"SELECT lo::VARCHAR, hi::VARCHAR FROM ({_in_full(scope.bounds, scope)}) AS bounds (lo, hi)"
+            ((low, high),) = self.connection.execute(bounds).fetchall()
+            self._bounds[scope.name] = (_instant(low or "infinity"), _instant(high or "-infinity"))
+        low, high = self._bounds[scope.name]
+        return query.replace("bounds.from_at", low).replace("bounds.until_at", high)
 
     def _run(self, sql: str) -> None:
         self.connection.execute(sql)
@@ -237,7 +271,14 @@ def _scopes(models: Iterable[PlannedModel]) -> dict[str, Scope]:
     """The scope of each model that has one. `like` shares that of another model, or all of it but its touched keys."""
     specs = {model.name: model.increment for model in models}
     scopes = {
-        name: Scope(name, spec["key"], spec.get("keyed", {}), spec.get("touched", ""), spec.get("inputs", {}))
+        name: Scope(
+            name,
+            spec["key"],
+            spec.get("keyed", {}),
+            spec.get("touched", ""),
+            spec.get("inputs", {}),
+            spec.get("bounds", ""),
+        )
         for name, spec in specs.items()
         if "key" in spec
     }
@@ -246,9 +287,14 @@ def _scopes(models: Iterable[PlannedModel]) -> dict[str, Scope]:
         for name, spec in list(pending.items()):
             if other := scopes.get(spec["like"]):
                 touched = spec.get("touched", "")
-                scopes[name] = Scope(name, other.key, touched=touched, inputs=other.inputs) if touched else other
+                inputs = {**other.inputs, **spec.get("inputs", {})}
+                scopes[name] = replace(other, name=name, keyed={}, touched=touched, inputs=inputs) if touched else other
                 del pending[name]
     return scopes
+
+
+def _instant(value: str) -> str:
+    return f"{text(value)}::TIMESTAMPTZ"
 
 
 def _in_full(sql: str, scope: Scope | None = None) -> str:

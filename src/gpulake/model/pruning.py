@@ -15,6 +15,9 @@ from gpulake.lake.engine import name as quoted
 
 PREFIX = "__dbt__cte__"
 READ = re.compile(rf"{PREFIX}(\w+)")
+# A step that only renames columns of what landed.
+RENAMING = re.compile(r'(?!.*\b(?:with|join|group by|over|union|distinct)\b)\s*select\b.+\sas\s.+\sfrom "landed"', re.S)
+COMMENT = re.compile(r"--.*")
 FIRST = re.compile(r"^with ", re.M)
 # It has no rows if all tables of one of these have none.
 EmptyWithout = tuple[tuple[str, ...], ...]
@@ -29,8 +32,10 @@ class Step:
 
     @cached_property
     def text(self) -> str:
-        """As it stands in the SQL of a reader."""
-        return f"{PREFIX}{self.name} as (\n{self.sql}\n),\n"
+        """As it stands in the SQL of a reader. Renamed columns are read again by each reader: keeping them would take
+        the memory of all rows."""
+        kept = "not materialized " if RENAMING.match(COMMENT.sub("", self.sql)) else ""
+        return f"{PREFIX}{self.name} as {kept}(\n{self.sql}\n),\n"
 
     @cached_property
     def empty_text(self) -> str:

@@ -19,6 +19,7 @@ from gpulake.model.plan import PlannedModel
 NEIGHBOURS = 24
 PAGES = "bronze_prometheus_samples"
 PAGE = "(file, coalesce(folder, ''), file_at)"
+FINAL = "select * from final"
 HOUR = "CAST(floor(epoch({}) / 3600) AS BIGINT)"
 
 
@@ -47,16 +48,20 @@ class Samples:
         return surrogate_key(self._entry.get("subject", self._entry["series"]))
 
     def find_touched(self) -> bool:
-        """Tables touched.<model>_new, of the new rows; touched.<model>, of the time that is replaced of each subject;
-        touched.<model>_days, of the days in it. False: there are no new rows."""
+        """Tables touched.<model>_new, of the hours that have new rows; touched.<model>, of the time that is replaced of
+        each subject; touched.<model>_days, of the days in it. False: there are no new rows."""
         columns = {column.name for column in self.model.columns}
         others = "".join(f", {one}" for one in ("source", "node_id", "owner_kind") if one in columns)
         fresh = self._reading(lambda table: f"new.main.{table}")
+        if rows := self._entry.get("rows"):
+            fresh = f"{fresh.removesuffix(FINAL)}select * from {rows}"
+        # By hours: a row for each sample would take as much memory as the new files.
         self._run(
             f"CREATE TABLE touched.{self.name}_new AS"
-            f" SELECT {self.subject} AS subject, {self.series} AS series, sampled_at{others} FROM ({fresh})"
+            f" SELECT {self.subject} AS subject, {self.series} AS series, {HOUR.format('sampled_at')} AS hour{others},"
+            f" min(sampled_at) AS lo, max(sampled_at) AS hi FROM ({fresh}) GROUP BY ALL"
         )
-        spans = f"SELECT subject, min(sampled_at) AS lo, max(sampled_at) AS hi FROM touched.{self.name}_new GROUP BY 1"
+        spans = f"SELECT subject, min(lo) AS lo, max(hi) AS hi FROM touched.{self.name}_new GROUP BY 1"
         self._run(f"CREATE TABLE touched.{self.name} AS {self._widened(spans)}")
         return bool(self._value(f"SELECT count(*) FROM touched.{self.name}"))
 
@@ -66,19 +71,18 @@ class Samples:
         moments = [
             f"SELECT sampled_at FROM was.{self.name} AS old JOIN {read} AS spans"
             f" ON {self.subject} = spans.subject AND old.sampled_at BETWEEN spans.lo AND spans.hi",
-            f"SELECT sampled_at FROM touched.{self.name}_new",
+            f"SELECT lo FROM touched.{self.name}_new",
         ]
         if also := self._entry.get("also"):
             moments.append(f"({also})")
         hour = HOUR.format("sampled_at")
         rows = " UNION ALL ".join(moments)
         self._run(f"CREATE TABLE touched.{self.name}_hours AS SELECT DISTINCT {hour} AS hour FROM ({rows})")
-        self._run(f"CREATE OR REPLACE TEMP TABLE fresh AS {self._reading(self._old_and_new)}")
         self._run(
             f"DELETE FROM lake.main.{self.name} AS rows USING touched.{self.name} AS spans WHERE {self.is_touched}"
         )
         self._run(
-            f"INSERT INTO lake.main.{self.name} SELECT rows.* FROM fresh AS rows"
+            f"INSERT INTO lake.main.{self.name} SELECT rows.* FROM ({self._reading(self._old_and_new)}) AS rows"
             f" SEMI JOIN touched.{self.name} AS spans ON {self.is_touched}"
         )
 

@@ -1,29 +1,28 @@
 WITH runs AS (
     SELECT
         task_key,
-        machine_key,
         any_value(job_key) AS job_key,
         any_value(task_name) AS task_name,
+        any_value(machine_key) AS machine_key,
         min(started_at) AS started_at,
-        ln(max(run_seconds)) AS took
+        ln(max(run_seconds)) AS took,
+        min(machine_key) = max(machine_key) AND count(*) = count(machine_key) AS is_on_one_machine
     FROM silver_instances
     WHERE status = 'succeeded' AND run_seconds >= 1
-    GROUP BY task_key, machine_key
+    GROUP BY task_key
 ),
 -- Groups are long texts and recur in every job: their hashes are compared instead.
 tasks AS (
     SELECT
-        runs.task_key,
-        any_value(runs.machine_key) AS machine_key,
-        any_value(hash(jobs.group_id)) AS group_key,
-        any_value(hash(jobs.group_id, runs.task_name)) AS role_key,
-        min(runs.started_at) AS started_at,
-        max(runs.took) AS took,
-        count(*) AS machines
+        runs.machine_key,
+        hash(jobs.group_id) AS group_key,
+        hash(jobs.group_id, runs.task_name) AS role_key,
+        runs.started_at,
+        runs.took,
+        runs.is_on_one_machine
     FROM runs
     INNER JOIN silver_jobs AS jobs ON runs.job_key = jobs.job_key
     WHERE jobs.group_id IS NOT NULL AND runs.task_name IS NOT NULL
-    GROUP BY runs.task_key
 ),
 usual AS (
     SELECT role_key, median(took) AS took
@@ -39,7 +38,7 @@ compared AS (
         greatest(-1, least(1, tasks.took - usual.took)) AS log_times_longer
     FROM tasks
     INNER JOIN usual ON tasks.role_key = usual.role_key
-    WHERE tasks.machines = 1
+    WHERE tasks.is_on_one_machine
 ),
 days AS (
     SELECT

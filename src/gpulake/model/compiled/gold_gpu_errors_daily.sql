@@ -39,6 +39,25 @@ dated as (
 
 ),
 
+-- Most counters stand still: only samples of GPUs of which one moved are put in order of time.
+moved as (
+
+    select gpu_id
+    from samples
+    group by gpu_id
+    having
+        min(last_xid) < max(last_xid)
+        or min(ecc_corrected_total) < max(ecc_corrected_total)
+        or min(ecc_uncorrected_total) < max(ecc_uncorrected_total)
+        or min(pcie_replays_total) < max(pcie_replays_total)
+        or min(nvlink_errors_total) < max(nvlink_errors_total)
+        or min(ecc_corrected_lifetime_total) < max(ecc_corrected_lifetime_total)
+        or min(ecc_uncorrected_lifetime_total) < max(ecc_uncorrected_lifetime_total)
+        or min(remapped_rows_correctable) < max(remapped_rows_correctable)
+        or min(remapped_rows_uncorrectable) < max(remapped_rows_uncorrectable)
+        
+),
+
 followed as (
 
     select
@@ -53,7 +72,13 @@ followed as (
         lag(remapped_rows_uncorrectable ignore nulls) over by_time as remapped_uncorrectable_before,
         lag(last_xid ignore nulls) over by_time as xid_before
     from dated
+    where gpu_id in (select moved.gpu_id from moved)
     window by_time as (partition by gpu_id order by sampled_at)
+
+    union all by name
+
+    select * from dated
+    where gpu_id not in (select moved.gpu_id from moved)
 
 ),
 

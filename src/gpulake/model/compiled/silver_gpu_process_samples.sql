@@ -46,25 +46,35 @@ once as (
 
 timed as (
 
-    
     select
-        * exclude (usual_seconds),
+        * exclude (moment_0, moment_1, moment_2, moment_3, moment_4, moment_5, moment_6, moment_7, moment_8, moment_9, moment_10, moment_11),
         case
             when gap_seconds is null then 0
-            else least(gap_seconds, 3 * usual_seconds, 7200)
+            when gap_seconds <= 3 * least(moment_1 - moment_0, moment_2 - moment_1, moment_3 - moment_2, moment_4 - moment_3, moment_5 - moment_4, moment_6 - moment_5, moment_7 - moment_6, moment_8 - moment_7, moment_9 - moment_8, moment_10 - moment_9, moment_11 - moment_10) then least(gap_seconds, 7200)
+            else least(gap_seconds, 3 * list_median([moment_1 - moment_0, moment_2 - moment_1, moment_3 - moment_2, moment_4 - moment_3, moment_5 - moment_4, moment_6 - moment_5, moment_7 - moment_6, moment_8 - moment_7, moment_9 - moment_8, moment_10 - moment_9, moment_11 - moment_10]), 7200)
         end as covers_seconds
     from (
         select
             *,
-            median(gap_seconds) over (
-                partition by node_id, host_id, gpu_id, process_id order by sampled_at rows between 5 preceding and 5 following
-            ) as usual_seconds
+            moment_6 - moment_5 as gap_seconds
         from (
             select
                 *,
-                (epoch_us(lead(sampled_at) over (partition by node_id, host_id, gpu_id, process_id order by sampled_at)) / 1e6)
-                - (epoch_us(sampled_at) / 1e6) as gap_seconds
+                (epoch_us(lag(sampled_at, 5) over by_time) / 1e6) as moment_0,
+                (epoch_us(lag(sampled_at, 4) over by_time) / 1e6) as moment_1,
+                (epoch_us(lag(sampled_at, 3) over by_time) / 1e6) as moment_2,
+                (epoch_us(lag(sampled_at, 2) over by_time) / 1e6) as moment_3,
+                (epoch_us(lag(sampled_at, 1) over by_time) / 1e6) as moment_4,
+                (epoch_us(sampled_at) / 1e6) as moment_5,
+                (epoch_us(lead(sampled_at, 1) over by_time) / 1e6) as moment_6,
+                (epoch_us(lead(sampled_at, 2) over by_time) / 1e6) as moment_7,
+                (epoch_us(lead(sampled_at, 3) over by_time) / 1e6) as moment_8,
+                (epoch_us(lead(sampled_at, 4) over by_time) / 1e6) as moment_9,
+                (epoch_us(lead(sampled_at, 5) over by_time) / 1e6) as moment_10,
+                (epoch_us(lead(sampled_at, 6) over by_time) / 1e6) as moment_11
+                
             from once
+            window by_time as (partition by node_id, host_id, gpu_id, process_id order by sampled_at)
         ) as followed
     ) as usual
 

@@ -1,6 +1,7 @@
 -- All sources tell of a GPU, the best one at a time, so that its time is shared out once whoever saw it.
 
-with told as (
+-- The many columns are read twice, where keeping them in between would take more memory than all else.
+with told as not materialized (
 
     select * from __dbt__cte__collected_gpu_samples
     union all by name
@@ -25,7 +26,7 @@ parameters as (
 ),
 
 -- The same run may have landed by node and merged; of two sources at one instant the one that sees more counts.
-once as (
+once as not materialized (
 
     
     with keyed as not materialized (
@@ -58,7 +59,7 @@ once as (
 
 ),
 
-cleaned as (
+cleaned as not materialized (
 
     select
         * replace (
@@ -114,6 +115,7 @@ moments as (
     select
         row_key,
         gpu_id,
+        parent_gpu_id,
         preference,
         sampled_at,
         energy_joules_total
@@ -136,25 +138,35 @@ several as (
 
 looks as (
 
-    
     select
-        * exclude (usual_seconds),
+        * exclude (moment_0, moment_1, moment_2, moment_3, moment_4, moment_5, moment_6, moment_7, moment_8, moment_9, moment_10, moment_11),
         case
             when gap_seconds is null then 0
-            else least(gap_seconds, 3 * usual_seconds, 7200)
+            when gap_seconds <= 3 * least(moment_1 - moment_0, moment_2 - moment_1, moment_3 - moment_2, moment_4 - moment_3, moment_5 - moment_4, moment_6 - moment_5, moment_7 - moment_6, moment_8 - moment_7, moment_9 - moment_8, moment_10 - moment_9, moment_11 - moment_10) then least(gap_seconds, 7200)
+            else least(gap_seconds, 3 * list_median([moment_1 - moment_0, moment_2 - moment_1, moment_3 - moment_2, moment_4 - moment_3, moment_5 - moment_4, moment_6 - moment_5, moment_7 - moment_6, moment_8 - moment_7, moment_9 - moment_8, moment_10 - moment_9, moment_11 - moment_10]), 7200)
         end as covers_seconds
     from (
         select
             *,
-            median(gap_seconds) over (
-                partition by gpu_id, preference order by sampled_at rows between 5 preceding and 5 following
-            ) as usual_seconds
+            moment_6 - moment_5 as gap_seconds
         from (
             select
                 *,
-                (epoch_us(lead(sampled_at) over (partition by gpu_id, preference order by sampled_at)) / 1e6)
-                - (epoch_us(sampled_at) / 1e6) as gap_seconds
+                (epoch_us(lag(sampled_at, 5) over by_time) / 1e6) as moment_0,
+                (epoch_us(lag(sampled_at, 4) over by_time) / 1e6) as moment_1,
+                (epoch_us(lag(sampled_at, 3) over by_time) / 1e6) as moment_2,
+                (epoch_us(lag(sampled_at, 2) over by_time) / 1e6) as moment_3,
+                (epoch_us(lag(sampled_at, 1) over by_time) / 1e6) as moment_4,
+                (epoch_us(sampled_at) / 1e6) as moment_5,
+                (epoch_us(lead(sampled_at, 1) over by_time) / 1e6) as moment_6,
+                (epoch_us(lead(sampled_at, 2) over by_time) / 1e6) as moment_7,
+                (epoch_us(lead(sampled_at, 3) over by_time) / 1e6) as moment_8,
+                (epoch_us(lead(sampled_at, 4) over by_time) / 1e6) as moment_9,
+                (epoch_us(lead(sampled_at, 5) over by_time) / 1e6) as moment_10,
+                (epoch_us(lead(sampled_at, 6) over by_time) / 1e6) as moment_11
+                
             from several
+            window by_time as (partition by gpu_id, preference order by sampled_at)
         ) as followed
     ) as usual
 
@@ -199,33 +211,43 @@ needed as (
 
 intervals as (
 
-    
     select
-        * exclude (usual_seconds),
+        * exclude (moment_0, moment_1, moment_2, moment_3, moment_4, moment_5, moment_6, moment_7, moment_8, moment_9, moment_10, moment_11),
         case
             when gap_seconds is null then 0
-            else least(gap_seconds, 3 * usual_seconds, 7200)
+            when gap_seconds <= 3 * least(moment_1 - moment_0, moment_2 - moment_1, moment_3 - moment_2, moment_4 - moment_3, moment_5 - moment_4, moment_6 - moment_5, moment_7 - moment_6, moment_8 - moment_7, moment_9 - moment_8, moment_10 - moment_9, moment_11 - moment_10) then least(gap_seconds, 7200)
+            else least(gap_seconds, 3 * list_median([moment_1 - moment_0, moment_2 - moment_1, moment_3 - moment_2, moment_4 - moment_3, moment_5 - moment_4, moment_6 - moment_5, moment_7 - moment_6, moment_8 - moment_7, moment_9 - moment_8, moment_10 - moment_9, moment_11 - moment_10]), 7200)
         end as covers_seconds
     from (
         select
             *,
-            median(gap_seconds) over (
-                partition by gpu_id order by sampled_at rows between 5 preceding and 5 following
-            ) as usual_seconds
+            moment_6 - moment_5 as gap_seconds
         from (
             select
                 *,
-                lead(energy_joules_total) over (partition by gpu_id order by sampled_at) as next_energy_joules_total,
-                (epoch_us(lead(sampled_at) over (partition by gpu_id order by sampled_at)) / 1e6)
-                - (epoch_us(sampled_at) / 1e6) as gap_seconds
+                lead(energy_joules_total) over by_time as next_energy_joules_total,
+                (epoch_us(lag(sampled_at, 5) over by_time) / 1e6) as moment_0,
+                (epoch_us(lag(sampled_at, 4) over by_time) / 1e6) as moment_1,
+                (epoch_us(lag(sampled_at, 3) over by_time) / 1e6) as moment_2,
+                (epoch_us(lag(sampled_at, 2) over by_time) / 1e6) as moment_3,
+                (epoch_us(lag(sampled_at, 1) over by_time) / 1e6) as moment_4,
+                (epoch_us(sampled_at) / 1e6) as moment_5,
+                (epoch_us(lead(sampled_at, 1) over by_time) / 1e6) as moment_6,
+                (epoch_us(lead(sampled_at, 2) over by_time) / 1e6) as moment_7,
+                (epoch_us(lead(sampled_at, 3) over by_time) / 1e6) as moment_8,
+                (epoch_us(lead(sampled_at, 4) over by_time) / 1e6) as moment_9,
+                (epoch_us(lead(sampled_at, 5) over by_time) / 1e6) as moment_10,
+                (epoch_us(lead(sampled_at, 6) over by_time) / 1e6) as moment_11
+                
             from needed
+            window by_time as (partition by gpu_id order by sampled_at)
         ) as followed
     ) as usual
 
 
 ),
 
-timed as (
+timed as not materialized (
 
     select
         cleaned.*,
@@ -246,8 +268,8 @@ shared_boards as (
         sampled_at,
         count(parent_gpu_id) as instances,
         count(*) > count(parent_gpu_id) as has_board
-    from timed
-    where coalesce(parent_gpu_id, gpu_id) in (select cleaned.parent_gpu_id from cleaned)
+    from moments
+    where coalesce(parent_gpu_id, gpu_id) in (select parts.parent_gpu_id from moments as parts)
     group by all
 
 ),

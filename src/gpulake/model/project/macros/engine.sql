@@ -81,7 +81,7 @@
 {% macro later(instant, seconds) %}{{ adapter.dispatch('later', 'gpulake')(instant, seconds) }}{% endmacro %}
 {% macro default__later(instant, seconds) %}{{ instant }} + to_seconds({{ seconds }}){% endmacro %}
 
-{# The earliest and the latest of several instants, of which any may be unknown. #}
+{# The earliest and the latest of several instants or numbers, of which any may be unknown. #}
 {% macro earliest(instants) %}{{ adapter.dispatch('earliest', 'gpulake')(instants) }}{% endmacro %}
 {% macro default__earliest(instants) %}least({{ instants | join(', ') }}){% endmacro %}
 {% macro latest(instants) %}{{ adapter.dispatch('latest', 'gpulake')(instants) }}{% endmacro %}
@@ -151,6 +151,10 @@
 {# The median of a column, also over a window. #}
 {% macro median(number) %}{{ adapter.dispatch('median', 'gpulake')(number) }}{% endmacro %}
 {% macro default__median(number) %}median({{ number }}){% endmacro %}
+
+{# The median of several numbers of a row, of which any may be unknown. #}
+{% macro median_of(numbers) %}{{ adapter.dispatch('median_of', 'gpulake')(numbers) }}{% endmacro %}
+{% macro default__median_of(numbers) %}list_median([{{ numbers | join(', ') }}]){% endmacro %}
 
 {# The texts of the rows of a group, in the order of a column. #}
 {% macro joined_texts(column, order_by) %}{{ adapter.dispatch('joined_texts', 'gpulake')(column, order_by) }}{% endmacro %}

@@ -6,29 +6,39 @@
 {% macro most_seconds() %}7200{% endmacro %}
 
 {# The rows of a relation with covers_seconds, gap_seconds and what the next row says under other names. The usual interval
-   is the median of the eleven around it, so that samples of several rates can follow each other. #}
+   is the median of the eleven around it, so that samples of several rates can follow each other. A gap of at most so
+   many times the least of the eleven is so of their median as well: that is worked out for the few others only. #}
 {% macro covering(relation, subject, later={}) %}
+    {%- set moments = [] -%}
+    {%- for place in range(-5, 7) -%}{%- do moments.append('moment_' ~ (place + 5)) -%}{%- endfor -%}
+    {%- set gaps = [] -%}
+    {%- for place in range(11) -%}{%- do gaps.append(moments[place + 1] ~ ' - ' ~ moments[place]) -%}{%- endfor -%}
     select
-        * exclude (usual_seconds),
+        * exclude ({{ moments | join(', ') }}),
         case
             when gap_seconds is null then 0
-            else least(gap_seconds, {{ most_intervals() }} * usual_seconds, {{ most_seconds() }})
+            when gap_seconds <= {{ most_intervals() }} * {{ earliest(gaps) }} then least(gap_seconds, {{ most_seconds() }})
+            else least(gap_seconds, {{ most_intervals() }} * {{ median_of(gaps) }}, {{ most_seconds() }})
         end as covers_seconds
     from (
         select
             *,
-            {{ median('gap_seconds') }} over (
-                partition by {{ subject | join(', ') }} order by sampled_at rows between 5 preceding and 5 following
-            ) as usual_seconds
+            {{ gaps[5] }} as gap_seconds
         from (
             select
                 *,
                 {% for name, column in later.items() -%}
-                    lead({{ column }}) over (partition by {{ subject | join(', ') }} order by sampled_at) as {{ name }},
+                    lead({{ column }}) over by_time as {{ name }},
                 {% endfor -%}
-                {{ seconds_of('lead(sampled_at) over (partition by ' ~ (subject | join(', ')) ~ ' order by sampled_at)') }}
-                - {{ seconds_of('sampled_at') }} as gap_seconds
+                {% for place in range(-5, 7) -%}
+                    {{ seconds_of(
+                        'lag(sampled_at, ' ~ -place ~ ') over by_time' if place < 0
+                        else 'lead(sampled_at, ' ~ place ~ ') over by_time' if place
+                        else 'sampled_at'
+                    ) }} as {{ moments[place + 5] }}{{ ',' if not loop.last }}
+                {% endfor %}
             from {{ relation }}
+            window by_time as (partition by {{ subject | join(', ') }} order by sampled_at)
         ) as followed
     ) as usual
 {% endmacro %}

@@ -48,6 +48,19 @@ dated as (
 
 ),
 
+-- Most counters stand still: only samples of GPUs of which one moved are put in order of time.
+moved as (
+
+    select gpu_id
+    from samples
+    group by gpu_id
+    having
+        min(last_xid) < max(last_xid)
+        {% for counter in dict(counters, **lives).values() -%}
+            or min({{ counter }}) < max({{ counter }})
+        {% endfor %}
+),
+
 followed as (
 
     select
@@ -57,7 +70,13 @@ followed as (
         {% endfor -%}
         lag(last_xid ignore nulls) over by_time as xid_before
     from dated
+    where gpu_id in (select moved.gpu_id from moved)
     window by_time as (partition by gpu_id order by sampled_at)
+
+    union all by name
+
+    select * from dated
+    where gpu_id not in (select moved.gpu_id from moved)
 
 ),
 

@@ -1,6 +1,7 @@
 -- All sources tell of a GPU, the best one at a time, so that its time is shared out once whoever saw it.
 
-with told as (
+-- The many columns are read twice, where keeping them in between would take more memory than all else.
+with told as not materialized (
 
     select * from {{ ref('collected_gpu_samples') }}
     union all by name
@@ -25,7 +26,7 @@ parameters as (
 ),
 
 -- The same run may have landed by node and merged; of two sources at one instant the one that sees more counts.
-once as (
+once as not materialized (
 
     {{ newest(
         'told', surrogate_key(['gpu_id', 'sampled_at']), 'preference asc, node_id asc, host_id asc nulls last'
@@ -33,7 +34,7 @@ once as (
 
 ),
 
-cleaned as (
+cleaned as not materialized (
 
     select
         * replace (
@@ -53,6 +54,7 @@ moments as (
     select
         row_key,
         gpu_id,
+        parent_gpu_id,
         preference,
         sampled_at,
         energy_joules_total
@@ -115,7 +117,7 @@ intervals as (
 
 ),
 
-timed as (
+timed as not materialized (
 
     select
         cleaned.*,
@@ -136,8 +138,8 @@ shared_boards as (
         sampled_at,
         count(parent_gpu_id) as instances,
         count(*) > count(parent_gpu_id) as has_board
-    from timed
-    where coalesce(parent_gpu_id, gpu_id) in (select cleaned.parent_gpu_id from cleaned)
+    from moments
+    where coalesce(parent_gpu_id, gpu_id) in (select parts.parent_gpu_id from moments as parts)
     group by all
 
 ),
