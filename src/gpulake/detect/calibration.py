@@ -44,17 +44,16 @@ def raised_by_alarms(
     gap, fading = usual_gap(series.interval_ms), series.interval_ms / (DAY_MS * fades_in_days)
     recent_alarms, at, last = 0.0, 0, -gap - 1
     raised, continuing = np.zeros(len(series)), np.zeros(len(series), dtype=np.bool_)
-    place = np.arange(len(series))
-    for here in np.flatnonzero(is_candidate & (place >= least_points)).tolist():
+    for here in (least_points + np.flatnonzero(is_candidate[least_points:])).tolist():
         if here - last > gap:
-            recent_alarms *= np.exp(-(here - at) * fading)
-            at = here
-            if statistic[here] < threshold[here] * RAISE_FACTOR**recent_alarms:
+            raises = recent_alarms * np.exp(-(here - at) * fading)
+            if statistic[here] < threshold[here] * RAISE_FACTOR**raises:
                 continue
-            raised[here + 1 :] += np.exp(-(place[here + 1 :] - here) * fading)
-            recent_alarms += 1.0
+            raised[at + 1 : here + 1] = recent_alarms * np.exp(-np.arange(1, here - at + 1) * fading)
+            recent_alarms, at = raises + 1.0, here
         last = here
         continuing[here + 1 : here + 1 + gap] = True
+    raised[at + 1 :] = recent_alarms * np.exp(-np.arange(1, len(series) - at) * fading)
     return np.where(continuing, threshold, threshold * RAISE_FACTOR**raised)
 
 

@@ -49,8 +49,8 @@ class Surprise:
         if not len(series) or not len(series.metrics):
             return no_scores(series)
         usual = _usual_at_that_time(series)
-        change, _, _ = _deviations(series.values - trailing_means(series.values, LAST_POINTS))
-        unusual, unexplained, spread = _deviations(series.values - usual)
+        change, _, _ = _deviations(series.values - trailing_means(series.values, LAST_POINTS), is_joint=False)
+        unusual, unexplained, spread = _deviations(series.values - usual, is_joint=len(series.metrics) > 1)
         carried = _carried(change**2, unusual**2, unexplained**2)
         now = carried.sum(axis=1)
         carried = smoothed(carried, SMOOTHING)
@@ -94,38 +94,41 @@ def _usual_at_that_time(series: Series) -> Floats:
     filled = np.where(is_there, values, 0.0)
     sums = np.add.reduceat(filled, starts[:-1], axis=0)
     counts = np.add.reduceat(is_there.astype(np.float64), starts[:-1], axis=0)
-    for place, kind in enumerate(kinds.tolist()):
-        row = known[kind]
-        is_known = ~np.isnan(row)
+    lengths = np.diff(starts)
+    # A day at once: no slot occurs in it twice.
+    turns = np.append(0, 1 + np.flatnonzero(np.diff(kinds) <= 0)).tolist()
+    for first, end in zip(turns, [*turns[1:], len(kinds)], strict=True):
+        day = kinds[first:end]
+        before = known[day]
+        is_known = ~np.isnan(before)
         if is_known.any():
-            here = usual[starts[place] : starts[place + 1]]
-            here[:, is_known] = row[is_known]
-        is_new = counts[place] > 0
-        seen = sums[place][is_new] / counts[place][is_new]
-        days[kind, is_new] = np.minimum(days[kind, is_new] + 1, DAYS_KEPT)
-        before = np.where(is_known, row, 0.0)[is_new]
-        known[kind, is_new] = before + (seen - before) / days[kind, is_new]
+            here = usual[starts[first] : starts[end]]
+            of_slot = np.repeat(before, lengths[first:end], axis=0)
+            np.copyto(here, of_slot, where=~np.isnan(of_slot))
+        is_new = counts[first:end] > 0
+        seen = sums[first:end] / np.maximum(counts[first:end], 1.0)
+        days[day] = np.where(is_new, np.minimum(days[day] + 1, DAYS_KEPT), days[day])
+        before = np.where(is_known, before, 0.0)
+        known[day] = np.where(is_new, before + (seen - before) / np.maximum(days[day], 1.0), known[day])
     return usual
 
 
-def _deviations(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Each value in past standard deviations, the same after the shared components are removed, and the standard
-    deviations."""
+def _deviations(values: Floats, *, is_joint: bool) -> tuple[Floats, Floats, Floats]:
+    """Each value in past standard deviations, the same after the shared components are removed (if joint), and the
+    standard deviations."""
     count, metrics = values.shape
-    plain, unexplained, spread = (
-        np.zeros((count, metrics)),
-        np.zeros((count, metrics)),
-        np.full((count, metrics), np.nan),
-    )
-    past = _Past(metrics)
+    plain, spread = np.zeros((count, metrics)), np.full((count, metrics), np.nan)
+    unexplained = np.zeros((count, metrics)) if is_joint else plain
+    past = _Past(metrics, is_joint)
     for begin, end in blocks(count):
         block = values[begin:end]
         if begin:
-            mean, spreads, project = past.fit()
+            mean, spreads = past.fit()
             limit = MOST_DEVIATIONS
             scaled = np.where(np.isnan(block), 0.0, np.clip((block - mean) / spreads, -3 * limit, 3 * limit))
             plain[begin:end] = np.clip(scaled, -limit, limit)
-            unexplained[begin:end] = np.clip(scaled @ project, -limit, limit)
+            if is_joint:
+                unexplained[begin:end] = np.clip(scaled @ past.rest(spreads), -limit, limit)
             spread[begin:end] = spreads
             # Clip outliers, so that one does not widen the spread for good; a constant metric has no spread to clip by.
             reach = np.where(past.has_varied(), limit * spreads, np.inf)
@@ -136,13 +139,15 @@ def _deviations(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 class _Past:
-    """Sums from which mean, deviation and correlation follow. Missing values count as the mean."""
+    """Sums from which mean, deviation and, if joint, correlation follow. Missing values count as the mean."""
 
-    def __init__(self, metrics: int) -> None:
+    def __init__(self, metrics: int, is_joint: bool) -> None:
+        self.is_joint = is_joint
         self.count = 0
         self.seen = np.zeros(metrics)
         self.shift = np.full(metrics, np.nan)
         self.sums = np.zeros(metrics)
+        self.squares = np.zeros(metrics)
         self.products = np.zeros((metrics, metrics))
         self.largest = np.zeros(metrics)
 
@@ -158,24 +163,28 @@ class _Past:
         self.count += len(block)
         self.seen += is_there.sum(axis=0)
         self.sums += moved.sum(axis=0)
-        self.products += moved.T @ moved
+        self.squares += np.einsum("ij,ij->j", moved, moved)
+        if self.is_joint:
+            self.products += moved.T @ moved
         self.largest = np.maximum(self.largest, np.abs(moved).max(axis=0, initial=0.0))
 
     def has_varied(self) -> Bools:
         return np.asarray(self.largest > NOISE * np.abs(self.shift))
 
-    def fit(self) -> tuple[Floats, Floats, Floats]:
-        """Mean, standard deviations, and the matrix that removes the leading components and scales the rest."""
-        metrics = len(self.sums)
+    def fit(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviations."""
         mean = self.sums / self.count
-        share = np.sqrt(self.count / np.maximum(self.seen, 1.0))
-        covariance = (self.products / self.count - np.outer(mean, mean)) * np.outer(share, share)
-        spreads = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        variance = (self.squares / self.count - mean**2) * self._share() ** 2
+        spreads = np.sqrt(np.maximum(variance, 0.0))
         spreads = np.maximum(spreads, np.maximum(LEAST_VARIATION * self.largest, LEAST_SPREAD))
         level = np.where(np.isnan(self.shift), 0.0, self.shift) + mean
-        spreads = np.maximum(spreads, NOISE * np.abs(level))
-        if metrics == 1:
-            return level, spreads, np.eye(1)
+        return level, np.maximum(spreads, NOISE * np.abs(level))
+
+    def rest(self, spreads: Floats) -> Floats:
+        """The matrix that removes the leading components of the correlation and scales what is left."""
+        metrics = len(self.sums)
+        mean, share = self.sums / self.count, self._share()
+        covariance = (self.products / self.count - np.outer(mean, mean)) * np.outer(share, share)
         correlation = covariance / np.outer(spreads, spreads)
         weights, vectors = np.linalg.eigh(correlation)
         shares = np.cumsum(weights[::-1]) / max(float(weights.sum()), 1e-12)
@@ -183,4 +192,7 @@ class _Past:
         leading = vectors[:, ::-1][:, :kept]
         rest = np.eye(metrics) - leading @ leading.T
         unexplained = np.sqrt(np.maximum(np.diag(rest @ correlation @ rest), LEAST_UNEXPLAINED**2))
-        return level, spreads, rest / unexplained
+        return np.asarray(rest / unexplained)
+
+    def _share(self) -> Floats:
+        return np.asarray(np.sqrt(self.count / np.maximum(self.seen, 1.0)))
