@@ -76,6 +76,9 @@ class Increment:
         self._prepared: set[str] = set()
         self._bounds: dict[str, tuple[str, str]] = {}  # of scopes, as literals: the engine passes over the rest
         self._samples: dict[str, Samples] = {}
+        # Tables of rows, by scope and model: those that were made, which are kept for tests, and narrowed inputs.
+        self._made: set[tuple[str, str]] = set()
+        self._inputs: set[tuple[str, str]] = set()
         self._run(f"ATTACH {text(str(base))} AS was (READ_ONLY)")
         self._run("ATTACH ':memory:' AS new")
         self._run("ATTACH ':memory:' AS touched")
@@ -88,11 +91,14 @@ class Increment:
             files = ", ".join(text(str(file)) for file in self.new_files.get(table, ()))
             rows = f"read_parquet([{files}], hive_partitioning = false)" if files else f"landed.{table} WHERE false"
             self._run(f"CREATE VIEW new.{table} AS FROM {rows}")
+        pending = {model.name for model in self.plan.models}
         for model in self._in_order():
+            pending.remove(model.name)
             if not is_empty(model.empty_without, self.empty):
                 self._build(replace(model, sql=pruned(model.sql, self.plan.steps, self.empty)))
             if not self.connection.execute(f"SELECT 1 FROM lake.main.{model.name} LIMIT 1").fetchall():
                 self.empty.add(model.name)
+            self._forget(pending)
         counts = {
             name: query for model in self.plan.models for name, query in model.increment.get("counts", {}).items()
         }
@@ -152,6 +158,7 @@ class Increment:
             keys, fresh = f"touched.{scope.name}", f"touched.{scope.name}.{model.name}"
             # Models of the same scope and data tests read these rows instead of looking for them in the whole table.
             self._run(f"CREATE TABLE {fresh} AS FROM ({sql}) SEMI JOIN {keys} USING ({scope.key})")
+            self._made.add((scope.name, model.name))
             self._note_days(model, scope)
             self._run(f"DELETE FROM {target} WHERE ({scope.key}) IN (SELECT {scope.key} FROM {keys})")
             self._run(f"INSERT INTO {target} FROM {fresh}")
@@ -246,7 +253,23 @@ class Increment:
             kind = "VIEW" if name in self._samples else "TABLE"
             query = self._bounded(query, scope)
             self._run(f"CREATE {kind} IF NOT EXISTS touched.{scope.name}.{name} AS {_in_full(query, scope)}")
+            if kind == "TABLE" and (scope.name, name) not in self._made:
+                self._inputs.add((scope.name, name))
         return query is not None
+
+    def _forget(self, pending: set[str]) -> None:
+        """Drops narrowed rows that no model reads any more: large models need the memory. Tests narrow again."""
+        models = [model for model in self.plan.models if model.name in pending]
+        needed = {
+            (scope.name, name)
+            for model in models
+            if (scope := self.scopes.get(model.name))
+            for name in model.depends_on
+        }
+        needed |= {read for model in models if (scope := self.scopes.get(model.name)) for read in scope.rows_of_others}
+        for scope_name, name in self._inputs - needed:
+            self._run(f"DROP TABLE touched.{scope_name}.{name}")
+        self._inputs &= needed
 
     def _bounded(self, query: str, scope: Scope) -> str:
         """The query of an input, with the bounds of its scope as literals."""
