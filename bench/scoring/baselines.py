@@ -20,13 +20,13 @@ LEAST_SPREAD = 1e-6  # of a window; below it the window is constant
 
 
 def matrix_profile(case: LabelledSeries) -> Floats:
-    """The mean distance, over the metrics, of the window that ends at a point to its nearest earlier window.
+    """The largest distance, over the metrics, of the window that ends at a point to its nearest earlier window.
 
     Earlier windows are those of the part to learn from; where there is none, those that end before the block of rows.
     """
     values = np.nan_to_num(case.series.values)
     count, begin = len(values), case.scored_from
-    total = np.zeros(count - begin)
+    most = np.zeros(count - begin)
     for column in values.T:
         windows = _normal(column.astype(np.float32))
         ends = np.arange(len(windows)) + WINDOW - 1
@@ -35,8 +35,9 @@ def matrix_profile(case: LabelledSeries) -> Floats:
             known = int(np.searchsorted(ends, begin if case.has_split else first - WINDOW))
             asked = windows[first - WINDOW + 1 : last - WINDOW + 1]
             nearest = (asked @ windows[:known].T).max(axis=1) if known else np.ones(len(asked))
-            total[first - begin : last - begin] += np.sqrt(np.maximum(1.0 - nearest, 0.0))
-    return np.asarray(total / values.shape[1])
+            here = slice(first - begin, last - begin)
+            most[here] = np.maximum(most[here], np.sqrt(np.maximum(1.0 - nearest, 0.0)))
+    return most
 
 
 def _normal(column: Floats) -> Floats:
