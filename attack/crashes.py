@@ -23,15 +23,15 @@ def run(tries: int, seed: int, folder: Path) -> Score:
         chosen += chance.choices(every, k=tries - len(chosen))
         for number, (name, at) in enumerate(chosen):
             victims.fresh(name)
-            told = victims.killed(name, at)
+            reported = victims.killed(name, at)
             where = f"{name}, killed at call {at}"
             if number % 4 == 3:
                 # The one who comes next may be killed as well.
                 again = chance.randint(1, points[name])
-                told += victims.killed(name, again)
+                reported += victims.killed(name, again)
                 where += f" and then at call {again}"
             score.tries += 1
-            for fault in victims.check(name, told):
+            for fault in victims.check(name, reported):
                 score.fault(f"{where}: {fault}")
     score.measured["distinct points"] = f"{len(set(chosen))} of {len(every)}"
     return score

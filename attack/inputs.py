@@ -33,12 +33,14 @@ def run(tries: int, seed: int, folder: Path) -> Score:
     slowest = 0.0
     while done < tries:
         child = _Child(seed, done, tries, folder)
-        for told in child.reports():
-            done = max(done, told["try"])
-            if "fault" in told:
-                count, first = found.get(told["fault"], (0, f"try {told['try']} of seed {seed}: {told['what']}"))
-                found[told["fault"]] = count + 1, first
-            peak, slowest = max(peak, told.get("mib", 0)), max(slowest, told.get("seconds", 0.0))
+        for reported in child.reports():
+            done = max(done, reported["try"])
+            if "fault" in reported:
+                count, first = found.get(
+                    reported["fault"], (0, f"try {reported['try']} of seed {seed}: {reported['what']}")
+                )
+                found[reported["fault"]] = count + 1, first
+            peak, slowest = max(peak, reported.get("mib", 0)), max(slowest, reported.get("seconds", 0.0))
         if child.end:
             found[f"{child.end} {done}"] = 1, f"try {done} of seed {seed}: {child.end}"
             done += 1
@@ -100,7 +102,7 @@ def main() -> None:
         path = folder / name
         path.write_bytes(mutated(rng, content, rng.choice(every)))
         before = resource.getrusage(resource.RUSAGE_SELF)
-        told: dict[str, Any] = {"try": number}
+        reported: dict[str, Any] = {"try": number}
         try:
             target.read(path)
         except GpulakeError:
@@ -110,20 +112,20 @@ def main() -> None:
             where = next(
                 (one for one in reversed(traceback.extract_tb(error.__traceback__)) if "gpulake" in one.filename), last
             )
-            told["fault"] = f"{target.name} {type(error).__name__} {where.filename}:{where.lineno}"
-            told["what"] = (
+            reported["fault"] = f"{target.name} {type(error).__name__} {where.filename}:{where.lineno}"
+            reported["what"] = (
                 f"{target.name}: {name}: {type(error).__name__}: {str(error)[:120]} at {where.filename}:{where.lineno}"
             )
         after = resource.getrusage(resource.RUSAGE_SELF)
-        told["seconds"] = after.ru_utime - before.ru_utime
-        told["mib"] = peak_mib()
-        if "fault" in told or number % 100 == 0 or told["seconds"] > 1:
-            _say(told)
+        reported["seconds"] = after.ru_utime - before.ru_utime
+        reported["mib"] = peak_mib()
+        if "fault" in reported or number % 100 == 0 or reported["seconds"] > 1:
+            _say(reported)
     _say({"try": tries})
 
 
-def _say(told: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def _say(reported: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(reported) + "\n")
     sys.stdout.flush()
 
 

@@ -30,15 +30,15 @@ def _cut(victims: Victims, name: str, tries: int, chance: random.Random, score: 
     disk = Disk(root)
     calls = read_recording(victims.record(name))
     cuts = _chosen(len(calls), tries, chance)
-    told: list[str] = []
+    reported: list[str] = []
     for number, call in enumerate([*calls, Call("end", 0, 0, Path(), Path(), b"")]):
         for state in cuts.get(number, ()):
             disk.write(root, state, chance)
             score.tries += 1
-            for fault in victims.check(name, told):
+            for fault in victims.check(name, reported):
                 score.fault(f"{name}, power cut before call {number} ({call.kind} {call.one.name}), {state}: {fault}")
         if call.kind == "M":
-            told.append(call.data.decode())
+            reported.append(call.data.decode())
         elif call.kind != "end":
             disk.play(call)
 

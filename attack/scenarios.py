@@ -231,8 +231,10 @@ class Sent:
     def lost(self, root: Path, words: list[str]) -> list[str]:
         known = {alert.incident_id: alert.state for alert in Outbox(Lake(self._config(root)).journal("alert_events"))}
         may = {"delivered": ("sending", "sent"), "sent": ("sent",)}
-        told = [word.split() for word in words]
-        return [f"{name} was {how} and is {known.get(name)}" for how, name in told if known.get(name) not in may[how]]
+        reported = [word.split() for word in words]
+        return [
+            f"{name} was {how} and is {known.get(name)}" for how, name in reported if known.get(name) not in may[how]
+        ]
 
     def wrong(self, root: Path) -> list[str]:
         lake = Lake(self._config(root))

@@ -79,12 +79,12 @@ class _Attack:
     half_open: list[socket.socket] = field(default_factory=list)
 
     def go(self, tries: int, seed: int) -> None:
-        kinds, told = list(KINDS.items()), Counter[str]()
+        kinds, reported = list(KINDS.items()), Counter[str]()
         for number in range(tries):
             rng = random.Random(f"{seed}:{number}")
             name, make = kinds[number % len(kinds)]
             self.score.tries += 1
-            told[name] += 1
+            reported[name] += 1
             asked = make(rng, self.tools)
             wrong = self._held(asked) if asked.is_left_open else self._answered(rng, asked)
             if wrong:
@@ -92,7 +92,7 @@ class _Attack:
             if number % EVERY == EVERY - 1:
                 self._look_after(number)
         self._look_after(tries)
-        self.score.measured |= {name: f"{count}" for name, count in told.items()}
+        self.score.measured |= {name: f"{count}" for name, count in reported.items()}
 
     def _held(self, asked: Asked) -> str:
         """A connection that is left open: the server is to close it."""

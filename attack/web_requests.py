@@ -127,8 +127,8 @@ def safe_headers(answer: bytes) -> str:
 
 
 def says_nothing(answer: bytes) -> str:
-    told = [word.decode() for word in SECRETS if word in body_of(answer)]
-    return f"nobody is told of {told[0]}" if told else ""
+    reported = [word.decode() for word in SECRETS if word in body_of(answer)]
+    return f"no alert is sent for {reported[0]}" if reported else ""
 
 
 def _near(token: str) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def programs(folder: Path, monkeypatch: Any) -> Programs:
     return Programs(folder)
 
 
-def died(lake: Lake, incident_id: str = "4f1c2d", minutes: float = 0.0, **told: Any) -> None:
+def died(lake: Lake, incident_id: str = "4f1c2d", minutes: float = 0.0, **reported: Any) -> None:
     """An incident that was opened so many minutes after NOW; what is told of it goes where it belongs."""
     at = NOW + timedelta(minutes=minutes)
     diagnosis: dict[str, Any] = {
@@ -110,8 +110,8 @@ def died(lake: Lake, incident_id: str = "4f1c2d", minutes: float = 0.0, **told: 
         "state": "open",
         "is_confirmed": False,
     }
-    diagnosis |= {name: value for name, value in told.items() if name not in incident}
-    incident |= {name: value for name, value in told.items() if name in incident}
+    diagnosis |= {name: value for name, value in reported.items() if name not in incident}
+    incident |= {name: value for name, value in reported.items() if name in incident}
     shared = ("incident_id", "diagnosis_id", "cluster_id", "job_id", "reason", "cause")
     lake.append("diagnoses", [diagnosis])
     lake.append(
@@ -120,9 +120,9 @@ def died(lake: Lake, incident_id: str = "4f1c2d", minutes: float = 0.0, **told: 
     )
 
 
-def died_just_now(lake: Lake, incident_id: str = "4f1c2d", **told: Any) -> None:
+def died_just_now(lake: Lake, incident_id: str = "4f1c2d", **reported: Any) -> None:
     """For commands, which go by the clock on the wall."""
-    died(lake, incident_id, (datetime.now(UTC) - NOW).total_seconds() / 60, **told)
+    died(lake, incident_id, (datetime.now(UTC) - NOW).total_seconds() / 60, **reported)
 
 
 def settings(**changes: Any) -> Recoveries:

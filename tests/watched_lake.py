@@ -68,7 +68,7 @@ def findings() -> list[Finding]:
     cluster = {"cluster_id": "pai", "severity": "warning", "began_at": begin, "ended_at": end, "series": "pai"}
     machine = {"cluster_id": "pai", "severity": "critical", "node": "t", "watch": "gone", "series": "t"}
     hot = {"began_at": begin + timedelta(hours=11), "ended_at": begin + timedelta(hours=13)}
-    told: list[tuple[tuple[str, str, str], dict[str, Any]]] = [
+    reported: list[tuple[tuple[str, str, str], dict[str, Any]]] = [
         (("unusual_utilisation", "pai", "by hand"), {**cluster, "series": ""}),
         (("unusual_utilisation", "pai", "a day"), {**cluster, "finding_id": "f-day", "watch": "cluster_days"}),
         (("unusual_utilisation", "pai", "hours"), {**cluster, "finding_id": "f-hours", "watch": "cluster_hours"}),
@@ -76,4 +76,4 @@ def findings() -> list[Finding]:
         (("failure_burst", "2026-02-05", "many failed"), {"day": "2026-02-05"}),
         (("ledger", "pai", "so many GPU-hours"), {}),
     ]
-    return [Finding(*names, "as it was told", 0.8, "ratio", **values) for names, values in told]
+    return [Finding(*names, "as it was told", 0.8, "ratio", **values) for names, values in reported]

@@ -68,11 +68,11 @@ def score_trace(folder: Path, name: str) -> TraceScore:
         found = flow.build().findings or ()
         with flow.lake.reading() as reader:
             (span,) = reader.query(SPAN).to_pylist()
-    told = [one for one in found if one.watch and one.severity in ("warning", "critical")]
+    reported = [one for one in found if one.watch and one.severity in ("warning", "critical")]
     injected = [
-        Injected(entry["kind"], entry["strength"], any(is_about(one, entry) for one in told)) for entry in truth
+        Injected(entry["kind"], entry["strength"], any(is_about(one, entry) for one in reported)) for entry in truth
     ]
-    false = [one.headline for one in told if not any(is_about(one, entry) for entry in truth)]
+    false = [one.headline for one in reported if not any(is_about(one, entry) for entry in truth)]
     return TraceScore(name, tuple(injected), tuple(false), span["seconds"] / WEEK_SECONDS)
 
 
@@ -159,9 +159,9 @@ def main() -> int:
         sys.stdout.write(f"{one.name}: {found} of {len(one.injected)} found, {len(one.false_alarms)} false alarms\n")
         sys.stdout.writelines(f"  missed: {kind}\n" for kind in one.missed)
         sys.stdout.writelines(f"  false: {headline}\n" for headline in one.false_alarms)
-    told = document(scores)
-    sys.stdout.writelines(f"{line}\n" for line in table(told["by_strength"]))
-    sys.stdout.write(json.dumps(told) + "\n")
+    reported = document(scores)
+    sys.stdout.writelines(f"{line}\n" for line in table(reported["by_strength"]))
+    sys.stdout.write(json.dumps(reported) + "\n")
     return 0
 
 

@@ -191,8 +191,8 @@ def test_a_crash_at_any_point_changes_nothing(lives: list[int], is_forgetful: bo
 
 
 def _has_the_same_under_the_same_key(own: Receiver) -> None:
-    told = {request.headers["idempotency-key"]: request.body for request in own.requests}
-    assert all(told[request.headers["idempotency-key"]] == request.body for request in own.requests)
+    reported = {request.headers["idempotency-key"]: request.body for request in own.requests}
+    assert all(reported[request.headers["idempotency-key"]] == request.body for request in own.requests)
 
 
 @pytest.mark.slow
@@ -203,12 +203,12 @@ def test_a_crash_at_any_point_tells_each_alert_once_though_they_are_folded(lives
         clock = FrozenClock(AT + timedelta(minutes=1))
         lake = lake_at(Path(folder) / "lake", own.url, most_per_minute=2, burst=3)
         run_until_done(lake, clock, lives, count=12)
-        assert told_incidents(own) == [f"i-{number:04}" for number in range(12)]
+        assert reported_incidents(own) == [f"i-{number:04}" for number in range(12)]
         assert {alert.state for alert in Outbox(lake.journal("alert_events"))} == {"sent"}
         _has_the_same_under_the_same_key(own)
 
 
-def told_incidents(own: Receiver) -> list[str]:
+def reported_incidents(own: Receiver) -> list[str]:
     """Of each message that was taken, the incidents that it tells of."""
     bodies = {request.headers["idempotency-key"]: request.document for request in own.requests}
     found: list[str] = []

@@ -46,8 +46,8 @@ def _journalled(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def failure(died_at: datetime = AT, **values: Any) -> Incident:
-    told: dict[str, Any] = {"subject": "/logs/a", "cluster_id": "c", "node": "n1", "job_id": "77", "opened_at": AT}
-    return Incident("f-1", AT, "opened", "gpulake", reason="ECCError", last_seen_at=died_at, **(told | values))
+    reported: dict[str, Any] = {"subject": "/logs/a", "cluster_id": "c", "node": "n1", "job_id": "77", "opened_at": AT}
+    return Incident("f-1", AT, "opened", "gpulake", reason="ECCError", last_seen_at=died_at, **(reported | values))
 
 
 def test_a_finding_opens_an_incident_and_again_changes_nothing() -> None:
@@ -242,14 +242,21 @@ def test_what_belongs_to_an_incident_that_is_over_does_not_go_over_to_one_that_c
 
 
 def test_findings_of_a_build_are_sightings() -> None:
-    told = {"headline": "h", "detail": "d", "value": 0.0, "unit": "ratio"}
+    reported = {"headline": "h", "detail": "d", "value": 0.0, "unit": "ratio"}
     rows = [
-        {"kind": "ledger", "subject": "c", "day": "", **told},
-        {"kind": "failure_burst", "subject": "2026-01-01", "day": "2026-01-01", **told},
-        {"kind": "leak", "subject": "user", "day": "2026-01-01", **told},
-        {"kind": "now", "subject": "user", "day": "", **told},
-        {"kind": "hot", "subject": "g", "severity": "info", "began_at": AT, "ended_at": None, "node": "n", **told},
-        {"kind": "bad", "subject": "g", "severity": "x", "began_at": "2026-01-02T09:00:00+00:00", "day": "no", **told},
+        {"kind": "ledger", "subject": "c", "day": "", **reported},
+        {"kind": "failure_burst", "subject": "2026-01-01", "day": "2026-01-01", **reported},
+        {"kind": "leak", "subject": "user", "day": "2026-01-01", **reported},
+        {"kind": "now", "subject": "user", "day": "", **reported},
+        {"kind": "hot", "subject": "g", "severity": "info", "began_at": AT, "ended_at": None, "node": "n", **reported},
+        {
+            "kind": "bad",
+            "subject": "g",
+            "severity": "x",
+            "began_at": "2026-01-02T09:00:00+00:00",
+            "day": "no",
+            **reported,
+        },
     ]
     found = list(sightings(rows, Incidents(critical_kinds=("leak",), info_kinds=("now",)), lambda _: AT))
     day = datetime(2026, 1, 1, tzinfo=UTC)

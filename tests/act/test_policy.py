@@ -25,9 +25,9 @@ NEWEST = replace(LAST, path=Path("/ckpt/iter_0001500"), step=1500, saved_at=NOW)
 FROM = "after ECCError, from iter_0001000, saved at 2026-01-02 11:00 UTC"
 
 
-def failure(action: Action = "auto_restart", is_confirmed: bool = False, **told: Any) -> Failure:
+def failure(action: Action = "auto_restart", is_confirmed: bool = False, **reported: Any) -> Failure:
     found = {"verdict": "failed", "category": "infrastructure", "reason": "ECCError", "cause": "memory", "job_id": "77"}
-    diagnosis = Diagnosis(**{**found, "recovery": Recovery(action, "so says the rule"), "ended_at": NOW, **told})
+    diagnosis = Diagnosis(**{**found, "recovery": Recovery(action, "so says the rule"), "ended_at": NOW, **reported})
     return Failure("4f1c", "d1", NOW, diagnosis, is_confirmed)
 
 

@@ -50,7 +50,7 @@ def queued(
     return Queueing(own, windows, lambda _: evidence, at).queue({"i-1": history}, outbox or Outbox())
 
 
-def told(alerts: Sequence[Alert]) -> list[tuple[str, str, str]]:
+def reported(alerts: Sequence[Alert]) -> list[tuple[str, str, str]]:
     return [(alert.event, alert.state, alert.reason) for alert in alerts]
 
 
@@ -88,7 +88,7 @@ def test_an_incident_that_was_already_over_causes_one_alert() -> None:
 
 def test_a_resolution_goes_only_to_sinks_that_were_notified_before() -> None:
     history = [HOT, resolved(HOT, "ada", AT + MINUTE)]
-    assert told(queued(history, sinks(severities=("critical",)))) == []
+    assert reported(queued(history, sinks(severities=("critical",)))) == []
     critical = [HOT, worse(HOT, AT + MINUTE)]
     critical.append(resolved(critical[-1], "ada", AT + 2 * MINUTE))
     assert [one.event for one in queued(critical, sinks(severities=("critical",)))] == ["worsened", "resolved"]
@@ -121,12 +121,12 @@ def test_every_sink_has_its_own_alert() -> None:
 def test_a_muted_incident_sends_no_alert_until_it_is_unmuted() -> None:
     quiet = muted(HOT, "ada", AT + MINUTE, until=AT + HOUR)
     history = [HOT, quiet, worse(quiet, AT + 2 * MINUTE)]
-    assert told(queued(history)) == [
+    assert reported(queued(history)) == [
         ("opened", "queued", ""),
         ("worsened", "dropped", "it is muted until 2026-01-02 13:00 UTC"),
     ]
     history.append(unmuted(history[-1], "ada", AT + 3 * MINUTE))
-    assert told(queued(history))[2:] == [("reopened", "queued", "")]
+    assert reported(queued(history))[2:] == [("reopened", "queued", "")]
 
 
 def test_an_acknowledged_incident_alerts_again_only_when_it_worsens() -> None:
@@ -139,18 +139,18 @@ def test_an_acknowledged_incident_alerts_again_only_when_it_worsens() -> None:
 def test_a_window_suppresses_alerts_and_what_outlasts_it_is_sent() -> None:
     window = added("ada", AT - HOUR, node="n*", ends_at=AT + HOUR)
     (kept_back,) = queued([HOT], windows=[window])
-    assert told([kept_back]) == [("opened", "dropped", f"maintenance window {window.window_id}")]
+    assert reported([kept_back]) == [("opened", "dropped", f"maintenance window {window.window_id}")]
     later = changed(HOT, "updated", "gpulake", AT + 2 * HOUR, last_seen_at=AT + 2 * HOUR)
     during = changed(HOT, "updated", "gpulake", AT + HOUR / 2, last_seen_at=AT + HOUR / 2)
     assert queued([HOT, during], windows=[window], outbox=kept(kept_back)) == []
     assert queued([HOT, during], windows=[window], outbox=kept(kept_back), now=AT + 9 * HOUR) == []
     (after,) = queued([HOT, later], windows=[window], outbox=kept(kept_back))
-    assert told([after]) == [("outlasted", "queued", "")]
+    assert reported([after]) == [("outlasted", "queued", "")]
     assert after.title == "[still: warning] GPU 3 of n1 is hot"
     assert queued([HOT, later], windows=[window], outbox=kept(kept_back, after), now=AT + 3 * HOUR) == []
     over = resolved(later, "gpulake", AT + 4 * HOUR)
     again = queued([HOT, later, over], windows=[window], outbox=kept(kept_back, after))
-    assert told(again) == [("resolved", "queued", "")]
+    assert reported(again) == [("resolved", "queued", "")]
 
 
 def test_a_job_that_died_in_a_window_causes_no_alert_afterwards() -> None:
@@ -163,8 +163,8 @@ def test_a_job_that_died_in_a_window_causes_no_alert_afterwards() -> None:
 
 def test_what_is_old_is_not_news() -> None:
     old = replace(HOT, began_at=AT - 30 * HOUR, last_seen_at=AT - 30 * HOUR)
-    assert told(queued([old])) == [("opened", "dropped", "it was last seen 30 h ago")]
-    assert told(queued([replace(HOT, last_seen_at=None)], now=AT + 30 * HOUR)) == [
+    assert reported(queued([old])) == [("opened", "dropped", "it was last seen 30 h ago")]
+    assert reported(queued([replace(HOT, last_seen_at=None)], now=AT + 30 * HOUR)) == [
         ("opened", "dropped", "it happened 30 h ago")
     ]
     # A sink that is new is not told of all history.

@@ -14,8 +14,8 @@ from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
 TYPE_ERROR = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nTypeError: no\n'
 
 
-def scored(reason: str, expected: str, action: str = "auto_restart", told: str = "auto_restart") -> Scored:
-    found = Diagnosis("failed", "unknown", reason, "", recovery=Recovery(told), evidence=(Quote(1, "a b c"),))  # type: ignore[arg-type]
+def scored(reason: str, expected: str, action: str = "auto_restart", reported: str = "auto_restart") -> Scored:
+    found = Diagnosis("failed", "unknown", reason, "", recovery=Recovery(reported), evidence=(Quote(1, "a b c"),))  # type: ignore[arg-type]
     return Scored(Case("x", b"", (expected,), action, evidence=("b",)), found)
 
 

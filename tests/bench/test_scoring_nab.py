@@ -56,7 +56,7 @@ def test_the_best_threshold_is_looked_for() -> None:
     assert nab.at_best([POINTS], [score], [MINUTE_MS]) == pytest.approx(100.0)
 
 
-def test_what_an_operator_is_told() -> None:
+def test_what_an_operator_is_reported() -> None:
     is_labelled = np.zeros(COUNT, dtype=np.bool_)
     is_labelled[BEGIN:END] = True
     is_labelled[1500:1510] = True

@@ -92,8 +92,8 @@ def test_a_folder_without_series_says_so(tmp_path: Path) -> None:
 def test_the_last_line_is_json(tmp_path: Path) -> None:
     write_nab(tmp_path / "nab")
     command = [sys.executable, "-m", "bench.scoring.detection", "--data", str(tmp_path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
-    document = json.loads(told.stdout.splitlines()[-1])
+    reported = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
+    document = json.loads(reported.stdout.splitlines()[-1])
     assert list(document) == ["sets", "bars"]
     assert list(document["sets"]["nab"]) == METHODS
 
@@ -104,8 +104,8 @@ def test_the_default_is_ahead_of_the_references_forest_on_every_set(real_data: P
     # A third of each set; scripts/score measures them whole.
     every = sorted(read_cases(real_data, 60_000), key=lambda case: case.collection)
     found = measure(every[::3])
-    told = bars(found)
-    assert (told["is_ahead_on_each"], told["is_ahead_on_average"], told["is_quiet"]) == (True, True, True)
+    reported = bars(found)
+    assert (reported["is_ahead_on_each"], reported["is_ahead_on_average"], reported["is_quiet"]) == (True, True, True)
     for own in found.values():
         chance = own["random"]["vus_pr"]
         assert chance is not None

@@ -82,8 +82,10 @@ def test_of_a_log_that_says_nothing_others_are_to_be_asked() -> None:
 
 
 def test_what_the_samples_decided_is_shown_once() -> None:
-    told = replace(FOUND, cause="It leaks. Memory of GPU 0 rose.", telemetry=("Memory of GPU 0 rose.", "it was hot"))
-    assert [line for line in card(told, {}, (), Screen()) if "rose" in line or "hot" in line] == [
+    reported = replace(
+        FOUND, cause="It leaks. Memory of GPU 0 rose.", telemetry=("Memory of GPU 0 rose.", "it was hot")
+    )
+    assert [line for line in card(reported, {}, (), Screen()) if "rose" in line or "hot" in line] == [
         "  It leaks. Memory of GPU 0 rose.",
         "Telemetry   It was hot.",
     ]

@@ -228,8 +228,8 @@ def test_an_incident_that_the_build_did_not_find_shows_the_jobs_of_its_time(tmp_
     died = Incident(
         "i-died", SystemClock().now(), "opened", "gpulake", subject="a.log", job_id="second", cause="it died"
     )
-    told = {**died.row(), "began_at": began, "last_seen_at": began + timedelta(hours=1), "cluster_id": "pai"}
-    lake.append("incident_events", [told])
+    reported = {**died.row(), "began_at": began, "last_seen_at": began + timedelta(hours=1), "cluster_id": "pai"}
+    lake.append("incident_events", [reported])
     answer = detect(lake, "explain", "i-died")
     assert "diagnosed from a log" in failure(answer).hint
     assert "it died" in answer.stdout

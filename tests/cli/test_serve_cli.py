@@ -63,8 +63,8 @@ def test_it_says_where_it_is_and_stops_without_a_word(shared_lake: Config, numbe
         status, page = fetched(f"{url}/overview")
         assert (status, "<h1>Overview</h1>" in page) == (200, True)
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
-        assert (process.returncode, told) == (0, "stop it with Ctrl-C\n")
+        _, reported = process.communicate(timeout=60)
+        assert (process.returncode, reported) == (0, "stop it with Ctrl-C\n")
 
 
 @pytest.mark.slow
@@ -83,8 +83,8 @@ def test_a_query_that_would_take_the_machine_does_not(shared_lake: Config, tmp_p
     settings.write_text("[serve]\nsql = true\nsql_seconds = 5\nsql_memory = '200MB'\n")
     with serving(shared_lake.lake, GPULAKE_CONFIG=str(settings)) as (url, process):
         for query in ("SELECT repeat('x', 4294967295)", "SELECT range(4000000000)"):
-            status, told = fetched(f"{url}/api/v1/sql", {"query": query})
-            assert (status, "needs more memory than 200 MB" in told) == (400, True), told
+            status, reported = fetched(f"{url}/api/v1/sql", {"query": query})
+            assert (status, "needs more memory than 200 MB" in reported) == (400, True), reported
         assert fetched(f"{url}/api/v1/sql", {"query": "SELECT 1 AS one"})[0] == 200
         waiting = psutil.Process(process.pid).children()
         process.terminate()

@@ -211,14 +211,14 @@ def test_the_usual_value_of_a_phase_excludes_earlier_phases(tmp_path: Path) -> N
     found = document(telemetry, "--steps", written(tmp_path / "steps.jsonl", paused(110, 0, 0)))
     assert [phase["kind"] for phase in found] == ["small_batch"] * 3
     for phase in found:
-        told = re.fullmatch(
+        reported = re.fullmatch(
             r"steps took 50 ms \(50 ms before\); the GPU was busy (\d+)% of the time \((\d+)% before\), "
             r"the host's cores 20% \(20% before\)",
             phase["detail"],
         )
-        assert told
-        assert 29 <= int(told[1]) <= 36, "a look is the mean of a second"
-        assert 87 <= int(told[2]) <= 90
+        assert reported
+        assert 29 <= int(reported[1]) <= 36, "a look is the mean of a second"
+        assert 87 <= int(reported[2]) <= 90
 
 
 def test_gpus_that_a_short_name_does_not_tell_apart_are_named_in_full(tmp_path: Path) -> None:

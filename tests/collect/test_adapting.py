@@ -291,7 +291,7 @@ def test_a_follower_ends_on_a_signal_with_everything_written(tmp_path: Path) -> 
         append(log, line(2))()
         until(lambda: paths(run) == ["/1", "/2"])
         follower.send_signal(signal.SIGTERM)
-        told, _ = follower.communicate(timeout=60)
+        reported, _ = follower.communicate(timeout=60)
     finally:
         follower.kill()
-    assert (json.loads(told)[0]["invocations"], follower.returncode) == (2, 0)
+    assert (json.loads(reported)[0]["invocations"], follower.returncode) == (2, 0)

@@ -102,8 +102,8 @@ def test_a_request_is_an_invocation(folder: Path) -> None:
     (row,) = client.rows()
     assert list(row) == list(cctf_tables()["invocations"].column_names)
     assert before_ms <= row["ts_enqueue"] == row["ts_start"] <= row["ts_end"] <= time.time_ns() // 1_000_000 + 1
-    told = {name: row[name] for name in ("trace_id", "parent_id", "module_id", "node", "stage", "method", "path")}
-    assert told == {
+    reported = {name: row[name] for name in ("trace_id", "parent_id", "module_id", "node", "stage", "method", "path")}
+    assert reported == {
         "trace_id": PARENT[3:35],
         "parent_id": PARENT[36:52],
         "module_id": "api",
@@ -112,8 +112,8 @@ def test_a_request_is_an_invocation(folder: Path) -> None:
         "method": "POST",
         "path": "/jobs",
     }
-    told = {name: row[name] for name in ("bytes_in", "bytes_out", "status", "pid", "queue_time_ms")}
-    assert told == {"bytes_in": 5, "bytes_out": 5, "status": 200, "pid": os.getpid(), "queue_time_ms": 0.0}
+    reported = {name: row[name] for name in ("bytes_in", "bytes_out", "status", "pid", "queue_time_ms")}
+    assert reported == {"bytes_in": 5, "bytes_out": 5, "status": 200, "pid": os.getpid(), "queue_time_ms": 0.0}
     assert row["proc_id"].endswith(f"-{os.getpid()}")
 
 
@@ -274,7 +274,7 @@ async def in_a_task(_: Any, receive: Any, send: Any) -> None:
     await answer(send)
 
 
-def test_cpu_time_is_told_where_it_is_the_requests_own_and_nowhere_else(folder: Path) -> None:
+def test_cpu_time_is_reported_where_it_is_the_requests_own_and_nowhere_else(folder: Path) -> None:
     async def slow_client() -> Message:
         await asyncio.sleep(0)
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -293,9 +293,9 @@ def test_cpu_time_is_told_where_it_is_the_requests_own_and_nowhere_else(folder: 
             call.flush()
 
     asyncio.run(all_at_once())
-    told = {row["path"]: row["cpu_time_ms"] for row in Client(echo, folder).rows()}
-    alone_ms = told.pop("alone")
-    assert told == {"waits": None, "in_a_thread": None, "in_a_task": None}
+    reported = {row["path"]: row["cpu_time_ms"] for row in Client(echo, folder).rows()}
+    alone_ms = reported.pop("alone")
+    assert reported == {"waits": None, "in_a_thread": None, "in_a_task": None}
     assert 30 <= alone_ms < 60  # its own 30, not those of the other ones
 
 
@@ -353,10 +353,10 @@ def test_a_service_is_placed_from_its_start_to_its_end(folder: Path) -> None:
             await send({"type": f"lifespan.{word}.complete"})
 
     client = Client(living, folder, module_id="api", app_id="shop")
-    told = iter(["lifespan.startup", "lifespan.shutdown"])
+    reported = iter(["lifespan.startup", "lifespan.shutdown"])
 
     async def receive() -> Message:
-        return {"type": next(told)}
+        return {"type": next(reported)}
 
     async def send(_: Message) -> None:
         pass

@@ -75,7 +75,7 @@ def test_order_missing_values_and_unmatched_pids_are_counted_in_anybodys_files(t
     assert (found["first_ms"], found["last_ms"], found["parse"]) == (1, 2000, None)
 
 
-def test_gaps_and_clock_steps_are_told(tmp_path: Path) -> None:
+def test_gaps_and_clock_steps_are_reported(tmp_path: Path) -> None:
     times = [*range(1000, 9000, 1000), *range(60_000, 63_000, 1000)]
     step = NodeEvent(5000, "clock_step", "clock", None, None, "set by -2 s", "collector")
     write_session(

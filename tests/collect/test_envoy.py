@@ -89,7 +89,7 @@ def test_a_time_without_an_offset_is_of_the_zone_that_is_given() -> None:
 
 
 def test_json_with_the_usual_keys_needs_no_format() -> None:
-    told = {
+    reported = {
         "start_time": "2016-04-15T20:17:00.310Z",
         "duration": "226",
         "method": "GET",
@@ -100,7 +100,7 @@ def test_json_with_the_usual_keys_needs_no_format() -> None:
         "request_id": "r-1",
         "upstream_service_time": None,
     }
-    found = invocation(json.dumps(told))
+    found = invocation(json.dumps(reported))
     changes: dict[str, Any] = {"trace_id": "r-1", "method": "GET", "path": "/x", "status": 503}
     sizes: dict[str, Any] = {"bytes_in": 0, "bytes_out": 19, "service_time_ms": 226.0}
     assert found == EXPECTED | {"span_id": found["span_id"], **changes, **sizes}
@@ -108,8 +108,8 @@ def test_json_with_the_usual_keys_needs_no_format() -> None:
 
 def test_json_with_keys_of_its_own_is_read_by_its_format() -> None:
     form = {"when": "%START_TIME(%s%3f)%", "took": "%DURATION%", "who": {"id": "%REQ(TRACEPARENT)%"}, "x": "const"}
-    told = {"when": "1460751420310", "took": 7, "who": {"id": PARENT}, "x": "const"}
-    found = invocation(json.dumps(told), format=json.dumps(form))
+    reported = {"when": "1460751420310", "took": 7, "who": {"id": PARENT}, "x": "const"}
+    found = invocation(json.dumps(reported), format=json.dumps(form))
     assert (found["ts_start"], found["ts_end"], found["trace_id"]) == (START_MS, START_MS + 7, PARENT[3:35])
 
 

@@ -65,10 +65,10 @@ def test_a_command_is_traced_whole(tmp_path: Path) -> None:
     assert row["bytes_in"] > 1000  # an interpreter reads its library
     assert row["bytes_out"] >= len(done.stdout)
     assert row["proc_id"].endswith(f"-{pid}")
-    told = {
+    reported = {
         name: row[name] for name in ("trace_id", "span_id", "parent_id", "module_id", "instance_id", "node", "stage")
     }
-    assert told == {
+    assert reported == {
         "trace_id": context.trace_id,
         "span_id": context.parent_id,
         "parent_id": None,
@@ -77,9 +77,9 @@ def test_a_command_is_traced_whole(tmp_path: Path) -> None:
         "node": "n1",
         "stage": "edge",
     }
-    told = {name: row[name] for name in ("method", "path", "status", "pid", "input", "output")}
+    reported = {name: row[name] for name in ("method", "path", "status", "pid", "input", "output")}
     name = Path(sys.executable).name
-    assert told == {"method": "CLI", "path": name, "status": 3, "pid": int(pid), "input": "a", "output": "b"}
+    assert reported == {"method": "CLI", "path": name, "status": 3, "pid": int(pid), "input": "a", "output": "b"}
     events = rows(folder, "placement_events.jsonl")
     assert [(one["event"], one["ts"], one["pid"], one["app_id"]) for one in events] == [
         ("start", row["ts_start"], int(pid), "demo"),
@@ -279,8 +279,8 @@ def test_python_leaves_no_signals_ignored_behind(tmp_path: Path) -> None:
 
 def test_a_parent_that_ignores_the_end_of_its_children_costs_nothing(tmp_path: Path) -> None:
     ignore = "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
-    told = "import signal,sys; print(signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN); sys.exit(3)"
-    command = [sys.executable, "-c", ignore, *wrapped(tmp_path / "n1", sys.executable, "-c", told)]
+    reported = "import signal,sys; print(signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN); sys.exit(3)"
+    command = [sys.executable, "-c", ignore, *wrapped(tmp_path / "n1", sys.executable, "-c", reported)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     statuses = [row["status"] for row in rows(tmp_path / "n1", "events.exec.*.jsonl")]
     assert (done.returncode, done.stdout, statuses) == (3, "True\n", [3])

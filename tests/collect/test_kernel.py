@@ -220,21 +220,21 @@ def test_a_position_of_an_earlier_boot_skips_nothing(host: RecordedHost) -> None
     assert source.position() == 2
 
 
-def test_a_kill_that_is_told_in_three_lines_is_one(host: RecordedHost) -> None:
+def test_a_kill_that_is_reported_in_three_lines_is_one(host: RecordedHost) -> None:
     lines = [(1, OOM.format("python,pid=123")), (2, KILLED), (20_000, KILLED), (20_001, KILLED.replace("123", "124"))]
     host.write(host.dev / "kmsg", records(*lines))
     events = [row for row in Kernel(host.machine()).read(at(60)) if row.kind == "oom_kill"]
     assert [(event.pid, event.elapsed_ms) for event in events] == [(123, 1), (123, 20_000), (124, 20_001)]
 
 
-def test_a_kill_whose_block_was_lost_is_told_again_and_one_that_was_kept_is_not(host: RecordedHost) -> None:
+def test_a_kill_whose_block_was_lost_is_reported_again_and_one_that_was_kept_is_not(host: RecordedHost) -> None:
     host.write(host.dev / "kmsg", records((1, OOM.format("python,pid=123")), (2, KILLED)))
     source = Kernel(host.machine())
-    told = [list(source.read(at(60)))]
+    reported = [list(source.read(at(60)))]
     for position in (0, 1, 2):
         source.resume(position)
-        told.append(list(source.read(at(60))))
-    assert [[event.pid for event in events] for events in told] == [[123], [123], [123], []]
+        reported.append(list(source.read(at(60))))
+    assert [[event.pid for event in events] for events in reported] == [[123], [123], [123], []]
 
 
 def test_every_event_but_a_kill_counts_each_time() -> None:

@@ -75,15 +75,15 @@ def test_every_page_is_read_by_the_parsers_of_prometheus(style: str) -> None:
     plain = [family for family in parse_text(page(state(), style)) if family.samples]
     open_metrics = list(parse_openmetrics(page(state(), style, is_openmetrics=True)))  # type: ignore[no-untyped-call]
 
-    def told(found: list) -> dict:  # type: ignore[type-arg]
+    def reported(found: list) -> dict:  # type: ignore[type-arg]
         return {
             (sample.name.removesuffix("_total"), tuple(sorted(sample.labels.items()))): sample.value
             for family in found
             for sample in family.samples
         }
 
-    assert told(plain) == told(open_metrics)
-    assert len(told(plain)) == page(state(), style).count("\n") - page(state(), style).count("\n#") - 1
+    assert reported(plain) == reported(open_metrics)
+    assert len(reported(plain)) == page(state(), style).count("\n") - page(state(), style).count("\n#") - 1
 
 
 @pytest.mark.parametrize("style", STYLES)

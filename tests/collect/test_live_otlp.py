@@ -96,9 +96,9 @@ def test_whole_numbers_are_texts_and_sums_that_fall_are_not_monotonic() -> None:
 def test_no_text_can_break_out_of_its_place(comm: str, owner: str) -> None:
     found = request(state((TRAINER._replace(comm=comm, owner_id=owner), TRAINER_SAMPLE)))
     (point,) = metrics(found)["process.thread.count"]["sum"]["dataPoints"]
-    told = {pair["key"]: pair["value"].get("stringValue") for pair in point["attributes"]}
+    reported = {pair["key"]: pair["value"].get("stringValue") for pair in point["attributes"]}
 
-    assert (told.get("comm", ""), told["owner_id"]) == (comm, owner)
+    assert (reported.get("comm", ""), reported["owner_id"]) == (comm, owner)
 
 
 def test_bytes_that_are_no_text_are_replaced_here_too() -> None:

@@ -132,7 +132,7 @@ def test_two_requests_of_one_millisecond_are_two(tmp_path: Path) -> None:
     assert (report["duplicates"], report["conflicts"]) == ({"invocations": 1}, {})
 
 
-def test_an_input_out_of_order_is_sorted_and_its_bad_lines_are_told(tmp_path: Path) -> None:
+def test_an_input_out_of_order_is_sorted_and_its_bad_lines_are_reported(tmp_path: Path) -> None:
     rows = [{"ts_ms": at, "node": "n"} for at in (3, 1, 2)]
     run = plain(tmp_path / "x", "n", "h", host_metrics=rows)
     with (run / "cctf/host_metrics.jsonl").open("a") as lines:
@@ -305,5 +305,5 @@ def test_a_merge_depends_on_no_order_and_merging_it_again_changes_nothing(
     key = key_of("host_metrics")
     keys = [key(row) for row in rows]
     assert keys == sorted(set(keys))
-    told_twice = first["duplicates"].get("host_metrics", 0) + first["conflicts"].get("host_metrics", 0)
-    assert len(rows) + told_twice == sum(len(rows) for rows in inputs)
+    reported_twice = first["duplicates"].get("host_metrics", 0) + first["conflicts"].get("host_metrics", 0)
+    assert len(rows) + reported_twice == sum(len(rows) for rows in inputs)

@@ -85,7 +85,7 @@ def test_an_interface_that_is_not_there_is_the_users_error_and_names_those_that_
     )
 
 
-def test_a_link_that_goes_down_is_told_at_once_and_its_counters_stay(host: RecordedHost) -> None:
+def test_a_link_that_goes_down_is_reported_at_once_and_its_counters_stay(host: RecordedHost) -> None:
     source = Nic(host.machine())
     list(source.read(at(0)))
     host.interface("eth0", operstate="down", speed="-1", is_physical=True)

@@ -53,7 +53,7 @@ def only(one: dict[str, Any], resource: list[dict[str, Any]] | None = None, **as
 
 
 def test_a_span_of_a_server_is_an_invocation() -> None:
-    told = attributes(
+    reported = attributes(
         http__request__method="POST",
         url__path="/jobs",
         http__response__status_code=201,
@@ -61,7 +61,7 @@ def test_a_span_of_a_server_is_an_invocation() -> None:
         http__response__body__size=9,
     )
     about = attributes(service__name="api", service__instance__id="api-0", host__name="web1", process__pid=42)
-    assert only(span(attributes=told), about, stage="edge", host_id="h") == row_of(
+    assert only(span(attributes=reported), about, stage="edge", host_id="h") == row_of(
         "invocations",
         trace_id=TRACE,
         span_id=SPAN,
@@ -87,21 +87,21 @@ def test_a_span_of_a_server_is_an_invocation() -> None:
 
 
 def test_the_older_names_are_understood() -> None:
-    told = attributes(http__method="GET", http__target="/old?q=1", http__status_code=404)
-    found = only(span(attributes=told))
+    reported = attributes(http__method="GET", http__target="/old?q=1", http__status_code=404)
+    found = only(span(attributes=reported))
     assert (found["method"], found["path"], found["status"]) == ("GET", "/old", 404)
 
 
 def test_snake_case_is_understood() -> None:
     value = {"key": "service.name", "value": {"string_value": "api"}}
-    told = {
+    reported = {
         "trace_id": TRACE,
         "span_id": SPAN,
         "parent_span_id": CAUSE,
         "start_time_unix_nano": BEGAN_MS * 1_000_000,
         "end_time_unix_nano": (BEGAN_MS + 1) * 1_000_000,
     }
-    content = {"resource_spans": [{"resource": {"attributes": [value]}, "scope_spans": [{"spans": [told]}]}]}
+    content = {"resource_spans": [{"resource": {"attributes": [value]}, "scope_spans": [{"spans": [reported]}]}]}
     (found,) = read(json.dumps(content))
     assert isinstance(found, Parsed)
     assert (found.invocation["parent_id"], found.invocation["module_id"], found.invocation["rt_ms"]) == (
@@ -112,9 +112,9 @@ def test_snake_case_is_understood() -> None:
 
 
 def test_what_a_client_asks_goes_out_and_what_is_answered_comes_in() -> None:
-    told = attributes(http__request__body__size=7, http__response__body__size=9)
+    reported = attributes(http__request__body__size=7, http__response__body__size=9)
     for kind in (3, "SPAN_KIND_CLIENT"):
-        found = only(span(kind=kind, attributes=told))
+        found = only(span(kind=kind, attributes=reported))
         assert (found["bytes_in"], found["bytes_out"]) == (9, 7)
 
 
@@ -161,7 +161,7 @@ def test_a_document_over_many_lines_is_read_as_one() -> None:
     assert [type(one) for one in found] == [Parsed, Parsed]
 
 
-def test_lines_that_are_no_export_are_told() -> None:
+def test_lines_that_are_no_export_are_reported() -> None:
     assert read('{"resourceMetrics":[]}', "", "[1]", '{"resourceSpans": 3}') == [
         Skipped(1, "exports without spans"),
         Skipped(2, "empty lines"),

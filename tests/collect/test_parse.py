@@ -247,7 +247,7 @@ def test_rows_that_lack_what_they_are_about_cost_only_themselves(tmp_path: Path)
     assert rows_in(tmp_path, "proc_rss") == []
 
 
-def test_damage_costs_its_block_and_is_told(tmp_path: Path) -> None:
+def test_damage_costs_its_block_and_is_reported(tmp_path: Path) -> None:
     write_session(tmp_path, *[block_of(at, [host_of(at, 0)]) for at in (1000, 2000, 3000)])
     (segment,) = (tmp_path / "segments").iterdir()
     text = segment.read_bytes()

@@ -46,7 +46,7 @@ def pids(rows: list[Process | ProcessSample | ProcessEnd]) -> list[int]:
     return [row.pid for row in rows if isinstance(row, Process)]
 
 
-def test_a_process_is_told_once_and_then_only_what_changes(host: RecordedHost) -> None:
+def test_a_process_is_reported_once_and_then_only_what_changes(host: RecordedHost) -> None:
     host.process(7, cgroup=JOB, environ="SLURM_JOB_GPUS=0,1\0", threads=3, io=(4096, 0))
     host.process(8)
     source = Pid(host.machine())
@@ -105,7 +105,7 @@ def test_a_process_that_is_gone_ends_once_and_a_new_one_is_found(host: RecordedH
     assert read(source, OLD + 2) == []
 
 
-def test_a_process_is_told_again_when_its_name_changes(host: RecordedHost) -> None:
+def test_a_process_is_reported_again_when_its_name_changes(host: RecordedHost) -> None:
     host.process(7, "bash")
     source = Pid(host.machine())
     read(source)
@@ -113,7 +113,7 @@ def test_a_process_is_told_again_when_its_name_changes(host: RecordedHost) -> No
     assert read(source, OLD + 1) == [process(7, given_gpus="3")]
 
 
-def test_a_young_process_is_told_again_when_it_was_moved_to_its_job(host: RecordedHost) -> None:
+def test_a_young_process_is_reported_again_when_it_was_moved_to_its_job(host: RecordedHost) -> None:
     host.process(7)
     source = Pid(host.machine())
     start = 1000 / TICKS_PER_SECOND
@@ -123,7 +123,7 @@ def test_a_young_process_is_told_again_when_it_was_moved_to_its_job(host: Record
     assert read(source, start + 1) == [job, sample(7, utime_ticks=1)]
 
 
-def test_a_process_that_is_moved_later_is_told_within_a_minute(host: RecordedHost) -> None:
+def test_a_process_that_is_moved_later_is_reported_within_a_minute(host: RecordedHost) -> None:
     host.process(7)
     source = Pid(host.machine())
     read(source)
@@ -132,7 +132,7 @@ def test_a_process_that_is_moved_later_is_told_within_a_minute(host: RecordedHos
     assert rows == [process(7, owner_kind="slurm", owner_id="123")]
 
 
-def test_the_io_of_a_process_that_seems_to_sleep_is_told_within_ten_ticks(host: RecordedHost) -> None:
+def test_the_io_of_a_process_that_seems_to_sleep_is_reported_within_ten_ticks(host: RecordedHost) -> None:
     host.process(7)
     source = Pid(host.machine())
     read(source)

@@ -173,12 +173,12 @@ def test_a_flipped_bit_costs_only_the_line_that_it_hits(data: st.DataObject) -> 
         content[at] ^= 1 << data.draw(st.integers(0, 7))
         hit = path.read_bytes()[:at].count(b"\n") // 2 - 1  # two lines a block, after two headers
         path.write_bytes(content)
-        told: list[Damage] = []
-        found = [block.tick for _, block in read_blocks_once(folder, report=told.append)]
+        reported: list[Damage] = []
+        found = [block.tick for _, block in read_blocks_once(folder, report=reported.append)]
         assert set(range(1, 6)) - set(found) <= {hit, hit + 1}
         assert len(found) >= 4
         assert found == sorted(found)
-        assert told or found == [1, 2, 3, 4, 5]
+        assert reported or found == [1, 2, 3, 4, 5]
 
 
 def test_a_flipped_newline_costs_one_block(tmp_path: Path) -> None:
@@ -199,20 +199,22 @@ def test_a_segment_that_lost_both_headers_takes_that_of_its_session(tmp_path: Pa
     assert {header["boot_id"] for header, _ in found} == {"b1"}
 
 
-def test_blocks_without_any_header_are_told(tmp_path: Path) -> None:
+def test_blocks_without_any_header_are_reported(tmp_path: Path) -> None:
     written(tmp_path, range(1, 2))
     path = tmp_path / "000001-000001.seg"
     path.write_bytes(path.read_bytes().replace(b'"boot_id"', b'"bo0t_id"'))
-    told: list[Damage] = []
-    assert list(read_blocks_once(tmp_path, report=told.append)) == []
-    assert [damage.reason for damage in told] == [
+    reported: list[Damage] = []
+    assert list(read_blocks_once(tmp_path, report=reported.append)) == []
+    assert [damage.reason for damage in reported] == [
         "its checksum does not match",
         "its checksum does not match",
         "tick 1 belongs to no header",
     ]
 
 
-def test_a_segment_of_a_newer_version_is_told_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_of_a_newer_version_is_reported_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gpulake.collect.segments.VERSION", 2)
     written(tmp_path, range(1, 3))
     monkeypatch.undo()

@@ -149,7 +149,7 @@ def test_each_core_is_read_where_mpstat_tells_it(tmp_path: Path) -> None:
         ("K", None, 1000, 1.024),
     ],
 )
-def test_the_unit_of_vmstat_is_told_or_judged_by_the_memory_there_is(
+def test_the_unit_of_vmstat_is_reported_or_judged_by_the_memory_there_is(
     tmp_path: Path, unit: str, mem_mb: int | None, free: int, expected: float
 ) -> None:
     (tmp_path / "node_meta.json").write_text(json.dumps({"node": "n", "mem_mb": mem_mb}))
@@ -191,7 +191,7 @@ def test_ifstat_takes_its_day_from_another_log_or_from_its_own_end(tmp_path: Pat
     ]
 
 
-def test_times_are_of_the_zone_that_is_given_and_the_hour_told_twice_goes_on(tmp_path: Path) -> None:
+def test_times_are_of_the_zone_that_is_given_and_the_hour_reported_twice_goes_on(tmp_path: Path) -> None:
     run = written(tmp_path, cpu=mpstat("02:59:57", "02:59:58", "02:59:59", "02:00:00", "02:00:01", date="10/26/25"))
     parse(run, Options(tz="Europe/Berlin"))
     start = at("2025-10-26T00:59:58")

@@ -98,8 +98,8 @@ def test_three_nodes_are_collected_and_merged_into_one_run(nodes: list[Node], tm
 
 def test_nodes_reach_each_other_and_leave_nothing_behind() -> None:
     with three_nodes() as nodes:
-        told = nodes[1].run(nodes[1].python("-c", "print('here')")).stdout
-        assert told == "here\n"
+        reported = nodes[1].run(nodes[1].python("-c", "print('here')")).stdout
+        assert reported == "here\n"
         spaces = [node.namespace for node in nodes if node.namespace]
     if spaces:
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout

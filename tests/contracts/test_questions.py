@@ -173,9 +173,9 @@ def test_filters_narrow(full: Dashboard, question: Question) -> None:
             few = full.ask(question, limit=MOST_ROWS, **{option.name: nothing[option.name]})
             assert few["total"] <= every["total"]
             stands = STANDING.get((question.name, option.name))
-            told = [row for row in few["rows"] if stands is None or not stands(row)]
-            values = [value for row in told for name, value in row.items() if is_number(name, few)]
-            assert not any(values), (option.name, told[:3])
+            reported = [row for row in few["rows"] if stands is None or not stands(row)]
+            values = [value for row in reported for name, value in row.items() if is_number(name, few)]
+            assert not any(values), (option.name, reported[:3])
 
 
 def is_number(name: str, answer: dict[str, Any]) -> bool:
@@ -242,7 +242,7 @@ def test_a_limited_viewer_sees_no_other_users(limited: Dashboard, foreign: froze
     asked += [{option.name: others[option.name]} for option in question.options if option.name in others]
     for given in asked:
         for row in limited.ask(question, limit=MOST_ROWS, **given)["rows"]:
-            assert not (told := names_in(row, foreign)), (given, told, row)
+            assert not (reported := names_in(row, foreign)), (given, reported, row)
     whole = parquet_of(limited, question)
     assert not [row for row in whole if names_in(row, foreign)]
 
@@ -264,11 +264,11 @@ def names_in(row: dict[str, Any], foreign: frozenset[str]) -> set[str]:
 
 @pytest.mark.slow
 def test_the_contracts_of_limits_are_about_something(full: Dashboard, foreign: frozenset[str]) -> None:
-    told = {
+    reported = {
         name
         for name, question in questions().items()
         for row in full.ask(question, limit=MOST_ROWS)["rows"]
         if names_in(row, foreign)
     }
     tables = {table for question in questions().values() for table in question.tables}
-    assert told or not tables & {"silver_jobs", "gold_job_efficiency_daily", "gold_user_gpu_usage_daily"}
+    assert reported or not tables & {"silver_jobs", "gold_job_efficiency_daily", "gold_user_gpu_usage_daily"}

@@ -97,5 +97,5 @@ def test_a_filter_matches_its_examples_and_nothing_that_it_ignores(routine: Rule
 
 @each_filter
 def test_the_examples_of_a_filter_tell_of_no_trouble(routine: Rule) -> None:
-    told = [line for line in routine.matches if any(compiled(marker.pattern).search(line) for marker in MARKERS)]
-    assert told == []
+    reported = [line for line in routine.matches if any(compiled(marker.pattern).search(line) for marker in MARKERS)]
+    assert reported == []

@@ -113,12 +113,12 @@ def test_an_address_that_is_none_is_an_error(kind: str, address: str, server: Re
 def test_hostile_words_arrive_as_words(kind: str, server: Receiver) -> None:
     sink(kind, server).send(replace(ALERT, title=HOSTILE, body=f"{HOSTILE}\n{HOSTILE}", node=HOSTILE, kind=HOSTILE))
     (request,) = server.requests
-    told = json.dumps(request.document, ensure_ascii=False)
-    assert "{job_id} $(reboot)" in told
+    reported = json.dumps(request.document, ensure_ascii=False)
+    assert "{job_id} $(reboot)" in reported
     assert all(value.isascii() for value in request.headers.values())
     if kind == "apprise":
-        assert "<!channel>" not in told
-        assert "@everyone" not in told
+        assert "<!channel>" not in reported
+        assert "@everyone" not in reported
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -357,8 +357,8 @@ def test_a_real_alertmanager_has_one_alert_until_it_is_resolved(alertmanager: in
     alert = replace(ALERT, severity="warning", happened_at=now, began_at=now - timedelta(hours=1), link="http://h/i-1")
     _patiently(lambda: own.send(alert))
     own.send(alert)
-    (told,) = _alerts_of(alertmanager)
-    assert told["labels"] == {
+    (reported,) = _alerts_of(alertmanager)
+    assert reported["labels"] == {
         "alertname": "gpulake_gpu_hot",
         "source": "gpulake",
         "severity": "warning",
@@ -366,11 +366,11 @@ def test_a_real_alertmanager_has_one_alert_until_it_is_resolved(alertmanager: in
         "cluster": "c",
         "node": "n1",
     }
-    assert told["annotations"] == {"summary": alert.title, "description": alert.body}
-    assert datetime.fromisoformat(told["startsAt"]) == (now - timedelta(hours=1)).replace(
+    assert reported["annotations"] == {"summary": alert.title, "description": alert.body}
+    assert datetime.fromisoformat(reported["startsAt"]) == (now - timedelta(hours=1)).replace(
         microsecond=now.microsecond // 1000 * 1000
     )
-    assert (told["status"]["state"], told["generatorURL"]) == ("active", "http://h/i-1")
+    assert (reported["status"]["state"], reported["generatorURL"]) == ("active", "http://h/i-1")
     own.send(replace(alert, event="worsened", severity="critical", happened_at=datetime.now(UTC)))
     _patiently(lambda: _expect(alertmanager, ["critical"]))
     own.send(replace(alert, event="resolved", severity="critical", happened_at=datetime.now(UTC)))
@@ -385,9 +385,9 @@ def test_a_real_alertmanager_takes_hostile_words(alertmanager: int) -> None:
     hostile = replace(hostile, happened_at=now, began_at=now, link=f"http://h/{HOSTILE}")
     own = _alertmanager_sink(alertmanager)
     _patiently(lambda: own.send(hostile))
-    (told,) = _alerts_of(alertmanager)
-    assert told["annotations"] == {"summary": HOSTILE, "description": hostile.body}
-    assert told["labels"]["node"] == HOSTILE.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\N{REPLACEMENT CHARACTER}")
+    (reported,) = _alerts_of(alertmanager)
+    assert reported["annotations"] == {"summary": HOSTILE, "description": hostile.body}
+    assert reported["labels"]["node"] == HOSTILE.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\N{REPLACEMENT CHARACTER}")
 
 
 def _alertmanager_sink(port: int) -> Sink:

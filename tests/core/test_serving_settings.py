@@ -71,10 +71,10 @@ def test_nothing_is_open_unless_it_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_setting_is_an_error(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as reported:
         loaded(tmp_path, f"[serve]\n{text}")
-    assert told.value.message.startswith(message)
-    assert told.value.hint
+    assert reported.value.message.startswith(message)
+    assert reported.value.hint
 
 
 def test_tokens_belong_to_users() -> None:
@@ -89,9 +89,9 @@ def test_tokens_belong_to_users() -> None:
              "ann:hunter2hunter2hünter2"]
 )  # fmt: skip
 def test_an_invalid_token_is_an_error_that_does_not_show_it(text: str) -> None:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as reported:
         tokens(text)
-    assert "hunter2" not in told.value.message + told.value.hint
+    assert "hunter2" not in reported.value.message + reported.value.hint
 
 
 def test_networks_that_are_trusted() -> None:

@@ -75,8 +75,8 @@ def naive(tasks: Tasks, place: int) -> tuple[float, float, float, int, int]:
     return user, user, overall, USER if own else EVERYBODY, 0
 
 
-def rows_of(told: Predictions) -> list[tuple[Any, ...]]:
-    return list(zip(*(getattr(told, field.name).tolist() for field in fields(told)), strict=True))
+def rows_of(reported: Predictions) -> list[tuple[Any, ...]]:
+    return list(zip(*(getattr(reported, field.name).tolist() for field in fields(reported)), strict=True))
 
 
 @given(st.lists(ROW, max_size=40))
@@ -99,9 +99,9 @@ def test_whatever_the_future_brings_the_prediction_stays(rows: list[tuple[int, .
     ended = np.where(is_future, tasks.ended + dice.randint(0, 50), tasks.ended)
     is_asked = tasks.submitted <= now
     before, after = predict(tasks), predict(replace(tasks, seconds=seconds, ended=ended))
-    told = [row for row, asked in zip(rows_of(before), is_asked, strict=True) if asked]
-    told_again = [row for row, asked in zip(rows_of(after), is_asked, strict=True) if asked]
-    np.testing.assert_array_equal(np.array(told), np.array(told_again))
+    reported = [row for row, asked in zip(rows_of(before), is_asked, strict=True) if asked]
+    reported_again = [row for row, asked in zip(rows_of(after), is_asked, strict=True) if asked]
+    np.testing.assert_array_equal(np.array(reported), np.array(reported_again))
 
 
 def test_a_run_that_ends_as_another_is_submitted_tells_nothing_yet() -> None:

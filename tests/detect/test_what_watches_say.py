@@ -187,11 +187,11 @@ def test_users_of_the_same_name_in_two_clusters_are_two_and_one_may_have_none() 
     ]
     with lake_of({"gold_ledger_daily": rows}) as read:
         found = list(_idle_holders(read(SQL["holders"]).to_pylist()))
-    told = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}; 0 more were under-used"
+    reported = "100% of the {} GPU-hours that sensors saw; 100% of all idle GPU-hours of {}; 0 more were under-used"
     assert [(one.cluster_id, one.subject, one.value, one.detail) for one in found] == [
-        ("a", "u", 30.0, told.format(30, "a")),
-        ("b", "u", 10.0, told.format(10, "b")),
-        ("c", "unknown", 5.0, told.format(5, "c")),
+        ("a", "u", 30.0, reported.format(30, "a")),
+        ("b", "u", 10.0, reported.format(10, "b")),
+        ("c", "unknown", 5.0, reported.format(5, "c")),
     ]
 
 

@@ -24,11 +24,11 @@ def failed(reason: str, category: str = "infrastructure", action: str = "auto_re
     return Diagnosis("failed", category, reason, "It broke.", evidence=evidence, recovery=recovery)  # type: ignore[arg-type]
 
 
-def story(seconds: float = 600, is_whole: bool = True, **told: object) -> Story:
+def story(seconds: float = 600, is_whole: bool = True, **reported: object) -> Story:
     ended = BEGAN + timedelta(seconds=seconds)
     return replace(
         Story((), 1, 1, 100, 10, BEGAN, ended, ended, is_whole, 8, last_lines=(LAST_LINE,)),
-        **told,  # type: ignore[arg-type]
+        **reported,  # type: ignore[arg-type]
     )
 
 
@@ -78,8 +78,8 @@ def samples(*series: tuple[GpuSample, ...] | tuple[HostSample, ...], events: Ite
                 gpus[sample.node, sample.gpu] = (*gpus.get((sample.node, sample.gpu), ()), sample)
             else:
                 hosts[sample.node] = (*hosts.get(sample.node, ()), sample)
-    told = tuple(events)
+    reported = tuple(events)
     times = [sample.at_seconds for each in gpus.values() for sample in each]
     times += [sample.at_seconds for each in hosts.values() for sample in each]
-    times += [event.at_seconds for event in told]
-    return Samples(gpus, hosts, told, min(times, default=None), max(times, default=None))
+    times += [event.at_seconds for event in reported]
+    return Samples(gpus, hosts, reported, min(times, default=None), max(times, default=None))

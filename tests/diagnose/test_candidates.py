@@ -114,7 +114,7 @@ def test_any_pattern_that_compiles_can_be_judged(pattern: str) -> None:
         (r"\Q(a+)+\E", False),
     ],
 )
-def test_a_pattern_that_could_hang_another_engine_is_told(pattern: str, is_refused: bool) -> None:
+def test_a_pattern_that_could_hang_another_engine_is_reported(pattern: str, is_refused: bool) -> None:
     assert bool(backtracking(pattern)) == is_refused
 
 

@@ -30,7 +30,7 @@ def test_the_root_cause_is_found(log: dict[str, Any]) -> None:
 
 
 @each("log", logs("healthy"), name=lambda log: log["name"])
-def test_what_is_no_failure_is_told_as_none(log: dict[str, Any]) -> None:
+def test_what_is_no_failure_is_reported_as_none(log: dict[str, Any]) -> None:
     assert diagnose(log["text"]).verdict == log["verdict"]
 
 

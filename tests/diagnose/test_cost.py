@@ -18,8 +18,8 @@ FAILED = Diagnosis("failed", "framework", "RuntimeError", "It broke.")
 FIELDS = "JobID|JobName|User|Cluster|State|Submit|Start|End|NNodes|AllocTRES|NodeList"
 
 
-def _story(**told: object) -> Story:
-    return Story(**{"events": (), "run": 1, "runs": 1, "lines_read": 1, "lines_kept": 1, **told})  # type: ignore[arg-type]
+def _story(**reported: object) -> Story:
+    return Story(**{"events": (), "run": 1, "runs": 1, "lines_read": 1, "lines_kept": 1, **reported})  # type: ignore[arg-type]
 
 
 def _at(hours: float) -> datetime:
@@ -43,8 +43,8 @@ def held(tmp_path: Path) -> Lake:
     checkpoint=st.none() | st.integers(-(10**6), 2 * 10**6),
 )
 def test_the_log_alone_counts_ranks_since_the_checkpoint(ranks: int, seconds: int, checkpoint: int | None) -> None:
-    told = BEGAN + timedelta(seconds=checkpoint) if checkpoint is not None else None
-    story = _story(ranks=ranks, began_at=BEGAN, ended_at=BEGAN + timedelta(seconds=seconds), checkpoint_at=told)
+    reported = BEGAN + timedelta(seconds=checkpoint) if checkpoint is not None else None
+    story = _story(ranks=ranks, began_at=BEGAN, ended_at=BEGAN + timedelta(seconds=seconds), checkpoint_at=reported)
     lost_seconds = seconds if checkpoint is None or checkpoint <= 0 else max(seconds - checkpoint, 0)
     assert from_log(story) == pytest.approx(ranks * lost_seconds / 3600)
 
@@ -63,7 +63,7 @@ def test_a_healthy_run_lost_nothing_and_an_unknown_one_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "hours"),
+    ("reported", "hours"),
     [
         ({}, 64.0),  # no times: the whole of its last attempt
         ({"began_at": _at(0.1), "ended_at": _at(3)}, 64.0),  # held until 16:00, though the log fell silent at 15:00
@@ -73,9 +73,11 @@ def test_a_healthy_run_lost_nothing_and_an_unknown_one_is_unknown() -> None:
         ({"began_at": _at(1), "ended_at": _at(3), "run": 2, "runs": 2, "checkpoint_at": _at(3.5)}, 8.0),
     ],
 )
-def test_the_job_tables_know_what_was_held_and_until_when(held: Lake, told: dict[str, object], hours: float) -> None:
+def test_the_job_tables_know_what_was_held_and_until_when(
+    held: Lake, reported: dict[str, object], hours: float
+) -> None:
     with held.reading() as reader:
-        assert gpu_hours_lost(FAILED, _story(job_id="7", **told), reader) == pytest.approx(hours)
+        assert gpu_hours_lost(FAILED, _story(job_id="7", **reported), reader) == pytest.approx(hours)
 
 
 def test_a_job_id_of_two_clusters_needs_a_time_or_a_cluster(held: Lake) -> None:

@@ -60,7 +60,7 @@ def test_the_missing_ranks_of_real_dumps_are_those_of_the_reference(real_data: P
 
 
 @pytest.mark.real
-def test_the_ranks_whose_gpu_failed_are_told_though_one_of_them_went_on_entering(real_data: Path) -> None:
+def test_the_ranks_whose_gpu_failed_are_reported_though_one_of_them_went_on_entering(real_data: Path) -> None:
     hang = find_hang(read_dumps([real_data / "nccl_flight_recorder" / "gpu_error_1st"]))
     assert hang.stuck == (12, 14)  # as its fault_injection.log says
 

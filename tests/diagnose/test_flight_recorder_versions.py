@@ -78,7 +78,7 @@ def test_a_rank_that_waits_in_nothing_may_write_no_entries(tmp_path: Path) -> No
     assert (hang.missing, hang.without_dump) == ((1,), ())
 
 
-def test_groups_that_share_a_name_are_told_apart_by_their_ranks(tmp_path: Path) -> None:
+def test_groups_that_share_a_name_are_reported_apart_by_their_ranks(tmp_path: Path) -> None:
     """As split_group names them: each half of the world calls its own half by the same name."""
     halves = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}
     entries = {0: [entry("5", 4)], 1: [entry("5", 4)], 2: [entry("5", 9)], 3: [entry("5", 8, "completed")]}

@@ -61,17 +61,17 @@ def job(tmp_path: Path) -> Iterator[Job]:
         yield found
 
 
-def told(notices: list[Notice]) -> list[tuple[str, str]]:
+def reported(notices: list[Notice]) -> list[tuple[str, str]]:
     return [(notice.kind, notice.diagnosis.reason if notice.diagnosis else notice.text) for notice in notices]
 
 
 def test_a_log_that_is_not_there_yet_is_waited_for(job: Job) -> None:
     assert job.looks(5) == []
     job.write(DEATH)
-    assert told(job.looks(10)) == [("failure", "ValueError")]
+    assert reported(job.looks(10)) == [("failure", "ValueError")]
 
 
-def test_a_failure_is_told_once_when_nobody_adds_to_it(job: Job) -> None:
+def test_a_failure_is_reported_once_when_nobody_adds_to_it(job: Job) -> None:
     assert job.steps(1, 10) == []
     job.write(DEATH)
     assert job.looks(5) == []
@@ -82,19 +82,19 @@ def test_a_failure_is_told_once_when_nobody_adds_to_it(job: Job) -> None:
     assert job.looks(3600) == []
 
 
-def test_a_failure_is_told_though_other_ranks_go_on_talking(job: Job) -> None:
+def test_a_failure_is_reported_though_other_ranks_go_on_talking(job: Job) -> None:
     job.write(DEATH)
     found = []
     for number in range(70):
         job.write(f"rank 1 waits {number}\n")
-        found += told(job.looks(1))
+        found += reported(job.looks(1))
     assert found == [("failure", "ValueError")]
 
 
 def test_a_last_line_without_an_end_is_heard(job: Job) -> None:
     job.write(DEATH.rstrip("\n"))
     [notice] = job.looks(10)
-    assert told([notice]) == [("failure", "ValueError")]
+    assert reported([notice]) == [("failure", "ValueError")]
 
 
 def test_lines_are_numbered_from_the_beginning_of_the_log(job: Job) -> None:
@@ -106,17 +106,17 @@ def test_lines_are_numbered_from_the_beginning_of_the_log(job: Job) -> None:
     assert (notice.quote.line, notice.quote.text) == (2, NAN.format(2).rstrip())
 
 
-def test_a_nan_is_told_at_once_and_is_no_failure_while_the_job_goes_on(job: Job) -> None:
+def test_a_nan_is_reported_at_once_and_is_no_failure_while_the_job_goes_on(job: Job) -> None:
     job.steps(1, 10, seconds=20)
     job.write(NAN.format(11))
-    assert told(job.looks(20)) == [("nan", "The loss became NaN or infinite")]
+    assert reported(job.looks(20)) == [("nan", "The loss became NaN or infinite")]
     assert job.steps(12, 30, seconds=20) == []
 
 
 def test_a_job_that_stands_still_after_a_nan_failed_of_it(job: Job) -> None:
     job.steps(1, 10)
     job.write(NAN.format(11))
-    assert told(job.looks(70)) == [("nan", "The loss became NaN or infinite"), ("failure", "LossNaN")]
+    assert reported(job.looks(70)) == [("nan", "The loss became NaN or infinite"), ("failure", "LossNaN")]
 
 
 def test_an_error_that_was_handled_is_no_failure(job: Job) -> None:
@@ -125,36 +125,36 @@ def test_an_error_that_was_handled_is_no_failure(job: Job) -> None:
     assert job.looks(30) + job.steps(11, 20, seconds=30) == []
 
 
-def test_a_stall_is_told_after_an_interval_that_is_learned_and_once(job: Job) -> None:
+def test_a_stall_is_reported_after_an_interval_that_is_learned_and_once(job: Job) -> None:
     job.steps(1, 20, seconds=30)
     assert job.looks(119) == []
-    assert told(job.looks(600)) == [("stall", "no progress for 2 min; no step took longer than 30 s before")]
-    assert told(job.steps(21, 22)) == [("progress", "the job goes on")]
+    assert reported(job.looks(600)) == [("stall", "no progress for 2 min; no step took longer than 30 s before")]
+    assert reported(job.steps(21, 22)) == [("progress", "the job goes on")]
 
 
-def test_a_stall_is_told_after_the_seconds_that_are_asked_for(tmp_path: Path) -> None:
+def test_a_stall_is_reported_after_the_seconds_that_are_asked_for(tmp_path: Path) -> None:
     with closing(Job(tmp_path / "log", stall_seconds=10)) as job:
         job.write("loading\n")
-        assert told(job.looks(30)) == [("stall", "no progress for 10 s")]
+        assert reported(job.looks(30)) == [("stall", "no progress for 10 s")]
 
 
 def test_the_interval_is_learned_from_a_log_that_is_there_already(job: Job) -> None:
     for number in range(2_000):
         at = AT + timedelta(seconds=10 * number)
         job.write(f"[{at:%Y-%m-%d %H:%M:%S},000] [INFO] {STEP.format(number)}")
-    assert told(job.looks(61)) == [("stall", "no progress for 1 min; no step took longer than 10 s before")]
+    assert reported(job.looks(61)) == [("stall", "no progress for 1 min; no step took longer than 10 s before")]
 
 
 def test_before_anything_is_learned_it_takes_long_to_call_it_a_stall(job: Job) -> None:
     job.steps(1, 2)
     assert job.looks(FIRST_STALL_SECONDS - 2) == []
-    assert told(job.looks(10)) == [("stall", "no progress for 30 min")]
+    assert reported(job.looks(10)) == [("stall", "no progress for 30 min")]
 
 
 def test_a_job_that_ended_well_is_finished_and_does_not_stall(job: Job) -> None:
     job.steps(1, 20)
     job.write(DONE)
-    assert told(job.looks(3600)) == [("finished", "NotAFailure")]
+    assert reported(job.looks(3600)) == [("finished", "NotAFailure")]
 
 
 def test_a_log_that_is_moved_away_and_begun_anew_is_another_run(job: Job) -> None:
@@ -162,23 +162,23 @@ def test_a_log_that_is_moved_away_and_begun_anew_is_another_run(job: Job) -> Non
     job.write(DEATH)
     job.path.rename(job.path.with_suffix(".1"))
     job.write(STEP.format(1))
-    assert told(job.looks(3)) == [("failure", "ValueError"), ("restarted", "train.log began anew")]
+    assert reported(job.looks(3)) == [("failure", "ValueError"), ("restarted", "train.log began anew")]
     job.write(DEATH)
-    assert told(job.looks(10)) == [("failure", "ValueError")]
+    assert reported(job.looks(10)) == [("failure", "ValueError")]
 
 
 def test_a_log_that_is_cut_is_another_run(job: Job) -> None:
     job.steps(1, 10)
     job.path.write_text("")
-    assert told(job.looks(2)) == [("restarted", "train.log began anew")]
+    assert reported(job.looks(2)) == [("restarted", "train.log began anew")]
 
 
-def test_a_run_that_follows_in_the_same_log_is_told_and_watched(job: Job) -> None:
+def test_a_run_that_follows_in_the_same_log_is_reported_and_watched(job: Job) -> None:
     job.steps(1, 10)
     job.write(DEATH)
-    assert told(job.looks(10)) == [("failure", "ValueError")]
-    assert told(job.steps(1, 20)) == [("restarted", "the job works again, in the same log")]
-    assert told(job.looks(600))[:1] == [("stall", "no progress for 1 min; no step took longer than 1 s before")]
+    assert reported(job.looks(10)) == [("failure", "ValueError")]
+    assert reported(job.steps(1, 20)) == [("restarted", "the job works again, in the same log")]
+    assert reported(job.looks(600))[:1] == [("stall", "no progress for 1 min; no step took longer than 1 s before")]
 
 
 def test_a_folder_is_watched_whose_files_come_one_by_one(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_following_ends_with_the_job_where_that_is_asked_for(job: Job) -> None:
         waits.append(seconds)
         job.clock.elapsed_seconds += seconds
 
-    assert told(list(follow(job.watch, wait, is_until_end=True))) == [("finished", "NotAFailure")]
+    assert reported(list(follow(job.watch, wait, is_until_end=True))) == [("finished", "NotAFailure")]
     assert waits == [1.0] * 5
 
 

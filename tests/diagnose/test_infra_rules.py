@@ -126,7 +126,7 @@ MEANINGS = {
 
 
 @each("line, meaning", [(line, meaning) for meaning, lines in MEANINGS.items() for line in lines])
-def test_a_line_is_told_as(line: str, meaning: str) -> None:
+def test_a_line_is_reported_as(line: str, meaning: str) -> None:
     rule = strongest(line)
     assert rule is not None
     assert f"{rule.role} {rule.reason} {rule.recovery}" == meaning

@@ -177,7 +177,7 @@ def test_what_is_drawn_around_an_answer_does_no_harm(text: str) -> None:
     assert answered(text) == answered(ANSWER)
 
 
-def test_a_secret_stays_hidden_in_what_is_told_on() -> None:
+def test_a_secret_stays_hidden_in_what_is_reported_on() -> None:
     quote = {"line": 3, "quote": "password=<SECRET_1> was refused"}
     found = answered({**ANSWER, "cause": "The password <SECRET_1> of <PATH_1>.bin", "evidence": [quote]})
     assert found.diagnosis.cause == "The password <SECRET_1> of /home/anna/x.bin"

@@ -249,7 +249,7 @@ def test_a_rule_written_as_toml_reads_back(words: list[str]) -> None:
     assert rule_of(json.loads(json.dumps(definition_of(rule))), "f") == rule
 
 
-def test_an_id_is_named_by_its_beginning_or_the_nearest_are_told() -> None:
+def test_an_id_is_named_by_its_beginning_or_the_nearest_are_reported() -> None:
     known = ["3f2a11", "3f2b22", "9c0000"]
     assert the_one("9", known, "incident", "how") == "9c0000"
     assert the_one("3f2a11", known, "incident", "how") == "3f2a11"

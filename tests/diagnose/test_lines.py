@@ -67,7 +67,7 @@ def at(*parts: int) -> datetime:
         ("  File 'x', line 3, in y", ParsedLine("  File 'x', line 3, in y")),
     ],
 )
-def test_a_line_is_told_apart_from_what_its_writers_put_before_it(text: str, said: ParsedLine) -> None:
+def test_a_line_is_reported_apart_from_what_its_writers_put_before_it(text: str, said: ParsedLine) -> None:
     assert parse_line(text, year=2024) == said
 
 

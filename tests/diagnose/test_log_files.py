@@ -106,7 +106,7 @@ def test_a_folder_gives_its_logs_in_natural_order_and_nothing_else(tmp_path: Pat
     assert found.is_folder
 
 
-def test_flight_dumps_are_told_from_logs(tmp_path: Path) -> None:
+def test_flight_dumps_are_reported_from_logs(tmp_path: Path) -> None:
     for name in (
         "_dump_0.json",
         "_dump_10.json",

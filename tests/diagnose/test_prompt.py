@@ -53,7 +53,7 @@ def test_the_log_is_numbered_and_private() -> None:
     ]
 
 
-def test_what_is_known_is_told_and_private_too() -> None:
+def test_what_is_known_is_reported_and_private_too() -> None:
     diagnosis = Diagnosis(
         "unknown",
         "unknown",
@@ -134,7 +134,7 @@ def test_the_name_of_a_file_is_data_and_no_instruction() -> None:
     assert f"file F1: {hostile}" in log_of(request.messages)
 
 
-def test_files_whose_long_names_begin_alike_are_told_apart() -> None:
+def test_files_whose_long_names_begin_alike_are_reported_apart() -> None:
     digests = [digest(["a"], file="x" * 400 + end) for end in "12"]
     assert sorted(request_for(UNKNOWN, digests, Judge()).lines) == [("F1", 1), ("F2", 1)]
 

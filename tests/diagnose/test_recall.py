@@ -129,8 +129,8 @@ def test_an_incident_is_not_like_itself() -> None:
 
 def test_a_confirmed_twin_decides_what_rules_leave_unknown() -> None:
     rows = [past("7", "DriverMismatch", FLUX, is_confirmed=True, remedy="Realign it")]
-    told = (Quote(5, FLUX.replace("17", "23").replace("0.31", "0.7")),)
-    assert with_recall(UNKNOWN, [*ROWS, *rows], told) == Recalled(
+    reported = (Quote(5, FLUX.replace("17", "23").replace("0.31", "0.7")),)
+    assert with_recall(UNKNOWN, [*ROWS, *rows], reported) == Recalled(
         replace(
             UNKNOWN,
             verdict="failed",
@@ -138,7 +138,7 @@ def test_a_confirmed_twin_decides_what_rules_leave_unknown() -> None:
             reason="DriverMismatch",
             cause=FLUX,
             remedy="Realign it",
-            evidence=told,
+            evidence=reported,
             recovery=Recovery("needs_config_change", "the same settings would fail in the same way"),
             confidence=0.8,
             method="recall",
@@ -149,10 +149,10 @@ def test_a_confirmed_twin_decides_what_rules_leave_unknown() -> None:
 
 def test_nothing_else_decides() -> None:
     twin = past("7", "DriverMismatch", FLUX, is_confirmed=True)
-    told = (Quote(5, FLUX),)
-    guessed = with_recall(UNKNOWN, [replace(twin, is_confirmed=False)], told).diagnosis
+    reported = (Quote(5, FLUX),)
+    guessed = with_recall(UNKNOWN, [replace(twin, is_confirmed=False)], reported).diagnosis
     assert (guessed.reason, len(guessed.similar)) == ("unknown", 1)
-    disputed = with_recall(UNKNOWN, [twin, past("8", "DiskFull", FLUX, is_confirmed=True)], told).diagnosis
+    disputed = with_recall(UNKNOWN, [twin, past("8", "DiskFull", FLUX, is_confirmed=True)], reported).diagnosis
     assert (disputed.reason, len(disputed.similar)) == ("unknown", 2)
     short = with_recall(UNKNOWN, [past("9", "DiskFull", "exit code 1", is_confirmed=True)], (Quote(1, "exit code 2"),))
     assert (short.diagnosis.reason, len(short.diagnosis.similar)) == ("unknown", 1)
@@ -160,7 +160,7 @@ def test_nothing_else_decides() -> None:
         UNKNOWN, [twin], (Quote(5, "FluxError: the flux capacitor is on fire, call somebody"),)
     ).diagnosis
     assert near.reason == "unknown"
-    ruled = replace(UNKNOWN, verdict="failed", reason="LossNaN", category="framework", evidence=told, cause="")
+    ruled = replace(UNKNOWN, verdict="failed", reason="LossNaN", category="framework", evidence=reported, cause="")
     assert with_recall(ruled, [twin]).diagnosis == replace(
         ruled, similar=(Similar("7", 1.0, "DriverMismatch", FLUX, True),)
     )
@@ -197,10 +197,10 @@ def test_nothing_is_downloaded_and_nothing_of_it_is_imported(monkeypatch: pytest
 @pytest.mark.usefixtures("_fresh_model")
 def test_without_the_extra_there_is_a_sentence_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "find_spec", lambda _: None)
-    told = (Quote(1, MEMORY),)
+    reported = (Quote(1, MEMORY),)
     note = "similar incidents are not looked for; to have them: pip install 'gpulake[recall]'"
-    assert with_recall(UNKNOWN, ROWS, told) == Recalled(UNKNOWN, note)
-    assert with_recall(UNKNOWN, [], told) == Recalled(UNKNOWN)
+    assert with_recall(UNKNOWN, ROWS, reported) == Recalled(UNKNOWN, note)
+    assert with_recall(UNKNOWN, [], reported) == Recalled(UNKNOWN)
 
 
 @pytest.mark.usefixtures("_fresh_model")
@@ -240,13 +240,13 @@ def test_incidents_come_from_the_journal_without_the_engine(lake: Lake) -> None:
     assert (found.reason, found.method) == ("DriverMismatch", "recall")
 
 
-def test_an_unknown_case_is_known_by_what_its_log_told_and_not_by_its_last_line() -> None:
+def test_an_unknown_case_is_known_by_what_its_log_reported_and_not_by_its_last_line() -> None:
     """The line that is shown of an unknown case is mostly a launcher's."""
     stopped = replace(UNKNOWN, evidence=(Quote(4, "exit code 3 of the whole job step"),))
-    told = (Quote(3, FLUX),)
-    assert words_for(stopped, told) == words_of("", [FLUX])
-    twin = past("1", "NVLinkError", "misaligned", is_confirmed=True, words=words_for(stopped, told))
-    found = with_recall(stopped, [twin], told).diagnosis
-    assert (found.method, found.reason, found.evidence) == ("recall", "NVLinkError", told)
+    reported = (Quote(3, FLUX),)
+    assert words_for(stopped, reported) == words_of("", [FLUX])
+    twin = past("1", "NVLinkError", "misaligned", is_confirmed=True, words=words_for(stopped, reported))
+    found = with_recall(stopped, [twin], reported).diagnosis
+    assert (found.method, found.reason, found.evidence) == ("recall", "NVLinkError", reported)
     other = (Quote(3, "FATAL the tokenizer has no vocabulary at all"),)
     assert with_recall(stopped, [twin], other).diagnosis.reason == "unknown"

@@ -231,11 +231,11 @@ def test_a_line_that_a_rule_or_a_marker_matches_is_never_dropped(content: bytes)
     shown = {line.number: line for line in digest.lines}
     telling = 0
     for number, line in enumerate(content.decode(errors="replace").replace("\x1b[32m", "").splitlines(), 1):
-        is_told = bool(marker.search(line))
+        is_reported = bool(marker.search(line))
         for hit in RULES.hits(line):
             assert shown[number].is_hit
-            is_told |= hit.rule.role == "cause"
-        telling += is_told
+            is_reported |= hit.rule.role == "cause"
+        telling += is_reported
         assert number in shown
     assert digest.lines_kept >= telling
 

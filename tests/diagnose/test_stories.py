@@ -51,7 +51,7 @@ def test_ranks_that_die_together_are_one_run() -> None:
     assert [explain(story).reason for story in stories(log)] == ["KeyError"]
 
 
-def test_files_of_a_folder_are_told_in_the_order_of_their_times() -> None:
+def test_files_of_a_folder_are_reported_in_the_order_of_their_times() -> None:
     first = """
         2024-05-01 10:00:09 x
         Traceback (most recent call last):

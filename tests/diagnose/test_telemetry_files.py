@@ -117,7 +117,7 @@ def test_a_log_of_nvidia_smi_is_read_in_the_zone_of_its_node(tmp_path: Path) -> 
     )
 
 
-def test_the_hour_that_clocks_show_twice_is_told_twice(tmp_path: Path) -> None:
+def test_the_hour_that_clocks_show_twice_is_reported_twice(tmp_path: Path) -> None:
     times = ("02:30:00", "02:59:50", "02:00:00", "02:30:00", "03:00:00")
     rows = [f"2026/10/25 {at}.000, 0, {number} %, 1 MiB" for number, at in enumerate(times)]
     path = _written(tmp_path, "smi.csv", "timestamp, index, utilization.gpu [%], memory.used [MiB]", *rows)
@@ -146,7 +146,7 @@ def test_gpus_that_no_column_tells_apart_are_not_taken_for_one(tmp_path: Path) -
     assert [(sample.busy_ratio, sample.power_watts) for sample in one.gpus["", "0"]] == [(0.0, 80.0)] * 9
 
 
-def test_parts_of_a_gpu_are_told_apart(tmp_path: Path) -> None:
+def test_parts_of_a_gpu_are_reported_apart(tmp_path: Path) -> None:
     mig = [f'{{gpu="0",UUID="GPU-1",GPU_I_PROFILE="1g.10gb",GPU_I_ID="{part}",Hostname="a"}}' for part in (7, 9)]
     path = _written(
         tmp_path,

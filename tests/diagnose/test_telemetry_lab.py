@@ -55,10 +55,10 @@ CASES = [
 @pytest.mark.real
 @pytest.mark.parametrize("case", CASES)
 def test_the_samples_of_our_own_runs_keep_every_reason_within_what_is_accepted(real_data: Path, case: str) -> None:
-    truth, told = _lab(real_data / "lab", case)
+    truth, reported = _lab(real_data / "lab", case)
     verdict = "healthy" if truth["reason"] == "NotAFailure" else "failed"
     said = Diagnosis(verdict, truth["category"], truth["reason"], truth["root_cause"])  # type: ignore[arg-type]
-    found = consult(said, told, read_samples([real_data / "lab" / "telemetry.jsonl"], window_of(told)))
+    found = consult(said, reported, read_samples([real_data / "lab" / "telemetry.jsonl"], window_of(reported)))
     assert found.reason in truth["accept"]
     assert found.verdict == verdict
     expected = {
@@ -76,15 +76,15 @@ def test_the_samples_of_our_own_runs_keep_every_reason_within_what_is_accepted(r
 
 @pytest.mark.real
 def test_a_log_of_ours_that_is_cut_where_its_process_left_is_not_called_a_hang(real_data: Path) -> None:
-    _, told = _lab(real_data / "lab", "healthy_single")
+    _, reported = _lab(real_data / "lab", "healthy_single")
     cut = Story(
         (),
         1,
         1,
         1,
         1,
-        began_at=told.began_at,
-        ended_at=(told.ended_at or datetime.now(UTC)) - timedelta(seconds=5),
+        began_at=reported.began_at,
+        ended_at=(reported.ended_at or datetime.now(UTC)) - timedelta(seconds=5),
         is_whole=False,
     )
     found = consult(STOPS, cut, read_samples([real_data / "lab" / "telemetry.jsonl"], window_of(cut)))

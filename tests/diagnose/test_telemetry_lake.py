@@ -44,9 +44,9 @@ def watched(tmp_path: Path) -> Lake:
     return built_from(tmp_path / "watched", files)
 
 
-def _found(lake: Lake, diagnosis: Diagnosis, told: Story) -> Samples:
+def _found(lake: Lake, diagnosis: Diagnosis, reported: Story) -> Samples:
     with lake.reading() as reader:
-        return samples_from_lake(reader, diagnosis, told, window_of(told))
+        return samples_from_lake(reader, diagnosis, reported, window_of(reported))
 
 
 def test_the_samples_of_the_nodes_that_the_log_names(watched: Lake) -> None:
@@ -69,6 +69,6 @@ def test_the_job_tables_know_the_nodes_of_a_job(watched: Lake) -> None:
 
 def test_finding_nothing_is_no_error(watched: Lake, lake: Lake) -> None:
     unknown = (story(), story(hosts=("nowhere",)), story(job_id="8"), replace(story(hosts=("gpu01",)), began_at=None))
-    for told in unknown:
-        assert _found(watched, failed("ProcessKilled"), told).is_empty
+    for reported in unknown:
+        assert _found(watched, failed("ProcessKilled"), reported).is_empty
     assert _found(lake, failed("ProcessKilled"), story(hosts=("gpu01",), job_id="7")).is_empty

@@ -195,7 +195,7 @@ def test_silence_is_measured_by_the_rhythm_of_the_log() -> None:
     assert consult(STOPS, quick, short).reason == "HangStraggler"
 
 
-def test_a_log_that_says_timeout_is_told_how_long_its_gpus_waited() -> None:
+def test_a_log_that_says_timeout_is_reported_how_long_its_gpus_waited() -> None:
     diagnosis = failed("NCCLTimeoutError")
     waited = story(last_progress_at=datetime.fromtimestamp(AT + 200, UTC))
     found = consult(diagnosis, waited, samples(gpu(RUN, busy=lambda at: 0.9 if at <= 200 else 0.0)))
@@ -262,7 +262,7 @@ def test_a_rule_that_knows_the_xid_says_what_to_do() -> None:
     assert (found.reason, found.remedy, found.recovery.why) == ("XidError", "Swap it.", "known here")
 
 
-def test_an_xid_is_told_beside_a_fault_of_the_script_and_decides_nothing() -> None:
+def test_an_xid_is_reported_beside_a_fault_of_the_script_and_decides_nothing() -> None:
     event = NodeEvent(AT + 598, "a", "xid", "0000:3b:00", 79, None)
     found = consult(failed("KeyError", "script"), story(), samples(gpu(RUN), events=[event]))
     assert (found.reason, found.telemetry) == ("KeyError", ("Xid 79 on 0000:3b:00 of a at 12:09:58 UTC.",))
@@ -279,7 +279,7 @@ def test_a_memory_error_that_is_counted_in_the_run_counts_and_an_old_one_does_no
     assert consult(failed("CUDAError"), story(), old) == failed("CUDAError")
 
 
-def test_heat_is_told() -> None:
+def test_heat_is_reported() -> None:
     hot = samples(
         gpu(
             RUN,

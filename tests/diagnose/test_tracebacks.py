@@ -34,7 +34,7 @@ def test_a_plain_traceback() -> None:
     assert (one.is_uncaught, one.script, one.raised_at, one.link) == (True, "train.py", 5, None)
 
 
-def test_ranks_that_interleave_are_told_apart() -> None:
+def test_ranks_that_interleave_are_reported_apart() -> None:
     found = raised("""
         [rank0]: Traceback (most recent call last):
         [rank1]: Traceback (most recent call last):

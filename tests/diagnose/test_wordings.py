@@ -30,8 +30,8 @@ def scene_of(name: str, error: str, is_raised: bool) -> str:
     scene = SCENES[name]
     lines = (RAISED * is_raised + error).split("\n")
     speakers = scene["speakers"] if is_raised else scene["speakers"][:1]
-    told = "".join(f"{speaker}{line}\n" for speaker in speakers for line in lines)
-    return str(scene.get("before", "")) + told + str(scene.get("after", ""))
+    reported = "".join(f"{speaker}{line}\n" for speaker in speakers for line in lines)
+    return str(scene.get("before", "")) + reported + str(scene.get("after", ""))
 
 
 def logs() -> Iterator[tuple[str, str]]:

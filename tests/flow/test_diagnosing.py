@@ -40,8 +40,8 @@ def ask(flow: Flow, folder: Path, name: str, text: str, **more: object) -> Answe
 
 def test_what_was_found_is_seen_through_sql(flow: Flow, tmp_path: Path) -> None:
     found = ask(flow, tmp_path, "a.log", LOG.format(rank=3, user="ann"), job_id="7").diagnosis
-    told = rows_of(flow.lake, "SELECT incident_id, job_id, verdict, reason, action, log, lines_read FROM diagnoses")
-    assert told == [
+    reported = rows_of(flow.lake, "SELECT incident_id, job_id, verdict, reason, action, log, lines_read FROM diagnoses")
+    assert reported == [
         {
             "incident_id": found.incident_id,
             "job_id": "7",

@@ -206,8 +206,8 @@ def test_the_card_the_plan_and_the_json_say_what_is_a_claim(known: Lake) -> None
     card = gpulake("diagnose", str(log))
     assert card.stdout.splitlines()[0] == "XidError (infrastructure) on node gpu09 (claimed by the log)"
     document = json.loads(gpulake("diagnose", str(log), "--json").stdout)
-    told = ("job_id", "claimed_job_id", "node", "is_node_claimed")
-    assert [document[name] for name in told] == [None, "777", "gpu09", True]
+    reported = ("job_id", "claimed_job_id", "node", "is_node_claimed")
+    assert [document[name] for name in reported] == [None, "777", "gpu09", True]
     plan = gpulake("recover", document["incident_id"], "--executor", "slurm", "--again")
     assert "job 777 (claimed by the log), XidError" in plan.stdout
     claim = "the log says that it is of job 777, which is no proof; name the job with --job"

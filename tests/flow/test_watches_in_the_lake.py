@@ -45,8 +45,8 @@ def gpus(seconds: range) -> list[Gpu]:
 def test_a_hot_gpu_is_one_incident_that_a_later_build_updates(tmp_path: Path) -> None:
     lake = built_from(tmp_path, {"a/gpu_metrics.jsonl": gpu_file(gpus(range(300)))})
     (first,) = rows_of(lake, "FROM findings")
-    told = {name: first[name] for name in ("kind", "subject", "node", "severity", "watch", "series", "cluster_id")}
-    assert told == {
+    reported = {name: first[name] for name in ("kind", "subject", "node", "severity", "watch", "series", "cluster_id")}
+    assert reported == {
         "kind": "hot_gpu",
         "subject": "node-1 GPU-2",
         "node": "node-1",
@@ -165,11 +165,11 @@ def test_a_finding_is_about_an_incident_by_kind_subject_and_time() -> None:
 def test_what_was_found_is_counted_by_kind_and_strength() -> None:
     strong = (Injected("dead_rack", 1.0, True), Injected("slow_machine", 1.0, True))
     faint = (Injected("dead_rack", 0.5, True), Injected("slow_machine", 0.5, False))
-    told = document([TraceScore("a", strong, (), 7.0), TraceScore("b", faint, ("a false one",), 7.0)])
+    reported = document([TraceScore("a", strong, (), 7.0), TraceScore("b", faint, ("a false one",), 7.0)])
     none = {"injected": 0, "found": 0}
     others = {"hot_weekend": none, "runaway_user": none, "failure_burst": none}
     one, two = {"injected": 1, "found": 1}, {"injected": 2, "found": 2}
-    assert told == {
+    assert reported == {
         "traces": 2,
         "injected": 4,
         "found": 3,
@@ -184,7 +184,7 @@ def test_what_was_found_is_counted_by_kind_and_strength() -> None:
         ],
         "missed": ["b: slow_machine"],
     }
-    heads, *lines = (line.split("  ") for line in table(told["by_strength"]))
+    heads, *lines = (line.split("  ") for line in table(reported["by_strength"]))
     assert [cell.strip() for cell in heads if cell] == [
         *("strength", "all", "hot_weekend", "runaway_user", "failure_burst", "dead_rack", "slow_machine")
     ]
@@ -197,8 +197,8 @@ def test_what_was_found_is_counted_by_kind_and_strength() -> None:
 
 @pytest.mark.slow
 def test_what_was_injected_is_found_and_little_else() -> None:
-    told = document([generated(8_000, 21, 1.0), generated(8_000, 23, 0.5), generated(8_000, 22, None)])
-    assert told["injected"] == 10
-    assert [row["strength"] for row in told["by_strength"]] == [1.0, 0.5]
-    assert told["recall"] >= 0.9
-    assert told["false_alarms_a_week"] <= 1
+    reported = document([generated(8_000, 21, 1.0), generated(8_000, 23, 0.5), generated(8_000, 22, None)])
+    assert reported["injected"] == 10
+    assert [row["strength"] for row in reported["by_strength"]] == [1.0, 0.5]
+    assert reported["recall"] >= 0.9
+    assert reported["false_alarms_a_week"] <= 1

@@ -173,7 +173,7 @@ def test_only_queries_are_allowed(lake: duckdb.DuckDBPyConnection, query: str) -
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reported"),
     [
         ("SELECT 1; SELECT 2", "2 statements given"),
         ("-- nothing", "0 statements given"),
@@ -187,8 +187,8 @@ def test_only_queries_are_allowed(lake: duckdb.DuckDBPyConnection, query: str) -
         ("SELECT " + "CASE WHEN true THEN " * 700 + "1" + " END" * 700, TOO_LONG),
     ],
 )
-def test_what_is_no_single_plain_query_is_refused(lake: duckdb.DuckDBPyConnection, query: str, told: str) -> None:
-    assert refused(lake, query) == told
+def test_what_is_no_single_plain_query_is_refused(lake: duckdb.DuckDBPyConnection, query: str, reported: str) -> None:
+    assert refused(lake, query) == reported
 
 
 @pytest.mark.parametrize("query", ["SELECT", "SELECT '\x00'", "SELECT 'a", "SELECT " + "NOT " * 4_000 + "true"])

@@ -108,7 +108,7 @@ def test_no_row_of_any_table_names_a_job_or_a_user_of_others(
         for table in sorted(snapshots.tables()):
             rows = reader.query(f"SELECT * FROM {table}").to_pylist()
             found[table] = [leak for row in rows for leak in leaks(row, foreign)][:3]
-    assert {table: told for table, told in found.items() if told} == {}
+    assert {table: reported for table, reported in found.items() if reported} == {}
 
 
 def test_rows_of_their_own_are_all_there(snapshots: Snapshots, largest_user: str) -> None:

@@ -44,7 +44,7 @@ def asked(shared_lake: Config) -> Iterator[Sandbox]:
     one.close()
 
 
-def told(one: Sandbox, query: str) -> GpulakeError:
+def reported(one: Sandbox, query: str) -> GpulakeError:
     with pytest.raises(GpulakeError) as error:
         one.ask(query)
     return error.value
@@ -109,7 +109,7 @@ def test_each_query_has_a_process_of_its_own(spares: Spares, asked: Sandbox) -> 
 def test_what_does_not_end_is_killed_at_its_limit(asked: Sandbox, query: str) -> None:
     asked.ask("SELECT 1")
     begun = time.monotonic()
-    error = told(asked, query)
+    error = reported(asked, query)
     assert (type(error), error.message) == (UsageError, f"the query took more than {SECONDS:g} seconds")
     assert SECONDS <= time.monotonic() - begun < SECONDS + 60  # to start, on a machine that is busy
     assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
@@ -127,20 +127,20 @@ def test_what_does_not_end_is_killed_at_its_limit(asked: Sandbox, query: str) ->
 )
 def test_memory_stays_within_a_fifth_of_its_limit(asked: Sandbox, query: str) -> None:
     with watched() as peaks:
-        error = told(asked, query)
+        error = reported(asked, query)
     assert (type(error), error.message) == (UsageError, "the query needs more memory than 400 MB")
     assert max(peaks) < 1.2 * MEMORY
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["os.abort()", "os.kill(os.getpid(), 11)"])
-def test_a_crash_is_told_and_the_next_query_is_answered(
+def test_a_crash_is_reported_and_the_next_query_is_answered(
     asked: Sandbox, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sandbox, "JUDGE_SECONDS", 0.1)
         patch.setattr(sandbox, "PROGRAM", f"import os, sys\nsys.stdin.read()\nos.write(1, b'ready\\n')\n{program}")
-        error = told(asked, "SELECT 1")
+        error = reported(asked, "SELECT 1")
         asked.close()
     assert (type(error), error.message.startswith("the query crashed the engine (SIG")) == (UsageError, True)
     assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
@@ -157,13 +157,13 @@ def test_a_crash_is_told_and_the_next_query_is_answered(
     ],
 )
 def test_what_a_broken_process_writes_is_not_believed(
-    asked: Sandbox, monkeypatch: pytest.MonkeyPatch, written: str, kind: type[GpulakeError], told_first: str
+    asked: Sandbox, monkeypatch: pytest.MonkeyPatch, written: str, kind: type[GpulakeError], reported_first: str
 ) -> None:
     program = f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({written})"
     monkeypatch.setattr(sandbox, "JUDGE_SECONDS", 0.1)
     monkeypatch.setattr(sandbox, "PROGRAM", program)
-    error = told(asked, "SELECT 1")
-    assert (type(error), error.message[: len(told_first)]) == (kind, told_first)
+    error = reported(asked, "SELECT 1")
+    assert (type(error), error.message[: len(reported_first)]) == (kind, reported_first)
 
 
 def test_a_process_that_does_not_end_is_ended(asked: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,12 +171,12 @@ def test_a_process_that_does_not_end_is_ended(asked: Sandbox, monkeypatch: pytes
     monkeypatch.setattr(sandbox, "END_SECONDS", 0.1)
     program = "import os, sys, time\nsys.stdin.read()\nos.write(1, b'ready\\nrows\\n')\nos.close(1)\ntime.sleep(600)"
     monkeypatch.setattr(sandbox, "PROGRAM", program)
-    assert told(asked, "SELECT 1").message == "the query crashed the engine (SIGKILL)"
+    assert reported(asked, "SELECT 1").message == "the query crashed the engine (SIGKILL)"
 
 
 @pytest.mark.slow
 def test_an_error_is_short_though_the_engine_repeats_a_value(asked: Sandbox) -> None:
-    error = told(asked, "SELECT repeat('x', 1000000)::INT")
+    error = reported(asked, "SELECT repeat('x', 1000000)::INT")
     assert (error.message[:22], len(error.message)) == ("the query failed: Conv", 4_000)
 
 
@@ -192,14 +192,14 @@ def test_what_is_refused_costs_no_process(spares: Spares, asked: Sandbox) -> Non
     asked.prepare()
     before = spares()
     for query in ("SELEC 1", "FROM pandas_scan(NULL)", "SET threads = 1"):
-        assert isinstance(told(asked, query), UsageError)
+        assert isinstance(reported(asked, query), UsageError)
     assert spares() == before
 
 
 @pytest.mark.slow
 def test_without_a_judge_a_query_is_judged_where_it_runs(asked: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "JUDGE_SECONDS", 0.0)
-    assert told(asked, "SELECT getenv('HOME')").message == "the function getenv() is not allowed in a query"
+    assert reported(asked, "SELECT getenv('HOME')").message == "the function getenv() is not allowed in a query"
     assert json.loads(asked.ask("SELECT 1"))["rows"] == [[1]]
 
 

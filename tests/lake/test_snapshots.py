@@ -135,7 +135,7 @@ def test_a_value_that_is_not_given_is_of_every_type(lake: Lake) -> None:
     snapshots.close()
 
 
-def test_a_disk_that_does_not_answer_is_told_and_looked_at_again(tmp_path: Path) -> None:
+def test_a_disk_that_does_not_answer_is_reported_and_looked_at_again(tmp_path: Path) -> None:
     lake = Lake(Config(lake=tmp_path / "lake", threads=1)).create()
     snapshots = Snapshots(lake)
     before = snapshots.refresh()

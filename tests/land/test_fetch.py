@@ -338,7 +338,7 @@ def test_files_come_at_the_same_time_and_a_broken_one_costs_only_itself(mirror: 
     assert (tmp_path / "jobs.header").read_text() == "job_name,user\n"
 
 
-def test_several_failures_are_told_together(mirror: Mirror, tmp_path: Path) -> None:
+def test_several_failures_are_reported_together(mirror: Mirror, tmp_path: Path) -> None:
     mirror.files.clear()
     with pytest.raises(FetchError) as caught:
         fetch(published(JOBS_FILE, HEADER, TASKS_FILE), tmp_path, url=f"{mirror.url}/")

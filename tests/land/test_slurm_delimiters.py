@@ -46,7 +46,7 @@ def test_a_name_with_a_delimiter_is_kept(name: str) -> None:
         ("WorkDir", "/home/a|b"),
     ],
 )
-def test_texts_beside_each_other_are_told_apart_by_what_they_hold(column: str, text: str) -> None:
+def test_texts_beside_each_other_are_reported_apart_by_what_they_hold(column: str, text: str) -> None:
     names = f"{NAMES}|Comment|Constraints|ExitCode|SubmitLine|Restarts|AdminComment|WorkDir"
     fields = whole(names, "1", "train", *REST.split("|"), "", "", "0:0", "sbatch x", "0", "JS1:Short", "/home")
     if column == "AdminComment":

@@ -249,13 +249,13 @@ def idle(samples: Sequence[Gpu], zone: str, held: Sequence[tuple[float, int, int
             owner = owner_of(sample)
             has_owner = owner not in ("nobody", "unknown")
             share = 1.0 if has_owner else min(max(scheduled - owned, 0) / max(seen - owned, 1), 1.0)
-            is_told = bool(held) and min(each[1] for each in held) <= sample.ts_ms < max(each[2] for each in held)
+            is_reported = bool(held) and min(each[1] for each in held) <= sample.ts_ms < max(each[2] for each in held)
             row["observed_hours"] += hours
             if sample.gpu_busy_ratio is None:
                 row["unmeasured_hours"] += hours
                 continue
             is_idle = sample.gpu_busy_ratio < ratio
-            row["free_hours" if is_told or owner == "nobody" else "unknown_hours"] += hours * (1 - share)
+            row["free_hours" if is_reported or owner == "nobody" else "unknown_hours"] += hours * (1 - share)
             row["held_hours"] += hours * share
             row["held_by_unknown_hours"] += hours if owner == "unattributed" else 0
             row["idle_by_use_hours"] += hours if is_idle and has_owner and not sample.owner_kind else 0

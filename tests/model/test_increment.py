@@ -94,7 +94,9 @@ def begun(trace: Path, folder: Path) -> tuple[Config, Path]:
 
 
 @pytest.mark.slow
-def test_late_rows_are_counted_and_what_was_touched_is_told(trace: tuple[Path, TraceSummary], tmp_path: Path) -> None:
+def test_late_rows_are_counted_and_what_was_touched_is_reported(
+    trace: tuple[Path, TraceSummary], tmp_path: Path
+) -> None:
     config, second = begun(trace[0], tmp_path)
     flow = Flow(config)
     (before,) = rows_of(flow.lake, "SELECT epoch(observed_until) AS until FROM silver_clusters")

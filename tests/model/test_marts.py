@@ -57,7 +57,7 @@ def sacct(*rows: str) -> str:
     return SACCT + "".join(lines)
 
 
-def test_a_machine_without_peers_is_told_and_is_no_lemon(tmp_path: Path) -> None:
+def test_a_machine_without_peers_is_reported_and_is_no_lemon(tmp_path: Path) -> None:
     inventory = "cluster,machine,gpu_type,gpus,cores,memory_gib\n" + "".join(
         f"c,{name},{kind},8,8,64\n" for name, kind in (("a", "T4"), ("b", "T4"), ("alone", "H100"))
     )

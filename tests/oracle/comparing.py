@@ -64,7 +64,7 @@ class Product:
 
         For the key of a machine, job or task stands its name.
         """
-        told: dict[str, Callable[[object], object]] = {
+        reported: dict[str, Callable[[object], object]] = {
             "machine_key": self.machine_of,
             "job_key": self.job.get,
             "task_key": self.task.get,
@@ -72,7 +72,7 @@ class Product:
         found: dict[tuple[object, ...], list[Row]] = {}
         for row in self.rows[table]:
             rest = {name: plain(value) for name, value in row.items() if name not in {*NOT_COMPARED, *names}}
-            found.setdefault(tuple(told.get(name, plain)(row[name]) for name in names), []).append(rest)
+            found.setdefault(tuple(reported.get(name, plain)(row[name]) for name in names), []).append(rest)
         return numbered(found)
 
 

@@ -103,8 +103,8 @@ def _without(outage: Outage, others: list[Outage]) -> list[Outage]:
 def _recorded(facts: Facts, until: int) -> list[Outage]:
     """Stretches of a machine do not overlap: what does is one."""
     found: list[Outage] = []
-    told = sorted((name, first, until if last is None else last) for name, first, last in facts.outages)
-    for name, first, last in told:
+    reported = sorted((name, first, until if last is None else last) for name, first, last in facts.outages)
+    for name, first, last in reported:
         if last <= first:
             continue  # it began after observation had ended
         if found and found[-1].machine == name and first <= found[-1].ended:

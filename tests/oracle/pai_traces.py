@@ -286,11 +286,11 @@ def _instance_rows(rng: Random, facts: Facts) -> Rows:
 def _sensor_rows(rng: Random, facts: Facts) -> list[Sequence[object]]:
     worker = _workers(facts)
     rows: list[Sequence[object]] = []
-    told: set[str | None] = set()
+    reported: set[str | None] = set()
     for one in facts.attempts:
-        if one.used_gpus is None or worker(one) in told:
+        if one.used_gpus is None or worker(one) in reported:
             continue
-        told.add(worker(one))
+        reported.add(worker(one))
         parts = [one.used_gpus] if rng.random() < 0.7 else [one.used_gpus * 0.25, one.used_gpus * 0.75]
         for number, part in enumerate(parts):
             base = (one.job.job_id, one.task.name, worker(one), f"id-{one.job.job_id}", one.machine)

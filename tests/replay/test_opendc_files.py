@@ -179,8 +179,8 @@ def test_one_dialect_may_be_enough_and_a_policy_is_opendcs(tmp_path: Path) -> No
     ]
     experiment = opendc_loader.read_json(out / "sdk" / "experiment.json")
     assert experiment["allocationPolicies"] == [{"type": "prefab", "prefabName": "Mem"}]
-    told = json.loads((out / "export.json").read_text())["remarks"]
-    assert told == {"policy Mem has no GPU filter: GPUs will be given away many times over": 1}
+    reported = json.loads((out / "export.json").read_text())["remarks"]
+    assert reported == {"policy Mem has no GPU filter: GPUs will be given away many times over": 1}
     with pytest.raises(UsageError, match="no policy named 'CoreMen'") as caught:
         OpendcExport(policy="CoreMen")
     assert caught.value.hint == "did you mean 'CoreMem'?"

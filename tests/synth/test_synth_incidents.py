@@ -65,7 +65,7 @@ def truth(entries: list[dict[str, Any]], kind: str) -> Truth:
     return Truth(found["first_second"], found["last_second"], found["subject_ids"], found["magnitude"])
 
 
-def test_the_truth_is_told_in_seconds_and_in_local_time(entries: list[dict[str, Any]]) -> None:
+def test_the_truth_is_reported_in_seconds_and_in_local_time(entries: list[dict[str, Any]]) -> None:
     assert [entry["kind"] for entry in entries] == KINDS
     for entry in entries:
         local = np.datetime64(entry["first_local"].removesuffix("+08:00"))

@@ -17,7 +17,7 @@ BEGIN, END = 5_443_200, 5_443_200 + 43_200
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSummary]:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSummary]:
     folder = tmp_path_factory.mktemp("told")
     return folder, write_trace(folder, jobs=10_000, seed=3, has_telemetry=True)
 
@@ -26,8 +26,8 @@ def rows_of(folder: Path, name: str) -> list[Row]:
     return [json.loads(line) for line in (folder / "telemetry" / f"{name}.jsonl").read_text().splitlines()]
 
 
-def test_half_a_day_of_one_machine_of_each_type_is_told(told: tuple[Path, TraceSummary]) -> None:
-    folder, summary = told
+def test_half_a_day_of_one_machine_of_each_type_is_reported(reported: tuple[Path, TraceSummary]) -> None:
+    folder, summary = reported
     gpus = rows_of(folder, "gpu_metrics")
     assert {row["ts_ms"] for row in gpus} == {1000 * second for second in range(BEGIN, END, 120)}
     nodes = json.loads((folder / "telemetry" / "nodes.json").read_text())
@@ -39,8 +39,8 @@ def test_half_a_day_of_one_machine_of_each_type_is_told(told: tuple[Path, TraceS
 
 
 @pytest.mark.slow
-def test_who_holds_a_gpu_ran_there_and_then(told: tuple[Path, TraceSummary]) -> None:
-    folder, _ = told
+def test_who_holds_a_gpu_ran_there_and_then(reported: tuple[Path, TraceSummary]) -> None:
+    folder, _ = reported
     trace = opened(folder)
     ran: dict[str, list[tuple[str, float, float]]] = {}
     columns = (trace.texts("pai_instance_table", name) for name in ("worker_name", "machine"))
@@ -58,15 +58,15 @@ def test_who_holds_a_gpu_ran_there_and_then(told: tuple[Path, TraceSummary]) -> 
         )
 
 
-def test_a_gpu_that_nobody_uses_is_idle_and_cool(told: tuple[Path, TraceSummary]) -> None:
-    rows = [row for row in rows_of(told[0], "gpu_metrics") if row["gpu_busy_ratio"] == 0]
+def test_a_gpu_that_nobody_uses_is_idle_and_cool(reported: tuple[Path, TraceSummary]) -> None:
+    rows = [row for row in rows_of(reported[0], "gpu_metrics") if row["gpu_busy_ratio"] == 0]
     assert rows
     assert {row["clock_event_reasons"] for row in rows} <= {0x1, 0x88}
     assert max(row["temperature_celsius"] - row["slowdown_temperature_celsius"] for row in rows) < 0
 
 
-def test_what_goes_wrong_is_in_the_truth_and_nowhere_else(told: tuple[Path, TraceSummary]) -> None:
-    folder, _ = told
+def test_what_goes_wrong_is_in_the_truth_and_nowhere_else(reported: tuple[Path, TraceSummary]) -> None:
+    folder, _ = reported
     truth = {row["kind"]: row for row in json.loads((folder / "truth.json").read_text())}
     gpus = rows_of(folder, "gpu_metrics")
 
@@ -86,8 +86,8 @@ def test_what_goes_wrong_is_in_the_truth_and_nowhere_else(told: tuple[Path, Trac
     assert (event["kind"], event["code"], event["ts_ms"] // 1000) == ("xid", 48, truth["gpu_errors"]["last_second"])
 
 
-def test_the_throttled_gpus_are_those_of_the_slow_machine(told: tuple[Path, TraceSummary]) -> None:
-    truth = {row["kind"]: row for row in json.loads((told[0] / "truth.json").read_text())}
+def test_the_throttled_gpus_are_those_of_the_slow_machine(reported: tuple[Path, TraceSummary]) -> None:
+    truth = {row["kind"]: row for row in json.loads((reported[0] / "truth.json").read_text())}
     (slow,) = truth["slow_machine"]["subject_ids"]
     assert truth["throttled_gpu"]["subject_ids"] == [f"GPU-{slow}-0", f"GPU-{slow}-1"]
 

@@ -57,7 +57,7 @@ def _runs(name: str, runs: Mapping[str, Any]) -> str:
     for column in given:
         if column not in RUN_COLUMNS:
             raise ConfigError(f"[runs] of {name}.toml has an unknown column {column}", f"choose from {[*RUN_COLUMNS]}")
-    told = ",\n".join(
+    reported = ",\n".join(
         f"        {text}" if text == column else f"        {text} as {column}" for column, text in given.items()
     )
     run = ",\n".join(
@@ -86,7 +86,7 @@ known as (
 jobs as (
 
     select
-{told}
+{reported}
     from latest
 
 )

@@ -134,7 +134,7 @@ def test_the_command_line_sees_what_the_dashboard_did(rich_copy: Config) -> None
     said = CliRunner().invoke(root, ["incidents", "list", "--lake", str(lake.root), "--json"])
     (row,) = [one for one in json.loads(said.stdout) if one["incident_id"] == name]
     assert (row["state"], row["changed_by"], row["note"]) == ("acknowledged", "local", "on it")
-    assert lake.journal("alert_events") == alerts, "nobody is told that somebody looks"
+    assert lake.journal("alert_events") == alerts, "looking sends no alert"
     open_now = client.get("/api/v1/incident_counts").json()["rows"][0]
     assert (open_now["label"], open_now["value"]) == ("open", len(listed) - 1)
 

@@ -27,7 +27,7 @@ ONLY_PEOPLE_FILL = {
     "incident/similar": "an incident of the past that was like it",
     "incidents/alerts": "a sink",
     "incidents/sinks": "a sink",
-    "incidents/windows": "a time in which nobody is to be told",
+    "incidents/windows": "a time without alerts",
     "job/diagnoses": "a log that was diagnosed",
     "job/incidents": "a log that was diagnosed",
     "jobs/reasons": "a log that was diagnosed",

@@ -190,5 +190,5 @@ def test_a_body_that_says_that_it_is_large_is_refused_before_it_comes(config: Co
         connection.sendall(f"{head}\r\n".encode())
         answer = all_of(connection)
     assert answer.startswith(b"HTTP/1.1 413 ")
-    told_body = {"error": "this request has more than 262144 bytes", "hint": "send less"}
-    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == told_body
+    reported_body = {"error": "this request has more than 262144 bytes", "hint": "send less"}
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == reported_body

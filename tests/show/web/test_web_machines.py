@@ -208,7 +208,7 @@ def test_energy_is_that_of_the_days(client: TestClient, rich: Config) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "table", "is_told"),
+    ("question", "table", "is_reported"),
     [
         ("hot_gpus", "gold_hot_gpus_daily", "hot_hours > 0"),
         ("throttled_gpus", "gold_throttled_gpus_daily", "throttled_hours > 0"),
@@ -217,10 +217,10 @@ def test_energy_is_that_of_the_days(client: TestClient, rich: Config) -> None:
     ],
 )
 def test_gpus_that_telemetry_speaks_of_lead_to_their_machine(
-    client: TestClient, rich: Config, question: str, table: str, is_told: str
+    client: TestClient, rich: Config, question: str, table: str, is_reported: str
 ) -> None:
     shown = ask(client, question)
-    expected = rows_of(Lake(rich), f"SELECT node_id, gpu_index FROM {table} WHERE {is_told}")
+    expected = rows_of(Lake(rich), f"SELECT node_id, gpu_index FROM {table} WHERE {is_reported}")
     assert sorted((row["node"], row["gpu_index"]) for row in shown) == sorted(
         (row["node_id"], row["gpu_index"]) for row in expected
     )

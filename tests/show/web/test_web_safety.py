@@ -76,7 +76,7 @@ def test_a_long_address_does_not_prevent_a_login(guarded: FastAPI) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reported"),
     [
         ("SELECT 'infinity'::TIMESTAMP IS NOT NULL, 'infinity'::DATE IS NOT NULL", [True, True]),
         ("SELECT DATE '10000-01-01'", ["10000-01-01"]),
@@ -87,9 +87,9 @@ def test_a_long_address_does_not_prevent_a_login(guarded: FastAPI) -> None:
         ("SELECT MAP {1: [NULL, 2]}, {'a': TIME '10:00:00'}", [[[1, [None, 2]]], {"a": "10:00:00"}]),
     ],
 )
-def test_odd_values_are_shown_as_they_are(client: TestClient, query: str, told: list[Any]) -> None:
+def test_odd_values_are_shown_as_they_are(client: TestClient, query: str, reported: list[Any]) -> None:
     answer = client.post("/api/v1/sql", json={"query": query})
-    assert (answer.status_code, answer.json().get("rows")) == (200, [told])
+    assert (answer.status_code, answer.json().get("rows")) == (200, [reported])
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
--- All sources tell of a GPU, the best one at a time, so that its time is shared out once whoever saw it.
+-- Of several sources of one GPU the best one counts at a time, so that its time is counted once.
 
 -- The many columns are read twice, where keeping them in between would take more memory than all else.
-with told as not materialized (
+with reported as not materialized (
 
     select * from __dbt__cte__collected_gpu_samples
     union all by name
@@ -34,7 +34,7 @@ once as not materialized (
         select
             *,
             cast(hash(gpu_id, sampled_at) >> 1 as bigint) as row_key
-        from told
+        from reported
 
     ),
 

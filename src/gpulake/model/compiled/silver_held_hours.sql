@@ -1,4 +1,4 @@
--- Machines are told apart by their key alone, whatever their cluster: fewer and shorter keys to group by.
+-- Machines are distinguished by their key alone, whatever their cluster: fewer and shorter keys to group by.
 
 
 

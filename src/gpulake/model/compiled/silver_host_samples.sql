@@ -27,7 +27,7 @@ with collected as (
 
 ),
 
-told as (
+reported as (
 
     select * from collected
     union all by name
@@ -66,7 +66,7 @@ cleaned as (
             
         ),
         case when cpu_busy_ratio is not null and not (cpu_busy_ratio between 0 and 1) then 1 else 0 end + case when cpu_user_ratio is not null and not (cpu_user_ratio between 0 and 1) then 1 else 0 end + case when cpu_system_ratio is not null and not (cpu_system_ratio between 0 and 1) then 1 else 0 end + case when cpu_iowait_ratio is not null and not (cpu_iowait_ratio between 0 and 1) then 1 else 0 end + case when cpu_steal_ratio is not null and not (cpu_steal_ratio between 0 and 1) then 1 else 0 end + case when load_1m is not null and not (load_1m between 0 and 2147483631) then 1 else 0 end + case when load_5m is not null and not (load_5m between 0 and 2147483631) then 1 else 0 end + case when load_15m is not null and not (load_15m between 0 and 2147483631) then 1 else 0 end + case when processes_running is not null and not (processes_running between 0 and 2147483631) then 1 else 0 end + case when processes_blocked is not null and not (processes_blocked between 0 and 2147483631) then 1 else 0 end + case when memory_total_bytes is not null and not (memory_total_bytes between 0 and 1e17) then 1 else 0 end + case when memory_free_bytes is not null and not (memory_free_bytes between 0 and 1e17) then 1 else 0 end + case when memory_available_bytes is not null and not (memory_available_bytes between 0 and 1e17) then 1 else 0 end + case when swap_used_bytes is not null and not (swap_used_bytes between 0 and 1e17) then 1 else 0 end + case when disk_read_bytes_total is not null and not (disk_read_bytes_total between 0 and 9e18) then 1 else 0 end + case when disk_written_bytes_total is not null and not (disk_written_bytes_total between 0 and 9e18) then 1 else 0 end + case when disk_busy_seconds_total is not null and not (disk_busy_seconds_total between 0 and 1e12) then 1 else 0 end + case when oom_kills_total is not null and not (oom_kills_total between 0 and 9e18) then 1 else 0 end as implausible_values
-    from told
+    from reported
 
 ),
 

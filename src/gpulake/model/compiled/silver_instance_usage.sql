@@ -1,5 +1,5 @@
--- A worker that still ran is told of again: of the rows of one device the one with the highest peaks, which only grow,
--- is the last. Without a device, rows that say the same are one: two GPUs that do cannot be told apart.
+-- A worker that still ran is reported again: of the rows of one device the one with the highest peaks, which only grow,
+-- is the last. Without a device, rows that say the same are one: two GPUs that do cannot be distinguished.
 
 
 

@@ -1,5 +1,5 @@
 -- The same run may have landed by node and merged.
-with told as (
+with reported as (
 
     
     with keyed as not materialized (
@@ -41,32 +41,32 @@ nodes as (
 final as (
 
     select
-        told.row_key as invocation_key,
+        reported.row_key as invocation_key,
         nodes.cluster_id,
-        told.node as node_id,
-        told.host_id,
-        told.trace_id,
-        told.span_id,
-        told.parent_id as parent_span_id,
-        told.module_id,
-        told.instance_id,
-        coalesce(told.proc_id, cast(told.pid as varchar)) as process_id,
-        told.pid,
-        to_timestamp(told.ts_enqueue / 1000) as queued_at,
-        to_timestamp(told.ts_start / 1000) as started_at,
-        to_timestamp(told.ts_end / 1000) as ended_at,
-        coalesce(told.queue_time_ms, told.ts_start - told.ts_enqueue) / 1000 as queue_seconds,
-        coalesce(told.service_time_ms, told.ts_end - told.ts_start) / 1000 as service_seconds,
-        coalesce(told.rt_ms, told.ts_end - coalesce(told.ts_enqueue, told.ts_start)) / 1000 as response_seconds,
-        told.cpu_time_ms / 1000 as cpu_seconds,
-        told.bytes_in as received_bytes,
-        told.bytes_out as sent_bytes,
-        told.method,
-        told.path,
-        told.status as status_code,
-        told.state
-    from told
-    left join nodes on told.node = nodes.node_id
+        reported.node as node_id,
+        reported.host_id,
+        reported.trace_id,
+        reported.span_id,
+        reported.parent_id as parent_span_id,
+        reported.module_id,
+        reported.instance_id,
+        coalesce(reported.proc_id, cast(reported.pid as varchar)) as process_id,
+        reported.pid,
+        to_timestamp(reported.ts_enqueue / 1000) as queued_at,
+        to_timestamp(reported.ts_start / 1000) as started_at,
+        to_timestamp(reported.ts_end / 1000) as ended_at,
+        coalesce(reported.queue_time_ms, reported.ts_start - reported.ts_enqueue) / 1000 as queue_seconds,
+        coalesce(reported.service_time_ms, reported.ts_end - reported.ts_start) / 1000 as service_seconds,
+        coalesce(reported.rt_ms, reported.ts_end - coalesce(reported.ts_enqueue, reported.ts_start)) / 1000 as response_seconds,
+        reported.cpu_time_ms / 1000 as cpu_seconds,
+        reported.bytes_in as received_bytes,
+        reported.bytes_out as sent_bytes,
+        reported.method,
+        reported.path,
+        reported.status as status_code,
+        reported.state
+    from reported
+    left join nodes on reported.node = nodes.node_id
 
 )
 

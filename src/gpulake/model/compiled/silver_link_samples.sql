@@ -92,7 +92,7 @@ exporter as (
 
 ),
 
-told as (
+reported as (
 
     select * from collected
     union all by name
@@ -127,7 +127,7 @@ cleaned as (
             
         ),
         case when rx_bytes_per_second is not null and not (rx_bytes_per_second between 0 and 1e13) then 1 else 0 end + case when tx_bytes_per_second is not null and not (tx_bytes_per_second between 0 and 1e13) then 1 else 0 end + case when rx_bytes_total is not null and not (rx_bytes_total between 0 and 9e18) then 1 else 0 end + case when tx_bytes_total is not null and not (tx_bytes_total between 0 and 9e18) then 1 else 0 end + case when rx_packets_total is not null and not (rx_packets_total between 0 and 9e18) then 1 else 0 end + case when tx_packets_total is not null and not (tx_packets_total between 0 and 9e18) then 1 else 0 end + case when rx_errors_total is not null and not (rx_errors_total between 0 and 9e18) then 1 else 0 end + case when tx_errors_total is not null and not (tx_errors_total between 0 and 9e18) then 1 else 0 end + case when rx_dropped_total is not null and not (rx_dropped_total between 0 and 9e18) then 1 else 0 end + case when tx_dropped_total is not null and not (tx_dropped_total between 0 and 9e18) then 1 else 0 end + case when carrier_changes_total is not null and not (carrier_changes_total between 0 and 9e18) then 1 else 0 end + case when link_downed_total is not null and not (link_downed_total between 0 and 9e18) then 1 else 0 end + case when symbol_errors_total is not null and not (symbol_errors_total between 0 and 9e18) then 1 else 0 end + case when speed_bits_per_second is not null and not (speed_bits_per_second between 0 and 1e13) then 1 else 0 end as implausible_values
-    from told
+    from reported
 
 ),
 

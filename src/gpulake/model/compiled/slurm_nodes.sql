@@ -17,7 +17,7 @@ named as (
 
 ),
 
-told as (
+reported as (
 
     select
         *,
@@ -31,7 +31,7 @@ counted as (
     select
         *,
         nullif(cardinality(try_cast(try_cast(try_cast(summary as json) as map(varchar, json))['gpu_utilization'] as map(varchar, double))), 0) as told_gpus
-    from told
+    from reported
 
 ),
 

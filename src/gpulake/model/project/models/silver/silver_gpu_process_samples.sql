@@ -1,4 +1,4 @@
-with told as (
+with reported as (
 
     select
         node as node_id,
@@ -39,7 +39,7 @@ once as (
         max(case when {{ is_plausible('memory_busy_ratio') }} then memory_busy_ratio end) as memory_busy_ratio,
         max(owner_kind) as owner_kind,
         max(owner_id) as owner_id
-    from told
+    from reported
     group by node_id, host_id, gpu_id, process_id, sampled_at
 
 ),

@@ -1,7 +1,7 @@
--- All sources tell of a GPU, the best one at a time, so that its time is shared out once whoever saw it.
+-- Of several sources of one GPU the best one counts at a time, so that its time is counted once.
 
 -- The many columns are read twice, where keeping them in between would take more memory than all else.
-with told as not materialized (
+with reported as not materialized (
 
     select * from {{ ref('collected_gpu_samples') }}
     union all by name
@@ -29,7 +29,7 @@ parameters as (
 once as not materialized (
 
     {{ newest(
-        'told', surrogate_key(['gpu_id', 'sampled_at']), 'preference asc, node_id asc, host_id asc nulls last'
+        'reported', surrogate_key(['gpu_id', 'sampled_at']), 'preference asc, node_id asc, host_id asc nulls last'
     ) }}
 
 ),

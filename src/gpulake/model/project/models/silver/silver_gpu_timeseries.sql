@@ -1,4 +1,4 @@
--- A worker that still ran is told of again, from the same begin to a later end.
+-- A worker that still ran is reported again, from the same begin to a later end.
 
 with metrics as (
 

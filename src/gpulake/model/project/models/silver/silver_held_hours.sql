@@ -1,4 +1,4 @@
--- Machines are told apart by their key alone, whatever their cluster: fewer and shorter keys to group by.
+-- Machines are distinguished by their key alone, whatever their cluster: fewer and shorter keys to group by.
 
 {# Holdings whose hours count alike are of one kind, a number made of these. A kind has three sums, all kinds have ten,
    and the engine keeps as many for each of millions of pieces before it knows which belong together. #}

@@ -78,7 +78,7 @@ gaps as (
 
 ),
 
--- Of an end before its begin neither can be told right; the begin is kept.
+-- Of an end before its begin it is not known which is wrong; the begin is kept.
 tries as (
 
     select

@@ -23,7 +23,7 @@ with collected as (
 
 ),
 
-told as (
+reported as (
 
     select * from collected
     union all by name
@@ -47,7 +47,7 @@ cleaned as (
             {% endfor %}
         ),
         {{ implausible_values(measures | map('first') | list) }} as implausible_values
-    from told
+    from reported
 
 ),
 

@@ -87,7 +87,7 @@ exporter as (
 
 ),
 
-told as (
+reported as (
 
     select * from collected
     union all by name
@@ -110,7 +110,7 @@ cleaned as (
             {% endfor %}
         ),
         {{ implausible_values(measures) }} as implausible_values
-    from told
+    from reported
 
 ),
 

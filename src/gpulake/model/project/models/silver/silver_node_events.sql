@@ -17,7 +17,7 @@ last_lines as (
 
 ),
 
-told as (
+reported as (
 
     select distinct
         node as node_id,
@@ -56,7 +56,7 @@ told as (
 counted as (
 
     select *
-    from told
+    from reported
     qualify
         kind != 'oom_kill'
         or coalesce(

@@ -1,6 +1,6 @@
 -- Older runs say ticks and leave the difference to the reader; proc_cpu and proc_rss repeat what proc_metrics says.
 
-with told as (
+with reported as (
 
     select
         node as node_id,
@@ -53,7 +53,7 @@ once as (
         max(written_bytes_total) as written_bytes_total,
         max(owner_kind) as owner_kind,
         max(owner_id) as owner_id
-    from told
+    from reported
     group by node_id, host_id, process_id, sampled_at
 
 ),

@@ -17,7 +17,7 @@ named as (
 
 ),
 
-told as (
+reported as (
 
     select
         *,
@@ -31,7 +31,7 @@ counted as (
     select
         *,
         nullif({{ json_count(json_member('summary', "'gpu_utilization'")) }}, 0) as told_gpus
-    from told
+    from reported
 
 ),
 
