@@ -1,5 +1,5 @@
 -- The same run may have landed by node and merged.
-with reported as (
+with spans as (
 
     
     with keyed as not materialized (
@@ -41,32 +41,32 @@ nodes as (
 final as (
 
     select
-        reported.row_key as invocation_key,
+        spans.row_key as invocation_key,
         nodes.cluster_id,
-        reported.node as node_id,
-        reported.host_id,
-        reported.trace_id,
-        reported.span_id,
-        reported.parent_id as parent_span_id,
-        reported.module_id,
-        reported.instance_id,
-        coalesce(reported.proc_id, cast(reported.pid as varchar)) as process_id,
-        reported.pid,
-        to_timestamp(reported.ts_enqueue / 1000) as queued_at,
-        to_timestamp(reported.ts_start / 1000) as started_at,
-        to_timestamp(reported.ts_end / 1000) as ended_at,
-        coalesce(reported.queue_time_ms, reported.ts_start - reported.ts_enqueue) / 1000 as queue_seconds,
-        coalesce(reported.service_time_ms, reported.ts_end - reported.ts_start) / 1000 as service_seconds,
-        coalesce(reported.rt_ms, reported.ts_end - coalesce(reported.ts_enqueue, reported.ts_start)) / 1000 as response_seconds,
-        reported.cpu_time_ms / 1000 as cpu_seconds,
-        reported.bytes_in as received_bytes,
-        reported.bytes_out as sent_bytes,
-        reported.method,
-        reported.path,
-        reported.status as status_code,
-        reported.state
-    from reported
-    left join nodes on reported.node = nodes.node_id
+        spans.node as node_id,
+        spans.host_id,
+        spans.trace_id,
+        spans.span_id,
+        spans.parent_id as parent_span_id,
+        spans.module_id,
+        spans.instance_id,
+        coalesce(spans.proc_id, cast(spans.pid as varchar)) as process_id,
+        spans.pid,
+        to_timestamp(spans.ts_enqueue / 1000) as queued_at,
+        to_timestamp(spans.ts_start / 1000) as started_at,
+        to_timestamp(spans.ts_end / 1000) as ended_at,
+        coalesce(spans.queue_time_ms, spans.ts_start - spans.ts_enqueue) / 1000 as queue_seconds,
+        coalesce(spans.service_time_ms, spans.ts_end - spans.ts_start) / 1000 as service_seconds,
+        coalesce(spans.rt_ms, spans.ts_end - coalesce(spans.ts_enqueue, spans.ts_start)) / 1000 as response_seconds,
+        spans.cpu_time_ms / 1000 as cpu_seconds,
+        spans.bytes_in as received_bytes,
+        spans.bytes_out as sent_bytes,
+        spans.method,
+        spans.path,
+        spans.status as status_code,
+        spans.state
+    from spans
+    left join nodes on spans.node = nodes.node_id
 
 )
 
