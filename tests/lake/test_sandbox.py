@@ -147,7 +147,7 @@ def test_a_crash_is_reported_and_the_next_query_is_answered(
 
 
 @pytest.mark.parametrize(
-    ("written", "kind", "told_first"),
+    ("written", "kind", "reported_first"),
     [
         ("b'ready\\nerror\\n{'", UsageError, "the process of the query answered with what is no answer"),
         ("b'ready\\nerror\\n' + b'[' * 100000", UsageError, "the process of the query answered with what is no answer"),

@@ -207,7 +207,8 @@ def test_its_errors_are_shown(client: TestClient) -> None:
 @pytest.mark.slow
 def test_incidents_and_findings_about_it_are_shown(rich_copy: Config) -> None:
     journal = rich_copy.lake / "incidents.jsonl"
-    known = json.loads(journal.read_text().splitlines()[0])
+    known, *others = map(json.loads, journal.read_text().splitlines())
+    fault, *_ = (one for one in (known, *others) if (one["node"], one["kind"]) == ("gpu01", "node_fault"))
     node = {"node": "gpu01", "subject": "the fan", "cluster_id": None, "incident_id": "i-1&2", "cause": "<b>hot</b>"}
     other = {"node": None, "subject": "gpu02", "cluster_id": "tiger", "incident_id": "i-2"}
     elsewhere = {"node": "gpu01", "subject": "gpu01", "cluster_id": "pai", "incident_id": "i-3"}
@@ -222,9 +223,10 @@ def test_incidents_and_findings_about_it_are_shown(rich_copy: Config) -> None:
     client = client_of(rich_copy)
     shown = ask(client, "machine_incidents", machine="gpu01", cluster="tiger")
     assert [(row["headline"], row["level"], row["link"]) for row in shown] == [
-        ("<b>hot</b>", "critical", "/incident?incident=i-1%262")
+        ("<b>hot</b>", "critical", "/incident?incident=i-1%262"),
+        (fault["cause"], "critical", f"/incident?incident={fault['incident_id']}"),
     ]
-    assert len(ask(client, "machine_incidents", machine="gpu01")) == 2
+    assert len(ask(client, "machine_incidents", machine="gpu01")) == 3
     assert [row["link"] for row in ask(client, "machine_incidents", machine="gpu02")] == ["/incident?incident=i-2"]
     assert "&lt;b&gt;hot&lt;/b&gt;" in client.get("/panels/machine/incidents?machine=gpu01").text
     assert "&lt;i&gt;slow&lt;/i&gt;" in client.get("/panels/machine/findings?machine=gpu01").text
