@@ -17,6 +17,8 @@ PREFIX = "__dbt__cte__"
 READ = re.compile(rf"{PREFIX}(\w+)")
 # A step that only renames columns of what landed.
 RENAMING = re.compile(r'(?!.*\b(?:with|join|group by|over|union|distinct)\b)\s*select\b.+\sas\s.+\sfrom "landed"', re.S)
+# Or one that says that it is to be streamed: of its many columns each reader needs a few.
+STREAMED = "-- Streamed:"
 COMMENT = re.compile(r"--.*")
 FIRST = re.compile(r"^with ", re.M)
 # It has no rows if all tables of one of these have none.
@@ -32,9 +34,10 @@ class Step:
 
     @cached_property
     def text(self) -> str:
-        """As it stands in the SQL of a reader. Renamed columns are read again by each reader: keeping them would take
-        the memory of all rows."""
-        kept = "not materialized " if RENAMING.match(COMMENT.sub("", self.sql)) else ""
+        """As it stands in the SQL of a reader. What is streamed is read again by each reader: keeping it would take the
+        memory, and the time, of all columns of all rows."""
+        is_streamed = self.sql.startswith(STREAMED) or RENAMING.match(COMMENT.sub("", self.sql))
+        kept = "not materialized " if is_streamed else ""
         return f"{PREFIX}{self.name} as {kept}(\n{self.sql}\n),\n"
 
     @cached_property

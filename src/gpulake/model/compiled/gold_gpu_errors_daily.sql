@@ -1,7 +1,8 @@
 -- Counters since the driver was loaded begin anew with it; those of a board's life do not, so that the larger of what
 -- both grew by counts. What a counter grew by is of the day of the later sample.
 
-with samples as (
+-- Not materialized: of the many columns few are needed.
+with samples as not materialized (
 
     select
         *,
@@ -29,7 +30,7 @@ days as (
 
 ),
 
-dated as (
+dated as not materialized (
 
     select
         samples.*,
@@ -58,7 +59,7 @@ moved as (
         
 ),
 
-followed as (
+followed as not materialized (
 
     select
         *,

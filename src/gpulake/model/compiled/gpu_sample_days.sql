@@ -1,6 +1,7 @@
--- Samples of GPUs by the day of their cluster's zone; what a sample stands for beyond midnight is of the next day.
+-- Streamed: samples of GPUs by the day of their cluster's zone; what a sample stands for beyond midnight is of the next
+-- day. Each reader needs few of the many columns.
 
-with samples as (
+with samples as not materialized (
 
     select
         *,
@@ -16,7 +17,7 @@ days as (
 
 ),
 
-dated as (
+dated as not materialized (
 
     select
         samples.*,
@@ -26,28 +27,16 @@ dated as (
     from samples
     inner join days on samples.cluster_id = days.cluster_id and samples.quarter = days.quarter
 
-),
-
--- No sample stands for more than two hours, so that there is one midnight at most.
-over_midnight as (
-
-    select * from dated
-    where covers_until > day_ended_at
-
 )
 
+-- No sample stands for more than two hours, so that there is one midnight at most.
 select
     *,
-    covers_seconds as seconds
+    case
+        when covers_until > day_ended_at then (epoch_us(day_ended_at) / 1e6) - (epoch_us(sampled_at) / 1e6)
+        else covers_seconds
+    end as seconds
 from dated
-where covers_until <= day_ended_at
-
-union all by name
-
-select
-    *,
-    (epoch_us(day_ended_at) / 1e6) - (epoch_us(sampled_at) / 1e6) as seconds
-from over_midnight
 
 union all by name
 
@@ -56,4 +45,5 @@ select
         cast(dt + 1 as date) as dt
     ),
     (epoch_us(covers_until) / 1e6) - (epoch_us(day_ended_at) / 1e6) as seconds
-from over_midnight
+from dated
+where covers_until > day_ended_at

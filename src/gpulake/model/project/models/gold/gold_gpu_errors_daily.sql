@@ -10,7 +10,8 @@
     'remapped_correctable': 'remapped_rows_correctable', 'remapped_uncorrectable': 'remapped_rows_uncorrectable'
 } -%}
 
-with samples as (
+-- Not materialized: of the many columns few are needed.
+with samples as not materialized (
 
     select
         *,
@@ -38,7 +39,7 @@ days as (
 
 ),
 
-dated as (
+dated as not materialized (
 
     select
         samples.*,
@@ -61,7 +62,7 @@ moved as (
         {% endfor %}
 ),
 
-followed as (
+followed as not materialized (
 
     select
         *,

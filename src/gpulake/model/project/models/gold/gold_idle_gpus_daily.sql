@@ -2,7 +2,7 @@
 -- scheduler has allocated more GPUs of a machine than that, the rest is spread over the others. A GPU is free only if
 -- the scheduler or the source proves that it has no holder; everything else is unknown.
 
-with samples as (
+with samples as not materialized (
 
     select
         *,
