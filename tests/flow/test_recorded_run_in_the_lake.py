@@ -25,7 +25,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def recorded_lake(run: Path) -> Lake:
     flow = Flow(Config(lake=run.parent / "lake", threads=1))
-    landings, unknown = flow.land([run / "cctf"])
+    result = flow.land([run / "cctf"])
+    landings, unknown = result.landings, result.unknown
     assert unknown == ()
     assert sum(landing.rows_quarantined for landing in landings) == 0
     flow.build()

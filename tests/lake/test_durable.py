@@ -74,7 +74,8 @@ def test_a_last_commit_that_is_cut_short_is_absent_and_landing_again_mends_it(
     assert [Path(landing.source).parent.name for landing in two.landings()] == ["a"]
     (seen,) = [check for check in check_all(two.config) if check.name == "bronze"]
     assert (seen.status, seen.detail.split(": ")[1]) == ("warn", str(last))
-    landings, _ = Flow(two.config).land([tmp_path / "a" / "pai_job_table.csv", tmp_path / "b" / "pai_job_table.csv"])
+    paths = [tmp_path / "a" / "pai_job_table.csv", tmp_path / "b" / "pai_job_table.csv"]
+    landings = Flow(two.config).land(paths).landings
     assert [landing.is_new for landing in landings] == [False, True]
     assert rows_of(two, "SELECT job_name FROM bronze_job_events ORDER BY ALL") == [{"job_name": "a"}, {"job_name": "b"}]
 

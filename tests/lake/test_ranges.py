@@ -21,7 +21,7 @@ def test_a_machine_with_negative_memory_is_set_aside_and_the_build_goes_on(
 ) -> None:
     path = write_csv("pai_machine_spec", [*SPEC, "m2,T4,96,-1,2", "m3,T4,96,512,99999"])
     flow = Flow(config)
-    ((landing,), _) = flow.land([path])
+    (landing,) = flow.land([path]).landings
     assert (landing.rows_read, landing.rows_landed, landing.rows_quarantined) == (3, 1, 2)
     assert rows_of(flow.lake, "SELECT line_number, reason, row_text FROM quarantine ORDER BY ALL") == [
         {"line_number": 3, "reason": "cap_mem is -1, which is out of range", "row_text": "m2,T4,96,-1,2"},

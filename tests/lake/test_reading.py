@@ -73,7 +73,7 @@ def test_a_crash_while_the_lake_is_made_does_not_lock_its_owner_out(config: Conf
     config.lake.mkdir()
     (config.lake / f".gpulake.json.{os.getpid()}").write_text("")
     (tmp_path / "pai_job_table.csv").write_text("j,i,u,Failed,1.0,2.0\n")
-    landings, _ = Flow(config).land([tmp_path / "pai_job_table.csv"])
+    landings = Flow(config).land([tmp_path / "pai_job_table.csv"]).landings
     assert [landing.rows_landed for landing in landings] == [1]
 
 

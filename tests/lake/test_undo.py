@@ -35,7 +35,7 @@ def test_a_landing_is_taken_back_with_its_quarantine_and_lands_again(config: Con
     assert (undone.landing.rows_landed, undone.held) == (2, None)
     assert (count_of(lake, "bronze_job_events"), count_of(lake, "quarantine")) == (0, 0)
     assert rows_of(lake, LIVE) == [{"version": 1, "is_live": False}]
-    ((landing,), _) = flow_at(config, 3).land([path])
+    (landing,) = flow_at(config, 3).land([path]).landings
     assert (landing.version, landing.is_new, landing.rows_landed, landing.rows_quarantined) == (3, True, 2, 1)
     assert (count_of(lake, "bronze_job_events"), count_of(lake, "quarantine")) == (2, 1)
     assert rows_of(lake, LIVE) == [{"version": 1, "is_live": False}, {"version": 3, "is_live": True}]

@@ -16,9 +16,10 @@ from conftest import bronze_counts, count_of, rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
+from gpulake.core.types import LandResult
 from gpulake.lake import Lake
 from gpulake.land import inputs
-from gpulake.land.landing import LandResult, land
+from gpulake.land.landing import land
 
 ROWS = [f"{number:024x},{number:060x},58540f191766,Terminated,{number}.0,{number + 9}.0" for number in range(3000)]
 TEXT = "".join(f"{row}\n" for row in ROWS).encode()

@@ -45,7 +45,8 @@ def test_a_folder_is_searched_for_kernel_logs_and_other_logs_are_left_alone(tmp_
     raw.mkdir()
     (raw / "dmesg.txt").write_text("[ 1.0] hello\n")
     (raw / "train.log").write_text("step 1 loss 2.0\n")
-    landings, unknown = Flow(Config(lake=tmp_path / "lake", threads=1)).land([raw])
+    result = Flow(Config(lake=tmp_path / "lake", threads=1)).land([raw])
+    landings, unknown = result.landings, result.unknown
     assert [(landing.table, landing.rows_landed) for landing in landings] == [("bronze_kernel_log", 1)]
     assert unknown == ()
 
@@ -59,7 +60,7 @@ def test_every_real_kernel_log_lands_whole(real_data: Path, tmp_path: Path) -> N
         if path.is_file() and any(name in path.name for name in names)
     ]
     flow = Flow(Config(lake=tmp_path / "lake", threads=1))
-    landings, _ = flow.land(paths)
+    landings = flow.land(paths).landings
     assert len(landings) == len(paths) == 10
     assert sum(landing.rows_quarantined for landing in landings) == 0
     codes = rows_of(

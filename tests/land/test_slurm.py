@@ -255,7 +255,7 @@ def test_broken_lines_of_real_dumps_are_joined_as_expected(tmp_path: Path, real_
 
 @pytest.mark.real
 def test_a_real_dump_of_which_nothing_is_whole_is_refused(lake: Lake, clock: FrozenClock, real_data: Path) -> None:
-    with pytest.raises(InputError, match=r"no row of .* parses as bronze_slurm_jobs: 93 fields where 109 are expected"):
+    with pytest.raises(InputError, match=r"no row of .* can be read as slurm jobs: 93 fields where 109 are expected"):
         land_file(lake, clock, real_data / "slurm" / "sample-sacct-output-with-invalid-lines.txt")
 
 

@@ -16,8 +16,9 @@ from conftest import rows_of
 from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
+from gpulake.core.types import LandResult
 from gpulake.lake import Lake
-from gpulake.land.landing import LandResult, land
+from gpulake.land.landing import land
 
 SEREN = (
     "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"

@@ -39,7 +39,7 @@ def test_a_generated_file_that_was_renamed_is_recognised_by_its_rows(
     files = sorted(trace[0].glob("pai_*.csv"))
     for number, file in enumerate(files):
         (tmp_path / f"part-{number}.csv").write_bytes(file.read_bytes())
-    landings, _ = Flow(config).land([tmp_path / f"part-{number}.csv" for number in range(len(files))])
+    landings = Flow(config).land([tmp_path / f"part-{number}.csv" for number in range(len(files))]).landings
     assert {landing.table: landing.rows_landed for landing in landings} == {
         TABLES[name]: rows for name, rows in trace[1].rows.items()
     }

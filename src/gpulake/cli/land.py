@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpulake.cli._flow import flow_options
+from gpulake.cli._landed import fail_if_any_failed, print_landed
 from gpulake.cli._options import ANY_PATH
 from gpulake.cli._output import print_json, print_table
 from gpulake.cli._progress import progress_bar
@@ -34,7 +35,8 @@ def command(
 
     PATHS are files or folders: CSV with or without a header row, gzip, zstd, tar archives and split parts. The same
     content lands once; a file that changed is a new version; rows that do not parse, and impossible values, go to the
-    table quarantine. What to print with Slurm's sacct is in docs/slurm.md.
+    table quarantine. A file that cannot be read costs only itself: the others land, and the exit code is 3. What to
+    print with Slurm's sacct is in docs/slurm.md.
 
     --undo takes a landing back, with its quarantined rows: the version before it, if any, is in force again. The
     history stays, and the same file can land again.
@@ -55,17 +57,19 @@ def command(
 
 def _land(flow: Flow, paths: tuple[Path, ...], as_json: bool) -> None:
     with progress_bar(is_quiet=as_json) as flow.report:
-        landings, unknown = flow.land(paths)
+        result = flow.land(paths)
     if as_json:
-        print_json({"landings": [_record(landing) for landing in landings], "unknown": list(unknown)})
-        return
-    rows = [(*_counts(landing), "new" if landing.is_new else "had landed", landing.source) for landing in landings]
-    print_table(("table", "rows landed", "quarantined", "version", "", "source"), rows)
-    for source in unknown:
-        click.echo(f"not recognised, skipped: {source}", err=True)
-    if any(landing.rows_quarantined for landing in landings):
-        click.echo("See the quarantined rows: gpulake sql 'from quarantine'", err=True)
-    click.echo("Next: gpulake build", err=True)
+        landings = [_record(landing) for landing in result.landings]
+        print_json({**asdict(result), "landings": landings, "rows_quarantined": result.rows_quarantined})
+    else:
+        rows = [
+            (*_counts(landing), "new" if landing.is_new else "had landed", landing.source)
+            for landing in result.landings
+        ]
+        print_table(("table", "rows landed", "quarantined", "version", "", "source"), rows)
+        print_landed(result)
+        click.echo("Next: gpulake build", err=True)
+    fail_if_any_failed(result)
 
 
 def _undo(flow: Flow, words: Sequence[str], is_dry_run: bool, as_json: bool) -> None:

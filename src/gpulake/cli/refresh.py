@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gpulake.cli._flow import flow_options
+from gpulake.cli._landed import fail_if_any_failed, print_landed
 from gpulake.cli._options import ANY_PATH, build_options
 from gpulake.cli._output import print_findings, print_json
 from gpulake.cli._progress import progress_bar
@@ -33,7 +34,8 @@ def command(
 ) -> None:
     """Land, build, test, score and report, in one command.
 
-    Finished work is skipped: after an interruption, run it again and it resumes.
+    Finished work is skipped: after an interruption, run it again and it resumes. A file that cannot be read costs only
+    itself: the others are landed and built, and the exit code is 3. If none can be read, nothing is built.
 
     \b
     Example:  gpulake refresh data_raw/
@@ -44,10 +46,11 @@ def command(
     with progress_bar(is_quiet=as_json) as flow.report:
         result = flow.refresh(paths, target, select, is_forced, without)
     if as_json:
-        print_json(asdict(result))
-        return
-    print_findings(result.build.findings)
-    for source in result.unknown:
-        click.echo(f"not recognised, skipped: {source}", err=True)
-    if target:
-        click.echo(f"Report: {target}", err=True)
+        print_json({**asdict(result), "rows_quarantined": result.landed.rows_quarantined})
+    else:
+        print_findings(result.build.findings)
+        if paths:
+            print_landed(result.landed)
+        if target:
+            click.echo(f"Report: {target}", err=True)
+    fail_if_any_failed(result.landed)

@@ -101,6 +101,28 @@ class Landing:
 
 
 @dataclass(frozen=True)
+class FailedFile:
+    """A file that was to land and did not. The other files of the command land without it."""
+
+    source: str  # its path, and the member of an archive after '!'
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class LandResult:
+    """What became of each file of one command."""
+
+    landings: tuple[Landing, ...] = ()  # new or from before
+    unknown: tuple[str, ...] = ()  # files of a folder that no reader recognises: skipped
+    failed: tuple[FailedFile, ...] = ()
+
+    @property
+    def rows_quarantined(self) -> int:
+        return sum(landing.rows_quarantined for landing in self.landings)
+
+
+@dataclass(frozen=True)
 class Run:
     """One step that was run, as a row of table runs."""
 

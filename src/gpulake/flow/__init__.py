@@ -18,7 +18,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeBusyError, StepError
 from gpulake.core.progress import Report, silent
 from gpulake.core.tables import Table, bronze_tables, written_tables
-from gpulake.core.types import Landing
+from gpulake.core.types import Landing, LandResult
 
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
@@ -77,18 +77,19 @@ class Flow:
     def default_report(self) -> Path:
         return self.config.lake / "report.html"
 
-    def land(self, paths: Sequence[Path]) -> tuple[tuple[Landing, ...], tuple[str, ...]]:
-        """The landings, new or from before, and the files of a folder that no reader recognises."""
+    def land(self, paths: Sequence[Path]) -> LandResult:
+        """A file that cannot land costs only itself; that none can is an error."""
         from gpulake.land.landing import land
 
         self.lake.create()
         with self.step("land") as detail, self.lake.writing():
             result = land(self.lake, paths, self.clock, self.report)
             detail["files"] = len(result.landings)
+            detail["failed"] = [failed.reason for failed in result.failed]
             detail["new_files"] = sum(landing.is_new for landing in result.landings)
             detail["rows_landed"] = sum(landing.rows_landed for landing in result.landings if landing.is_new)
             detail["rows_quarantined"] = sum(landing.rows_quarantined for landing in result.landings if landing.is_new)
-        return result.landings, result.unknown
+        return result
 
     def undo(self, words: Sequence[str], is_dry_run: bool = False) -> list[Undone]:
         """Takes landings back, by their ids or paths; the next build leaves them out."""

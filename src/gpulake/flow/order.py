@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulake.core.progress import Report
-from gpulake.core.types import Landing
+from gpulake.core.types import FailedFile, Landing, LandResult
 
 if TYPE_CHECKING:
     from gpulake.flow import Flow
@@ -33,8 +33,13 @@ class Work:
 class RefreshResult:
     landings: tuple[Landing, ...]
     unknown: tuple[str, ...]  # files of a folder that no reader recognises
+    failed: tuple[FailedFile, ...]  # the rest was built without them
     build: BuildResult
     report: Path | None
+
+    @property
+    def landed(self) -> LandResult:
+        return LandResult(self.landings, self.unknown, self.failed)
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,8 @@ def run_steps(flow: Flow, work: Work, call: Callable[[str, Callable[[], Any]], A
     for place, step in enumerate(steps):
         flow.report = partial(_part, whole, place, len(steps))
         done[step.name] = call(step.name, partial(step.run, flow, work))
-    landings, unknown = done.get("land", ((), ()))
-    return RefreshResult(landings, unknown, done["build"], work.report_path)
+    landed = done.get("land", LandResult())
+    return RefreshResult(landed.landings, landed.unknown, landed.failed, done["build"], work.report_path)
 
 
 def _part(report: Report, place: int, steps: int, what: str, share: float) -> None:

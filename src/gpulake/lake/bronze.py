@@ -153,10 +153,14 @@ class Bronze:
                 copied, rows_read = self._copy_with_rejects(connection, payload, parquet)
         if not copied.rows:
             reason = copied.bad[0].reason if copied.bad else "it has no rows"
-            raise InputError(
-                f"no row of {payload.source} parses as {layout.table.name}: {reason}",
-                f"expected the columns: {', '.join(layout.file_columns)}",
+            kind = layout.table.name.removeprefix("bronze_").replace("_", " ")
+            # Of a rewritten file these columns are ours, not those that its owner sees.
+            hint = (
+                "check that the file is whole, and as its program wrote it: docs/telemetry.md, docs/slurm.md"
+                if layout.rewrite
+                else f"expected the columns: {', '.join(layout.file_columns)}"
             )
+            raise InputError(f"no row of {payload.source} can be read as {kind}: {reason}", hint)
         return copied, content, rows_read
 
     def _copy_with_rejects(self, connection: Connection, payload: Payload, parquet: Path) -> tuple[Copied, int]:

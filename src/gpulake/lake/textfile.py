@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,11 @@ BLOCK_BYTES = 1 << 20
 PARQUET_OPTIONS = (
     "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 1,"
     " DICTIONARY_SIZE_LIMIT 100, WRITE_BLOOM_FILTER false, ROW_GROUP_SIZE 61440"
+)
+
+
+_NO_NUMBER = re.compile(
+    r'CAST: Error when converting column "(?P<column>\w+)"\. Could not convert string "(?P<value>.*)" to .*', re.DOTALL
 )
 
 
@@ -80,4 +86,11 @@ def _rejects(connection: Connection) -> list[BadRow]:
         FROM reject_errors GROUP BY line ORDER BY line
         """
     ).fetchall()
-    return [bad_row(line, reason.replace("\n", " "), (row or "").strip("\r\n")) for line, reason, row in rows]
+    return [bad_row(line, _said(reason), (row or "").strip("\r\n")) for line, reason, row in rows]
+
+
+def _said(reason: str) -> str:
+    """The engine's words for a value that is no number, as a reader of the file would put it."""
+    line = reason.replace("\n", " ")
+    found = _NO_NUMBER.match(line)
+    return f"{found['column']} is {found['value']!r}, which is not a number" if found else line

@@ -11,7 +11,7 @@ from gpulake.core.progress import silent
 from gpulake.lake import Lake
 from gpulake.lake.blocks import read_content
 from gpulake.land.inputs import find_inputs, unpack
-from gpulake.land.landing import land
+from gpulake.land.landing import failure, land
 
 # Their rows hold a name that was given when they were imported.
 NAMED = ("bronze_opendc_tasks", "bronze_opendc_fragments")
@@ -36,7 +36,9 @@ def is_unchanged(lake: Lake, table: str, source: str, sha256: str) -> bool:
 
 def land_again(lake: Lake, sources: Sequence[str], damaged: Sequence[str], clock: Clock) -> None:
     for source in sources:
-        land(lake, _paths(source), clock, silent, damaged=damaged)
+        result = land(lake, _paths(source), clock, silent, damaged=damaged)
+        if result.failed:
+            raise failure(result.failed, len(result.failed))
 
 
 def _paths(source: str) -> list[Path]:

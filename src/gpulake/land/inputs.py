@@ -21,6 +21,7 @@ from typing import IO, Any, Self, TypeAlias
 from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
+from gpulake.core.types import FailedFile
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")
@@ -66,24 +67,40 @@ class PlainFile:
     modified_at: datetime
 
 
-def find_inputs(paths: Sequence[Path]) -> list[Input]:
+@contextmanager
+def failing_alone(source: str, failed: list[FailedFile] | None) -> Iterator[None]:
+    """A file that cannot be landed is added to `failed`; without such a list, its error is raised."""
+    try:
+        yield
+    except InputError as error:
+        if failed is None:
+            raise
+        failed.append(FailedFile(source, error.message, error.hint))
+
+
+def find_inputs(paths: Sequence[Path], failed: list[FailedFile] | None = None) -> list[Input]:
     found: list[tuple[Path, bool]] = []
     for path in paths:
-        if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
-            raise InputError(f"the name of {str(path)!r} is not UTF-8", "rename it")
-        if path.is_dir():
-            lakes = {marker.parent for marker in path.rglob(LAKE_MARKER)}  # what landed is not to land again
-            inside = sorted(file for file in path.rglob("*") if _is_data(file) and lakes.isdisjoint(file.parents))
-            if not inside:
-                raise InputError(
-                    f"nothing to land in {path}", f"expected {', '.join(TEXT_SUFFIXES)} files, archives or their parts"
-                )
-            found.extend((file, False) for file in inside)
-        elif path.is_file():
-            found.append((path, True))
-        else:
-            raise InputError(f"no file or folder at {path}", "check the path")
-    return list(_join_parts(found))
+        with failing_alone(str(path).encode("utf-8", "backslashreplace").decode(), failed):
+            found.extend(_files(path))
+    return list(_join_parts(found, failed))
+
+
+def _files(path: Path) -> list[tuple[Path, bool]]:
+    """The file, or those in the folder, and whether the user named it."""
+    if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
+        raise InputError(f"the name of {str(path)!r} is not UTF-8", "rename it")
+    if path.is_file():
+        return [(path, True)]
+    if not path.is_dir():
+        raise InputError(f"no file or folder at {path}", "check the path")
+    lakes = {marker.parent for marker in path.rglob(LAKE_MARKER)}  # what landed is not to land again
+    inside = sorted(file for file in path.rglob("*") if _is_data(file) and lakes.isdisjoint(file.parents))
+    if not inside:
+        raise InputError(
+            f"nothing to land in {path}", f"expected {', '.join(TEXT_SUFFIXES)} files, archives or their parts"
+        )
+    return [(file, False) for file in inside]
 
 
 def unpack(item: Input, staging: Path) -> list[PlainFile]:
@@ -131,7 +148,7 @@ def _is_data(file: Path) -> bool:
     return file.name not in NOTES and (file.suffix not in TEXT_SUFFIXES[1:] or file.stat().st_size > 0)
 
 
-def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:
+def _join_parts(found: list[tuple[Path, bool]], failed: list[FailedFile] | None) -> Iterator[Input]:
     # A path that is named twice, or named and found in a folder, is one file.
     once = {path.absolute(): is_named for path, is_named in sorted(found, key=lambda entry: entry[1])}
     for label, group in groupby(sorted(once, key=lambda path: (_whole(path), _part_number(path))), key=_whole):
@@ -139,7 +156,9 @@ def _join_parts(found: list[tuple[Path, bool]]) -> Iterator[Input]:
         # A file that lies beside the parts that it was joined from is read once.
         parts = paths if PART.match(paths[0].name) else paths[:1]
         if not _is_complete(parts):
-            raise InputError(f"a part of {label} is missing", f"found: {', '.join(path.name for path in parts)}")
+            with failing_alone(label, failed):
+                raise InputError(f"a part of {label} is missing", f"found: {', '.join(path.name for path in parts)}")
+            continue
         yield Input(label, tuple(parts), any(once[path] for path in paths))
 
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpulake.core.clock import Clock
 from gpulake.core.errors import InputError
 from gpulake.core.progress import Report
-from gpulake.core.types import CsvLayout, Landing, Payload
+from gpulake.core.types import CsvLayout, FailedFile, Landing, LandResult, Payload
 from gpulake.lake import Lake, lake_errors
-from gpulake.land.inputs import HEAD_BYTES, PlainFile, find_inputs, unpack
+from gpulake.land.inputs import HEAD_BYTES, PlainFile, failing_alone, find_inputs, unpack
 from gpulake.land.readers import READERS, Sample
 
 SAMPLE_LINES = 20
-
-
-@dataclass(frozen=True)
-class LandResult:
-    landings: tuple[Landing, ...]
-    unknown: tuple[str, ...]  # files of a folder that no reader recognises
+MOST_NAMED = 3  # failures that one message names
 
 
 def land(
@@ -31,14 +26,15 @@ def land(
     named: Mapping[str, str] | None = None,
     damaged: Collection[str] = (),
 ) -> LandResult:
-    """Each file lands whole or not at all; those before a bad one have landed, those after it have not.
+    """Each file lands whole or not at all; one that cannot land costs only itself. If none can, that is an error.
 
     `named` are words of the user for constants that a reader would take from where a file lies. Data files of the lake
     that are `damaged` hold nothing: their content lands again, in their place.
     """
-    inputs = find_inputs(paths)
     landings: list[Landing] = []
     unknown: list[str] = []
+    failed: list[FailedFile] = []
+    inputs = find_inputs(paths, failed)
     live = {
         table: {
             source: replace(landing, sha256="", size_bytes=-1) if landing.file in damaged else landing
@@ -49,21 +45,34 @@ def land(
     with lake.connect() as connection:
         for position, item in enumerate(inputs):
             report(f"landing {Path(item.label).name}", position / len(inputs))
-            with lake_errors(f"unpacking {item.label}"):
+            unpacked: list[PlainFile] = []
+            with failing_alone(item.label, failed), lake_errors(f"unpacking {item.label}"):
                 unpacked = unpack(item, lake.staging)
             for plain in unpacked:
-                layout = recognise(plain)
-                if layout is None:
-                    _refuse(plain)
-                    unknown.append(plain.source)
-                else:
-                    payload = Payload(plain.source, plain.path, _renamed(layout, named or {}))
-                    landings.append(lake.land(connection, payload, clock, live))
+                with failing_alone(plain.source, failed):
+                    layout = recognise(plain)
+                    if layout is None:
+                        _refuse(plain)
+                        unknown.append(plain.source)
+                    else:
+                        payload = Payload(plain.source, plain.path, _renamed(layout, named or {}))
+                        landings.append(lake.land(connection, payload, clock, live))
                 if plain.path not in item.parts:
                     plain.path.unlink()
     if not landings:
+        if failed:
+            raise failure(failed, len(failed) + len(unknown))
         raise InputError(f"none of the files is recognised: {', '.join(unknown)}", _known())
-    return LandResult(tuple(landings), tuple(unknown))
+    return LandResult(tuple(landings), tuple(unknown), tuple(failed))
+
+
+def failure(failed: Sequence[FailedFile], files: int) -> InputError:
+    """One error for the files that failed, of so many; in one line, with the reason of each."""
+    if len(failed) == files == 1:
+        return InputError(failed[0].reason, failed[0].hint)
+    reasons = "; ".join(one.reason for one in failed[:MOST_NAMED])
+    more = f"; and {len(failed) - MOST_NAMED} more" if len(failed) > MOST_NAMED else ""
+    return InputError(f"{len(failed)} of {files} files failed: {reasons}{more}")
 
 
 def _renamed(layout: CsvLayout, named: Mapping[str, str]) -> CsvLayout:

@@ -12,7 +12,7 @@ from gpulake.core.errors import InputError, UsageError
 from gpulake.core.progress import Report
 from gpulake.core.types import Landing
 from gpulake.lake import Lake, LakeReader
-from gpulake.land.landing import land
+from gpulake.land.landing import failure, land
 from gpulake.land.readers.opendc import TABLES, check_file
 
 NAMES = {table: f"SELECT DISTINCT workload FROM {bronze}" for table, bronze in TABLES.items()}  # noqa: S608
@@ -37,7 +37,10 @@ def import_opendc(
     landed = {}
     for workload, folder in wanted.items():
         paths = [folder / f"{table}.parquet" for table in TABLES]
-        landed[workload] = land(lake, paths, clock, report, {"workload": workload}).landings
+        result = land(lake, paths, clock, report, {"workload": workload})
+        if result.failed:
+            raise failure(result.failed, len(paths))
+        landed[workload] = result.landings
     with lake.reading() as reader:
         for workload, folder in wanted.items():
             _check_rows(reader, workload, folder)

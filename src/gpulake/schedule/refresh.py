@@ -20,7 +20,7 @@ from prefect.types.entrypoint import EntrypointType
 from gpulake import __version__
 from gpulake.core.config import load
 from gpulake.core.errors import BuildError, GpulakeError, LakeBusyError, StepError, UsageError
-from gpulake.core.types import Landing
+from gpulake.core.types import LandResult
 from gpulake.flow import RETRY_WAITS_SECONDS, Flow
 from gpulake.flow.building import BuildResult
 from gpulake.flow.order import Work
@@ -59,7 +59,11 @@ def gpu_telemetry_full_refresh(
     # The run's id in `runs` is its id in Prefect, so that a row leads to its page.
     steps = Flow(load({"lake": lake}), run_id=str(runtime.flow_run.id))
     work = Work(paths, (report_path or steps.default_report).absolute())
-    return steps.run(work, partial(run_as_task, steps, work)).build
+    result = steps.run(work, partial(run_as_task, steps, work))
+    if result.failed:  # the rest is built and reported; the run is to be looked at all the same
+        reasons = plain("; ".join(one.reason for one in result.failed))
+        raise ScheduledStepError(f"step land failed for {len(result.failed)} files: {reasons}", result.failed[0].hint)
+    return result.build
 
 
 def run_as_task(steps: Flow, work: Work, name: str, act: Callable[[], Any]) -> Any:
@@ -93,19 +97,20 @@ def _scheduled(name: str, error: GpulakeError) -> ScheduledStepError:
     return ScheduledStepError(f"step {name} failed: {plain(error.message)}", plain(error.hint))
 
 
-def _show_landed(_steps: Flow, _work: Work, result: tuple[Sequence[Landing], Sequence[str]]) -> None:
-    landings, unknown = result
-    new = [landing for landing in landings if landing.is_new]
+def _show_landed(_steps: Flow, _work: Work, result: LandResult) -> None:
+    new = [landing for landing in result.landings if landing.is_new]
     logger = get_run_logger()
     logger.info(
         "landed files=%d new_files=%d rows_landed=%d rows_quarantined=%d",
-        len(landings),
+        len(result.landings),
         len(new),
         sum(landing.rows_landed for landing in new),
         sum(landing.rows_quarantined for landing in new),
     )
-    for source in unknown:
+    for source in result.unknown:
         logger.warning("not recognised file=%s", plain(source))
+    for one in result.failed:
+        logger.error("failed file=%s reason=%s", plain(one.source), plain(one.reason))
 
 
 def _show_built(steps: Flow, _work: Work, result: BuildResult) -> None:

@@ -1,0 +1,35 @@
+"""What became of the files of a command: said after landing and after a refresh, and by the exit code."""
+
+from __future__ import annotations
+
+import click
+
+from gpulake.core.types import LandResult
+
+
+def print_landed(result: LandResult) -> None:
+    """On stderr: what was skipped, what failed and why, and how many rows are in quarantine, also if none are."""
+    for source in result.unknown:
+        click.echo(f"not recognised, skipped: {source}", err=True)
+    for one in result.failed:
+        click.echo(f"failed: {one.reason}" + (f" ({one.hint})" if one.hint else ""), err=True)
+    new = [landing for landing in result.landings if landing.is_new]
+    rows = sum(landing.rows_read for landing in result.landings)
+    counts = {
+        "landed": len(new),
+        "had landed": len(result.landings) - len(new),
+        "not recognised": len(result.unknown),
+        "failed": len(result.failed),
+    }
+    files = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+    click.echo(f"files: {files}; rows in quarantine: {result.rows_quarantined:,} of {rows:,}", err=True)
+    if result.rows_quarantined:
+        click.echo("See them: gpulake sql 'from quarantine'", err=True)
+
+
+def fail_if_any_failed(result: LandResult) -> None:
+    """The last line and the exit code are about the files that failed."""
+    from gpulake.land.landing import failure
+
+    if result.failed:
+        raise failure(result.failed, len(result.failed) + len(result.landings) + len(result.unknown))
