@@ -40,8 +40,17 @@ url_variable = "GPULAKE_OPS_URL"
 BUILT = ("build", "test", "score", "publish", "incidents")
 
 
+# An answer to each of its queries.
+PROMETHEUS = (
+    b'{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"node_load1","instance":"n1"},'
+    b'"value":[1700000000,"1"],"values":[[1700000000,"0.5"]]}]}}'
+)
+
+
 class Scene:
     """A lake and what the commands are about, by the names that their arguments use."""
+
+    prometheus = ""
 
     def __init__(self, folder: Path) -> None:
         self.lake = Lake(Config(lake=folder / "lake", threads=1)).create()
@@ -79,6 +88,7 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     (("build",), BUILT, lambda _: []),
     (("land",), ("undo",), lambda scene: ["--undo", scene.folder / "raw" / "pai_job_table.csv"]),
     (("refresh",), ("land", *BUILT, "report"), lambda scene: [scene.folder / "pai_job_table.csv"]),
+    (("pull", "prometheus"), ("land", "pull"), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("repair",), ("repair",), lambda _: []),
     (("import", "opendc"), ("import",), lambda scene: [scene.folder / "workload"]),
     (("export", "opendc"), ("export",), lambda scene: ["--cluster", "workload", "--out", scene.folder / "out"]),
@@ -121,7 +131,9 @@ def test_each_command_that_writes_leaves_its_rows(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     dead_jobs.programs(tmp_path / "bin", monkeypatch)
     scene = Scene(tmp_path)
-    with listening_receiver() as sink:
+    with listening_receiver() as sink, listening_receiver() as prometheus:
+        prometheus.answer = (200, {}, PROMETHEUS)
+        scene.prometheus = prometheus.url
         # Alerts wait until they are sent by their own command.
         monkeypatch.setenv("GPULAKE_OPS_URL", sink.url)
         Path("gpulake.toml").write_text(SETTINGS)

@@ -17,10 +17,10 @@ from gpulake.core.errors import InputError
 from gpulake.core.progress import silent
 from gpulake.diagnose.telemetry import exposition
 from gpulake.diagnose.telemetry.samples import Gathering, Window
+from gpulake.formats.samples import NUMBER as PROMETHEUS_NUMBER
 from gpulake.lake import Lake, sanitise
 from gpulake.lake.fields import NUMBER
 from gpulake.land.landing import land
-from gpulake.land.readers.prometheus import NUMBER as PROMETHEUS_NUMBER
 
 LONG_BYTES = 300 << 20
 LIMIT_MIB = 200
@@ -35,7 +35,7 @@ from gpulake.core.config import Config
 from gpulake.core.progress import silent
 from gpulake.lake import Lake
 from gpulake.land.landing import land
-from gpulake.land.readers.prometheus import NUMBER as PROMETHEUS_NUMBER
+from gpulake.formats.samples import NUMBER as PROMETHEUS_NUMBER
 
 folder, limit, *names = sys.argv[1:]
 lake = Lake(Config(lake=Path(folder) / "lake", threads=2, memory_limit=f"{limit}MB")).create()

@@ -10,8 +10,8 @@ import click
 
 from gpulake.cli._options import Function
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(m|min|h|d)")
-_SECONDS = {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]
@@ -38,6 +38,16 @@ class Span(click.ParamType):  # type: ignore[type-arg]
         if not 0 < seconds <= 366 * 86400:
             self.fail(f"{value!r} is no span of time; write it like 30m, 2h or 3d", param, ctx)
         return timedelta(seconds=seconds)
+
+
+class Since(click.ParamType):  # type: ignore[type-arg]
+    """A moment, or how long before now."""
+
+    name = "time or span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime | timedelta:
+        is_span = isinstance(value, timedelta) or _SPAN.fullmatch(str(value).strip())
+        return Span().convert(value, param, ctx) if is_span else Moment().convert(value, param, ctx)
 
 
 def until_options(function: Function) -> Function:

@@ -9,8 +9,9 @@ GpulakeError            exit 1   the root: a message that carries the value, a h
 ├── BuildError          exit 5   a model failed, broke its contract or failed its tests
 ├── FetchError          exit 6   a download failed or does not match its checksum
 ├── StepError           exit 7   a step of a refresh failed; names the step
-└── ActError            exit 8   something that was to be done on a cluster failed; names the job
-    └── SinkError       exit 8   an alert could not be delivered; names the sink, and never its secrets
+├── ActError            exit 8   something that was to be done on a cluster failed; names the job
+│   └── SinkError       exit 8   an alert could not be delivered; names the sink, and never its secrets
+└── PullError           exit 9   a server or a program gave no usable answer; what was pulled before it has landed
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ class SinkError(ActError):
         super().__init__(message, hint)
         self.is_final = is_final  # the same alert would be refused again
         self.retry_after_seconds = retry_after_seconds  # as the other side wishes
+
+
+class PullError(GpulakeError):
+    exit_code = 9
 
 
 def require(is_right: bool, message: str, hint: str) -> None:

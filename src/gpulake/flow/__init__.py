@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from gpulake.diagnose.learn.learning import Learned, State
     from gpulake.flow.building import BuildResult
     from gpulake.flow.order import RefreshResult, Work
+    from gpulake.flow.pulling import PullResult
     from gpulake.lake import Lake
     from gpulake.lake.undo import Undone
     from gpulake.land.repairing import Repair
+    from gpulake.pull import Source
     from gpulake.replay.exports import Exported
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
@@ -89,6 +91,18 @@ class Flow:
             detail["new_files"] = sum(landing.is_new for landing in result.landings)
             detail["rows_landed"] = sum(landing.rows_landed for landing in result.landings if landing.is_new)
             detail["rows_quarantined"] = sum(landing.rows_quarantined for landing in result.landings if landing.is_new)
+        return result
+
+    def pull(
+        self, source: Source, since: datetime | None = None, until: datetime | None = None, is_again: bool = False
+    ) -> PullResult:
+        """Lands what a live source has and the lake does not, piece by piece."""
+        from gpulake.flow.pulling import pull
+
+        self.lake.create()
+        with self.step("pull") as detail:
+            result = pull(self, source, since, until, is_again)
+            detail.update(source=source.name, pieces=result.pieces, rows_landed=result.rows_landed)
         return result
 
     def undo(self, words: Sequence[str], is_dry_run: bool = False) -> list[Undone]:

@@ -13,7 +13,7 @@ from gpulake.formats.prometheus import Labels
 
 STYLES = ("dcgm", "otel")
 KINDS = ("gauge", "counter", "updown")
-NO_SUBJECTS = ("version", "units", "read", "dcgm_endings", "otel")
+NO_SUBJECTS = ("version", "units", "read", "dcgm_endings", "otel", "pulled")
 # By source: how its names begin, and the subject that has them.
 WRITERS = {"dcgm": ("DCGM_FI_", "gpu"), "node_exporter": ("node_", "host")}
 
@@ -73,6 +73,12 @@ def written(source: str) -> dict[str, Written]:
     return found | {
         field: Written(tuple(names), _factor(unit)) for field, (names, unit) in content["read"][source].items()
     }
+
+
+@cache
+def pulled_names() -> tuple[str, ...]:
+    """What to ask a Prometheus for: names, and patterns of names."""
+    return tuple(name for names in _content()["pulled"].values() for name in names)
 
 
 @cache

@@ -33,6 +33,7 @@ FILES = {
     "alert_events": "alerts.jsonl",
     "recoveries": "recoveries.jsonl",
     "rule_events": "rules.jsonl",
+    "pulls": "pulls.jsonl",
 }
 _CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"}\Z')
 

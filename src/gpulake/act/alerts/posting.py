@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import ssl
 from collections.abc import Mapping
-from contextlib import suppress
-from threading import Event, Timer
 from typing import Any
 from urllib.parse import urlsplit
 
 from gpulake import __version__
 from gpulake.act.sinks import Setup
 from gpulake.core.errors import SinkError
+from gpulake.core.http_client import connection_failure, connection_to
 
 MOST_ANSWER_BYTES = 4_096
 MOST_WORDS = 120
@@ -33,52 +30,19 @@ def post(setup: Setup, url: str, body: bytes, headers: Mapping[str, str]) -> Non
     try:
         status, retry_after, answer = _answer(url, body, {**common, **headers}, setup.settings.timeout_seconds)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise setup.failure(_reason(error, setup.settings.timeout_seconds)) from None
+        raise setup.failure(connection_failure(error, setup.settings.timeout_seconds)) from None
     if not 200 <= status < 300:
         raise _refusal(setup, status, retry_after, answer)
 
 
 def _answer(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> tuple[int, str | None, str]:
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
-    else:
-        connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)  # type: ignore[assignment]
-    # The socket's timeout is for each read: a receiver that sends a byte at a time would never end.
-    is_late = Event()
-    end = Timer(seconds, _shut_down, (connection, is_late))
-    end.daemon = True
-    end.start()
-    try:
+    with connection_to(url, seconds) as connection:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         answer = response.read(MOST_ANSWER_BYTES).decode(errors="replace")
         return response.status, response.getheader("Retry-After"), answer
-    except (OSError, http.client.HTTPException) as error:
-        # What the reader of a socket sees that was shut down is a matter of chance: an end, or a reset.
-        raise (TimeoutError() if is_late.is_set() else error) from None
-    finally:
-        end.cancel()
-        connection.close()
-
-
-def _shut_down(connection: http.client.HTTPConnection, is_late: Event) -> None:
-    is_late.set()
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _reason(error: Exception, seconds: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer within {seconds:g} seconds"
-    if isinstance(error, ssl.SSLError):
-        return f"no safe connection: {error.reason or type(error).__name__}"
-    if isinstance(error, OSError) and error.strerror:
-        return f"no connection: {error.strerror}"
-    return f"no answer that could be read ({type(error).__name__})"
 
 
 def _refusal(setup: Setup, status: int, retry_after: str | None, answer: str) -> SinkError:

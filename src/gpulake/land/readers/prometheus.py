@@ -1,4 +1,4 @@
-"""A page of Prometheus metrics, as exporters show it: text exposition 0.0.4 and OpenMetrics.
+"""A page of Prometheus metrics, as exporters show it (text exposition 0.0.4, OpenMetrics), or an answer of query_range.
 
 Any sample that is a number lands, NaN and infinities too. Of the fields of DCGM it is known what they can be: what says
 "blank" with a number that looks like data is quarantined.
@@ -14,15 +14,14 @@ import pyarrow as pa
 
 from gpulake.core.lines import line_blocks
 from gpulake.core.tables import bronze_tables
-from gpulake.core.types import BadRow, CsvLayout, RowBlock, TextRow
-from gpulake.formats.names import dcgm_unit
-from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER, RANGES, is_plausible
+from gpulake.core.types import BadRow, CsvLayout, Rewrite, RowBlock, TextRow
+from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER
 from gpulake.formats.prometheus import SeriesNames, labels_json, read_sample
+from gpulake.formats.query_range import HEAD
+from gpulake.formats.samples import COLUMNS, NUMBER, answer_rows, sample_fault, usual_span
 from gpulake.land.readers import READERS, Sample
 
 COMMENT = re.compile(r"# (HELP|TYPE|UNIT) ")
-NUMBER = re.compile(r"[+-]?(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
-COLUMNS = ("metric", "labels", "value", "ts_ms")
 EOF = b"# EOF"
 USUAL_VALUE = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:e[+-]?[0-9]{1,2})?").fullmatch
 USUAL_TIME = re.compile(r"1?[0-9]{1,12}(?:\.[0-9]{1,9})?").fullmatch
@@ -34,13 +33,19 @@ LATEST_OPEN_METRICS = 2e9  # seconds; a later time is checked by itself
 @READERS.register("prometheus")
 class PrometheusReader:
     def recognise(self, sample: Sample) -> CsvLayout | None:
+        if HEAD.match("\n".join(sample.lines)):
+            return _layout(sample, answer_rows)
         is_page = any(COMMENT.match(line) for line in sample.lines)
         if not is_page and sample.name.endswith(".prom"):
             is_page = any(read_sample(line) for line in sample.lines)
         if not is_page:
             return None
-        table = bronze_tables()["bronze_prometheus_samples"]
-        return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=_samples)
+        return _layout(sample, _samples)
+
+
+def _layout(sample: Sample, rewrite: Rewrite) -> CsvLayout:
+    table = bronze_tables()["bronze_prometheus_samples"]
+    return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=rewrite)
 
 
 def _samples(path: Path) -> Iterator[TextRow | BadRow | RowBlock]:
@@ -123,11 +128,7 @@ class _UsualLines:
         name = self._names.read(found[1])
         if name is None:
             return None
-        scale, least, most = 0.0, 0.0, 0.0
-        if name[0].startswith("DCGM_FI_"):
-            unit, scale = dcgm_unit(name[0])
-            least, most = RANGES.get(unit, (-1e300, 1e300))
-        series = (len(self._named), scale, least, most)
+        series = (len(self._named), *usual_span(name[0]))
         self._named.append(name)
         self._series[found[1]] = series
         return self._row(series, found[2], found[3] or "")
@@ -159,7 +160,7 @@ def _sample(number: int, line: bytes, is_open_metrics: bool) -> TextRow | BadRow
     sample = read_sample(text)
     if sample is None:
         return BadRow(number, "not a sample: a name, labels in braces and a value are expected", text)
-    if reason := _fault(sample.metric, sample.value):
+    if reason := sample_fault(sample.metric, sample.value):
         return BadRow(number, reason, text)
     moment = _milliseconds(sample.time, is_open_metrics) if sample.time else ""
     value = sample.value.removeprefix("+").lower()
@@ -172,20 +173,6 @@ def _is_utf8(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _fault(metric: str, value: str) -> str:
-    if not NUMBER.fullmatch(value):
-        return f"value is {value!r}, which is not a number"
-    if not metric.startswith("DCGM_FI_"):
-        return ""
-    unit, scale = dcgm_unit(metric)
-    is_whole = value.lstrip("+-").isdigit()
-    # A blank is one before it is scaled.
-    sound = is_plausible("", float(value)) and (not is_whole or is_plausible("", int(value)))
-    if sound and is_plausible(unit, float(value) * scale):
-        return ""
-    return f"{metric} is {value}, which cannot be"
 
 
 def _milliseconds(time: str, is_open_metrics: bool) -> str:

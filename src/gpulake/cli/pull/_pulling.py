@@ -1,0 +1,84 @@
+"""What the sources have in common: the time, the lake, and what is printed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Any
+
+import click
+
+from gpulake.cli._flow import flow_options
+from gpulake.cli._options import Function
+from gpulake.cli._output import print_findings, print_json, print_table
+from gpulake.cli._progress import progress_bar
+from gpulake.cli._times import Moment, Since
+from gpulake.flow import Flow
+from gpulake.pull import Source
+
+
+def pull_options(function: Function) -> Function:
+    """The command returns its source; what is common to all sources is done here."""
+
+    @wraps(function)
+    def call(
+        *,
+        since: datetime | timedelta | None,
+        until: datetime | None,
+        is_again: bool,
+        is_refreshed: bool,
+        flow: Flow,
+        as_json: bool,
+        **values: Any,
+    ) -> None:
+        source = function(**values)
+        if isinstance(since, timedelta):
+            since = flow.clock.now() - since
+        _pull(flow, source, since, until, is_again, is_refreshed, as_json)
+
+    for option in (
+        click.option(
+            "--refresh", "is_refreshed", is_flag=True, help="Build and report afterwards, as gpulake refresh."
+        ),
+        click.option("--again", "is_again", is_flag=True, help="Pull also what was pulled before; it counts once."),
+        click.option("--until", type=Moment(), metavar="TIME", help="Until this time. [default: now]"),
+        click.option(
+            "--since",
+            type=Since(),
+            metavar="TIME|SPAN",
+            help="Since this time, or for so long until now, such as 30d. [default: since the last pull, else 1d]",
+        ),
+    ):
+        call = option(call)
+    return flow_options(call)
+
+
+def _pull(
+    flow: Flow,
+    source: Source,
+    since: datetime | None,
+    until: datetime | None,
+    is_again: bool,
+    is_refreshed: bool,
+    as_json: bool,
+) -> None:
+    with progress_bar(is_quiet=as_json) as flow.report:
+        result = flow.pull(source, since, until, is_again)
+        built = flow.refresh([], flow.default_report) if is_refreshed else None
+    if as_json:
+        print_json({"pulled": asdict(result), "build": asdict(built.build) if built else None})
+        return
+    spans = [(f"{span.since:%Y-%m-%d %H:%M:%S}", f"{span.until:%Y-%m-%d %H:%M:%S}") for span in result.spans]
+    print_table(("pulled from (UTC)", "until"), spans)
+    click.echo(
+        f"{result.rows_landed:,} rows landed, {result.rows_quarantined:,} quarantined, in {result.pieces:,} pieces.",
+        err=True,
+    )
+    if result.rows_quarantined:
+        click.echo("See the quarantined rows: gpulake sql 'from quarantine'", err=True)
+    if built:
+        print_findings(built.build.findings)
+        click.echo(f"Report: {flow.default_report}", err=True)
+    else:
+        click.echo("Next: gpulake build", err=True)
