@@ -25,7 +25,7 @@ READING = {
     *{("alerts", "list"), ("completion",), ("detect", "explain"), ("detect", "list"), ("detect", "training")},
     *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list")},
     *{("incidents", "show"), ("incidents", "windows", "list"), ("rules", "check"), ("rules", "export")},
-    *{("rules", "list"), ("rules", "show"), ("rules", "test"), ("serve",), ("sql",), ("synth",), ("tables",)},
+    *{("rules", "list"), ("rules", "show"), ("rules", "test"), ("serve",), ("sql",), ("synth", "site"), ("tables",)},
     ("tests",),
 }
 # Under other names: the steps of refresh, and the card and the study of a lake.

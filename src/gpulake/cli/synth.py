@@ -1,19 +1,23 @@
-"""gpulake synth: write a synthetic PAI v2020 trace, or compare one with the published figures."""
+"""gpulake synth: write a synthetic PAI v2020 trace or site, or compare a trace with the published figures."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpulake.cli._options import ANY_PATH, json_option
 from gpulake.cli._output import print_json
 from gpulake.cli._progress import progress_bar
+from gpulake.cli._times import Moment, Span
+from gpulake.cli._verbs import Group
 from gpulake.core.errors import UsageError
 
 
-@click.command()
+@click.group(cls=Group, invoke_without_command=True)
 @click.option("--out", type=ANY_PATH, help="The folder to write the trace to.")
 @click.option("--jobs", type=int, default=20_000, show_default=True, help="Jobs, from 1,000 to 1,055,501 (all).")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same jobs and seed give the same bytes.")
@@ -29,7 +33,9 @@ from gpulake.core.errors import UsageError
 @click.option("--telemetry", "has_telemetry", is_flag=True, help="Also half a day of telemetry of a few nodes.")
 @click.option("--check", type=ANY_PATH, help="Compare the trace in this folder with the figures.")
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     out: Path | None,
     jobs: int,
     seed: int,
@@ -51,7 +57,10 @@ def command(
     All of it: gpulake synth --out data_raw --jobs 1055501
     Faint:     gpulake synth --out data_raw --incident-strength 0.5
     How close: gpulake synth --check data_raw
+    A site:    gpulake synth site OUT
     """
+    if context.invoked_subcommand is not None:
+        return
     if check is not None:
         _compare(check, as_json)
     elif out is not None:
@@ -101,3 +110,60 @@ def _compare(directory: Path, as_json: bool) -> None:
         mark = "" if check.passed else "  off"
         published, ours = f"{check.published:.4g}", f"{check.measured:.4g}"
         click.echo(f"{check.name:<44}{published:>12}{ours:>12}{check.distance:>10.3f}{check.bound:>8.2f}{mark}")
+
+
+@command.command()
+@click.argument("out", type=ANY_PATH)
+@click.option("--nodes", type=int, default=64, show_default=True, help="Nodes.")
+@click.option("--gpus", type=int, default=8, show_default=True, help="GPUs of each node.")
+@click.option("--days", type=int, default=14, show_default=True, help="Days.")
+@click.option("--until", type=Moment(), metavar="TIME", help="The end; an hour ago by default.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same options give the same bytes.")
+@click.option("--interval", type=Span(), default="60s", show_default=True, help="Time between samples of a GPU.")
+@click.option("--gpu-model", default="h100", show_default=True, help="h100, h200 or a100.")
+@json_option
+def site(
+    out: Path,
+    nodes: int,
+    gpus: int,
+    days: int,
+    until: datetime | None,
+    seed: int,
+    interval: timedelta,
+    gpu_model: str,
+    as_json: bool,
+) -> None:
+    """Write two weeks of a generated site: one story, told by all that a site has.
+
+    \b
+    slurm/       sacct --parsable2, and scontrol show node every hour and at every change
+    prometheus/  samples of dcgm-exporter and node_exporter, OpenMetrics text, a file a day
+    kernel/      dmesg of nodes on which something happened
+    logs/        output of failed jobs
+    truth.json   GPU-hours by bucket, user and account, unused share of each job, outages, injected incidents
+
+    The cluster is called synth-site.
+
+    \b
+    Example:  gpulake synth site site --nodes 16 --interval 5m
+    """
+    from gpulake.core.clock import SystemClock
+    from gpulake.synth.site import Site, until_default, write_site
+
+    seconds = int(interval.total_seconds())
+    wanted = Site(until or until_default(SystemClock().now()), nodes, gpus, days, seed, seconds, gpu_model)
+    with progress_bar(is_quiet=as_json) as report:
+        made = write_site(out, wanted, report)
+    incidents = [incident.as_record(wanted) for incident in made.incidents]
+    if as_json:
+        counts = {"jobs": made.jobs, "samples": made.samples, "logs": made.logs}
+        print_json({"out": str(out), "is_generated": True, **counts, "incidents": incidents})
+        return
+    click.echo("generated: the cluster is synth-site")
+    click.echo(f"{made.jobs:,} jobs, {made.samples:,} samples, {made.logs:,} logs of failed jobs")
+    for incident in incidents:
+        click.echo(f"{incident['kind']:<15}{incident['first']} to {incident['last']}  {_subjects(incident)}")
+
+
+def _subjects(incident: dict[str, Any]) -> str:
+    return ", ".join([*incident["nodes"], *incident["users"]])

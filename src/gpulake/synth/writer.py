@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -36,8 +38,15 @@ class Folder:
     def files(self) -> tuple[Path, ...]:
         return tuple(self._path / name for name in sorted(self._names))
 
-    def write(self, name: str, content: bytes) -> None:
-        self._claim(name).write_bytes(content)
+    def write(self, name: str, content: bytes, modified_at: int | None = None) -> None:
+        """Modified at this second of the epoch, for files whose time says when they were taken."""
+        path = self._claim(name)
+        path.write_bytes(content)
+        if modified_at is not None:
+            os.utime(path, (modified_at, modified_at))
+
+    def open(self, name: str) -> BinaryIO:
+        return self._claim(name).open("wb")
 
     def write_table(self, table: str, batches: Iterable[pa.RecordBatch], *, is_tar: bool) -> int:
         """One table as <table>.csv without a header row, or inside <table>.tar.gz. Returns its rows."""

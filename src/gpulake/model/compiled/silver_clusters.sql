@@ -216,7 +216,7 @@ final as (
     select
         *,
         cast(epoch(timezone(time_zone, observed_from)) - epoch(observed_from) + 86400 as bigint) % 3600 as hour_shift_seconds,
-        cluster_id = 'synth' as is_generated
+        cluster_id = 'synth' or starts_with(cluster_id, 'synth-') as is_generated
     from zoned
 
 )

@@ -166,7 +166,7 @@ final as (
     select
         *,
         {{ hour_shift_seconds('observed_from', 'time_zone') }} as hour_shift_seconds,
-        cluster_id = 'synth' as is_generated
+        cluster_id = 'synth' or starts_with(cluster_id, 'synth-') as is_generated
     from zoned
 
 )
