@@ -96,7 +96,7 @@ class Land:
 
     def act(self, root: Path, tell: Tell) -> None:
         for name in ("first", "other", "third"):
-            Flow(_config(root)).land([root / "in" / name / "pai_job_table.csv"])
+            Flow(_config(root)).land([root / "in" / name / "pai_job_table.csv"], is_replacing=name == "other")
             tell(name)
 
     def lost(self, root: Path, words: list[str]) -> list[str]:

@@ -107,7 +107,7 @@ def test_every_beginning_of_a_commit_is_known_to_be_cut_short(two: Lake) -> None
 def test_of_two_versions_the_later_commit_holds_though_the_clock_was_set_back(config: Config, tmp_path: Path) -> None:
     for day, name in ((2, "old"), (1, "new")):
         clock = FrozenClock(datetime(2026, 1, day, tzinfo=UTC))
-        Flow(config, clock).land([job_file(tmp_path / "in", name)])
+        Flow(config, clock).land([job_file(tmp_path / "in", name)], is_replacing=True)
     lake = Lake(config)
     assert [landing.version for landing in lake.landings()] == [1, 2]
     assert rows_of(lake, "SELECT version, is_live FROM landings ORDER BY version") == [

@@ -23,9 +23,9 @@ JOB = "4b3f04b66a525d2df903eb16,8cb3bec23d14,58540f191766,Terminated,4550879.0,4
 WriteCsv = Callable[..., Path]
 
 
-def land_one(lake: Lake, path: Path, clock: FrozenClock) -> Landing:
+def land_one(lake: Lake, path: Path, clock: FrozenClock, is_replacing: bool = False) -> Landing:
     with lake.writing():
-        (landing,) = land(lake, [path], clock, silent).landings
+        (landing,) = land(lake, [path], clock, silent, is_replacing=is_replacing).landings
     return landing
 
 
@@ -139,7 +139,8 @@ def test_a_changed_file_is_a_new_version_that_takes_the_place_of_the_old(
     lake: Lake, clock: FrozenClock, write_csv: WriteCsv
 ) -> None:
     other = JOB.replace("Terminated", "Failed")
-    versions = [land_one(lake, write_csv("pai_job_table", lines), clock) for lines in ([JOB], [other, other], [JOB])]
+    contents = ([JOB], [other, other], [JOB])
+    versions = [land_one(lake, write_csv("pai_job_table", lines), clock, is_replacing=True) for lines in contents]
     assert [landing.version for landing in versions] == [1, 2, 3]
     assert rows_of(lake, "SELECT status FROM bronze_job_events") == [{"status": "Terminated"}]
     assert rows_of(lake, "SELECT version, rows_landed FROM landings ORDER BY version") == [
@@ -172,9 +173,9 @@ def test_a_file_that_becomes_a_copy_of_another_gives_up_its_old_rows(
 ) -> None:
     land_one(lake, write_csv("pai_job_table", [JOB], folder="a"), clock)
     land_one(lake, write_csv("pai_job_table", [JOB.replace("4b3f", "ffff")], folder="b"), clock)
-    land_one(lake, write_csv("pai_job_table", [JOB], folder="b"), clock)
+    land_one(lake, write_csv("pai_job_table", [JOB], folder="b"), clock, is_replacing=True)
     assert rows_of(lake, "SELECT job_name FROM bronze_job_events") == [{"job_name": "4b3f04b66a525d2df903eb16"}]
-    land_one(lake, write_csv("pai_job_table", [JOB.replace("4b3f", "eeee")], folder="a"), clock)
+    land_one(lake, write_csv("pai_job_table", [JOB.replace("4b3f", "eeee")], folder="a"), clock, is_replacing=True)
     assert count_of(lake, "bronze_job_events") == 2
 
 
@@ -185,7 +186,7 @@ def test_a_path_that_now_holds_another_table_gives_up_its_old_rows(
     path.write_text("machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm,T4,96,512,2\n")
     land_one(lake, path, clock)
     path.write_text("job_name,inst_id,user,status,start_time,end_time\nj,i,u,Failed,1.0,2.0\n")
-    land_one(lake, path, clock)
+    land_one(lake, path, clock, is_replacing=True)
     assert (count_of(lake, "bronze_machine_spec"), count_of(lake, "bronze_job_events")) == (0, 1)
 
 
@@ -201,7 +202,7 @@ def test_quarantined_rows_go_with_the_version_that_held_them(
     lake: Lake, clock: FrozenClock, write_csv: WriteCsv
 ) -> None:
     land_one(lake, write_csv("pai_job_table", [JOB, "too,few"]), clock)
-    land_one(lake, write_csv("pai_job_table", [JOB]), clock)
+    land_one(lake, write_csv("pai_job_table", [JOB]), clock, is_replacing=True)
     assert count_of(lake, "quarantine") == 0
 
 

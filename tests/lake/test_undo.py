@@ -32,7 +32,7 @@ def test_a_landing_is_taken_back_with_its_quarantine_and_lands_again(config: Con
     flow_at(config, 1).land([path])
     (undone,) = flow_at(config, 2).undo([str(path)])
     lake = Flow(config).lake
-    assert (undone.landing.rows_landed, undone.held) == (2, None)
+    assert (undone.landing.rows_landed, undone.held) == (2, ())
     assert (count_of(lake, "bronze_job_events"), count_of(lake, "quarantine")) == (0, 0)
     assert rows_of(lake, LIVE) == [{"version": 1, "is_live": False}]
     (landing,) = flow_at(config, 3).land([path]).landings
@@ -49,14 +49,14 @@ def test_the_version_before_holds_again_and_another_undo_goes_on_from_there(
 ) -> None:
     write_csv("pai_job_table", [*JOBS, "too,few"])
     flow_at(config, 1).land([path := write_csv("pai_job_table", [*JOBS, "too,few"])])
-    flow_at(config, 2).land([write_csv("pai_job_table", JOBS[:1])])
+    flow_at(config, 2).land([write_csv("pai_job_table", JOBS[:1])], is_replacing=True)
     lake = Flow(config).lake
     assert (count_of(lake, "bronze_job_events"), count_of(lake, "quarantine")) == (1, 0)
     (undone,) = flow_at(config, 3).undo([str(path)])
-    assert undone.held is not None
-    assert (undone.held.version, count_of(lake, "bronze_job_events"), count_of(lake, "quarantine")) == (3, 2, 1)
-    (undone,) = flow_at(config, 4).undo([undone.held.landing_id])
-    assert (undone.held, count_of(lake, "bronze_job_events")) == (None, 0)
+    (held,) = undone.held
+    assert (held.version, count_of(lake, "bronze_job_events"), count_of(lake, "quarantine")) == (1, 2, 1)
+    (undone,) = flow_at(config, 4).undo([held.landing_id])
+    assert (undone.held, count_of(lake, "bronze_job_events")) == ((), 0)
 
 
 def test_a_content_that_another_file_has_as_well_stays(config: Config, write_csv: WriteCsv) -> None:

@@ -24,48 +24,56 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("paths", nargs=-1, type=ANY_PATH)
+@click.option(
+    "--replace", "is_replacing", is_flag=True, help="Replace what landed under the same name, instead of adding to it."
+)
 @click.option("--undo", multiple=True, metavar="ID|PATH", help="Take this landing back; may be repeated.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="With --undo: only say what would be taken back.")
 @click.option("--list", "is_list", is_flag=True, help="List the landings in force, with their ids.")
 @flow_options
 def command(
-    paths: tuple[Path, ...], undo: tuple[str, ...], is_dry_run: bool, is_list: bool, flow: Flow, as_json: bool
+    paths: tuple[Path, ...],
+    is_replacing: bool,
+    undo: tuple[str, ...],
+    is_dry_run: bool,
+    is_list: bool,
+    flow: Flow,
+    as_json: bool,
 ) -> None:
     """Land trace files in the lake's bronze tables, or take landings back.
 
     PATHS are files or folders: CSV with or without a header row, gzip, zstd, tar archives and split parts. The same
-    content lands once; a file that changed is a new version; rows that do not parse, and impossible values, go to the
-    table quarantine. A file that cannot be read costs only itself: the others land, and the exit code is 3. What to
-    print with Slurm's sacct is in docs/slurm.md.
+    content lands once. A file name that comes again with other content adds its rows, so that snapshots named after a
+    host add up; a file that grew takes its own place, and so does an inventory, which lists all there is; --replace
+    replaces. Rows that do not parse, and impossible values, go to the table quarantine. A file that cannot be read
+    costs only itself: the others land, and the exit code is 3. What to print with Slurm's sacct is in docs/slurm.md.
 
-    --undo takes a landing back, with its quarantined rows: the version before it, if any, is in force again. The
-    history stays, and the same file can land again.
+    --undo takes a landing back, with its quarantined rows: what it replaced, if anything, is in force again. A path
+    means the last landing of each file. The history stays, and the same file can land again.
 
     \b
     Example:  gpulake land data_raw/
               gpulake land --undo data_raw/pai_machine_spec.csv
     """
-    if bool(paths) + bool(undo) + is_list != 1 or (is_dry_run and not undo):
-        raise UsageError("PATHS, --undo and --list exclude each other", "give one of them; --dry-run is for --undo")
+    if bool(paths) + bool(undo) + is_list != 1 or (is_dry_run and not undo) or (is_replacing and not paths):
+        hint = "give one of them; --dry-run is for --undo, --replace for PATHS"
+        raise UsageError("PATHS, --undo and --list exclude each other", hint)
     if is_list:
         _list(flow, as_json)
     elif undo:
         _undo(flow, undo, is_dry_run, as_json)
     else:
-        _land(flow, paths, as_json)
+        _land(flow, paths, is_replacing, as_json)
 
 
-def _land(flow: Flow, paths: tuple[Path, ...], as_json: bool) -> None:
+def _land(flow: Flow, paths: tuple[Path, ...], is_replacing: bool, as_json: bool) -> None:
     with progress_bar(is_quiet=as_json) as flow.report:
-        result = flow.land(paths)
+        result = flow.land(paths, is_replacing)
     if as_json:
         landings = [_record(landing) for landing in result.landings]
         print_json({**asdict(result), "landings": landings, "rows_quarantined": result.rows_quarantined})
     else:
-        rows = [
-            (*_counts(landing), "new" if landing.is_new else "had landed", landing.source)
-            for landing in result.landings
-        ]
+        rows = [(*_counts(landing), _state(landing), landing.source) for landing in result.landings]
         print_table(("table", "rows landed", "quarantined", "version", "", "source"), rows)
         print_landed(result)
         click.echo("Next: gpulake build", err=True)
@@ -82,7 +90,7 @@ def _undo(flow: Flow, words: Sequence[str], is_dry_run: bool, as_json: bool) -> 
             one.landing.landing_id,
             one.landing.table,
             one.landing.rows_landed,
-            f"version {one.held.version} as it was before" if one.held else "" if is_dry_run else "nothing",
+            "" if is_dry_run else ", ".join(f"version {held.version}" for held in one.held) or "nothing",
             one.landing.source,
         )
         for one in undone
@@ -93,8 +101,7 @@ def _undo(flow: Flow, words: Sequence[str], is_dry_run: bool, as_json: bool) -> 
 
 
 def _list(flow: Flow, as_json: bool) -> None:
-    live = flow.lake.open().live()
-    held = [landing for sources in live.values() for landing in sources.values() if landing.file]
+    held = flow.lake.open().held_landings()
     held.sort(key=lambda landing: (landing.landed_at, landing.table, landing.source))
     if as_json:
         print_json([_record(landing) for landing in held])
@@ -106,6 +113,12 @@ def _list(flow: Flow, as_json: bool) -> None:
     print_table(("id", "landed (UTC)", "table", "rows landed", "quarantined", "version", "source"), rows)
 
 
+def _state(landing: Landing) -> str:
+    if not landing.is_new:
+        return "had landed"
+    return f"replaces version {', '.join(map(str, landing.replaces))}" if landing.replaces else "new"
+
+
 def _counts(landing: Landing) -> tuple[str, int, int, int]:
     return landing.table, landing.rows_landed, landing.rows_quarantined, landing.version
 
@@ -115,4 +128,4 @@ def _record(landing: Landing) -> dict[str, object]:
 
 
 def _undone_record(undone: Undone) -> dict[str, object]:
-    return {"landing": _record(undone.landing), "holds_now": _record(undone.held) if undone.held else None}
+    return {"landing": _record(undone.landing), "in_force": [_record(held) for held in undone.held]}

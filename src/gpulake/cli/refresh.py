@@ -18,12 +18,16 @@ from gpulake.flow import Flow
 
 @click.command()
 @click.argument("paths", nargs=-1, type=ANY_PATH)
+@click.option(
+    "--replace", "is_replacing", is_flag=True, help="Replace what landed under the same name, instead of adding to it."
+)
 @build_options
 @click.option("--report", "report_path", type=ANY_PATH, help="The report. [default: LAKE/report.html]")
 @click.option("--no-report", "has_no_report", is_flag=True, help="Write no report.")
 @flow_options
 def command(
     paths: tuple[Path, ...],
+    is_replacing: bool,
     select: tuple[str, ...],
     is_forced: bool,
     without: tuple[str, ...],
@@ -44,7 +48,7 @@ def command(
         raise UsageError("--select and --report were both given", "a report needs the whole build; leave one out")
     target = None if has_no_report or select else (report_path or flow.default_report)
     with progress_bar(is_quiet=as_json) as flow.report:
-        result = flow.refresh(paths, target, select, is_forced, without)
+        result = flow.refresh(paths, target, select, is_forced, without, is_replacing)
     if as_json:
         print_json({**asdict(result), "rows_quarantined": result.landed.rows_quarantined})
     else:

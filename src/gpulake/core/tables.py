@@ -38,6 +38,8 @@ class Table:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict, hash=False)
     file: str = ""  # of a collected run: its name there
     latest: Latest | None = None  # the table is the last row of each key of another
+    # A file lists all there is: one of the same name takes its place, while rows of other tables are added.
+    is_replaced: bool = False
     writer: str = ""  # of a table that no model makes and nothing lands in: the rooms that write it
 
     @property
@@ -95,6 +97,7 @@ def _tables(entries: dict[str, Any]) -> dict[str, Table]:
             required=tuple(entry.get("required", ())),
             ranges={column: (least, most) for column, (least, most) in entry.get("ranges", {}).items()},
             file=entry.get("file", ""),
+            is_replaced=entry.get("is_replaced", False),
             writer=entry.get("writer", ""),
             latest=Latest(entry["of"], entry["key"], tuple(entry["order"].split())) if "of" in entry else None,
         )

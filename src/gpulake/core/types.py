@@ -66,6 +66,7 @@ class CsvLayout:
     delimiter: str = ","
     # Columns that the file does not have, and their value in every row. A content that has landed keeps the first ones.
     constants: tuple[tuple[str, str], ...] = ()
+    is_replaced: bool = False  # rows of such a file cannot be told from those of an earlier one of the same name
     rewrite: Rewrite | None = None  # for text that is not one row a line; the rest then describes what it gives
 
 
@@ -93,6 +94,9 @@ class Landing:
     landed_at: datetime
     file: str  # the Parquet file in the table's folder; empty: it was taken back, or the source went to another table
     is_new: bool = True
+    # Versions of the source that it puts out of force, and in force again. None: all, in older logs.
+    replaces: tuple[int, ...] | None = None
+    restores: tuple[int, ...] = ()
 
     @property
     def landing_id(self) -> str:

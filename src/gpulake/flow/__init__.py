@@ -79,13 +79,16 @@ class Flow:
     def default_report(self) -> Path:
         return self.config.lake / "report.html"
 
-    def land(self, paths: Sequence[Path]) -> LandResult:
-        """A file that cannot land costs only itself; that none can is an error."""
+    def land(self, paths: Sequence[Path], is_replacing: bool = False) -> LandResult:
+        """A file that cannot land costs only itself; that none can is an error.
+
+        Its rows are added to those of earlier files of the same name, or replace them.
+        """
         from gpulake.land.landing import land
 
         self.lake.create()
         with self.step("land") as detail, self.lake.writing():
-            result = land(self.lake, paths, self.clock, self.report)
+            result = land(self.lake, paths, self.clock, self.report, is_replacing=is_replacing)
             detail["files"] = len(result.landings)
             detail["failed"] = [failed.reason for failed in result.failed]
             detail["new_files"] = sum(landing.is_new for landing in result.landings)
@@ -111,9 +114,9 @@ class Flow:
 
         self.lake.open()
         if is_dry_run:
-            return [Undone(landing, None) for landing in named_landings(self.lake, words)]
+            return [Undone(landing, ()) for landing in named_landings(self.lake, words, is_last=True)]
         with self.step("undo") as detail, self.lake.writing():
-            undone = take_back(self.lake, named_landings(self.lake, words), self.clock)
+            undone = take_back(self.lake, named_landings(self.lake, words, is_last=True), self.clock)
             detail["landing_ids"] = [one.landing.landing_id for one in undone]
             detail["sources"] = [one.landing.source for one in undone]
             detail["rows_taken_back"] = sum(one.landing.rows_landed for one in undone)
@@ -374,11 +377,13 @@ class Flow:
         select: Sequence[str] = (),
         is_forced: bool = False,
         without: Sequence[str] = (),
+        is_replacing: bool = False,
     ) -> RefreshResult:
         """Land, build and report. Finished work is skipped, so an interrupted run is resumed by another."""
         from gpulake.flow.order import Work
 
-        return self.run(Work(paths, report_path, select, is_forced, without=without), self._retried)
+        work = Work(paths, report_path, select, is_forced, without=without, is_replacing=is_replacing)
+        return self.run(work, self._retried)
 
     def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:
         """A refresh of a generated trace, with telemetry of some of its nodes."""

@@ -27,6 +27,7 @@ class Work:
     is_dbt: bool = False
     model: Path | None = None
     without: Sequence[str] = ()
+    is_replacing: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _write_report(flow: Flow, work: Work) -> None:
 
 
 STEPS = (
-    Step("land", lambda flow, work: flow.land(work.paths), lambda _, work: bool(work.paths)),
+    Step("land", lambda flow, work: flow.land(work.paths, work.is_replacing), lambda _, work: bool(work.paths)),
     Step(
         "build",
         lambda flow, work: flow.build(work.select, work.is_forced, work.is_dbt, work.model, work.without),

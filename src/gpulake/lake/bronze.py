@@ -8,7 +8,7 @@ engine, which keeps the rows that do not parse; that is accepted only if nothing
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -25,19 +25,25 @@ from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import delta
 from gpulake.lake.blocks import Content, Copied, copy_blocks, read_content
 from gpulake.lake.engine import Connection, first_line, lake_errors
+from gpulake.lake.in_force import Live, Source, continued, replaced_by, sources
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.rewritten import copy_rewritten, rewritten
 from gpulake.lake.sanitise import sanitise
 from gpulake.lake.textfile import copy_csv, count_lines
 from gpulake.lake.types import delta_schema
 
-# The newest landing by table and source; one without a file was undone.
-Live = dict[str, dict[str, Landing]]
-
 
 def landing_of(entry: Mapping[str, Any]) -> Landing:
     """From the metadata of a commit of a bronze table."""
-    return Landing(**{**entry, "landed_at": datetime.fromisoformat(entry["landed_at"])})
+    replaces = entry.get("replaces")
+    return Landing(
+        **{
+            **entry,
+            "landed_at": datetime.fromisoformat(entry["landed_at"]),
+            "replaces": None if replaces is None else tuple(replaces),
+            "restores": tuple(entry.get("restores", ())),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -50,9 +56,9 @@ class Bronze:
         """Every version of every source, oldest first."""
         return [landing_of(entry) for entry in delta.history(self.folder / table)]
 
-    def newest_landings(self, table: str) -> dict[str, Landing]:
-        """The newest version of each source: one without a file went to another table, or was taken back."""
-        return {landing.source: landing for landing in self.landings(table)}
+    def sources(self, table: str) -> dict[str, Source]:
+        """What is in force of each source that ever landed."""
+        return sources(self.landings(table))
 
     def files(self, table: str) -> list[Path]:
         return delta.live_files(self.folder / table)
@@ -61,33 +67,56 @@ class Bronze:
         """What a power cut left of commits that were never acknowledged."""
         return [path for folder in sorted(self.folder.glob("*")) for path in delta.cut_commits(folder)]
 
-    def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live) -> Landing:
-        """Lands a source unless its content is there; `live` is what all tables hold, and is kept up to date."""
-        table = payload.layout.table.name
+    def land(
+        self,
+        connection: Connection,
+        payload: Payload,
+        clock: Clock,
+        live: Live,
+        is_replacing: bool = False,
+        damaged: Collection[str] = (),
+    ) -> Landing:
+        """Lands a source unless its content is there; `live` is what all tables hold, and is kept up to date.
+
+        Its rows are added to those that landed under the same name, unless these are to be replaced, were cut off
+        earlier in the same file, or are lost in a `damaged` data file.
+        """
+        table = payload.layout.table
         size = payload.path.stat().st_size
-        here = live.setdefault(table, {})
+        here = live.setdefault(table.name, {})
+        source = here.get(payload.source, Source())
         # A content that has landed has the size of a landed file; only then must its hash be known beforehand.
-        held = [landing for landing in here.values() if landing.file]
-        content = read_content(payload.path) if any(landing.size_bytes == size for landing in held) else None
-        twin = next((landing for landing in held if content and landing.sha256 == content.sha256), None)
-        before = here.get(payload.source)
-        version = before.version + 1 if before else 1
-        before = before if before and before.file else None
-        if twin and before and before.sha256 == twin.sha256:
-            return replace(before, is_new=False)
+        held = [one for other in here.values() for one in other.held if one.size_bytes == size]
+        held = [one for one in held if one.file not in damaged]
+        content = read_content(payload.path) if held else None
+        twins = [one for one in held if content and one.sha256 == content.sha256]
+        same = next((one for one in twins if one.source == payload.source), None)
+        is_alone = is_replacing or table.is_replaced or payload.layout.is_replaced
+        if same and (not is_alone or len(source.held) == 1):
+            return replace(same, is_new=False)
         with lake_errors(f"landing {payload.source}"):
-            if twin:
-                landing = replace(twin, source=payload.source, version=version, landed_at=clock.now(), is_new=False)
-                added: list[delta.DataFile] = []
+            version, at = source.version + 1, clock.now()
+            replaces = {one.version for one in source.held if is_alone or one.file in damaged}
+            replaces |= set() if is_alone or twins else continued(payload.path, source.held)
+            if twins:
+                twin = replace(twins[0], source=payload.source, version=version, landed_at=at, is_new=False)
+                landing, added = replace(twin, replaces=tuple(sorted(replaces)), restores=()), list[delta.DataFile]()
             else:
-                landing, added = self._write(connection, payload, content, version, clock)
-            self._commit(payload.layout.table, landing, before, here, added)
-            here[payload.source] = landing
-            self._leave_other_tables(payload, landing, live)
+                landing, added = self._write(connection, payload, content, version, tuple(sorted(replaces)), clock)
+            self._commit(table, landing, here, added)
+            kept = tuple(one for one in source.held if one.version not in replaces)
+            here[payload.source] = Source(version, (*kept, landing))
+            self._leave_other_tables(payload, landing, live, is_replacing)
         return landing
 
     def _write(
-        self, connection: Connection, payload: Payload, content: Content | None, version: int, clock: Clock
+        self,
+        connection: Connection,
+        payload: Payload,
+        content: Content | None,
+        version: int,
+        replaces: tuple[int, ...],
+        clock: Clock,
     ) -> tuple[Landing, list[delta.DataFile]]:
         """Puts the rows into the table's folder, where the commit is to find them, and the bad ones into quarantine."""
         parquet = self.staging / f"{uuid.uuid4().hex}.parquet"
@@ -103,6 +132,7 @@ class Bronze:
             version=version,
             landed_at=clock.now(),
             file=parquet.name,
+            replaces=replaces,
         )
         self.quarantine.add(landing, copied.bad)
         folder = self.folder / landing.table
@@ -111,33 +141,29 @@ class Bronze:
         parquet.replace(folder / landing.file)
         return landing, [delta.DataFile(landing.file, copied.rows, copied.null_counts, copied.sha256)]
 
-    def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live) -> None:
-        """A path that now holds another kind of table no longer provides its old rows."""
-        for table, sources in live.items():
-            before = sources.get(payload.source)
-            if before and before.file and table != landing.table:
-                gone = replace(landing, table=table, version=before.version + 1, rows_landed=0, file="")
-                self._commit(bronze_tables()[table], gone, before, sources, [])
-                sources[payload.source] = gone
+    def _leave_other_tables(self, payload: Payload, landing: Landing, live: Live, is_replacing: bool) -> None:
+        """A content is in one table; a path that is replaced no longer provides the rows of another kind of file."""
+        for table, here in live.items():
+            source = here.get(payload.source, Source())
+            gone = {one.version for one in source.held if is_replacing or one.sha256 == landing.sha256}
+            if gone and table != landing.table:
+                left = _nothing(replace(landing, table=table, version=source.version + 1), tuple(sorted(gone)))
+                self._commit(bronze_tables()[table], left, here, [])
+                here[payload.source] = Source(left.version, tuple(x for x in source.held if x.version not in gone))
 
-    def take_back(self, landing: Landing, clock: Clock) -> Landing:
-        """In one commit: the version before it holds again, where there is one, or none. The history keeps all."""
-        every = [other for other in self.landings(landing.table) if other.source == landing.source]
-        first = min(other.version for other in every if other.file == landing.file)
-        earlier = next((other for other in every if other.version == first - 1), None)
-        is_there = earlier is not None and earlier.file and (self.folder / landing.table / earlier.file).is_file()
-        held = (
-            earlier
-            if earlier and is_there
-            else replace(landing, rows_read=0, rows_landed=0, rows_quarantined=0, file="")
-        )
-        here = self.newest_landings(landing.table)
-        is_held_already = any(other.file == held.file for other in here.values())
-        added = [] if is_held_already or not held.file else [delta.DataFile(held.file, held.rows_landed, {})]
-        held = replace(held, version=landing.version + 1, landed_at=clock.now())
+    def take_back(self, landing: Landing, clock: Clock) -> tuple[Landing, ...]:
+        """In one commit: what it replaced is in force again. The history keeps all. What the source then has."""
+        history = self.landings(landing.table)
+        here = sources(history)
+        back = [one for one in replaced_by(landing, history) if (self.folder / landing.table / one.file).is_file()]
+        files = {one.file for other in here.values() for one in other.held}
+        added = [delta.DataFile(one.file, one.rows_landed, {}) for one in back if one.file not in files]
+        version = here[landing.source].version + 1
+        left = _nothing(replace(landing, version=version, landed_at=clock.now()), (landing.version,))
+        left = replace(left, restores=tuple(one.version for one in back))
         with lake_errors(f"taking back {landing.source}"):
-            self._commit(bronze_tables()[landing.table], held, landing, here, added)
-        return held
+            self._commit(bronze_tables()[landing.table], left, here, added, {one.file for one in back})
+        return sources([*history, left])[landing.source].held
 
     def _copy(
         self, connection: Connection, payload: Payload, parquet: Path, content: Content | None
@@ -200,13 +226,16 @@ class Bronze:
         self,
         table: Table,
         landing: Landing,
-        before: Landing | None,
-        here: dict[str, Landing],
+        here: Mapping[str, Source],
         added: list[delta.DataFile],
+        kept: Collection[str] = (),
     ) -> None:
-        """One commit adds the new file and takes away the old one, unless another source still holds its content."""
-        others = {other.file for source, other in here.items() if source != landing.source}
-        is_spent = before is not None and before.file not in {landing.file, *others}
+        """One commit adds the new file and takes away what it replaces, unless another landing holds that content."""
+        mine = here.get(landing.source, Source()).held
+        spent = {one.file for one in mine if one.version in (landing.replaces or ())} - {landing.file, *kept}
+        if spent:
+            gone = [one for one in mine if one.version in (landing.replaces or ())]
+            spent -= {one.file for other in here.values() for one in other.held if one not in gone}
         entry = asdict(replace(landing, is_new=True))
         delta.commit(
             self.folder / landing.table,
@@ -214,8 +243,13 @@ class Bronze:
             added,
             transaction=f"{landing.source}#{landing.version}",
             metadata={**entry, "landed_at": landing.landed_at.isoformat()},
-            supersedes=[before.file] if before and is_spent else [],
+            supersedes=sorted(spent),
         )
+
+
+def _nothing(landing: Landing, replaces: tuple[int, ...]) -> Landing:
+    """An entry that only puts landings out of force."""
+    return replace(landing, rows_read=0, rows_landed=0, rows_quarantined=0, file="", replaces=replaces, restores=())
 
 
 def _is_whole(copied: Copied, layout: CsvLayout, rows_read: int) -> bool:

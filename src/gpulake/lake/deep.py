@@ -45,7 +45,7 @@ class Log:
 
     versions: list[int] = field(default_factory=list)
     unreadable: list[Path] = field(default_factory=list)
-    named: set[str] = field(default_factory=set)  # every file that a commit added
+    named: set[str] = field(default_factory=set)  # every file that a commit added or took away
     live: dict[str, int] = field(default_factory=dict)  # and that none took away: its size
     hashes: dict[str, str] = field(default_factory=dict)
     entries: list[dict[str, Any]] = field(default_factory=list)  # what commits said of themselves
@@ -77,6 +77,7 @@ def _apply(log: Log, actions: list[dict[str, Any]]) -> None:
             log.named.add(action["add"]["path"])
             log.live[action["add"]["path"]] = int(action["add"]["size"])
         elif "remove" in action:
+            log.named.add(action["remove"]["path"])
             log.live.pop(action["remove"]["path"], None)
         elif "commitInfo" in action:
             log.hashes.update(json.loads(action["commitInfo"].get(HASHES_KEY, "{}")))

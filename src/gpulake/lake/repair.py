@@ -18,14 +18,15 @@ from gpulake.lake import delta
 from gpulake.lake.blocks import SOURCE_KEY
 from gpulake.lake.deep import LOG, Damage, file_fault, landings, read_log
 from gpulake.lake.engine import lake_errors
+from gpulake.lake.in_force import Source, sources
 from gpulake.lake.store import Lake
 from gpulake.lake.types import delta_schema
 
 
 def holders(lake: Lake, damage: Damage) -> list[Landing]:
     """The sources whose rows a data file of bronze holds, by the log as far as it can be read."""
-    newest = {one.source: one for one in landings(read_log(lake.bronze.folder / damage.table))}
-    return [one for one in newest.values() if one.file == damage.path.name]
+    here = sources(landings(read_log(lake.bronze.folder / damage.table)))
+    return [one for source in here.values() for one in source.held if one.file == damage.path.name]
 
 
 def source_of(path: Path) -> str:
@@ -47,25 +48,31 @@ def renew_log(lake: Lake, table: str, at: datetime) -> None:
     with lake_errors(f"renewing the log of {table}"):
         if (folder / LOG).is_dir():
             (folder / LOG).rename(folder / f"{LOG}.damaged-{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}")
-        newest = {one.source: one for one in landings(log)}
-        for landing in newest.values():
-            if not landing.file or not file_fault(folder / landing.file, log):
-                _commit(lake, landing)
-        held = {landing.file for landing in newest.values()}
+        held = [one for source in sources(landings(log)).values() for one in source.held]
+        for landing in held:
+            if not file_fault(folder / landing.file, log):
+                _commit(lake, replace(landing, replaces=(), restores=()))
+        files = {landing.file for landing in held}
         for path in sorted(folder.glob("*.parquet")):
-            if path.name not in held and path.name not in log.named:
+            if path.name not in files and path.name not in log.named:
                 adopt(lake, table, path, at)
 
 
 def adopt(lake: Lake, table: str, path: Path, at: datetime) -> bool:
-    """Takes a file whose commit is lost into the table, unless its source has other rows there by now."""
+    """Takes a file whose commit is lost into the table."""
     source = source_of(path)
-    newest = lake.bronze.newest_landings(table)
-    if not source or source in newest:
+    if not is_wanted(lake, table, source):
         return False
     rows = pq.read_metadata(path).num_rows
-    _commit(lake, Landing(source, table, "", -1, rows, rows, 0, 1, at, path.name))
+    version = lake.bronze.sources(table).get(source, Source()).version + 1
+    _commit(lake, Landing(source, table, "", -1, rows, rows, 0, version, at, path.name, replaces=()))
     return True
+
+
+def is_wanted(lake: Lake, table: str, source: str) -> bool:
+    """Whether rows of a lost commit belong in the table: not where its source lists all there is, and did so again."""
+    held = lake.bronze.sources(table).get(source, Source()).held
+    return bool(source) and not (held and bronze_tables()[table].is_replaced)
 
 
 def _commit(lake: Lake, landing: Landing) -> None:

@@ -29,7 +29,7 @@ from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
 from gpulake.lake import delta, views
 from gpulake.lake.access import as_private_as, make_root
 from gpulake.lake.before import name_as_before
-from gpulake.lake.bronze import Bronze, Live
+from gpulake.lake.bronze import Bronze
 from gpulake.lake.builds import POINTER, SUFFIX, Builds
 from gpulake.lake.engine import (
     DAMAGED,
@@ -43,6 +43,7 @@ from gpulake.lake.engine import (
     text,
 )
 from gpulake.lake.gold import PREFIX, Changes, Gold
+from gpulake.lake.in_force import Live
 from gpulake.lake.incidents import IncidentStore
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
@@ -154,22 +155,25 @@ class Lake:
 
     # Bronze
 
-    def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live) -> Landing:
-        return self.bronze.land(connection, payload, clock, live)
+    def land(self, connection: Connection, payload: Payload, clock: Clock, live: Live, **how: Any) -> Landing:
+        return self.bronze.land(connection, payload, clock, live, **how)
 
     def landings(self) -> list[Landing]:
         """Every version of every source, those of a table in the order of their commits."""
         return _in_order(self.bronze.landings(table) for table in bronze_tables())
 
     def live(self) -> Live:
-        """The live landing of each source, by table."""
+        """What is in force of each source, by table."""
         with lake_errors(f"reading what landed in {self.root}"):
-            return {table: self.bronze.newest_landings(table) for table in bronze_tables()}
+            return {table: self.bronze.sources(table) for table in bronze_tables()}
+
+    def held_landings(self) -> list[Landing]:
+        """Every landing in force."""
+        return [landing for here in self.live().values() for source in here.values() for landing in source.held]
 
     def live_landings(self) -> list[Landing]:
         """Each content that the tables hold now, once, though several sources may have it."""
-        every = (landing for sources in self.live().values() for landing in sources.values())
-        return list({landing.file: landing for landing in every if landing.file}.values())
+        return list({landing.file: landing for landing in self.held_landings()}.values())
 
     def attach_landed(
         self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()

@@ -17,15 +17,22 @@ LEAST_ID_CHARACTERS = 6
 @dataclass(frozen=True)
 class Undone:
     landing: Landing
-    held: Landing | None  # the earlier version that holds again; None: no row of the source is left
+    held: tuple[Landing, ...]  # what is in force of the source now
 
 
-def named_landings(lake: Lake, words: Sequence[str]) -> list[Landing]:
-    """Those that hold now, by their id, the path of their file, of its archive or of a folder above it."""
-    live = [landing for sources in lake.live().values() for landing in sources.values() if landing.file]
+def named_landings(lake: Lake, words: Sequence[str], is_last: bool = False) -> list[Landing]:
+    """Those in force, by their id, the path of their file, of its archive or of a folder above it.
+
+    A path means all that landed from it, or, with `is_last`, only the last landing of each file.
+    """
+    live = lake.held_landings()
     found: dict[str, Landing] = {}
     for word in words:
-        matching = [landing for landing in live if _is_meant(landing, word)]
+        matching = [landing for landing in live if _has_id(landing, word)]
+        if not matching:
+            matching = [landing for landing in live if _is_at(landing, word)]
+            if is_last:
+                matching = list({(landing.table, landing.source): landing for landing in matching}.values())
         if not matching:
             raise UsageError(f"nothing that holds now landed as {word!r}", _hint(word, live))
         found.update({landing.landing_id: landing for landing in matching})
@@ -35,20 +42,20 @@ def named_landings(lake: Lake, words: Sequence[str]) -> list[Landing]:
 def files_without(lake: Lake, left_out: Sequence[Landing]) -> set[tuple[str, str]]:
     """The files, by table, that no other source holds."""
     ids = {landing.landing_id for landing in left_out}
-    live = [landing for sources in lake.live().values() for landing in sources.values()]
-    kept = {(landing.table, landing.file) for landing in live if landing.landing_id not in ids}
+    kept = {(landing.table, landing.file) for landing in lake.held_landings() if landing.landing_id not in ids}
     return {(landing.table, landing.file) for landing in left_out} - kept
 
 
 def take_back(lake: Lake, landings: Sequence[Landing], clock: Clock) -> list[Undone]:
     """One commit each: after a crash the same command takes back the rest."""
-    answers = [(landing, lake.bronze.take_back(landing, clock)) for landing in landings]
-    return [Undone(landing, held if held.file else None) for landing, held in answers]
+    return [Undone(landing, lake.bronze.take_back(landing, clock)) for landing in landings]
 
 
-def _is_meant(landing: Landing, word: str) -> bool:
-    if len(word) >= LEAST_ID_CHARACTERS and landing.landing_id.startswith(word):
-        return True
+def _has_id(landing: Landing, word: str) -> bool:
+    return len(word) >= LEAST_ID_CHARACTERS and landing.landing_id.startswith(word)
+
+
+def _is_at(landing: Landing, word: str) -> bool:
     path = str(Path(word).absolute())
     return landing.source in (word, path) or landing.source.startswith((f"{path}!", f"{path}/"))
 

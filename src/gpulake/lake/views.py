@@ -12,6 +12,7 @@ import duckdb
 from gpulake.core.tables import Latest, Table
 from gpulake.core.types import Landing
 from gpulake.lake.engine import DAMAGED, Connection, create_table, first_line, name, text
+from gpulake.lake.in_force import sources
 from gpulake.lake.types import engine_types
 
 # The catalogue that the dbt project calls `landed`.
@@ -95,14 +96,13 @@ def latest_view(connection: Connection, table: Table, latest: Latest) -> None:
 
 
 def landings_table(connection: Connection, table: Table, landings: Sequence[Landing]) -> None:
-    """In the order of their commits: the last of a source is the one that holds."""
-    newest = {(landing.table, landing.source): landing for landing in landings}
+    """Those of a table in the order of their commits."""
+    by_table: dict[str, list[Landing]] = {}
+    for landing in landings:
+        by_table.setdefault(landing.table, []).append(landing)
+    live = {id(one) for every in by_table.values() for source in sources(every).values() for one in source.held}
     rows = [
-        {
-            **asdict(landing),
-            "landing_id": landing.landing_id,
-            "is_live": newest[landing.table, landing.source] is landing,
-        }
+        {**asdict(landing), "landing_id": landing.landing_id, "is_live": id(landing) in live}
         for landing in landings
         if landing.file
     ]

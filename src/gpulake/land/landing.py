@@ -25,23 +25,20 @@ def land(
     report: Report,
     named: Mapping[str, str] | None = None,
     damaged: Collection[str] = (),
+    is_replacing: bool = False,
 ) -> LandResult:
     """Each file lands whole or not at all; one that cannot land costs only itself. If none can, that is an error.
 
     `named` are words of the user for constants that a reader would take from where a file lies. Data files of the lake
-    that are `damaged` hold nothing: their content lands again, in their place.
+    that are `damaged` hold nothing: their content lands again, in their place. With `is_replacing` a file takes the
+    place of all that landed under its name; otherwise its rows are added to them.
     """
     landings: list[Landing] = []
     unknown: list[str] = []
     failed: list[FailedFile] = []
     inputs = find_inputs(paths, failed)
-    live = {
-        table: {
-            source: replace(landing, sha256="", size_bytes=-1) if landing.file in damaged else landing
-            for source, landing in sources.items()
-        }
-        for table, sources in lake.live().items()
-    }
+    live = lake.live()
+    how = {"is_replacing": is_replacing, "damaged": damaged}
     with lake.connect() as connection:
         for position, item in enumerate(inputs):
             report(f"landing {Path(item.label).name}", position / len(inputs))
@@ -56,7 +53,7 @@ def land(
                         unknown.append(plain.source)
                     else:
                         payload = Payload(plain.source, plain.path, _renamed(layout, named or {}))
-                        landings.append(lake.land(connection, payload, clock, live))
+                        landings.append(lake.land(connection, payload, clock, live, **how))
                 if plain.path not in item.parts:
                     plain.path.unlink()
     if not landings:

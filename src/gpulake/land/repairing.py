@@ -90,8 +90,7 @@ class Repairing:
 
     def _orphan(self, damage: Damage) -> _Remedy:
         source = repair.source_of(damage.path)
-        held = self.lake.bronze.newest_landings(damage.table)
-        if source and source not in held:
+        if repair.is_wanted(self.lake, damage.table, source):
             at = self.clock.now()
             words = f"take it in again: it holds {source}"
             return _Remedy(words, lambda: repair.adopt(self.lake, damage.table, damage.path, at))

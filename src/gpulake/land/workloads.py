@@ -59,8 +59,8 @@ def _check(lake: Lake, workload: str, folder: Path) -> None:
     for table, path in paths.items():
         with lake.reading() as reader:
             is_named = workload in reader.query(NAMES[table])["workload"].to_pylist()
-        live = {source: landing for source, landing in lake.live()[TABLES[table]].items() if landing.file}
-        has_landed = _sha256(path) in {landing.sha256 for landing in live.values()}
+        live = {source: entry.held for source, entry in lake.live()[TABLES[table]].items() if entry.held}
+        has_landed = _sha256(path) in {landing.sha256 for held in live.values() for landing in held}
         if has_landed and not is_named:
             _refuse(path)
         if table == "tasks" and is_named and not has_landed and str(path.absolute()) not in live:

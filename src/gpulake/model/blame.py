@@ -59,7 +59,7 @@ def _ids(staging: Staging, sql: str) -> Iterator[tuple[str, str]]:
 def _source(staging: Staging, plan: Plan, table: str, value: str) -> str:
     live = staging.lake.live()
     for bronze in plan.bronze()[table]:
-        held = {landing.file: source for source, landing in live[bronze].items() if landing.file}
+        held = {landing.file: name for name, source in live[bronze].items() for landing in source.held}
         texts = [column.name for column in bronze_tables()[bronze].columns if column.type == "text"]
         if not held or not texts:
             continue

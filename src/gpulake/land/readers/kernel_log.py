@@ -31,7 +31,15 @@ class KernelLogReader:
         if not any(line.at is not None or line.elapsed_ms is not None for line in lines):
             return None
         table = bronze_tables()[TABLE]
-        return CsvLayout(table, COLUMNS, has_header=False, constants=sample.file_constants(), rewrite=_rows)
+        # Times since boot are counted back from the file's: of two files of a node they differ for the same line.
+        return CsvLayout(
+            table,
+            COLUMNS,
+            has_header=False,
+            constants=sample.file_constants(),
+            is_replaced=not any(line.at for line in lines),
+            rewrite=_rows,
+        )
 
 
 def _rows(path: Path) -> Iterator[TextRow | BadRow]:
