@@ -1,5 +1,6 @@
--- GPUs of a pool that change from day to day, from a day up to, and without, another: Helios counts those of a cluster
--- daily. A day that it leaves out is as the one before; those before the first are as that.
+-- GPUs that change from day to day, from a day up to, and without, another. Helios counts those of a cluster daily: a
+-- day that it leaves out is as the one before; those before the first are as that. A node of Kubernetes has none before
+-- the day on which it was made, and none after the day on which it was gone from the list.
 
 with helios as (
 
@@ -24,6 +25,26 @@ counted as (
     group by 1, 2
 
 )
+
+select
+    machine_key,
+    cast(0 as double) as gpus,
+    date '0001-01-01' as valid_from,
+    made_on as valid_until
+from __dbt__cte__kubernetes_nodes
+where made_on is not null
+
+union all
+
+select
+    machine_key,
+    cast(0 as double) as gpus,
+    cast(gone_on + 1 as date) as valid_from,
+    date '9999-12-31' as valid_until
+from __dbt__cte__kubernetes_nodes
+where gone_on is not null
+
+union all
 
 select
     machine_key,

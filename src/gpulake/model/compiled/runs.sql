@@ -4,6 +4,8 @@ select * from __dbt__cte__acme_runs
         union all
     select * from __dbt__cte__helios_runs
         union all
+    select * from __dbt__cte__kubernetes_runs
+        union all
     select * from __dbt__cte__openb_runs
         union all
     select * from __dbt__cte__opendc_runs

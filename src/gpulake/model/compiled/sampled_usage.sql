@@ -8,6 +8,7 @@ with samples as (
         samples.machine_key,
         samples.gpu_id,
         owner_jobs.job_key,
+        owner_jobs.instance_key,
         coalesce(samples.owner_kind in ('nobody', 'unknown', 'unattributed'), true) as is_unnamed,
         (epoch_us(samples.sampled_at) / 1e6) as at_seconds,
         samples.covers_seconds,
@@ -46,6 +47,7 @@ attempts as (
     select
         instances.worker_key,
         instances.job_key,
+        instances.instance_key,
         instances.machine_key,
         instances.gpus,
         (epoch_us(instances.started_at) / 1e6) as begin_seconds,
@@ -94,6 +96,7 @@ pairs as (
         hours.is_alone,
         samples.gpu_id,
         coalesce(samples.job_key = hours.job_key, false) as is_named,
+        coalesce(samples.instance_key = hours.instance_key, false) as is_own,
         least(samples.covers_seconds, hours.end_seconds - samples.at_seconds) as seconds,
         samples.busy_ratio,
         samples.memory_used_bytes
@@ -105,7 +108,13 @@ pairs as (
     where
         samples.at_seconds >= hours.begin_seconds
         and samples.at_seconds < hours.end_seconds
-        and (samples.is_unnamed or samples.job_key = hours.job_key)
+        and (
+            samples.is_unnamed
+            or (
+                samples.job_key = hours.job_key
+                and coalesce(samples.instance_key = hours.instance_key, samples.instance_key is null)
+            )
+        )
 
 ),
 
@@ -118,6 +127,7 @@ by_gpu as (
         max(gpus) as gpus,
         bool_or(is_alone) as is_alone,
         bool_or(is_named) as is_named,
+        bool_or(is_own) as is_own,
         sum(seconds) as seconds,
         sum(case when is_named or is_alone then busy_ratio * seconds else 0 end) as busy_seconds,
         sum(memory_used_bytes * seconds) / sum(case when memory_used_bytes is not null then seconds end)
@@ -143,7 +153,8 @@ ranked as (
 chosen as (
 
     select * from ranked
-    where position <= ceil(gpus) and (is_alone or has_name)
+    -- All that names the pod itself is its own: of a GPU it may hold several MIG instances.
+    where (position <= ceil(gpus) and (is_alone or has_name)) or is_own
 
 )
 

@@ -21,6 +21,13 @@ windows as (
 
 ),
 
+-- A scheduler's report of a node is an event: what still runs then has run until then.
+reports as (
+
+    select * from __dbt__cte__node_states
+
+),
+
 known as (
 
     select * from "landed"."main"."known_clusters"
@@ -94,6 +101,17 @@ counted as (
             max(window_ended_at) as last_at
         from windows
         where window_ended_at is not null
+        group by cluster_id, hour_number
+        union all
+    
+        select
+            cluster_id,
+            cast(floor(((epoch_us(seen_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
+            count(*) as events,
+            min(seen_at) as first_at,
+            max(seen_at) as last_at
+        from reports
+        where seen_at is not null
         group by cluster_id, hour_number
         
     

@@ -106,6 +106,17 @@ own_windows as (
 
 ),
 
+-- Of what was seen to run in one snapshot and was gone in the next.
+sightings as (
+
+    select
+        worker_key,
+        inferred_ended_at as sighted_until
+    from __dbt__cte__kubernetes_tries
+    where ended_at is null and inferred_ended_at is not null
+
+),
+
 evidence as (
 
     select
@@ -114,6 +125,7 @@ evidence as (
         ),
         own_windows.window_started_at,
         own_windows.window_ended_at,
+        sightings.sighted_until,
         tries.last_try_until,
         tries.next_try_from,
         gangs.first_started_at,
@@ -136,6 +148,7 @@ evidence as (
         end as censored_at
     from gaps
     left join own_windows on gaps.worker_key = own_windows.worker_key
+    left join sightings on gaps.worker_key = sightings.worker_key
     left join tries on gaps.instance_key = tries.instance_key and gaps.attempt = tries.attempt
     left join gangs on gaps.task_key = gangs.task_key
     left join tasks on gaps.task_key = tasks.task_key
@@ -166,6 +179,7 @@ ended as (
         coalesce(
             ended_at,
             window_ended_at,
+            case when sighted_until >= held_from then sighted_until end,
             least(case when next_try_from >= held_from then next_try_from end, case when first_stopped_at >= held_from then first_stopped_at end, case when task_ended_at >= held_from then task_ended_at end, case when job_ended_at >= held_from then job_ended_at end),
             censored_at,
             held_from
@@ -190,6 +204,7 @@ inferred as (
         case
             when ended_at is not null then 'recorded'
             when held_until = window_ended_at then 'metric'
+            when held_until = sighted_until then 'snapshot'
             when held_until = next_try_from then 'retry'
             when held_until = first_stopped_at then 'gang'
             when held_until = task_ended_at then 'task'
@@ -312,8 +327,8 @@ select * from final
 -- test: accepted_values_silver_holdings_bucket__failed__timed_out__interrupted__unobserved__idle__used(bucket) error
 where bucket not in ('failed', 'timed_out', 'interrupted', 'unobserved', 'idle', 'used')
 
--- test: accepted_values_silver_holdings_end_basis__recorded__metric__retry__gang__task__job__censored__none(end_basis) error
-where end_basis not in ('recorded', 'metric', 'retry', 'gang', 'task', 'job', 'censored', 'none')
+-- test: accepted_values_silver_holdings_end_basis__recorded__metric__snapshot__retry__gang__task__job__censored__none(end_basis) error
+where end_basis not in ('recorded', 'metric', 'snapshot', 'retry', 'gang', 'task', 'job', 'censored', 'none')
 
 -- test: accepted_values_silver_holdings_start_basis__recorded__metric__retry__gang__task__job__none(start_basis) error
 where start_basis not in ('recorded', 'metric', 'retry', 'gang', 'task', 'job', 'none')

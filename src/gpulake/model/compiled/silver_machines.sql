@@ -36,6 +36,12 @@ openb as (
 
 ),
 
+kubernetes as (
+
+    select * from __dbt__cte__kubernetes_nodes
+
+),
+
 helios as (
 
     select * from "landed"."main"."bronze_helios_gpu_numbers"
@@ -114,6 +120,19 @@ listed as (
         case when isfinite(cpu_milli) then cpu_milli end / 1000 as cores,
         cast(case when isfinite(memory_mib) then memory_mib end * 1048576 as bigint) as memory_bytes
     from openb
+
+    union all
+
+    select
+        machine_key,
+        2 as preference,
+        cluster_id,
+        machine_id,
+        gpu_type,
+        gpus,
+        cores,
+        memory_bytes
+    from kubernetes
 
     union all
 

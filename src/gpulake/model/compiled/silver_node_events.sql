@@ -49,6 +49,18 @@ reported as (
     inner join last_lines
         on lines.file = last_lines.file and lines.folder = last_lines.folder and lines.file_at = last_lines.file_at
     where lines.kind is not null
+    union
+    select
+        node_id,
+        cast(null as varchar) as host_id,
+        happened_at,
+        kind,
+        subject,
+        code,
+        pid,
+        message,
+        'kubernetes' as source
+    from __dbt__cte__kubernetes_events
 
 ),
 
@@ -59,6 +71,7 @@ counted as (
     from reported
     qualify
         kind != 'oom_kill'
+        or source = 'kubernetes'
         or coalesce(
             (epoch_us(happened_at) / 1e6) - (epoch_us(lag(happened_at) over (partition by node_id, host_id, kind, pid order by happened_at, message)) / 1e6) > 10,
             true
@@ -84,7 +97,7 @@ final as (
     when counted.kind = 'sxid' and counted.code in (10003, 11001, 11004, 11009, 11013, 11018, 11019, 11020, 12001, 12002, 12020, 12022, 12024, 12025, 12026, 12027, 12028, 12030, 12031, 12032, 14017, 15001, 15006, 15009, 15010, 15012, 15013, 19047, 19048, 19054, 19056, 19058, 19060, 19061, 19063, 19064, 19066, 19067, 19069, 19070, 19084, 20034, 22003, 22011, 22012, 23001, 23002, 23003, 23004, 23005, 23006, 23007, 23008, 23009, 23010, 23011, 23012, 23013, 23014, 23015, 23016, 23017, 24004, 24005, 24006, 24007) then 'critical'
     when counted.kind = 'sxid' and counted.code in (10001, 10002, 10004, 10005, 11012, 11021, 11022, 11023, 12021, 12023, 15008, 15011, 19049, 19055, 19057, 19059, 19062, 19065, 19068, 19071, 20001, 20009, 20012, 22013, 24001, 24002, 24003) then 'info'
     when counted.kind in ('gpu_lost', 'gpu_unresponsive', 'gpu_uncorrectable', 'machine_check', 'memory_uncorrected', 'pcie_fatal', 'kernel_crash', 'hard_lockup', 'disk_lost', 'filesystem_error', 'network_card_failed', 'overheated') then 'critical'
-    when counted.kind in ('xid', 'sxid', 'gpu_reset', 'pcie_uncorrected', 'soft_lockup', 'disk_errors', 'storage_unreachable', 'network_timeout') then 'warning'
+    when counted.kind in ('xid', 'sxid', 'gpu_reset', 'pcie_uncorrected', 'soft_lockup', 'disk_errors', 'storage_unreachable', 'network_timeout', 'node_not_ready', 'node_problem') then 'warning'
     else 'info'
 end as severity
     from counted

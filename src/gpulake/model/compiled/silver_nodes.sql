@@ -98,6 +98,11 @@ seen as (
         nullif(regexp_extract(file, '^(.+?)([._-](dmesg|kmsg|kern|kernel))?(\.[A-Za-z]+)?$', 1), '') as node_id,
         cast(null as varchar) as host_id
     from "landed"."main"."bronze_kernel_log"
+    union
+    select distinct
+        node_id,
+        cast(null as varchar) as host_id
+    from __dbt__cte__kubernetes_events
 
 ),
 

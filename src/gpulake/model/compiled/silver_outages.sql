@@ -1,4 +1,5 @@
--- Recorded outages; for machines without any, inferred deaths and silences. Stretches of a machine do not overlap.
+-- Recorded outages, by hand or by what a scheduler reports of its nodes; for machines without either, inferred deaths
+-- and silences. Stretches of a machine do not overlap.
 
 
 
@@ -53,6 +54,16 @@ recorded as (
         coalesce(records.ended_at, clusters.observed_until) as ended_at
     from records
     inner join clusters on coalesce(lower(records.cluster), 'slurm') = clusters.cluster_id
+
+    union all
+
+    select
+        reported.cluster_id,
+        reported.machine_key,
+        reported.started_at,
+        coalesce(reported.ended_at, clusters.observed_until) as ended_at
+    from __dbt__cte__node_outages as reported
+    inner join clusters on reported.cluster_id = clusters.cluster_id
 
 ),
 

@@ -1,5 +1,5 @@
 -- Machines of an inventory, not pools. The state of one is inferred unless an outage of it is recorded in the time
--- under observation.
+-- under observation, or its scheduler reports its state.
 
 with capacity as (
 
@@ -24,6 +24,12 @@ recorded as (
     where
         records.started_at < clusters.observed_until
         and coalesce(records.ended_at, clusters.observed_until) > clusters.observed_from
+
+    union
+
+    -- A scheduler that reports the states of its nodes says when one is down: none of them is inferred.
+    select machine_key
+    from __dbt__cte__node_states
 
 )
 

@@ -159,3 +159,11 @@
 {# The texts of the rows of a group, in the order of a column. #}
 {% macro joined_texts(column, order_by) %}{{ adapter.dispatch('joined_texts', 'gpulake')(column, order_by) }}{% endmacro %}
 {% macro default__joined_texts(column, order_by) %}string_agg({{ column }}, ', ' order by {{ order_by }}){% endmacro %}
+
+{# One row for each name of a JSON object. #}
+{% macro each_json_name(json) %}{{ adapter.dispatch('each_json_name', 'gpulake')(json) }}{% endmacro %}
+{% macro default__each_json_name(json) %}unnest(json_keys({{ json }})){% endmacro %}
+
+{# The instant of a text in ISO 8601 with its offset, or nothing. #}
+{% macro try_instant(column) %}{{ adapter.dispatch('try_instant', 'gpulake')(column) }}{% endmacro %}
+{% macro default__try_instant(column) %}try_cast({{ column }} as timestamptz){% endmacro %}

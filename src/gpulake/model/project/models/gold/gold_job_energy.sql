@@ -14,7 +14,14 @@ jobs as (
 
 owner_jobs as (
 
-    select * from {{ ref('owner_jobs') }}
+    -- The name of a pod may be that of a later one: then nothing says whose energy it is.
+    select
+        cluster_id,
+        owner_kind,
+        owner_id,
+        case when count(distinct job_key) = 1 then max(job_key) end as job_key
+    from {{ ref('owner_jobs') }}
+    group by cluster_id, owner_kind, owner_id
 
 ),
 

@@ -3,7 +3,7 @@
 
 {% set events = [
     ('jobs', 'submitted_at'), ('jobs', 'ended_at'), ('instances', 'started_at'), ('instances', 'ended_at'),
-    ('windows', 'window_started_at'), ('windows', 'window_ended_at')
+    ('windows', 'window_started_at'), ('windows', 'window_ended_at'), ('reports', 'seen_at')
 ] %}
 
 with jobs as (
@@ -21,6 +21,13 @@ instances as (
 windows as (
 
     select * from {{ ref('silver_gpu_timeseries') }}
+
+),
+
+-- A scheduler's report of a node is an event: what still runs then has run until then.
+reports as (
+
+    select * from {{ ref('node_states') }}
 
 ),
 

@@ -117,6 +117,17 @@ own_windows as (
 
 ),
 
+-- Of what was seen to run in one snapshot and was gone in the next.
+sightings as (
+
+    select
+        worker_key,
+        inferred_ended_at as sighted_until
+    from {{ ref('kubernetes_tries') }}
+    where ended_at is null and inferred_ended_at is not null
+
+),
+
 evidence as (
 
     select
@@ -125,6 +136,7 @@ evidence as (
         ),
         own_windows.window_started_at,
         own_windows.window_ended_at,
+        sightings.sighted_until,
         tries.last_try_until,
         tries.next_try_from,
         gangs.first_started_at,
@@ -147,6 +159,7 @@ evidence as (
         end as censored_at
     from gaps
     left join own_windows on gaps.worker_key = own_windows.worker_key
+    left join sightings on gaps.worker_key = sightings.worker_key
     left join tries on gaps.instance_key = tries.instance_key and gaps.attempt = tries.attempt
     left join gangs on gaps.task_key = gangs.task_key
     left join tasks on gaps.task_key = tasks.task_key
@@ -180,6 +193,7 @@ ended as (
         coalesce(
             ended_at,
             window_ended_at,
+            {{ not_before('sighted_until', 'held_from') }},
             {{ earliest([
                 not_before('next_try_from', 'held_from'), not_before('first_stopped_at', 'held_from'),
                 not_before('task_ended_at', 'held_from'), not_before('job_ended_at', 'held_from')
@@ -207,6 +221,7 @@ inferred as (
         case
             when ended_at is not null then 'recorded'
             when held_until = window_ended_at then 'metric'
+            when held_until = sighted_until then 'snapshot'
             when held_until = next_try_from then 'retry'
             when held_until = first_stopped_at then 'gang'
             when held_until = task_ended_at then 'task'

@@ -28,6 +28,12 @@ openb as (
 
 ),
 
+kubernetes as (
+
+    select * from {{ ref('kubernetes_nodes') }}
+
+),
+
 helios as (
 
     select * from {{ source('landed', 'bronze_helios_gpu_numbers') }}
@@ -97,6 +103,19 @@ listed as (
         {{ finite('cpu_milli') }} / 1000 as cores,
         cast({{ finite('memory_mib') }} * 1048576 as bigint) as memory_bytes
     from openb
+
+    union all
+
+    select
+        machine_key,
+        2 as preference,
+        cluster_id,
+        machine_id,
+        gpu_type,
+        gpus,
+        cores,
+        memory_bytes
+    from kubernetes
 
     union all
 

@@ -49,6 +49,18 @@ reported as (
     inner join last_lines
         on lines.file = last_lines.file and lines.folder = last_lines.folder and lines.file_at = last_lines.file_at
     where lines.kind is not null
+    union
+    select
+        node_id,
+        cast(null as varchar) as host_id,
+        happened_at,
+        kind,
+        subject,
+        code,
+        pid,
+        message,
+        'kubernetes' as source
+    from {{ ref('kubernetes_events') }}
 
 ),
 
@@ -59,6 +71,7 @@ counted as (
     from reported
     qualify
         kind != 'oom_kill'
+        or source = 'kubernetes'
         or coalesce(
             {{ seconds_of('happened_at') }} - {{ seconds_of(
                 'lag(happened_at) over (partition by node_id, host_id, kind, pid order by happened_at, message)'

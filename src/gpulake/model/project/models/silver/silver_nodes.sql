@@ -72,6 +72,11 @@ seen as (
         {{ log_node('file') }} as node_id,
         cast(null as varchar) as host_id
     from {{ source('landed', 'bronze_kernel_log') }}
+    union
+    select distinct
+        node_id,
+        cast(null as varchar) as host_id
+    from {{ ref('kubernetes_events') }}
 
 ),
 

@@ -1,0 +1,65 @@
+{# Words of Kubernetes and of what runs on it, in those of silver. #}
+
+{# Why a pod was stopped by something other than its own containers: its status, its condition DisruptionTarget, or an event. #}
+{% macro kubernetes_stop(reason) -%}
+    case
+        when {{ reason }} = 'DeadlineExceeded' then 'timeout'
+        when
+            {{ reason }} in (
+                'Evicted', 'EvictionByEvictionAPI', 'Preempted', 'Preempting', 'PreemptionByScheduler',
+                'PreemptionByKubeScheduler', 'TerminationByKubelet'
+            )
+            then 'interrupted'
+        when
+            {{ reason }} in (
+                'DeletionByPodGC', 'DeletionByTaintManager', 'NodeLost', 'NodeShutdown', 'Shutdown', 'TaintManagerEviction',
+                'Terminated'
+            )
+            then 'node_fail'
+    end
+{%- endmacro %}
+
+{# What a job of any kind says of itself; nothing while its pods say more. #}
+{% macro kubernetes_job_end(state, reason) -%}
+    case
+        when {{ state }} in ('Complete', 'Completed', 'Succeeded', 'Finished', 'SUCCEEDED') then 'succeeded'
+        when {{ state }} in ('Failed', 'FAILED') and {{ reason }} = 'DeadlineExceeded' then 'timeout'
+        when {{ state }} in ('Failed', 'FAILED') then 'failed'
+        when {{ state }} in ('Aborted', 'STOPPED', 'Terminated') then 'cancelled'
+    end
+{%- endmacro %}
+
+{# Kinds whose pods are one job. Pods of services, notebooks and daemons are jobs of their own; of a CronJob, each Job is. #}
+{% macro is_kubernetes_job(kind) -%}
+    coalesce(
+        ({{ kind }} like '%Job' and {{ kind }} != 'CronJob')
+        or {{ kind }} in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
+        false
+    )
+{%- endmacro %}
+
+{# The latest row of each object. Every object is in every snapshot of
+   its life: sorting them all would take long. #}
+{% macro latest_objects(relation) %}
+    select {{ relation }}.*
+    from {{ relation }}
+    inner join (
+        select
+            cluster_id,
+            uid,
+            max(seen_at) as seen_at
+        from {{ relation }}
+        group by cluster_id, uid
+    ) as last_seen
+        on
+            {{ relation }}.cluster_id = last_seen.cluster_id
+            and {{ relation }}.uid = last_seen.uid
+            and {{ relation }}.seen_at = last_seen.seen_at
+    qualify
+        row_number() over (
+            partition by {{ relation }}.cluster_id, {{ relation }}.uid order by {{ whole_row(relation) }}
+        ) = 1
+{% endmacro %}
+
+{# The instant half-way between two; nothing if either is unknown. #}
+{% macro halfway(earlier, later) %}{{ instant('(' ~ seconds_of(earlier) ~ ' + ' ~ seconds_of(later) ~ ') / 2') }}{% endmacro %}

@@ -1,0 +1,64 @@
+-- Nodes of Kubernetes as they were last seen. One that was made anew under its name is the same machine.
+
+with seen as (
+
+    select
+        *,
+        coalesce(nullif(uid, ''), name) as own_uid
+    from {{ ref('kubernetes_rows') }}
+    where kind = 'Node'
+
+),
+
+known as (
+
+    select * from {{ source('landed', 'known_clusters') }}
+
+),
+
+spans as (
+
+    select
+        cluster_id,
+        name,
+        max(seen_at) as seen_at,
+        min("creationTimestamp") as made_at
+    from seen
+    group by cluster_id, name
+
+),
+
+latest as (
+
+    select
+        seen.*,
+        spans.made_at,
+        coalesce(known.time_zone, 'UTC') as time_zone
+    from seen
+    inner join spans
+        on seen.cluster_id = spans.cluster_id and seen.name = spans.name and seen.seen_at = spans.seen_at
+    left join known on seen.cluster_id = known.cluster_id
+    qualify row_number() over (partition by seen.cluster_id, seen.name order by seen.own_uid, seen.file) = 1
+
+),
+
+listings as (
+
+    select * from {{ ref('kubernetes_listings') }}
+    where kind = 'Node'
+
+)
+
+select
+    latest.cluster_id,
+    latest.name as machine_id,
+    {{ machine_key('latest.cluster_id', 'latest.name') }} as machine_key,
+    latest.gpu_type,
+    cast({{ finite('latest.gpus') }} as bigint) as gpus,
+    {{ finite('latest.cores') }} as cores,
+    cast({{ finite('latest.memory_bytes') }} as bigint) as memory_bytes,
+    {{ finite('latest.device_ratio') }} as device_ratio,
+    {{ local_day('latest.made_at', 'latest.time_zone') }} as made_on,
+    {{ local_day('listings.next_at', 'latest.time_zone') }} as gone_on
+from latest
+left join listings on latest.cluster_id = listings.cluster_id and latest.seen_at = listings.seen_at

@@ -1,0 +1,209 @@
+-- Pods as they were last seen: the job that each belongs to, how much of GPUs it holds, and how and when it ended. The
+-- job is the highest owner that is one, else the pod itself. Daemons and services without GPUs are no work.
+
+with seen as (
+
+    select * from {{ ref('kubernetes_rows') }}
+    where kind = 'Pod' and uid is not null
+
+),
+
+latest as (
+
+    {{ latest_objects('seen') }}
+
+),
+
+owners as (
+
+    select * from {{ ref('kubernetes_owners') }}
+
+),
+
+listings as (
+
+    select * from {{ ref('kubernetes_listings') }}
+
+),
+
+nodes as (
+
+    select * from {{ ref('kubernetes_nodes') }}
+
+),
+
+lives as (
+
+    select
+        cluster_id,
+        uid,
+        max(case when state not in ('Succeeded', 'Failed') then seen_at end) as alive_at,
+        min(case when state in ('Succeeded', 'Failed') then seen_at end) as dead_at
+    from seen
+    group by cluster_id, uid
+
+),
+
+-- What events say of the end of a pod.
+stops as (
+
+    select
+        cluster_id,
+        object_uid,
+        max(reason) filter (where {{ kubernetes_stop('reason') }} is not null) as reason,
+        max(last_at) as stopped_at
+    from {{ ref('kubernetes_rows') }}
+    where
+        kind = 'Event'
+        and object_kind = 'Pod'
+        and (reason = 'Killing' or {{ kubernetes_stop('reason') }} is not null)
+    group by cluster_id, object_uid
+
+),
+
+owned as (
+
+    select
+        latest.*,
+        lives.alive_at,
+        coalesce(lives.dead_at, listings.next_at) as gone_at,
+        stops.reason as stop_reason,
+        stops.stopped_at,
+        case
+            when {{ is_kubernetes_job('second.owner_kind') }} then second.owner_uid
+            when {{ is_kubernetes_job('first.owner_kind') }} then first.owner_uid
+            when {{ is_kubernetes_job('latest.owner_kind') }} then latest.owner_uid
+            else latest.uid
+        end as job_uid,
+        case
+            when {{ is_kubernetes_job('second.owner_kind') }} then second.owner_name
+            when {{ is_kubernetes_job('first.owner_kind') }} then first.owner_name
+            when {{ is_kubernetes_job('latest.owner_kind') }} then latest.owner_name
+            else latest.name
+        end as job_name,
+        {{ is_kubernetes_job('latest.owner_kind') }} as is_of_job,
+        latest.owner_kind = 'Job' and coalesce(first.instances, 1) = 1 as is_alone_in_owner,
+        coalesce(latest.gpu_devices, 0) * coalesce(nodes.device_ratio, 1) + coalesce(latest.gpu_shares, 0) as held_gpus,
+        nodes.gpu_type as node_gpu_type
+    from latest
+    inner join lives on latest.cluster_id = lives.cluster_id and latest.uid = lives.uid
+    left join owners as first on latest.cluster_id = first.cluster_id and latest.owner_uid = first.uid
+    left join owners as second on first.cluster_id = second.cluster_id and first.owner_uid = second.uid
+    left join stops on latest.cluster_id = stops.cluster_id and latest.uid = stops.object_uid
+    left join nodes on latest.cluster_id = nodes.cluster_id and latest.node = nodes.machine_id
+    left join listings
+        on
+            latest.cluster_id = listings.cluster_id
+            and listings.kind = 'Pod'
+            and coalesce(latest.namespace, '') = listings.listed_namespace
+            and latest.seen_at = listings.seen_at
+
+),
+
+told as (
+
+    select
+        owned.*,
+        jobs.kind as job_kind,
+        jobs.ended_at as job_ended_at,
+        {{ kubernetes_job_end('jobs.state', 'jobs.reason') }} as job_end,
+        coalesce(owned."startTime", owned.scheduled_at, owned."container_startedAt") as started_at,
+        owned.state in ('Succeeded', 'Failed') as is_final,
+        case
+            when owned.stopped_at > owned.alive_at and owned.stopped_at <= owned.gone_at then owned.stopped_at
+        end as event_at
+    from owned
+    left join owners as jobs on owned.cluster_id = jobs.cluster_id and owned.job_uid = jobs.uid
+    where
+        owned.is_of_job
+        or owned.held_gpus > 0
+        or owned.owner_kind is null
+
+),
+
+judged as (
+
+    select
+        *,
+        case
+            when state = 'Succeeded' then 'succeeded'
+            when state = 'Failed'
+                then
+                    coalesce(
+                        {{ kubernetes_stop('reason') }},
+                        {{ kubernetes_stop('stop_reason') }},
+                        case
+                            when "deletionTimestamp" is not null and "container_exitCode" in (137, 143)
+                                then 'cancelled'
+                        end,
+                        'failed'
+                    )
+            when gone_at is not null and started_at is null then 'cancelled'
+            when gone_at is not null
+                then
+                    coalesce(
+                        {{ kubernetes_stop('reason') }},
+                        {{ kubernetes_stop('stop_reason') }},
+                        case when state = 'Unknown' then 'node_fail' end,
+                        -- Its job is over: it was stopped with the others of a gang that failed.
+                        case
+                            when job_end in ('failed', 'timeout') and job_ended_at <= gone_at then 'interrupted'
+                            else job_end
+                        end,
+                        'cancelled'
+                    )
+            when started_at is not null then 'running'
+            else 'waiting'
+        end as status,
+        case
+            when is_final then coalesce(ended_at, "container_finishedAt", event_at)
+            when gone_at is not null
+                then
+                    coalesce(
+                        event_at,
+                        -- The end of the grace period: pods mostly end before.
+                        case
+                            when "deletionTimestamp" is not null
+                                then {{ earliest(['"deletionTimestamp"', 'gone_at']) }}
+                        end
+                    )
+        end as told_ended_at
+    from told
+
+)
+
+select
+    cluster_id,
+    uid,
+    namespace,
+    name,
+    node,
+    job_uid,
+    namespace || '/' || job_name || '/' || left(job_uid, 8) as job_id,
+    coalesce(role, 'pod') as role,
+    coalesce(
+        coalesce(role, '') || '/' || index,
+        case when is_alone_in_owner then 'pod' end,
+        case when is_of_job then name end,
+        uid
+    ) as instance,
+    "user" as user_id,
+    queue,
+    status,
+    "creationTimestamp" as submitted_at,
+    started_at,
+    told_ended_at as ended_at,
+    -- Seen in one snapshot and not in the next, it ended in between: with its job, if that did, else half-way.
+    case
+        when gone_at is not null
+            then
+                case
+                    when job_ended_at > alive_at and job_ended_at <= gone_at then job_ended_at
+                    else coalesce({{ halfway('alive_at', 'gone_at') }}, gone_at)
+                end
+    end as inferred_ended_at,
+    held_gpus as gpus,
+    cores,
+    memory_bytes,
+    case when held_gpus > 0 then node_gpu_type end as gpu_type
+from judged

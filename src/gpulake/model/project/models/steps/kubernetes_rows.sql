@@ -1,0 +1,7 @@
+-- Objects of Kubernetes with their cluster and the time at which they were listed.
+
+select
+    *,
+    coalesce(lower(nullif(cluster, '')), 'kubernetes') as cluster_id,
+    coalesce(snapshot_at, file_at) as seen_at
+from {{ source('landed', 'bronze_kubernetes_objects') }}

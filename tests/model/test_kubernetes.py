@@ -1,0 +1,247 @@
+"""Pods, nodes and events of Kubernetes in silver and in the ledger: four hours of a cluster in five snapshots."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import built_from, rows_of
+from gpulake.lake import Lake
+from model import kubernetes_story as story
+from model.kubernetes_story import Object, condition, event, gpus, job, metadata, node, pod, ran, snapshot, terminated
+
+pytestmark = pytest.mark.slow
+
+HOURS = ("10:00", "11:00", "12:00", "13:00", "14:00")
+
+
+def training(clock: str) -> list[Object]:
+    """A Job whose first pod was killed for memory and whose second one succeeded."""
+    is_over = clock >= "13:00"
+    done: Object = (
+        {"conditions": [condition("Complete", since="13:00")], "completionTime": story.at("13:00")} if is_over else {}
+    )
+    owner = job(metadata("train", "vision", labels={"user": "ann"}), gpus(4), startTime=story.at("10:00"), **done)
+    killed = [ran("10:00", "11:00", 137, "OOMKilled")]
+    first = metadata("train-a", "vision", owner=owner)
+    second = metadata("train-b", "vision", "11:00", owner)
+    if clock < "11:00":
+        return [owner, pod(first, "gpu-1", gpus(4), "10:00")]
+    failed = pod(first, "gpu-1", gpus(4), "10:00", "Failed", containerStatuses=killed)
+    ended: Object = {"phase": "Succeeded", "containerStatuses": [ran("11:00", "13:00")]} if is_over else {}
+    return [owner, failed, pod(second, "gpu-1", gpus(4), "11:00", **ended)]
+
+
+def gang(_: str) -> list[Object]:
+    """Two workers of a PyTorchJob on one machine: only the first one works."""
+    workers = {"replicas": 2, "template": {"spec": story.containers(gpus(4))}}
+    owner = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": metadata("llm", "nlp"),
+        "spec": {"pytorchReplicaSpecs": {"Worker": workers}},
+        "status": {"conditions": [condition("Created"), condition("Running")]},
+    }
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/job-name": "llm"}
+    return [owner] + [
+        pod(
+            metadata(
+                f"llm-{index}", "nlp", owner=owner, labels=labels | {"training.kubeflow.org/replica-index": index}
+            ),
+            *("gpu-2", gpus(4), "10:00"),
+        )
+        for index in ("0", "1")
+    ]
+
+
+def queued(clock: str) -> list[Object]:
+    """One Job that Kueue admitted at eleven, and one that it holds back."""
+    found = []
+    for name, count in (("admitted", 1), ("held", 8)):
+        owner = job(metadata(name, "vision", labels={"kueue.x-k8s.io/queue-name": "research"}), gpus(count))
+        is_admitted = name == "admitted" and clock >= "11:00"
+        conditions = [condition("QuotaReserved", since="11:00"), condition("Admitted", since="11:00")]
+        workload = {
+            "apiVersion": "kueue.x-k8s.io/v1beta1",
+            "kind": "Workload",
+            "metadata": metadata(f"job-{name}", "vision", owner=owner),
+            "spec": {"queueName": "research"},
+            "status": {"conditions": conditions if is_admitted else []},
+        }
+        found += [owner, workload]
+        if name == "admitted" and clock >= "12:00":
+            owner["status"]["startTime"] = story.at("11:00")
+            found.append(pod(metadata("admitted-x", "vision", "11:00", owner), "gpu-1", gpus(count), "11:30"))
+    return found
+
+
+def others(clock: str) -> list[Object]:
+    """A service that is gone after noon, an evicted pod, one that restarted, MIG instances, and a daemon."""
+    replicas = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata("serve-1", "nlp")}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata("exporter", "monitoring")}
+    found = [
+        pod(metadata("slices", "nlp"), "gpu-4", {"nvidia.com/mig-1g.10gb": "2"}, "10:00"),
+        pod(metadata("exporter-x", "monitoring", owner=daemons), "gpu-1", {"cpu": "100m"}, "10:00"),
+    ]
+    if clock <= "12:00":
+        found.append(pod(metadata("serve-x", "nlp", owner=replicas), "gpu-1", gpus(1), "10:00"))
+    spot = metadata("spot", "vision")
+    if clock < "12:00":
+        found.append(pod(spot, "gpu-1", gpus(2), "10:00"))
+    else:
+        evicted = pod(spot, "gpu-1", gpus(2), "10:00", "Failed", reason="Evicted", containerStatuses=[])
+        found += [
+            evicted,
+            event("spot.1", "Evicted", evicted, "11:45", "The node was low on resource: memory.", "gpu-1"),
+        ]
+    last = terminated("10:05", "11:00", 1)
+    crashed: dict[str, list[Object]] = {
+        "10:00": [{"name": "main", "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}],
+        "11:00": [{"name": "main", "restartCount": 0, "state": last}],
+    }
+    over = [ran("11:05", "12:00", last=last)]
+    phase = "Succeeded" if clock >= "12:00" else "Running"
+    found.append(
+        pod(metadata("crash", "nlp"), "gpu-1", gpus(1), "10:00", phase, containerStatuses=crashed.get(clock, over))
+    )
+    return found
+
+
+def nodes(clock: str) -> list[Object]:
+    is_out = clock == "12:00"
+    since = "11:20" if is_out else "12:40" if clock > "12:00" else "09:00"
+    xid = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+    fifth = node("gpu-5", gpus(2), "Unknown" if is_out else "True", since)
+    sixth = node("gpu-6", gpus(1), unschedulable=True) if clock == "13:00" else node("gpu-6", gpus(1))
+    found = [node(f"gpu-{number}", gpus(8)) for number in (1, 2, 3)]
+    found += [node("gpu-4", {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}), fifth, sixth, node("cpu-1", {})]
+    return [*found, event("gpu-5.1", "XidError", fifth, "11:20", xid)] if is_out else found
+
+
+def page(percentages: dict[str, float]) -> str:
+    """Scrapes of dcgm-exporter through Prometheus: `pod` is the exporter's own."""
+    begin = int(datetime(2026, 5, 1, 10, tzinfo=UTC).timestamp() * 1000)
+    return "".join(
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="{gpu}",UUID="GPU-{gpu}",Hostname="gpu-2",pod="dcgm-exporter-7",'
+        f'namespace="monitoring",exported_pod="{name}",exported_namespace="nlp"}} {percent} {begin + 60_000 * minute}\n'
+        for minute in range(241)
+        for number, (name, percent) in enumerate(percentages.items())
+        for gpu in range(4 * number, 4 * number + 4)
+    )
+
+
+def files() -> dict[str, str]:
+    snapshots = {
+        f"snapshot-{clock[:2]}.json": snapshot(
+            clock, *training(clock), *gang(clock), *queued(clock), *others(clock), *nodes(clock)
+        )
+        for clock in HOURS
+    }
+    return snapshots | {"page.prom": page({"llm-0": 100, "llm-1": 0})}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return built_from(tmp_path_factory.mktemp("zoo"), files())
+
+
+def clocks(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        tuple(f"{value.astimezone(UTC):%H:%M}" if isinstance(value, datetime) else value for value in row.values())
+        for row in rows
+    ]
+
+
+def test_a_job_is_the_top_owner_of_its_pods_or_the_pod_itself(zoo: Lake) -> None:
+    sql = (
+        "SELECT split_part(job_id, '/', 1) || '/' || split_part(job_id, '/', 2) AS job, status, user_id, account_id,"
+        " submitted_at, started_at, ended_at FROM silver_jobs ORDER BY job"
+    )
+    assert clocks(rows_of(zoo, sql)) == [
+        ("nlp/crash", "succeeded", None, "nlp", "10:00", "10:00", "12:00"),
+        ("nlp/llm", "running", None, "nlp", "10:00", "10:00", None),
+        ("nlp/serve-x", "cancelled", None, "nlp", "10:00", "10:00", "12:30"),
+        ("nlp/slices", "running", None, "nlp", "10:00", "10:00", None),
+        ("vision/admitted", "running", None, "research", "10:00", "11:30", None),
+        ("vision/held", "waiting", None, "research", "10:00", None, None),
+        ("vision/spot", "interrupted", None, "vision", "10:00", "10:00", "11:45"),
+        ("vision/train", "succeeded", "ann", "vision", "10:00", "10:00", "13:00"),
+    ]
+
+
+def test_retries_and_restarts_are_attempts_and_an_end_between_snapshots_is_inferred(zoo: Lake) -> None:
+    sql = (
+        "SELECT split_part(job_id, '/', 2) AS job, attempt, holdings.status, round(gpus, 4) AS gpus,"
+        " held_from, held_until, end_basis, bucket"
+        " FROM silver_holdings AS holdings JOIN silver_jobs USING (job_key) ORDER BY ALL"
+    )
+    assert clocks(rows_of(zoo, sql)) == [
+        ("admitted", 1, "running", 1, "11:30", "14:00", "censored", "unobserved"),
+        ("crash", 1, "failed", 1, "10:00", "11:05", "recorded", "failed"),
+        ("crash", 2, "succeeded", 1, "11:05", "12:00", "recorded", "unobserved"),
+        ("llm", 1, "running", 4, "10:00", "14:00", "censored", "idle"),
+        ("llm", 1, "running", 4, "10:00", "14:00", "censored", "used"),
+        ("serve-x", 1, "cancelled", 1, "10:00", "12:30", "snapshot", "unobserved"),
+        ("slices", 1, "running", 0.2857, "10:00", "14:00", "censored", "unobserved"),
+        ("spot", 1, "interrupted", 2, "10:00", "11:45", "recorded", "interrupted"),
+        ("train", 1, "failed", 4, "10:00", "11:00", "recorded", "failed"),
+        ("train", 2, "succeeded", 4, "11:00", "13:00", "recorded", "unobserved"),
+    ]
+
+
+def test_the_ledger_of_pods_is_closed_and_an_idle_node_is_not_down(zoo: Lake) -> None:
+    sql = "SELECT bucket, round(gpu_hours, 6) AS hours FROM gold_ledger_buckets WHERE gpu_hours > 0 ORDER BY bucket"
+    assert {row["bucket"]: row["hours"] for row in rows_of(zoo, sql)} == pytest.approx(
+        {
+            "down": 2 * 80 / 60 + 1,
+            "failed": 4 + 65 / 60,
+            "idle": 16,
+            "interrupted": 3.5,
+            "unallocated": 112 - (2 * 80 / 60 + 1 + 4 + 65 / 60 + 16 + 3.5 + 8 + 2.5 + 2.5 + 55 / 60 + 8 / 7 + 16),
+            "unobserved": 8 + 2.5 + 2.5 + 55 / 60 + 8 / 7,
+            "used": 16,
+        }
+    )
+
+
+def test_the_wait_in_a_queue_and_the_wait_for_a_node_are_apart(zoo: Lake) -> None:
+    sql = (
+        "SELECT split_part(job_id, '/', 2) AS job, planned_instances, requested_gpus, launch_wait_seconds,"
+        " start_wait_seconds FROM silver_tasks WHERE split_part(job_id, '/', 2) IN ('admitted', 'held') ORDER BY job"
+    )
+    assert clocks(rows_of(zoo, sql)) == [("admitted", 1, 1, 3600, 1800), ("held", 1, 8, 0, None)]
+
+
+def test_nodes_are_the_inventory_and_their_states_are_outages(zoo: Lake) -> None:
+    machines = rows_of(zoo, "SELECT machine_id, gpus, gpu_type, cores FROM silver_machines ORDER BY 1")
+    h100 = "NVIDIA-H100-80GB-HBM3"
+    assert clocks(machines) == [
+        ("cpu-1", 0, None, 96),
+        *((f"gpu-{number}", count, h100, 96) for number, count in enumerate((8, 8, 8, 1, 2, 1), 1)),
+    ]
+    outages = rows_of(
+        zoo,
+        "SELECT machine_id, basis, started_at, ended_at FROM silver_outages JOIN silver_machines USING (machine_key)"
+        " ORDER BY ALL",
+    )
+    assert clocks(outages) == [("gpu-5", "recorded", "11:20", "12:40"), ("gpu-6", "recorded", "13:00", "14:00")]
+
+
+def test_events_of_nodes_have_the_severity_of_the_catalogue(zoo: Lake) -> None:
+    sql = "SELECT * EXCLUDE (event_key, host_id, pid, message) FROM silver_node_events ORDER BY ALL"
+    assert clocks(rows_of(zoo, sql)) == [
+        ("zoo", "gpu-1", "11:00", "oom_kill", "train-a", None, "kubernetes", "info"),
+        ("zoo", "gpu-1", "11:45", "pod_evicted", "spot", None, "kubernetes", "info"),
+        ("zoo", "gpu-5", "11:20", "xid", "0000:3b:00", 79, "kubernetes", "critical"),
+    ]
+
+
+def test_what_a_list_of_another_namespace_lacks_is_not_gone(tmp_path: Path) -> None:
+    early = snapshot("10:00", *gang("10:00"), *nodes("10:00"))
+    late = snapshot("12:00", pod(metadata("other", "vision"), "gpu-1", gpus(1), "11:00"), namespaces=("vision",))
+    lake = built_from(tmp_path, {"early.json": early, "late.json": late})
+    rows = rows_of(lake, "SELECT split_part(job_id, '/', 2) AS job, status FROM silver_jobs ORDER BY 1")
+    assert rows == [{"job": "llm", "status": "running"}, {"job": "other", "status": "running"}]
