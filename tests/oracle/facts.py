@@ -61,6 +61,18 @@ class Attempt:
         return self.ended
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """What the scheduler said of a machine when it was asked."""
+
+    machine: str
+    asked: int
+    state: str  # as Slurm writes it
+    reason_at: int | None
+    last_busy: int | None
+    slurmd_started: int | None
+
+
 @dataclass
 class Facts:
     """One cluster. `machines` is its inventory: GPU type and GPUs by name; empty: none landed."""
@@ -73,6 +85,10 @@ class Facts:
     attempts: list[Attempt] = field(default_factory=list)
     machines: dict[str, tuple[str | None, int]] = field(default_factory=dict)
     outages: list[tuple[str, int, int | None]] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    events: list[tuple[str, str, int, int | None]] = field(default_factory=list)  # outages that the scheduler recorded
+    events_asked: int = 0
+    pulled_from: int | None = None  # since when the accounting was asked for; the snapshots came with it
     checkpoints: list[tuple[str, int]] = field(default_factory=list)
     has_placement: bool = True  # jobs are known to run on this machine or that
     gpu_type: str | None = None  # of all machines, where there is no inventory

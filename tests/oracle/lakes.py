@@ -12,6 +12,7 @@ from oracle.making import with_offset, write_side_tables
 from oracle.marts import PRICES, WATTS
 from oracle.pai_traces import pai_facts, write_pai
 from oracle.slurm_traces import slurm_facts, write_slurm
+from oracle.states import write_states
 
 CLUSTERS = (
     *("tiger", "della", "stellar", "adroit", "lion", "puma", "lynx"),
@@ -26,6 +27,7 @@ def landed_lake(seed: int, folder: Path) -> tuple[Flow, list[Facts]]:
     slurm = [slurm_facts(seed, name) for name in CLUSTERS]
     write_slurm(slurm, folder / "raw")
     every += [facts for facts, _ in slurm]
+    write_states(every, folder / "raw")
     write_side_tables(Random(f"side tables {seed}"), every, folder / "raw")
     flow = Flow(
         Config(

@@ -117,18 +117,25 @@ def _machine_hour(book: Book, machine: str, hour: Hour, claims: list[Claim], is_
     row: Amounts = dict.fromkeys((*BUCKETS, "held", "lost", "lost_at_least", "inferred", "inferred_lost"), 0.0)
     row["capacity"] = gpus * hour.length
     mine = [one for one in book.outages if one.machine == machine]
-    row["down"] = sum(gpus * hour.overlap(one.started, one.ended) for one in mine if one.basis != "silent")
-    row["recorded_down"] = sum(gpus * hour.overlap(one.started, one.ended) for one in mine if one.basis == "recorded")
-    row["unknown"] = sum(gpus * hour.overlap(one.started, one.ended) for one in mine if one.basis == "silent")
-    # All claims of that machine and hour shrink alike, to what it has less what was down.
+    by_basis = {
+        basis: sum(gpus * hour.overlap(one.started, one.ended) for one in mine if one.basis == basis)
+        for basis in ("recorded", "reported", "died", "silent")
+    }
     claimed = sum(claim.amounts["held"] for claim in claims)
+    # What jobs hold of a machine that the scheduler withdraws is not down.
+    certain = by_basis["recorded"] + by_basis["died"]
+    withdrawn = min(by_basis["reported"], max(0.0, row["capacity"] - certain - claimed))
+    row["down"] = certain + withdrawn
+    row["recorded_down"] = by_basis["recorded"] + withdrawn
+    is_unknown = is_unknown or by_basis["silent"] > 0
+    # All claims of that machine and hour shrink alike, to what it has less what was down.
     available = max(0.0, row["capacity"] - row["down"])
     times = min(1.0, available / claimed) if claimed > 0 else 1.0
     book.shrinking[machine, hour.started] = times
     row["overcommitted"] = max(0.0, claimed - available)
     for claim in claims:
         add(row, claim.amounts, times)
-    left = max(0.0, row["capacity"] - row["down"] - row["unknown"] - row["held"])
+    left = max(0.0, row["capacity"] - row["down"] - row["held"])
     row["unknown" if is_unknown else "unallocated"] += left
     return row
 

@@ -44,6 +44,11 @@ def window(facts: Facts) -> tuple[int, int, str]:
     """observed_from, observed_until and observed_basis."""
     moments = events(facts)
     begins, ends = _trimmed(moments)
+    if facts.pulled_from is not None:
+        asked = max(one.asked for one in facts.snapshots)
+        ended = [job.ended for job in facts.jobs if job.ended is not None]
+        begins = facts.pulled_from if all(at >= facts.pulled_from for at in ended) else begins
+        ends = max(ends, asked)
     is_trimmed = (facts.observed_from is None and begins != moments[0]) or (
         facts.observed_until is None and ends != moments[-1]
     )
@@ -51,7 +56,7 @@ def window(facts: Facts) -> tuple[int, int, str]:
     return (
         begins if facts.observed_from is None else facts.observed_from,
         ends if facts.observed_until is None else facts.observed_until,
-        "settings" if is_set else "trimmed" if is_trimmed else "events",
+        "settings" if is_set else "pulled" if facts.pulled_from is not None else "trimmed" if is_trimmed else "events",
     )
 
 

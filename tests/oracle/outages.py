@@ -9,6 +9,7 @@ from oracle.deaths import Outage, deaths
 from oracle.facts import HOUR, Facts
 from oracle.holdings import Holding
 from oracle.observing import Hour
+from oracle.states import reported, said
 
 POOL = "(pool)"
 MISSED_BUSY_HOURS = 20
@@ -67,6 +68,10 @@ def outages(
     """`held`: machines and begins of hours in which GPUs were held."""
     until = hours[-1].until
     recorded = _recorded(facts, until)
+    down, unknown = reported(facts, until)
+    recorded += [part for outage in _joined(down) for part in _without(outage, recorded)]
+    stated = recorded + [Outage(name, "said", first, last) for name, first, last in said(facts)]
+    recorded += [part for outage in _joined(unknown) for part in _without(outage, stated)]
     if is_pool(facts) or not facts.machines:
         return recorded
     # Of a machine of which an outage is recorded in the time under observation nothing is inferred.
@@ -75,6 +80,8 @@ def outages(
         for name, first, last in facts.outages
         if first < until and (until if last is None else last) > hours[0].since
     }
+    # Nor of one of which the scheduler says anything in that time.
+    known |= {name for name, first, last in said(facts) if first < until and last > hours[0].since}
     died = deaths(facts, {name: kind.gpu_type for name, kind in listed.items()}, known, until)
     # A machine that is not listed is no part of the cluster.
     busy = {machine: times for machine, times in busy_hours(facts, hours, held).items() if machine in listed}
@@ -102,15 +109,20 @@ def _without(outage: Outage, others: list[Outage]) -> list[Outage]:
 
 def _recorded(facts: Facts, until: int) -> list[Outage]:
     """Stretches of a machine do not overlap: what does is one."""
+    return _joined(
+        [Outage(name, "recorded", first, until if last is None else last) for name, first, last in facts.outages]
+    )
+
+
+def _joined(outages: list[Outage]) -> list[Outage]:
     found: list[Outage] = []
-    reported = sorted((name, first, until if last is None else last) for name, first, last in facts.outages)
-    for name, first, last in reported:
-        if last <= first:
+    for one in sorted(outages, key=lambda one: (one.machine, one.started, one.ended)):
+        if one.ended <= one.started:
             continue  # it began after observation had ended
-        if found and found[-1].machine == name and first <= found[-1].ended:
-            found[-1] = Outage(name, "recorded", found[-1].started, max(found[-1].ended, last))
+        if found and found[-1].machine == one.machine and one.started <= found[-1].ended:
+            found[-1] = Outage(one.machine, one.basis, found[-1].started, max(found[-1].ended, one.ended))
         else:
-            found.append(Outage(name, "recorded", first, last))
+            found.append(one)
     return found
 
 

@@ -10,6 +10,7 @@ from random import Random
 from oracle import making
 from oracle.facts import DAY, HOUR, Attempt, Facts, Job, Task
 from oracle.slurm_use import Step, Use, make_use
+from oracle.states import make_states
 
 STATES = {
     "succeeded": ("COMPLETED",),
@@ -68,6 +69,8 @@ def slurm_facts(seed: int, cluster: str) -> tuple[Facts, list[Run]]:
     for run in runs:
         _attempts_of(facts, run)
     making.add_settings(rng, facts, begin, end)
+    if facts.machines and rng.random() < 0.5:
+        make_states(rng, facts, begin, end)
     return facts, runs
 
 

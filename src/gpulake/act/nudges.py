@@ -11,7 +11,6 @@ from typing import Literal
 from gpulake.act.commands import MOST_SECONDS, SAFE, Outcome, run
 from gpulake.act.holders import Holder
 from gpulake.core.config import Nudges
-from gpulake.core.gpu_models import matching
 from gpulake.core.placeholders import filled
 from gpulake.core.types import NudgeRecord
 from gpulake.core.words import span
@@ -88,8 +87,7 @@ def _excluded(holder: Holder, rules: Nudges) -> str:
     ):
         if value in excluded:
             return f"{what} {value} is excluded"
-    excluded_types = dict.fromkeys(rules.exclude_gpu_types, True)
-    kinds = [kind for kind in holder.gpu_types if matching(kind, excluded_types)]
+    kinds = [kind for kind in holder.gpu_types if kind in rules.exclude_gpu_types]
     return f"GPU type {kinds[0]} is excluded" if kinds else ""
 
 

@@ -104,7 +104,7 @@ def _missing_demand(cluster: str, time: str, ratio: float, unknown: str) -> Find
 def _missing_begin(row: Row) -> Iterator[Finding]:
     """A listing from a time on (sacct -S) has the jobs that ran then, but not those that had ended by then."""
     first_end = row["first_ended_at"]
-    if first_end is None or row["observed_basis"] == "settings":
+    if first_end is None or row["observed_basis"] in ("settings", "pulled"):
         return
     silent = (first_end - row["observed_from"]).total_seconds() / 3600
     whole = (row["observed_until"] - row["observed_from"]).total_seconds() / 3600

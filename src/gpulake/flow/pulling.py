@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from gpulake.flow import Flow
 
 
+OPEN_JOBS = """
+SELECT job_id FROM silver_jobs WHERE cluster_id = getvariable('cluster') AND status IN ('running', 'waiting')
+"""
 FIRST_PULL = timedelta(days=1)  # where nothing says since when
 BUSY_WAITS_SECONDS = (1.0, 5.0, 15.0, 60.0, 60.0, 60.0)  # a build holds the lake for minutes
 NOT_IN_NAMES = re.compile(r"[^\w.-]+", re.ASCII)
@@ -67,7 +71,7 @@ def _pull_spans(flow: Flow, source: Source, result: PullResult, folder: Path) ->
     done = 0.0
     whole = flow.report
     for span in result.spans:
-        desk = Desk(folder, flow.clock, flow.wait, whole)
+        desk = Desk(folder, flow.clock, flow.wait, whole, partial(_open_jobs, flow))
         at = span.since
         try:
             for piece in source.pieces(span, desk):
@@ -128,6 +132,14 @@ def _counted(result: PullResult, landings: Sequence[Landing]) -> PullResult:
         rows_landed=result.rows_landed + sum(landing.rows_landed for landing in landings if landing.is_new),
         rows_quarantined=result.rows_quarantined + sum(one.rows_quarantined for one in landings if one.is_new),
     )
+
+
+def _open_jobs(flow: Flow, cluster: str) -> list[str]:
+    """None, before the first build."""
+    with flow.lake.reading() as reader:
+        if "silver_jobs" not in reader.tables():
+            return []
+        return [row["job_id"] for row in reader.rows(OPEN_JOBS, cluster=cluster)]
 
 
 def covered_spans(rows: Sequence[dict[str, Any]], source: Source) -> list[Span]:

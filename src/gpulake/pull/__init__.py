@@ -7,7 +7,7 @@ next pull begins there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -46,6 +46,7 @@ class Desk:
     clock: Clock
     wait: Callable[[float], object]
     report: Report
+    open_jobs: Callable[[str], Sequence[str]] = lambda _: ()  # of a cluster, ids of those that had not ended when built
 
 
 class Source(Protocol):

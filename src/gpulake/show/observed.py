@@ -14,7 +14,7 @@ SELECT cluster_id, observed_from, observed_until, observed_basis, unknown_demand
     (SELECT to_json(info) ->> 'left_out' FROM build_info AS info) AS left_out
 FROM silver_clusters
 """
-BASES = {"events": "first to last event", "trimmed": "without stragglers", "settings": "as set"}
+BASES = {"events": "first to last event", "trimmed": "without stragglers", "settings": "as set", "pulled": "as pulled"}
 
 
 @dataclass(frozen=True)

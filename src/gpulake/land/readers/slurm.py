@@ -1,9 +1,9 @@
-"""Slurm's accounting, as `sacct --parsable2` prints it."""
+"""Slurm's jobs: as `sacct --parsable2` or `scontrol show job` prints them, and --json of sacct, squeue and scontrol."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,10 +12,15 @@ from gpulake.core.lines import line_blocks, text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, Rewritten, RowBlock, TextRow
 from gpulake.formats import slurm as words
+from gpulake.formats.json_text import word
 from gpulake.formats.sacct import NO_NODES, NO_NUMBER, RENAMED, Header, Joining, header_of, joined_rows
+from gpulake.formats.scontrol import Note, note_of
+from gpulake.formats.slurm_jobs import Said, is_job_records, is_json_jobs, json_jobs, record_jobs
 from gpulake.land.readers import READERS, Sample
 
 TABLE = "bronze_slurm_jobs"
+COLUMNS = tuple(name for name in bronze_tables()[TABLE].column_names if name != "other_fields")
+Jobs = Callable[[Path], Iterator[Said | BadRow]]
 WORKED_OUT = (
     *("job_id", "raw_job_id", "array_job_id", "array_task_id", "het_job_id", "het_offset", "step", "base_state"),
     *("cancelled_by", "gpus", "requested_gpus", "gpu_type", "memory_bytes", "nodes", "gpu_util_ratio", "js1"),
@@ -26,13 +31,48 @@ WORKED_OUT = (
 @READERS.register("slurm")
 class SlurmReader:
     def recognise(self, sample: Sample) -> CsvLayout | None:
-        header = header_of(sample.lines[0])
+        note = note_of(sample.lines[0])
+        first = next((line for line in sample.lines[1 if note else 0 :] if line.strip()), "")
+        if is_job_records(first):
+            known = ("Cluster", "asked_at", "time_zone") if note else ()
+            return _layout(note, record_jobs, tuple(name for name in COLUMNS if name not in known))
+        if is_json_jobs("\n".join(sample.lines)):
+            return _layout(None, json_jobs, COLUMNS)
+        header = header_of(sample.lines[1 if note and len(sample.lines) > 1 else 0])
         if header is None:
             return None
         table = bronze_tables()[TABLE]
         filled = {*WORKED_OUT, *(RENAMED.get(name, name) for name in header.names)}
         columns = tuple(name for name in table.column_names if name in filled)
-        return CsvLayout(table, columns, has_header=True, rewrite=partial(_rewrite, columns=columns))
+        rewrite = partial(_rewrite, columns=columns)
+        said = _said(note) if note else ()
+        constants = tuple((name, value) for name, value in said if name not in columns)
+        return CsvLayout(table, columns, has_header=True, constants=constants, rewrite=rewrite)
+
+
+def _said(note: Note) -> tuple[tuple[str, str], ...]:
+    every = (("Cluster", note.cluster), ("asked_at", note.asked_at), ("time_zone", note.time_zone))
+    return tuple((name, value) for name, value in every if value)
+
+
+def _layout(note: Note | None, read: Jobs, columns: tuple[str, ...]) -> CsvLayout:
+    rewrite = partial(_jobs, read=read, columns=columns)
+    constants = _said(note) if note else ()
+    return CsvLayout(bronze_tables()[TABLE], columns, has_header=False, constants=constants, rewrite=rewrite)
+
+
+def _jobs(path: Path, read: Jobs, columns: tuple[str, ...]) -> Iterator[TextRow | BadRow]:
+    for found in read(path):
+        if isinstance(found, BadRow):
+            yield found
+            continue
+        number, row, text = found
+        try:
+            row |= worked_out(row)
+        except ValueError as error:
+            yield BadRow(number, str(error), text)
+            continue
+        yield TextRow(number, tuple(word(row.get(name, "")) for name in columns), text)
 
 
 def _rewrite(path: Path, columns: tuple[str, ...]) -> Iterator[Rewritten]:
@@ -145,7 +185,7 @@ def _typed(found: TextRow, header: Header, columns: tuple[str, ...]) -> TextRow 
         else:
             row[column] = "" if kinds[column] == "number" and value in NO_NUMBER else value
     try:
-        row |= _worked_out(row)
+        row |= worked_out(row)
     except ValueError as error:
         return BadRow(found.line_number, str(error), found.text)
     others = {name: value for name, value in others.items() if value}
@@ -153,7 +193,7 @@ def _typed(found: TextRow, header: Header, columns: tuple[str, ...]) -> TextRow 
     return replace(found, fields=tuple(row.get(column, "") for column in columns))
 
 
-def _worked_out(row: dict[str, str]) -> dict[str, str]:
+def worked_out(row: dict[str, str]) -> dict[str, str]:
     """What SQL should not have to."""
     shown = words.job_id(row.get("JobID") or row.get("JobIDRaw", ""))
     raw = words.job_id(row["JobIDRaw"]).job_id if row.get("JobIDRaw") else ""

@@ -49,6 +49,8 @@ down as (
     - (epoch_us(greatest(outages.started_at, hours.observed_from)) / 1e6) else 0 end) / 3600 as hours,
         sum(case when outages.basis = 'recorded' then (epoch_us(least(outages.ended_at, hours.observed_until)) / 1e6)
     - (epoch_us(greatest(outages.started_at, hours.observed_from)) / 1e6) else 0 end) / 3600 as recorded_hours,
+        sum(case when outages.basis = 'reported' then (epoch_us(least(outages.ended_at, hours.observed_until)) / 1e6)
+    - (epoch_us(greatest(outages.started_at, hours.observed_from)) / 1e6) else 0 end) / 3600 as reported_hours,
         bool_or(outages.basis = 'silent') as is_silent
     from outages
     inner join hours
@@ -88,8 +90,9 @@ joined as (
 
     select
         spine.*,
-        least(coalesce(down.hours, 0) * spine.gpus, spine.capacity_gpu_hours) as down_gpu_hours,
-        least(coalesce(down.recorded_hours, 0) * spine.gpus, spine.capacity_gpu_hours) as recorded_down_gpu_hours,
+        least(coalesce(down.hours, 0) * spine.gpus, spine.capacity_gpu_hours) as whole_gpu_hours,
+        least(coalesce(down.recorded_hours, 0) * spine.gpus, spine.capacity_gpu_hours) as recorded_gpu_hours,
+        coalesce(down.reported_hours, 0) * spine.gpus as reported_gpu_hours,
         
             coalesce(held.idle_gpu_hours, 0) as idle_gpu_hours,
         
@@ -128,6 +131,28 @@ claimed as (
 
 ),
 
+-- What a job holds on a machine that is being drained is not down.
+reported as (
+
+    select
+        *,
+        least(
+            reported_gpu_hours, greatest(capacity_gpu_hours - whole_gpu_hours - claimed_gpu_hours, 0)
+        ) as reported_down_gpu_hours
+    from claimed
+
+),
+
+withdrawn as (
+
+    select
+        *,
+        whole_gpu_hours + reported_down_gpu_hours as down_gpu_hours,
+        recorded_gpu_hours + reported_down_gpu_hours as recorded_down_gpu_hours
+    from reported
+
+),
+
 shares as (
 
     select
@@ -137,7 +162,7 @@ shares as (
                 then (capacity_gpu_hours - down_gpu_hours) / claimed_gpu_hours
             else 1
         end as share
-    from claimed
+    from withdrawn
 
 ),
 

@@ -199,6 +199,32 @@ spans as (
 
 ),
 
+-- A pull asks for the accounting of a time completely, and for the nodes at its end.
+pulled as (
+
+    select
+        cluster_id,
+        min(pulled_from) as first_at,
+        max(asked_at) as last_at
+    from __dbt__cte__slurm_snapshots
+    where pulled_from is not null
+    group by cluster_id
+
+),
+
+-- What had ended before was landed by hand.
+pulled_only as (
+
+    select
+        pulled.cluster_id,
+        pulled.first_at
+    from pulled
+    left join jobs on pulled.cluster_id = jobs.cluster_id and pulled.first_at > jobs.ended_at
+    group by pulled.cluster_id, pulled.first_at
+    having count(jobs.job_key) = 0
+
+),
+
 demands as (
 
     select
@@ -215,16 +241,19 @@ zoned as (
     select
         spans.cluster_id,
         coalesce(known.time_zone, 'UTC') as time_zone,
-        coalesce(known.observed_from, spans.begins_at) as observed_from,
-        greatest(coalesce(known.observed_until, spans.ends_at), coalesce(known.observed_from, spans.begins_at)) as observed_until,
+        coalesce(known.observed_from, pulled_only.first_at, spans.begins_at) as observed_from,
+        greatest(coalesce(known.observed_until, greatest(spans.ends_at, pulled.last_at)), coalesce(known.observed_from, pulled_only.first_at, spans.begins_at)) as observed_until,
         case
             when coalesce(known.observed_from, known.observed_until) is not null then 'settings'
+            when pulled.last_at is not null then 'pulled'
             when spans.begins_at > spans.first_at or spans.ends_at < spans.last_at then 'trimmed'
             else 'events'
         end as observed_basis,
         coalesce(demands.unknown_demand_ratio, 0) as unknown_demand_ratio
     from spans
     left join known on spans.cluster_id = known.cluster_id
+    left join pulled on spans.cluster_id = pulled.cluster_id
+    left join pulled_only on spans.cluster_id = pulled_only.cluster_id
     left join demands on spans.cluster_id = demands.cluster_id
 
 ),
@@ -244,8 +273,8 @@ select * from final
 -- test: a_cluster_is_observed_for_some_time() warn
 where not (observed_until > observed_from)
 
--- test: accepted_values_silver_clusters_observed_basis__settings__events__trimmed(observed_basis) error
-where observed_basis not in ('settings', 'events', 'trimmed')
+-- test: accepted_values_silver_clusters_observed_basis__settings__pulled__events__trimmed(observed_basis) error
+where observed_basis not in ('settings', 'pulled', 'events', 'trimmed')
 
 -- test: in_range_silver_clusters_0__1__unknown_demand_ratio(unknown_demand_ratio) error
 where false

@@ -42,6 +42,42 @@ kubernetes as (
 
 ),
 
+slurm as (
+
+    
+    with keyed as not materialized (
+
+        select
+            *,
+            case
+        when cluster_id in ('pai', 'synth') then cast(hash(node) >> 1 as bigint)
+        else cast(hash(cluster_id, node) >> 1 as bigint)
+    end as row_key
+        from __dbt__cte__slurm_snapshots
+
+    ),
+
+    repeated as (
+
+        select row_key
+        from keyed
+        group by row_key
+        having count(*) > 1
+
+    )
+
+    select * from keyed
+    where row_key not in (select row_key from repeated)
+
+    union all
+
+    select * from keyed
+    where row_key in (select row_key from repeated)
+    qualify row_number() over (partition by row_key order by asked_at desc, keyed) = 1
+
+
+),
+
 helios as (
 
     select * from "landed"."main"."bronze_helios_gpu_numbers"
@@ -56,7 +92,7 @@ pools as (
         max(case when isfinite(gpus) then gpus end) as gpus
     from helios
     where vc = 'total' and lower(cluster) not in (select by_hand.cluster_id from by_hand)
-    group by 1
+    group by lower(cluster)
 
 ),
 
@@ -88,6 +124,23 @@ listed as (
         case when isfinite(cap_cpu) then cap_cpu end as cores,
         cast(case when isfinite(cap_mem) then cap_mem end * 1073741824 as bigint) as memory_bytes
     from specifications
+
+    union all
+
+    select
+        case
+        when cluster_id in ('pai', 'synth') then cast(hash(node) >> 1 as bigint)
+        else cast(hash(cluster_id, node) >> 1 as bigint)
+    end as machine_key,
+        2 as preference,
+        cluster_id,
+        node as machine_id,
+        case when gpu_type like '%,%' then 'mixed' else gpu_type end as gpu_type,
+        cast(case when isfinite(gpus) then gpus end as bigint) as gpus,
+        case when isfinite(cores) then cores end as cores,
+        cast(case when isfinite(memory_mib / 1024) then memory_mib / 1024 end * 1073741824 as bigint) as memory_bytes
+    from slurm
+    where condition != 'future'
 
     union all
 
@@ -149,48 +202,22 @@ listed as (
 
 ),
 
-meant as (
-
-    select
-        names.gpu_type,
-        models.gpu_model
-    from (
-        select
-            gpu_type,
-            regexp_replace(trim(regexp_replace(lower(gpu_type), '[^a-z0-9]+', ' ', 'g')), '([0-9]) gb\b', '\1gb', 'g')
-                as words
-        from (select distinct gpu_type from listed where gpu_type is not null) as distinct_names
-    ) as names
-    inner join "landed"."main"."known_gpu_models" as models
-        on
-            not regexp_matches(names.words, models.part)
-            and regexp_matches(regexp_replace(names.words, models.prefix, '', 'g'), models.pattern)
-    qualify row_number() over (partition by names.gpu_type order by models.place asc) = 1
-
-),
-
 final as (
 
     select
-        listed.machine_key,
-        listed.cluster_id,
-        listed.machine_id,
-        listed.gpu_type,
-        meant.gpu_model,
-        listed.gpus,
-        listed.cores,
-        listed.memory_bytes
+        machine_key,
+        cluster_id,
+        machine_id,
+        gpu_type,
+        gpus,
+        cores,
+        memory_bytes
     from listed
-    left join meant on listed.gpu_type = meant.gpu_type
     qualify
         row_number() over (
-            partition by listed.machine_key
+            partition by machine_key
             order by
-                listed.preference asc,
-                listed.gpus desc nulls last,
-                listed.cores desc nulls last,
-                listed.memory_bytes desc nulls last,
-                listed.gpu_type asc
+                preference asc, gpus desc nulls last, cores desc nulls last, memory_bytes desc nulls last, gpu_type asc
         ) = 1
 
 )

@@ -1,5 +1,5 @@
--- Recorded outages, by hand or by what a scheduler reports of its nodes; for machines without either, inferred deaths
--- and silences. Stretches of a machine do not overlap.
+-- Recorded outages and those that the scheduler reports; for machines without either, inferred deaths and silences,
+-- without the hours in which telemetry saw the machine. Stretches of a machine do not overlap.
 
 
 
@@ -67,15 +67,124 @@ recorded as (
 
 ),
 
+states as (
+
+    select * from "lake"."main"."silver_machine_states"
+
+),
+
+reported as (
+
+    select * from states
+    where condition in ('drained', 'maintenance', 'failed', 'not_responding', 'down')
+
+),
+
+-- Nobody asked any more: what was down then need not be down now.
+lapsed as (
+
+    select
+        states.cluster_id,
+        states.machine_key,
+        states.ended_at as started_at,
+        coalesce(min(later_states.started_at), any_value(clusters.observed_until)) as ended_at
+    from states
+    inner join clusters on states.cluster_id = clusters.cluster_id
+    left join states as later_states
+        on states.machine_key = later_states.machine_key and states.ended_at <= later_states.started_at
+    where states.condition in ('drained', 'maintenance', 'failed', 'not_responding', 'down') and not states.is_end_known
+    group by states.cluster_id, states.machine_key, states.ended_at
+
+),
+
 died as (
 
     select * from __dbt__cte__machine_deaths
 
 ),
 
-silent as (
+quiet as (
 
     select * from __dbt__cte__machine_silences
+
+),
+
+silent as (
+
+    select
+        cluster_id,
+        machine_key,
+        started_at,
+        ended_at
+    from quiet
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        started_at,
+        ended_at
+    from lapsed
+
+),
+
+suspects as (
+
+    select machine_key from died
+    union
+    select machine_key from quiet
+
+),
+
+sampled as (
+
+    select
+        cluster_id,
+        machine_key,
+        sampled_at
+    from "lake"."main"."silver_gpu_samples"
+
+    union all
+
+    select
+        nodes.cluster_id,
+        nodes.machine_key,
+        hosts.sampled_at
+    from "lake"."main"."silver_host_samples" as hosts
+    inner join "lake"."main"."silver_nodes" as nodes on hosts.node_id = nodes.node_id
+
+),
+
+sampled_hours as (
+
+    select distinct
+        sampled.cluster_id,
+        sampled.machine_key,
+        cast(floor(((epoch_us(sampled.sampled_at) / 1e6) + 0) / 3600) as bigint) as hour_number
+    from sampled
+    inner join suspects on sampled.machine_key = suspects.machine_key
+
+),
+
+seen as (
+
+    select
+        cluster_id,
+        machine_key,
+        to_timestamp(hour_number * 3600) as started_at,
+        to_timestamp((hour_number + 1) * 3600) as ended_at
+    from sampled_hours
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        started_at,
+        ended_at
+    from states
+    where not condition in ('drained', 'maintenance', 'failed', 'not_responding', 'down')
 
 ),
 
@@ -88,6 +197,10 @@ edges as (
                 machine_key,
                 
                     1 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    0 as seen_change,
                 
                     0 as died_change,
                 
@@ -103,6 +216,10 @@ edges as (
                 machine_key,
                 
                     -1 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    0 as seen_change,
                 
                     0 as died_change,
                 
@@ -122,6 +239,92 @@ edges as (
                 
                     0 as recorded_change,
                 
+                    1 as reported_change,
+                
+                    0 as seen_change,
+                
+                    0 as died_change,
+                
+                    0 as silent_change,
+                
+                started_at as edge_at
+            from reported
+            where ended_at > started_at
+            union all
+        
+            select
+                cluster_id,
+                machine_key,
+                
+                    0 as recorded_change,
+                
+                    -1 as reported_change,
+                
+                    0 as seen_change,
+                
+                    0 as died_change,
+                
+                    0 as silent_change,
+                
+                ended_at as edge_at
+            from reported
+            where ended_at > started_at
+            
+        
+        union all
+    
+        
+            select
+                cluster_id,
+                machine_key,
+                
+                    0 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    1 as seen_change,
+                
+                    0 as died_change,
+                
+                    0 as silent_change,
+                
+                started_at as edge_at
+            from seen
+            where ended_at > started_at
+            union all
+        
+            select
+                cluster_id,
+                machine_key,
+                
+                    0 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    -1 as seen_change,
+                
+                    0 as died_change,
+                
+                    0 as silent_change,
+                
+                ended_at as edge_at
+            from seen
+            where ended_at > started_at
+            
+        
+        union all
+    
+        
+            select
+                cluster_id,
+                machine_key,
+                
+                    0 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    0 as seen_change,
+                
                     1 as died_change,
                 
                     0 as silent_change,
@@ -136,6 +339,10 @@ edges as (
                 machine_key,
                 
                     0 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    0 as seen_change,
                 
                     -1 as died_change,
                 
@@ -155,6 +362,10 @@ edges as (
                 
                     0 as recorded_change,
                 
+                    0 as reported_change,
+                
+                    0 as seen_change,
+                
                     0 as died_change,
                 
                     1 as silent_change,
@@ -169,6 +380,10 @@ edges as (
                 machine_key,
                 
                     0 as recorded_change,
+                
+                    0 as reported_change,
+                
+                    0 as seen_change,
                 
                     0 as died_change,
                 
@@ -192,6 +407,10 @@ turns as (
         
             sum(recorded_change) as recorded_change,
         
+            sum(reported_change) as reported_change,
+        
+            sum(seen_change) as seen_change,
+        
             sum(died_change) as died_change,
         
             sum(silent_change) as silent_change,
@@ -202,7 +421,7 @@ turns as (
 
 ),
 
--- A record says more than a death does, and that more than silence.
+-- A record says more than telemetry does, that more than a death, and that more than silence.
 judged as (
 
     select
@@ -212,6 +431,10 @@ judged as (
         case
             
                 when sum(recorded_change) over by_time > 0 then 'recorded'
+            
+                when sum(reported_change) over by_time > 0 then 'reported'
+            
+                when sum(seen_change) over by_time > 0 then 'seen'
             
                 when sum(died_change) over by_time > 0 then 'died'
             
@@ -249,14 +472,14 @@ stretches as (
 final as (
 
     select * from stretches
-    where basis != 'up'
+    where basis not in ('up', 'seen')
 
 )
 
 select * from final
 
--- test: accepted_values_silver_outages_basis__recorded__died__silent(basis) error
-where basis not in ('recorded', 'died', 'silent')
+-- test: accepted_values_silver_outages_basis__recorded__reported__died__silent(basis) error
+where basis not in ('recorded', 'reported', 'died', 'silent')
 
 -- test: an_outage_begins_once() error
 select machine_key, started_at

@@ -15,10 +15,15 @@ known as (
 
 usual as (
 
-    select coalesce(max(time_zone), 'UTC') as usual_zone
+    select
+        coalesce(
+            (select max(jobs.time_zone) from "landed"."main"."bronze_slurm_jobs" as jobs),
+            max(known.time_zone),
+            'UTC'
+        ) as usual_zone
     from known
     where
-        cluster_id in (
+        known.cluster_id in (
             select coalesce(lower(jobs."Cluster"), 'slurm')
             from "landed"."main"."bronze_slurm_jobs" as jobs
         )
@@ -61,7 +66,8 @@ zoned as (
         named.*,
         case when named.is_rest then named.array_job_id || '_[]' else named.job_id end as own_job_id,
         known.gpu_type as known_gpu_type,
-        coalesce(known.time_zone, 'UTC') as time_zone,
+        coalesce(named.time_zone, known.time_zone, 'UTC') as zone,
+        coalesce(known.time_zone, 'UTC') as cluster_zone,
         usual.usual_zone
     from named
     left join known on named.cluster_id = known.cluster_id
@@ -76,12 +82,12 @@ later as (
         *,
         case when isfinite("ElapsedRaw") then "ElapsedRaw" end as elapsed_seconds,
         case
-        when time_zone = usual_zone then timezone(usual_zone, "Submit")
-        else timezone(time_zone, "Submit")
+        when zone = usual_zone then timezone(usual_zone, "Submit")
+        else timezone(zone, "Submit")
     end as submitted_at,
         case
-        when time_zone = usual_zone then timezone(usual_zone, "Eligible")
-        else timezone(time_zone, "Eligible")
+        when zone = usual_zone then timezone(usual_zone, "Eligible")
+        else timezone(zone, "Eligible")
     end as eligible_at,
         case
             -- sacct may say when a job that waits is expected to begin.
@@ -92,13 +98,13 @@ later as (
                 and nodes is null and coalesce(gpus, 0) = 0
                 then null
             else case
-        when time_zone = usual_zone then timezone(usual_zone, "Start")
-        else timezone(time_zone, "Start")
+        when zone = usual_zone then timezone(usual_zone, "Start")
+        else timezone(zone, "Start")
     end
         end as later_started_at,
         case
-        when time_zone = usual_zone then timezone(usual_zone, "End")
-        else timezone(time_zone, "End")
+        when zone = usual_zone then timezone(usual_zone, "End")
+        else timezone(zone, "End")
     end as later_ended_at
     from zoned
 
@@ -125,18 +131,18 @@ begun as (
                     then case
         when
             least(
-            timezone(time_zone, "Start" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Start" + interval 1 day) - interval 24 hour
+            timezone(zone, "Start" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Start" + interval 1 day) - interval 24 hour
         ) < later_started_at
             and (
-                timezone(time_zone, least(
-            timezone(time_zone, "Start" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Start" + interval 1 day) - interval 24 hour
-        )) = "Start" or timezone(time_zone, later_started_at) != "Start"
+                timezone(zone, least(
+            timezone(zone, "Start" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Start" + interval 1 day) - interval 24 hour
+        )) = "Start" or timezone(zone, later_started_at) != "Start"
             )
             then least(
-            timezone(time_zone, "Start" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Start" + interval 1 day) - interval 24 hour
+            timezone(zone, "Start" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Start" + interval 1 day) - interval 24 hour
         )
     end
             end,
@@ -147,18 +153,18 @@ begun as (
                 then case
         when
             least(
-            timezone(time_zone, "End" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "End" + interval 1 day) - interval 24 hour
+            timezone(zone, "End" - interval 1 day) + interval 24 hour,
+            timezone(zone, "End" + interval 1 day) - interval 24 hour
         ) < later_ended_at
             and (
-                timezone(time_zone, least(
-            timezone(time_zone, "End" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "End" + interval 1 day) - interval 24 hour
-        )) = "End" or timezone(time_zone, later_ended_at) != "End"
+                timezone(zone, least(
+            timezone(zone, "End" - interval 1 day) + interval 24 hour,
+            timezone(zone, "End" + interval 1 day) - interval 24 hour
+        )) = "End" or timezone(zone, later_ended_at) != "End"
             )
             then least(
-            timezone(time_zone, "End" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "End" + interval 1 day) - interval 24 hour
+            timezone(zone, "End" - interval 1 day) + interval 24 hour,
+            timezone(zone, "End" + interval 1 day) - interval 24 hour
         )
     end
         end as earlier_ended_at
@@ -189,18 +195,18 @@ select
                         then case
         when
             least(
-            timezone(time_zone, "Submit" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Submit" + interval 1 day) - interval 24 hour
+            timezone(zone, "Submit" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Submit" + interval 1 day) - interval 24 hour
         ) < submitted_at
             and (
-                timezone(time_zone, least(
-            timezone(time_zone, "Submit" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Submit" + interval 1 day) - interval 24 hour
-        )) = "Submit" or timezone(time_zone, submitted_at) != "Submit"
+                timezone(zone, least(
+            timezone(zone, "Submit" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Submit" + interval 1 day) - interval 24 hour
+        )) = "Submit" or timezone(zone, submitted_at) != "Submit"
             )
             then least(
-            timezone(time_zone, "Submit" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Submit" + interval 1 day) - interval 24 hour
+            timezone(zone, "Submit" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Submit" + interval 1 day) - interval 24 hour
         )
     end
                 end,
@@ -214,18 +220,18 @@ select
                         then case
         when
             least(
-            timezone(time_zone, "Eligible" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Eligible" + interval 1 day) - interval 24 hour
+            timezone(zone, "Eligible" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Eligible" + interval 1 day) - interval 24 hour
         ) < eligible_at
             and (
-                timezone(time_zone, least(
-            timezone(time_zone, "Eligible" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Eligible" + interval 1 day) - interval 24 hour
-        )) = "Eligible" or timezone(time_zone, eligible_at) != "Eligible"
+                timezone(zone, least(
+            timezone(zone, "Eligible" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Eligible" + interval 1 day) - interval 24 hour
+        )) = "Eligible" or timezone(zone, eligible_at) != "Eligible"
             )
             then least(
-            timezone(time_zone, "Eligible" - interval 1 day) + interval 24 hour,
-            timezone(time_zone, "Eligible" + interval 1 day) - interval 24 hour
+            timezone(zone, "Eligible" - interval 1 day) + interval 24 hour,
+            timezone(zone, "Eligible" + interval 1 day) - interval 24 hour
         )
     end
                 end,
@@ -240,5 +246,7 @@ select
             and coalesce(told_ended_at < started_at, started_at is not null)
             then started_at + to_seconds(elapsed_seconds)
         else told_ended_at
-    end as ended_at
+    end as ended_at,
+    -- The local time of the cluster, in whichever zone it was written.
+    case when zone = cluster_zone then "Start" else timezone(cluster_zone, started_at) end as local_start
 from ended

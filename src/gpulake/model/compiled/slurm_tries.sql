@@ -34,7 +34,7 @@ told_once as (
 
         select
             *,
-            cast(hash(cluster_id, own_job_id, case when started_at is not null then "Start" end) >> 1 as bigint) as row_key
+            cast(hash(cluster_id, own_job_id, case when started_at is not null then local_start end) >> 1 as bigint) as row_key
         from awaited
 
     ),

@@ -77,18 +77,18 @@ paired as (
             else case
         when
             least(
-            timezone(steps.time_zone, steps."Start" - interval 1 day) + interval 24 hour,
-            timezone(steps.time_zone, steps."Start" + interval 1 day) - interval 24 hour
+            timezone(steps.zone, steps."Start" - interval 1 day) + interval 24 hour,
+            timezone(steps.zone, steps."Start" + interval 1 day) - interval 24 hour
         ) < steps.started_at
             and (
-                timezone(steps.time_zone, least(
-            timezone(steps.time_zone, steps."Start" - interval 1 day) + interval 24 hour,
-            timezone(steps.time_zone, steps."Start" + interval 1 day) - interval 24 hour
-        )) = steps."Start" or timezone(steps.time_zone, steps.started_at) != steps."Start"
+                timezone(steps.zone, least(
+            timezone(steps.zone, steps."Start" - interval 1 day) + interval 24 hour,
+            timezone(steps.zone, steps."Start" + interval 1 day) - interval 24 hour
+        )) = steps."Start" or timezone(steps.zone, steps.started_at) != steps."Start"
             )
             then least(
-            timezone(steps.time_zone, steps."Start" - interval 1 day) + interval 24 hour,
-            timezone(steps.time_zone, steps."Start" + interval 1 day) - interval 24 hour
+            timezone(steps.zone, steps."Start" - interval 1 day) + interval 24 hour,
+            timezone(steps.zone, steps."Start" + interval 1 day) - interval 24 hour
         )
     end
         end as started_at,

@@ -1,5 +1,5 @@
 -- Machines of an inventory, not pools. The state of one is inferred unless an outage of it is recorded in the time
--- under observation, or its scheduler reports its state.
+-- under observation, or the scheduler was asked for its state in it.
 
 with capacity as (
 
@@ -30,6 +30,13 @@ recorded as (
     -- A scheduler that reports the states of its nodes says when one is down: none of them is inferred.
     select machine_key
     from __dbt__cte__node_states
+
+    union
+
+    select states.machine_key
+    from "lake"."main"."silver_machine_states" as states
+    inner join clusters on states.cluster_id = clusters.cluster_id
+    where states.started_at < clusters.observed_until and states.ended_at > clusters.observed_from
 
 )
 

@@ -41,6 +41,10 @@
     end
 {%- endmacro %}
 
+{# The naive local time of an instant in a named zone. #}
+{% macro local_time(instant, zone) %}{{ adapter.dispatch('local_time', 'gpulake')(instant, zone) }}{% endmacro %}
+{% macro default__local_time(instant, zone) %}timezone({{ zone }}, {{ instant }}){% endmacro %}
+
 {# The earlier of two instants that a naive local time may stand for, where clocks were set back or forward; nothing where
    it can only be the one that `instant_of_local` gives. The offset is that of the day before, or of the day after. #}
 {% macro earlier_instant_of_local(local_time, instant, zone) -%}
@@ -107,12 +111,6 @@
 {% macro default__extract_text(column, pattern) -%}
     nullif(regexp_extract({{ column }}, '{{ pattern }}', 1), '')
 {%- endmacro %}
-
-{# Whether a pattern is found in a text; and the text with what every match of a pattern was replaced. #}
-{% macro has_match(text, pattern) %}{{ adapter.dispatch('has_match', 'gpulake')(text, pattern) }}{% endmacro %}
-{% macro default__has_match(text, pattern) %}regexp_matches({{ text }}, {{ pattern }}){% endmacro %}
-{% macro replaced(text, pattern, by) %}{{ adapter.dispatch('replaced', 'gpulake')(text, pattern, by) }}{% endmacro %}
-{% macro default__replaced(text, pattern, by) %}regexp_replace({{ text }}, {{ pattern }}, {{ by }}, 'g'){% endmacro %}
 
 {# A number or a date in a text, or nothing. #}
 {% macro try_number(column) %}{{ adapter.dispatch('try_number', 'gpulake')(column) }}{% endmacro %}

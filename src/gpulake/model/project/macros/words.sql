@@ -151,3 +151,16 @@
         else '7: 64 and more'
     end
 {%- endmacro %}
+
+{# Whether the scheduler says that a machine is out of service. One that is being drained still runs its last jobs. #}
+{% macro is_reported_down(condition) -%}
+    {{ condition }} in ('drained', 'maintenance', 'failed', 'not_responding', 'down')
+{%- endmacro %}
+
+{# The cluster of Slurm's accounting, for what names none: the only one that has landed. #}
+{% macro only_slurm_cluster() -%}
+    (
+        select case when count(distinct lower("Cluster")) = 1 then max(lower("Cluster")) end
+        from {{ source('landed', 'bronze_slurm_jobs') }}
+    )
+{%- endmacro %}

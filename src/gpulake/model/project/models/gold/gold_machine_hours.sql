@@ -50,6 +50,7 @@ down as (
         hours.hour_number,
         sum(case when outages.basis in ('recorded', 'died') then {{ overlap }} else 0 end) / 3600 as hours,
         sum(case when outages.basis = 'recorded' then {{ overlap }} else 0 end) / 3600 as recorded_hours,
+        sum(case when outages.basis = 'reported' then {{ overlap }} else 0 end) / 3600 as reported_hours,
         bool_or(outages.basis = 'silent') as is_silent
     from outages
     inner join hours
@@ -89,8 +90,9 @@ joined as (
 
     select
         spine.*,
-        least(coalesce(down.hours, 0) * spine.gpus, spine.capacity_gpu_hours) as down_gpu_hours,
-        least(coalesce(down.recorded_hours, 0) * spine.gpus, spine.capacity_gpu_hours) as recorded_down_gpu_hours,
+        least(coalesce(down.hours, 0) * spine.gpus, spine.capacity_gpu_hours) as whole_gpu_hours,
+        least(coalesce(down.recorded_hours, 0) * spine.gpus, spine.capacity_gpu_hours) as recorded_gpu_hours,
+        coalesce(down.reported_hours, 0) * spine.gpus as reported_gpu_hours,
         {% for amount in held_buckets() + held_notes() %}
             coalesce(held.{{ amount }}_gpu_hours, 0) as {{ amount }}_gpu_hours,
         {% endfor %}
@@ -111,6 +113,28 @@ claimed as (
 
 ),
 
+-- What a job holds on a machine that is being drained is not down.
+reported as (
+
+    select
+        *,
+        least(
+            reported_gpu_hours, greatest(capacity_gpu_hours - whole_gpu_hours - claimed_gpu_hours, 0)
+        ) as reported_down_gpu_hours
+    from claimed
+
+),
+
+withdrawn as (
+
+    select
+        *,
+        whole_gpu_hours + reported_down_gpu_hours as down_gpu_hours,
+        recorded_gpu_hours + reported_down_gpu_hours as recorded_down_gpu_hours
+    from reported
+
+),
+
 shares as (
 
     select
@@ -120,7 +144,7 @@ shares as (
                 then (capacity_gpu_hours - down_gpu_hours) / claimed_gpu_hours
             else 1
         end as share
-    from claimed
+    from withdrawn
 
 ),
 

@@ -34,6 +34,16 @@ kubernetes as (
 
 ),
 
+slurm as (
+
+    {{ newest(
+        ref('slurm_snapshots'),
+        machine_key('cluster_id', 'node'),
+        'asked_at desc'
+    ) }}
+
+),
+
 helios as (
 
     select * from {{ source('landed', 'bronze_helios_gpu_numbers') }}
@@ -48,7 +58,7 @@ pools as (
         max({{ finite('gpus') }}) as gpus
     from helios
     where vc = 'total' and lower(cluster) not in (select by_hand.cluster_id from by_hand)
-    group by 1
+    group by lower(cluster)
 
 ),
 
@@ -77,6 +87,20 @@ listed as (
         {{ finite('cap_cpu') }} as cores,
         {{ gibibytes('cap_mem') }} as memory_bytes
     from specifications
+
+    union all
+
+    select
+        {{ machine_key('cluster_id', 'node') }} as machine_key,
+        2 as preference,
+        cluster_id,
+        node as machine_id,
+        case when gpu_type like '%,%' then 'mixed' else gpu_type end as gpu_type,
+        cast({{ finite('gpus') }} as bigint) as gpus,
+        {{ finite('cores') }} as cores,
+        {{ gibibytes('memory_mib / 1024') }} as memory_bytes
+    from slurm
+    where condition != 'future'
 
     union all
 
@@ -132,34 +156,22 @@ listed as (
 
 ),
 
-meant as (
-
-    {{ gpu_models_of('listed', 'gpu_type') }}
-
-),
-
 final as (
 
     select
-        listed.machine_key,
-        listed.cluster_id,
-        listed.machine_id,
-        listed.gpu_type,
-        meant.gpu_model,
-        listed.gpus,
-        listed.cores,
-        listed.memory_bytes
+        machine_key,
+        cluster_id,
+        machine_id,
+        gpu_type,
+        gpus,
+        cores,
+        memory_bytes
     from listed
-    left join meant on listed.gpu_type = meant.gpu_type
     qualify
         row_number() over (
-            partition by listed.machine_key
+            partition by machine_key
             order by
-                listed.preference asc,
-                listed.gpus desc nulls last,
-                listed.cores desc nulls last,
-                listed.memory_bytes desc nulls last,
-                listed.gpu_type asc
+                preference asc, gpus desc nulls last, cores desc nulls last, memory_bytes desc nulls last, gpu_type asc
         ) = 1
 
 )

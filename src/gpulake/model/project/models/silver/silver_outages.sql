@@ -1,7 +1,7 @@
--- Recorded outages, by hand or by what a scheduler reports of its nodes; for machines without either, inferred deaths
--- and silences. Stretches of a machine do not overlap.
+-- Recorded outages and those that the scheduler reports; for machines without either, inferred deaths and silences,
+-- without the hours in which telemetry saw the machine. Stretches of a machine do not overlap.
 
-{% set bases = ['recorded', 'died', 'silent'] %}
+{% set bases = ['recorded', 'reported', 'seen', 'died', 'silent'] %}
 
 with clusters as (
 
@@ -41,15 +41,124 @@ recorded as (
 
 ),
 
+states as (
+
+    select * from {{ ref('silver_machine_states') }}
+
+),
+
+reported as (
+
+    select * from states
+    where {{ is_reported_down('condition') }}
+
+),
+
+-- Nobody asked any more: what was down then need not be down now.
+lapsed as (
+
+    select
+        states.cluster_id,
+        states.machine_key,
+        states.ended_at as started_at,
+        coalesce(min(later_states.started_at), any_value(clusters.observed_until)) as ended_at
+    from states
+    inner join clusters on states.cluster_id = clusters.cluster_id
+    left join states as later_states
+        on states.machine_key = later_states.machine_key and states.ended_at <= later_states.started_at
+    where {{ is_reported_down('states.condition') }} and not states.is_end_known
+    group by states.cluster_id, states.machine_key, states.ended_at
+
+),
+
 died as (
 
     select * from {{ ref('machine_deaths') }}
 
 ),
 
-silent as (
+quiet as (
 
     select * from {{ ref('machine_silences') }}
+
+),
+
+silent as (
+
+    select
+        cluster_id,
+        machine_key,
+        started_at,
+        ended_at
+    from quiet
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        started_at,
+        ended_at
+    from lapsed
+
+),
+
+suspects as (
+
+    select machine_key from died
+    union
+    select machine_key from quiet
+
+),
+
+sampled as (
+
+    select
+        cluster_id,
+        machine_key,
+        sampled_at
+    from {{ ref('silver_gpu_samples') }}
+
+    union all
+
+    select
+        nodes.cluster_id,
+        nodes.machine_key,
+        hosts.sampled_at
+    from {{ ref('silver_host_samples') }} as hosts
+    inner join {{ ref('silver_nodes') }} as nodes on hosts.node_id = nodes.node_id
+
+),
+
+sampled_hours as (
+
+    select distinct
+        sampled.cluster_id,
+        sampled.machine_key,
+        {{ hour_number(seconds_of('sampled.sampled_at'), 0) }} as hour_number
+    from sampled
+    inner join suspects on sampled.machine_key = suspects.machine_key
+
+),
+
+seen as (
+
+    select
+        cluster_id,
+        machine_key,
+        {{ instant('hour_number * 3600') }} as started_at,
+        {{ instant('(hour_number + 1) * 3600') }} as ended_at
+    from sampled_hours
+
+    union all
+
+    select
+        cluster_id,
+        machine_key,
+        started_at,
+        ended_at
+    from states
+    where not {{ is_reported_down('condition') }}
 
 ),
 
@@ -87,7 +196,7 @@ turns as (
 
 ),
 
--- A record says more than a death does, and that more than silence.
+-- A record says more than telemetry does, that more than a death, and that more than silence.
 judged as (
 
     select
@@ -130,7 +239,7 @@ stretches as (
 final as (
 
     select * from stretches
-    where basis != 'up'
+    where basis not in ('up', 'seen')
 
 )
 

@@ -15,10 +15,15 @@ known as (
 
 usual as (
 
-    select coalesce(max(time_zone), 'UTC') as usual_zone
+    select
+        coalesce(
+            (select max(jobs.time_zone) from {{ source('landed', 'bronze_slurm_jobs') }} as jobs),
+            max(known.time_zone),
+            'UTC'
+        ) as usual_zone
     from known
     where
-        cluster_id in (
+        known.cluster_id in (
             select coalesce(lower(jobs."Cluster"), 'slurm')
             from {{ source('landed', 'bronze_slurm_jobs') }} as jobs
         )
@@ -42,7 +47,8 @@ zoned as (
         named.*,
         case when named.is_rest then named.array_job_id || '_[]' else named.job_id end as own_job_id,
         known.gpu_type as known_gpu_type,
-        coalesce(known.time_zone, 'UTC') as time_zone,
+        coalesce(named.time_zone, known.time_zone, 'UTC') as zone,
+        coalesce(known.time_zone, 'UTC') as cluster_zone,
         usual.usual_zone
     from named
     left join known on named.cluster_id = known.cluster_id
@@ -56,8 +62,8 @@ later as (
     select
         *,
         {{ finite('"ElapsedRaw"') }} as elapsed_seconds,
-        {{ instant_of_local('"Submit"', 'time_zone', 'usual_zone') }} as submitted_at,
-        {{ instant_of_local('"Eligible"', 'time_zone', 'usual_zone') }} as eligible_at,
+        {{ instant_of_local('"Submit"', 'zone', 'usual_zone') }} as submitted_at,
+        {{ instant_of_local('"Eligible"', 'zone', 'usual_zone') }} as eligible_at,
         case
             -- sacct may say when a job that waits is expected to begin.
             when status = 'waiting' then null
@@ -66,9 +72,9 @@ later as (
                 status in ('cancelled', 'timeout', 'interrupted') and "Start" = "End" and coalesce("ElapsedRaw", 0) = 0
                 and nodes is null and coalesce(gpus, 0) = 0
                 then null
-            else {{ instant_of_local('"Start"', 'time_zone', 'usual_zone') }}
+            else {{ instant_of_local('"Start"', 'zone', 'usual_zone') }}
         end as later_started_at,
-        {{ instant_of_local('"End"', 'time_zone', 'usual_zone') }} as later_ended_at
+        {{ instant_of_local('"End"', 'zone', 'usual_zone') }} as later_ended_at
     from zoned
 
 ),
@@ -91,13 +97,13 @@ begun as (
         coalesce(
             case
                 when excess_seconds < 0
-                    then {{ earlier_instant_of_local('"Start"', 'later_started_at', 'time_zone') }}
+                    then {{ earlier_instant_of_local('"Start"', 'later_started_at', 'zone') }}
             end,
             later_started_at
         ) as started_at,
         case
             when excess_seconds > 0 and elapsed_seconds is not null
-                then {{ earlier_instant_of_local('"End"', 'later_ended_at', 'time_zone') }}
+                then {{ earlier_instant_of_local('"End"', 'later_ended_at', 'zone') }}
         end as earlier_ended_at
     from compared
 
@@ -123,7 +129,7 @@ select
             coalesce(
                 case
                     when {{ moment }} > started_at
-                        then {{ earlier_instant_of_local(local, moment, 'time_zone') }}
+                        then {{ earlier_instant_of_local(local, moment, 'zone') }}
                 end,
                 {{ moment }}
             ) as {{ moment }}{{ ',' if not loop.last }}
@@ -136,5 +142,7 @@ select
             and coalesce(told_ended_at < started_at, started_at is not null)
             then {{ later('started_at', 'elapsed_seconds') }}
         else told_ended_at
-    end as ended_at
+    end as ended_at,
+    -- The local time of the cluster, in whichever zone it was written.
+    case when zone = cluster_zone then "Start" else {{ local_time('started_at', 'cluster_zone') }} end as local_start
 from ended

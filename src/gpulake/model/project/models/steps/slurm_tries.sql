@@ -31,7 +31,7 @@ told_once as (
 
     {{ newest(
         'awaited',
-        surrogate_key(['cluster_id', 'own_job_id', 'case when started_at is not null then "Start" end']),
+        surrogate_key(['cluster_id', 'own_job_id', 'case when started_at is not null then local_start end']),
         'ended_at desc nulls last, ' ~ status_rank('status') ~ ', submitted_at desc nulls last, '
         ~ try_number(extract_text('array_task_id', '([0-9]+)')) ~ ' desc nulls last'
     ) }}

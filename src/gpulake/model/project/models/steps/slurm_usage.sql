@@ -51,7 +51,7 @@ paired as (
         -- In an hour that comes twice, the one in which its job ran.
         case
             when runs.started_at <= steps.started_at and runs.ended_at > steps.started_at then steps.started_at
-            else {{ earlier_instant_of_local('steps."Start"', 'steps.started_at', 'steps.time_zone') }}
+            else {{ earlier_instant_of_local('steps."Start"', 'steps.started_at', 'steps.zone') }}
         end as started_at,
         {{ seconds_of('steps.ended_at') }} - {{ seconds_of('steps.started_at') }} as step_seconds,
         -- The percentages of all GPUs of a task are added up; where neither the sum over tasks nor their number is
