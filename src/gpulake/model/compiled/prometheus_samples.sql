@@ -1,7 +1,7 @@
 -- Samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname or, where
 -- nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the file's.
 
-with samples as (
+with samples as not materialized (
 
     select * from "landed"."main"."bronze_prometheus_samples"
     where metric like 'DCGM\_%' escape '\' or metric like 'node\_%' escape '\'
@@ -20,6 +20,21 @@ pages as (
     where metric in ('node_uname_info', 'node_time_seconds')
     group by file, folder, file_at
 
+),
+
+-- Few series have many samples: their labels are parsed once.
+series as (
+
+    select
+        labels,
+        coalesce(
+            nullif(json_extract_string(labels, '$."Hostname"'), ''),
+            nullif(json_extract_string(labels, '$."hostname"'), ''),
+            nullif(regexp_extract(json_extract_string(labels, '$."instance"'), '^(.+?)(:[0-9]+)?$', 1), '')
+        ) as node_name
+    from samples
+    group by labels
+
 )
 
 select
@@ -27,16 +42,16 @@ select
     samples.labels,
     case when isfinite(samples.value) then samples.value end as value,
     coalesce(
-        nullif(json_extract_string(samples.labels, '$."Hostname"'), ''),
-        nullif(json_extract_string(samples.labels, '$."hostname"'), ''),
-        nullif(regexp_extract(json_extract_string(samples.labels, '$."instance"'), '^(.+?)(:[0-9]+)?$', 1), ''),
+        series.node_name,
         nullif(pages.node_name, ''),
-        nullif(regexp_extract(samples.file, '^(.+?)(\.[A-Za-z]+)?$', 1), '')
+        -- By a case, for the rows that need it only.
+        case when series.node_name is null then nullif(regexp_extract(samples.file, '^(.+?)(\.[A-Za-z]+)?$', 1), '') end
     ) as node_id,
     coalesce(
         to_timestamp(samples.ts_ms / 1000), to_timestamp(pages.page_seconds), samples.file_at
     ) as sampled_at
 from samples
+left join series on samples.labels is not distinct from series.labels
 left join pages
     on
         samples.file = pages.file

@@ -22,7 +22,8 @@ def kernel_logs(plan: Plan) -> Iterator[tuple[str, str]]:
     lines: dict[int, list[tuple[float, str]]] = {}
     for incident in plan.incidents:
         for node in incident.nodes:
-            lines.setdefault(node, []).extend(_lines(plan.site, incident))
+            if of_incident := list(_lines(plan.site, incident)):
+                lines.setdefault(node, []).extend(of_incident)
     for node, of_node in sorted(lines.items()):
         boot = (plan.site.begins_at - 60.0, "Linux version 5.15.0-113-generic (buildd@lcy02) #123-Ubuntu SMP")
         yield plan.site.name(node), "".join(f"{_stamp(at)} {text}\n" for at, text in sorted([boot, *of_node]))

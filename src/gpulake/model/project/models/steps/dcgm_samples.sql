@@ -1,16 +1,33 @@
 -- What dcgm-exporter says of GPUs and MIG instances, a row for each and time, in our units.
 
-with samples as (
+with samples as not materialized (
+
+    select * from {{ ref('prometheus_samples') }}
+    where metric like 'DCGM\_FI\_%' escape '\'
+
+),
+
+-- Few series have many samples: their labels are parsed once.
+series as (
 
     select
-        *,
-        {{ json_text('labels', 'UUID') }} as uuid,
+        labels,
+        node_id,
+        nullif({{ json_text('labels', 'UUID') }}, '') as uuid,
         nullif({{ json_text('labels', 'GPU_I_ID') }}, '') as instance_id,
+        nullif({{ json_text('labels', 'GPU_I_PROFILE') }}, '') as mig_profile,
+        {{ json_text('labels', 'gpu') }} as gpu,
+        {{ json_text('labels', 'modelName') }} as gpu_name,
+        {{ json_text('labels', 'pci_bus_id') }} as pci_bus_id,
         nullif({{ json_text('labels', 'hpc_job') }}, '') as slurm_job,
         nullif({{ json_text('labels', 'exported_pod') }}, '') as exported_pod,
-        nullif({{ json_text('labels', 'pod') }}, '') as scraped_pod
-    from {{ ref('prometheus_samples') }}
-    where metric like 'DCGM\_FI\_%' escape '\'
+        nullif({{ json_text('labels', 'pod') }}, '') as scraped_pod,
+        coalesce(
+            nullif({{ json_text('labels', 'exported_namespace') }}, ''),
+            nullif({{ json_text('labels', 'namespace') }}, '')
+        ) as pod_namespace
+    from samples
+    group by labels, node_id
 
 ),
 
@@ -19,7 +36,7 @@ with samples as (
 relabelled as (
 
     select distinct scraped_pod
-    from samples
+    from series
     where exported_pod is not null and scraped_pod is not null
 
 ),
@@ -37,11 +54,8 @@ owned as (
                     then scraped_pod
             end
         ) as pod,
-        coalesce(
-            nullif({{ json_text('labels', 'exported_namespace') }}, ''),
-            nullif({{ json_text('labels', 'namespace') }}, '')
-        ) as pod_namespace
-    from samples
+        coalesce(uuid, node_id || '/gpu' || gpu) as board_id
+    from series
 
 ),
 
@@ -54,12 +68,16 @@ looking as (
 
 ),
 
-named as (
+named as not materialized (
 
     select
-        *,
-        coalesce(nullif(uuid, ''), node_id || '/gpu' || {{ json_text('labels', 'gpu') }}) as board_id
-    from owned
+        owned.*,
+        samples.metric,
+        samples.value,
+        samples.sampled_at
+    from samples
+    inner join owned
+        on samples.labels is not distinct from owned.labels and samples.node_id is not distinct from owned.node_id
 
 )
 
@@ -70,10 +88,10 @@ select
     cast(null as varchar) as host_id,
     board_id || coalesce('/' || instance_id, '') as gpu_id,
     case when instance_id is not null then board_id end as parent_gpu_id,
-    {{ gpu_number("max(" ~ json_text('labels', 'gpu') ~ ")") }} as gpu_index,
-    max({{ json_text('labels', 'modelName') }}) as gpu_name,
-    max({{ json_text('labels', 'pci_bus_id') }}) as pci_bus_id,
-    max(nullif({{ json_text('labels', 'GPU_I_PROFILE') }}, '')) as mig_profile,
+    {{ gpu_number("max(gpu)") }} as gpu_index,
+    max(gpu_name) as gpu_name,
+    max(pci_bus_id) as pci_bus_id,
+    max(mig_profile) as mig_profile,
     sampled_at,
     'dcgm' as source,
     2 as preference,

@@ -1,7 +1,7 @@
 -- Samples of Prometheus pages, with their node and their time. A node is named by a label, by its own uname or, where
 -- nothing says it, by the file. A time is the sample's own, that of the node's clock on the page, or the file's.
 
-with samples as (
+with samples as not materialized (
 
     select * from {{ source('landed', 'bronze_prometheus_samples') }}
     where metric like 'DCGM\_%' escape '\' or metric like 'node\_%' escape '\'
@@ -20,6 +20,21 @@ pages as (
     where metric in ('node_uname_info', 'node_time_seconds')
     group by file, folder, file_at
 
+),
+
+-- Few series have many samples: their labels are parsed once.
+series as (
+
+    select
+        labels,
+        coalesce(
+            nullif({{ json_text('labels', 'Hostname') }}, ''),
+            nullif({{ json_text('labels', 'hostname') }}, ''),
+            {{ extract_text(json_text('labels', 'instance'), '^(.+?)(:[0-9]+)?$') }}
+        ) as node_name
+    from samples
+    group by labels
+
 )
 
 select
@@ -27,16 +42,16 @@ select
     samples.labels,
     {{ finite('samples.value') }} as value,
     coalesce(
-        nullif({{ json_text('samples.labels', 'Hostname') }}, ''),
-        nullif({{ json_text('samples.labels', 'hostname') }}, ''),
-        {{ extract_text(json_text('samples.labels', 'instance'), '^(.+?)(:[0-9]+)?$') }},
+        series.node_name,
         nullif(pages.node_name, ''),
-        {{ stem('samples.file') }}
+        -- By a case, for the rows that need it only.
+        case when series.node_name is null then {{ stem('samples.file') }} end
     ) as node_id,
     coalesce(
         {{ instant('samples.ts_ms / 1000') }}, {{ instant('pages.page_seconds') }}, samples.file_at
     ) as sampled_at
 from samples
+left join series on samples.labels is not distinct from series.labels
 left join pages
     on
         samples.file = pages.file
