@@ -41,7 +41,9 @@ def startup(bench: Bench) -> Iterator[Line]:
         yield Line(f"{what}, CPU time", cost.cpu_seconds, "s")
         yield cpu_ratio(f"{what}, CPU ratio to importing click, duckdb and pyarrow", peer.cpu_seconds, cost.cpu_seconds)
     if not bench.is_smoke:
-        (demo,) = interleaved(DEMO_ROUNDS, lambda: _started(two.parent, ["demo", "--out", two.parent / "demo"]))
+        (demo,) = interleaved(
+            DEMO_ROUNDS, lambda: _started(two.parent, ["demo", "--trace", "pai", "--out", two.parent / "demo"])
+        )
         yield Line("gpulake demo", demo.seconds, "s", 6)
         yield Line("gpulake demo, CPU time", demo.cpu_seconds, "s")
 

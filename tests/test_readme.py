@@ -15,9 +15,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_demo_says_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_of_a_fixed_time_says_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(root, ["demo", "--out", "demo"], catch_exceptions=False)
+    result = CliRunner().invoke(root, ["demo", "--out", "demo", "--until", "2026-03-02T09:00"], catch_exceptions=False)
     (shown,) = re.findall(r"\$ make demo[^\n]*\n(.*?)```", README, flags=re.DOTALL)
     lines = [line for line in shown.splitlines() if line.strip() != "…"]
     said = iter(result.output.splitlines())

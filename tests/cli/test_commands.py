@@ -275,7 +275,7 @@ def test_land_and_build_say_what_they_did(trace: tuple[Path, object], config: Co
 
 @pytest.mark.slow
 def test_demo_goes_from_nothing_to_findings_first(tmp_path: Path) -> None:
-    answer = in_a_process("demo", "--jobs", "2000", "--out", str(tmp_path / "demo"), cwd=tmp_path)
+    answer = in_a_process("demo", "--trace", "pai", "--jobs", "2000", "--out", str(tmp_path / "demo"), cwd=tmp_path)
     assert answer.returncode == 0, answer.stderr
     first, *lines = answer.stdout.splitlines()
     assert first == "A generated cluster (synth), not a real one."
@@ -285,6 +285,19 @@ def test_demo_goes_from_nothing_to_findings_first(tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "lake" / "builds" / "CURRENT").is_file()
     assert f" tables --lake {tmp_path / 'demo' / 'lake'}" in answer.stdout
     assert answer.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_demo_again_replaces_the_last_one_and_nothing_else(tmp_path: Path) -> None:
+    demo = ["demo", "--out", str(tmp_path / "demo"), "--until"]
+    gpulake(*demo, "2026-03-02T09:00")
+    again = gpulake(*demo, "2026-03-03T09:00").output
+    assert again.startswith("A generated site (synth-site), not a real one.\nWhat was found\n")
+    assert "from 2026-02-17 09:00 to 2026-03-03" in again
+    assert "\nWhy jobs failed\n" in again
+    (tmp_path / "mine" / "lake").mkdir(parents=True)
+    refused = CliRunner().invoke(root, ["demo", "--out", str(tmp_path / "mine")])
+    assert str(refused.exception) == f"{tmp_path / 'mine' / 'lake'} is not of a demo"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

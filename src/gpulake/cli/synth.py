@@ -136,7 +136,7 @@ def site(
     """Write two weeks of a generated site: one story, told by all that a site has.
 
     \b
-    slurm/       sacct --parsable2, and scontrol show node every hour and at every change
+    slurm/       sacct, sacctmgr show event, and scontrol show node every hour and at every change
     prometheus/  samples of dcgm-exporter and node_exporter, OpenMetrics text, a file a day
     kernel/      dmesg of nodes on which something happened
     logs/        output of failed jobs

@@ -385,13 +385,6 @@ class Flow:
         work = Work(paths, report_path, select, is_forced, without=without, is_replacing=is_replacing)
         return self.run(work, self._retried)
 
-    def demo(self, trace: Path, report_path: Path, jobs: int, seed: int) -> RefreshResult:
-        """A refresh of a generated trace, with telemetry of some of its nodes."""
-        from gpulake.synth import write_trace
-
-        write_trace(trace, jobs=jobs, seed=seed, has_telemetry=True, report=self.report)
-        return self.refresh([trace], report_path)
-
     def step(self, name: str, is_reader: bool = False) -> AbstractContextManager[dict[str, object]]:
         """Leaves a row in `runs`; yields its detail."""
         from gpulake.flow.runs import recorded

@@ -6,6 +6,7 @@ import pytest
 
 from gpulake.core.config import Config
 from gpulake.flow import Flow
+from gpulake.flow.demo import demo_trace
 from gpulake.lake import Lake
 from gpulake.show.web.pages import Page, pages
 from show.web.asking import client_of
@@ -42,7 +43,7 @@ ONLY_PEOPLE_FILL = {
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Config:
     folder = tmp_path_factory.mktemp("demo")
     config = Config(lake=folder / "lake", threads=1)
-    Flow(config).demo(folder / "trace", folder / "report.html", 20_000, 0)
+    demo_trace(Flow(config), folder / "trace", folder / "report.html", 20_000, 0)
     return config
 
 

@@ -43,6 +43,7 @@ def write_site(out: Path, site: Site, report: Report = silent) -> SiteSummary:
     report("writing accounting and logs", 0.9)
     with Folder(out / "slurm") as folder:
         folder.write("sacct.txt", "".join(f"{line}\n" for line in slurm.accounting(site, history)).encode())
+        folder.write("events.txt", "".join(f"{line}\n" for line in slurm.events(plan)).encode(), site.ends_at)
         for second, text in slurm.snapshots(plan, history):
             folder.write(f"scontrol-node-{slurm.local(second).replace(':', '')}.txt", text.encode(), second)
     with Folder(out / "kernel") as folder:

@@ -35,6 +35,7 @@ class Site:
     seed: int = 0
     interval_seconds: int = 60
     gpu_model: str = "h100"
+    snapshot_hours: int = 1  # between snapshots of the nodes; there is one at every change, too
 
     def __post_init__(self) -> None:
         for what, value, most in (("nodes", self.nodes, 4096), ("gpus", self.gpus, 16), ("days", self.days, 366)):

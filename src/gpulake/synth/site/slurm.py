@@ -1,4 +1,4 @@
-"""The story as Slurm tells it: `sacct --parsable2`, and `scontrol show node -o` every hour and at every change."""
+"""The story as Slurm tells it: `sacct --parsable2`, `sacctmgr show event`, and `scontrol show node -o` at times."""
 
 from __future__ import annotations
 
@@ -90,11 +90,23 @@ def hostlist(site: Site, nodes: Iterable[int]) -> str:
     return f"gpu-[{inner}]"
 
 
+def events(plan: Plan) -> Iterator[str]:
+    """Lines of `sacctmgr --parsable2 show event`, which has no maintenance."""
+    yield "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
+    for one in plan.outages:
+        if one.state != "MAINT":
+            ended_at = one.ended_at if one.ended_at < plan.site.ends_at else None
+            state = {"DOWN": "DOWN*"}.get(one.state, one.state)
+            times = f"{local(one.started_at)}|{local(ended_at)}"
+            yield f"{habits()['cluster']}|{plan.site.name(one.node)}|{times}|{state}|{one.reason}|root(0)"
+
+
 def snapshots(plan: Plan, history: History) -> Iterator[tuple[int, str]]:
     """A moment, and what `scontrol show node -o` prints then."""
     site = plan.site
     changes = {second for one in history.outages for second in (one.started_at, one.ended_at)}
-    hourly = range(-(-site.begins_at // HOUR_SECONDS) * HOUR_SECONDS, site.ends_at, HOUR_SECONDS)
+    gap = site.snapshot_hours * HOUR_SECONDS
+    hourly = range(-(-site.begins_at // gap) * gap, site.ends_at, gap)
     moments = sorted({*hourly, *(second for second in changes if second < site.ends_at), site.ends_at - 1})
     starts = sorted(history.runs, key=lambda run: run.started_at)
     keys = [run.started_at for run in starts]
@@ -127,7 +139,7 @@ def _node(plan: Plan, node: int, second: int, runs: list[Run], outage: Outage | 
     is_full = gpus == site.gpus
     state = "ALLOCATED" if is_full else "MIXED" if runs else "IDLE"
     if outage is not None:
-        state = {"DOWN": "DOWN*+NOT_RESPONDING", "MAINT": "MAINTENANCE+DOWN+RESERVED", "DRAIN": f"{state}+DRAIN"}[
+        state = {"DOWN": "DOWN*+NOT_RESPONDING", "MAINT": "IDLE+MAINTENANCE+RESERVED", "DRAIN": f"{state}+DRAIN"}[
             outage.state
         ]
     booted = max(
