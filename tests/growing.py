@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -163,11 +164,12 @@ def _collected(draw: random.Random, day: int, node: str, words: dict[str, object
         owner = {"owner_kind": "slurm", "owner_id": str(1000 + draw.randrange(5))} if draw.random() < 0.5 else {}
         watts, celsius = float(draw.randrange(50, 300)), float(draw.randrange(30, 99))
         yield row(
-            "gpu_metrics", gpu_uuid=f"{node}-GPU{gpu}", gpu_busy_ratio=draw.randrange(5) / 4, power_watts=watts,
-            temperature_celsius=celsius, clock_event_reasons=draw.choice([0, 4, 64]), ecc_corrected_total=day, **owner,
+            "gpu_metrics", gpu_uuid=f"{node}-GPU{gpu}", gpu_index=gpu, gpu_name="H100",
+            gpu_busy_ratio=draw.randrange(5) / 4, power_watts=watts, temperature_celsius=celsius,
+            clock_event_reasons=draw.choice([0, 4, 64]), ecc_corrected_total=day, **owner,
         )  # fmt: skip
     if draw.random() < 0.5:
-        yield row("gpu_metrics", gpu_uuid=f"{node}-MIG", parent_uuid=f"{node}-GPU0", power_watts=watts)
+        yield row("gpu_metrics", gpu_uuid=f"{node}-MIG", gpu_index=0, parent_uuid=f"{node}-GPU0", power_watts=watts)
     yield row("gpu_processes", gpu_uuid=f"{node}-GPU0", pid=draw.randrange(7, 9), memory_used_bytes=4096)
     yield row("host_metrics", cpu_util=float(draw.randrange(100)), mem_free_mb=2.0)
     yield row("link_metrics", link=f"{node}.nic", rx_Bps=8.0, tx_Bps=float(draw.randrange(9)))
@@ -177,11 +179,11 @@ def _collected(draw: random.Random, day: int, node: str, words: dict[str, object
 def _scraped(draw: random.Random, day: int, number: int, at: datetime) -> Rows:
     """A page of node_exporter, now and then, and the day's page of dcgm-exporter that names pods, with their times."""
     ms, file = int(at.timestamp() * 1000), f"d{day}/dcgm.prom"
-    labels = 'gpu="0",UUID="{}",Hostname="{}",modelName="H100"'
+    labels = 'gpu="{}",UUID="{}",Hostname="{}",modelName="H100"'
     pod = ',pod="p",namespace="lab"' if draw.random() < 0.2 else ""
-    for gpu, host in (("n1-GPU1", "n1"), ("g9-GPU0", "g9")):
-        yield day, file, f"DCGM_FI_DEV_GPU_UTIL{{{labels.format(gpu, host)}{pod}}} {draw.randrange(100)} {ms}"
-        yield day, file, f"DCGM_FI_DEV_GPU_TEMP{{{labels.format(gpu, host)}{pod}}} {draw.randrange(30, 99)} {ms}"
+    for gpu in ((1, "n1-GPU1", "n1"), (0, "g9-GPU0", "g9")):
+        yield day, file, f"DCGM_FI_DEV_GPU_UTIL{{{labels.format(*gpu)}{pod}}} {draw.randrange(100)} {ms}"
+        yield day, file, f"DCGM_FI_DEV_GPU_TEMP{{{labels.format(*gpu)}{pod}}} {draw.randrange(30, 99)} {ms}"
     if number % 4 == 3:
         return
     node = f"d{day}/q{number}.prom"
@@ -204,6 +206,23 @@ def job_rows(seed: int, jobs_a_day: int = 8) -> Rows:
         for day in range(DAYS):
             for number in range(jobs_a_day):
                 yield from rows(Job(1000 + day * jobs_a_day + number, day, draw))
+
+
+def site_rows(seed: int) -> Rows:
+    """Jobs of Slurm of which only GPU samples say what they used; some samples name the job."""
+    draw = random.Random(f"{seed} site")
+    for day in range(DAYS):
+        jobs = [Job(1000 + day * 8 + number, day, draw) for number in range(8)]
+        for job in jobs:
+            yield from ((at, file, row) for at, file, row in slurm(job) if "gpuutil" not in row)
+        for number, node in itertools.product(range(72), range(4)):
+            at = BEGIN + timedelta(days=day, minutes=20 * number, seconds=draw.randrange(60))
+            for gpu in range(4):
+                labels = f'gpu="{gpu}",UUID="g{node}-{gpu}",Hostname="g{node}"'
+                if gpu == 0:
+                    labels += f',hpc_job="{draw.choice(jobs).number}"'
+                busy, ms = draw.choice([0, 0, 40, 90]), int(at.timestamp() * 1000)
+                yield day, f"d{day}/g{node}.prom", f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {busy} {ms}"
 
 
 def write_steps(folder: Path, rows: Rows, seed: int, cuts: tuple[int, ...]) -> list[Path]:

@@ -302,7 +302,7 @@ def test_new_telemetry_and_one_more_day_of_a_trace_extend_the_build(trace: tuple
     )
     assert flow.build().touched is not None
     assert rows_of(flow.lake, "SELECT round(observed_hours * 3600) AS s FROM gold_hot_gpus_daily") == [{"s": 5.0}]
-    (last,) = rows_of(flow.lake, "SELECT epoch(observed_until) AS until FROM silver_clusters")
+    (last,) = rows_of(flow.lake, "SELECT epoch(observed_until) AS until FROM silver_clusters WHERE has_jobs")
     late = f"synth-{'a' * 18},{'b' * 60},u,Terminated,{last['until']},{float(str(last['until'])) + 60}\n"
     flow.land(pages(tmp_path / "three", {"pai_job_table.csv": (late, 0.0)}))
     assert flow.build().touched is not None

@@ -74,6 +74,15 @@ class Snapshot:
 
 
 @dataclass
+class Sampled:
+    """GPUs of a machine that telemetry saw: `count` samples of each, and which of them show it in use."""
+
+    first: int
+    count: int
+    uses: list[list[bool]]
+
+
+@dataclass
 class Facts:
     """One cluster. `machines` is its inventory: GPU type and GPUs by name; empty: none landed."""
 
@@ -90,6 +99,7 @@ class Facts:
     events_asked: int = 0
     pulled_from: int | None = None  # since when the accounting was asked for; the snapshots came with it
     checkpoints: list[tuple[str, int]] = field(default_factory=list)
+    sampled: dict[str, Sampled] = field(default_factory=dict)
     has_placement: bool = True  # jobs are known to run on this machine or that
     gpu_type: str | None = None  # of all machines, where there is no inventory
     is_steady: bool = False  # its machines are hardly ever free

@@ -11,6 +11,7 @@ from oracle.facts import Facts
 from oracle.making import with_offset, write_side_tables
 from oracle.marts import PRICES, WATTS
 from oracle.pai_traces import pai_facts, write_pai
+from oracle.sampling import add_samples, write_samples
 from oracle.slurm_traces import slurm_facts, write_slurm
 from oracle.states import write_states
 
@@ -26,6 +27,9 @@ def landed_lake(seed: int, folder: Path) -> tuple[Flow, list[Facts]]:
     write_pai(every, folder / "raw")
     slurm = [slurm_facts(seed, name) for name in CLUSTERS]
     write_slurm(slurm, folder / "raw")
+    for facts, _ in slurm:
+        add_samples(facts)
+    write_samples([facts for facts, _ in slurm], folder / "raw")
     every += [facts for facts, _ in slurm]
     write_states(every, folder / "raw")
     write_side_tables(Random(f"side tables {seed}"), every, folder / "raw")

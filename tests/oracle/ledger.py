@@ -10,6 +10,7 @@ from oracle.facts import Facts
 from oracle.holdings import Holding, all_holdings
 from oracle.observing import Hour, hours, window
 from oracle.outages import Capacity, capacity, outages, place_of, unknown_hours
+from oracle.sampling import LEAST_EXCESS, in_use_hours
 
 HELD = ("idle", "under_used", "failed", "timed_out", "interrupted", "unobserved", "used")
 LOST_BUCKETS = ("failed", "timed_out", "interrupted")
@@ -58,7 +59,10 @@ def make_book(facts: Facts) -> Book:
     is_all_unknown = unknown_demand_ratio(facts) > 0.5
     for machine in there:
         unknown = unknown_hours(facts, all_hours, machine)
+        first = there[machine].counted_from
         for hour in all_hours:
+            if first is not None and first >= hour.started + 3600:
+                continue
             key = machine, hour.started
             book.machine_hours[key] = _machine_hour(
                 book, machine, hour, by_place[key], is_all_unknown or hour.started in unknown
@@ -136,7 +140,17 @@ def _machine_hour(book: Book, machine: str, hour: Hour, claims: list[Claim], is_
     for claim in claims:
         add(row, claim.amounts, times)
     left = max(0.0, row["capacity"] - row["down"] - row["held"])
-    row["unknown" if is_unknown else "unallocated"] += left
+    if is_unknown:
+        row["unknown"] += left
+        return row
+    # What is in use beyond what jobs hold has an unknown holder.
+    sampled = book.facts.sampled.get(machine)
+    if sampled is not None:
+        excess = in_use_hours(sampled, hour.started, hour.started + 3600) * hour.length - claimed
+        if excess > LEAST_EXCESS * row["capacity"]:
+            row["unknown"] += min(excess, left)
+            left -= min(excess, left)
+    row["unallocated"] += left
     return row
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from oracle.deaths import Outage, deaths
-from oracle.facts import HOUR, Facts
+from oracle.facts import HOUR, Facts, Sampled
 from oracle.holdings import Holding
 from oracle.observing import Hour
+from oracle.sampling import MODEL, seen_hours
 from oracle.states import reported, said
 
 POOL = "(pool)"
@@ -20,6 +21,7 @@ class Capacity:
     gpu_type: str | None
     gpus: float
     basis: str
+    counted_from: int | None = None
 
 
 def is_pool(facts: Facts) -> bool:
@@ -51,11 +53,25 @@ def capacity(facts: Facts, holdings: list[Holding]) -> dict[str, Capacity]:
         kind = None if not types else types.pop() if len(types) == 1 else "mixed"
         if most > 0:
             found[place] = Capacity(kind, float(ceil(most - 1e-9)), "peak")
+    for machine, sampled in facts.sampled.items():
+        found[machine] = _seen(sampled, found.get(machine), holdings, machine)
     # What the setting has beyond the machines that are known is one more pool.
     rest = facts.gpus_setting - sum(one.gpus for one in found.values())
     if rest > 0:
         found[POOL] = Capacity(facts.gpu_type_setting or None, rest, "settings")
     return found
+
+
+def _seen(sampled: Sampled, held: Capacity | None, holdings: list[Holding], machine: str) -> Capacity:
+    """What telemetry saw of a machine, or held more."""
+    gpus = len(sampled.uses)
+    if held is None:
+        return Capacity(MODEL, gpus, "telemetry", sampled.first)
+    begins = [one.held_from for one in holdings if one.attempt.machine == machine and one.held_from is not None]
+    first = min([sampled.first, *begins])
+    if held.gpus > gpus:
+        return Capacity(held.gpu_type or MODEL, held.gpus, "peak", first)
+    return Capacity(held.gpu_type or MODEL, gpus, "telemetry", first)
 
 
 def _held_at(holdings: list[Holding], moment: int) -> float:
@@ -87,7 +103,12 @@ def outages(
     busy = {machine: times for machine, times in busy_hours(facts, hours, held).items() if machine in listed}
     silent = [outage for machine in listed if machine not in known for outage in _silences(machine, hours, busy)]
     inferred = died + [part for outage in silent for part in _without(outage, died)]
-    return recorded + [part for outage in inferred for part in _without(outage, recorded)]
+    seen = [
+        Outage(name, "seen", first, last)
+        for name, sampled in facts.sampled.items()
+        for first, last in seen_hours(sampled)
+    ]
+    return recorded + [part for outage in inferred for part in _without(outage, recorded + seen)]
 
 
 def _without(outage: Outage, others: list[Outage]) -> list[Outage]:

@@ -50,7 +50,7 @@ def slurm_facts(seed: int, cluster: str) -> tuple[Facts, list[Run]]:
     rng = Random(f"slurm {seed} {cluster}")
     is_steady = rng.random() < 0.5
     facts, begin, end = making.new_cluster(rng, seed, cluster, is_steady)
-    machines = making.make_machines(rng, facts, "n")
+    machines = making.make_machines(rng, facts, f"{cluster}-")
     facts.has_placement = rng.random() < 0.85
     runs: list[Run] = []
     if is_steady:

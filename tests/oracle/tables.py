@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from oracle import ledger, marts, usage
 from oracle.comparing import Product, Row, Rows, differences, hours_of, is_same, numbered
 from oracle.ledger import BUCKETS, Book
-from oracle.outages import place_of
+from oracle.outages import POOL, place_of
 
 OF_HOURS = (*BUCKETS, "capacity", "lost", "lost_at_least", "inferred", "inferred_lost")
 OF_MACHINE_HOURS = (*OF_HOURS, "recorded_down", "overcommitted")
@@ -22,6 +22,7 @@ def clusters(book: Book) -> Rows:
             "observed_from": book.observed_from,
             "observed_until": book.observed_until,
             "observed_basis": book.observed_basis,
+            "has_jobs": True,
             "unknown_demand_ratio": ledger.unknown_demand_ratio(book.facts),
             "hour_shift_seconds": 1800 if book.facts.zone == "Asia/Kolkata" else 0,
             "is_generated": book.facts.cluster == "synth",
@@ -58,7 +59,14 @@ def holdings(book: Book) -> Rows:
 
 def capacity(book: Book) -> Rows:
     return {
-        (machine,): {"gpu_type": one.gpu_type, "gpus": one.gpus, "basis": one.basis}
+        (machine,): {
+            # Of machines that only jobs show, names are not kept.
+            "machine_id": machine if (one.basis == "inventory" and machine != POOL) or one.counted_from else None,
+            "gpu_type": one.gpu_type,
+            "gpus": one.gpus,
+            "basis": one.basis,
+            "counted_from": one.counted_from,
+        }
         for machine, one in book.capacity.items()
     }
 

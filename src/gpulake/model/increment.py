@@ -96,6 +96,8 @@ class Increment:
             pending.remove(model.name)
             if not is_empty(model.empty_without, self.empty):
                 self._build(replace(model, sql=pruned(model.sql, self.plan.steps, self.empty)))
+            elif "samples" in model.increment:
+                Samples(self.connection, model).note_no_days()
             if not self.connection.execute(f"SELECT 1 FROM lake.main.{model.name} LIMIT 1").fetchall():
                 self.empty.add(model.name)
             self._forget(pending)

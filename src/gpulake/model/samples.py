@@ -105,6 +105,11 @@ class Samples:
             " timezone(zone, CAST(dt + 1 AS TIMESTAMP)) AS until_at FROM days"
         )
 
+    def note_no_days(self) -> None:
+        """The same, of a table that has no rows."""
+        columns = "cluster_id VARCHAR, dt DATE, from_at TIMESTAMPTZ, until_at TIMESTAMPTZ"
+        self._run(f"CREATE TABLE touched.{self.name}_days ({columns})")
+
     @property
     def is_touched(self) -> str:
         """Of rows and spans. The bounds of all spans as well, so that the engine passes over the rest."""

@@ -193,7 +193,7 @@ amounts as (
             cast(2 as bigint) as rank,
             'unknown' as bucket,
             'It is unknown whether it was held' as meaning,
-            'Attempts with unknown demand; machines that are silent for far longer than usual' as rests_on,
+            'Attempts with unknown demand; machines silent for far longer than usual; GPUs in use that no job explains' as rests_on,
             totals.unknown_gpu_hours as gpu_hours,
             
                 totals.unknown_gpu_hours

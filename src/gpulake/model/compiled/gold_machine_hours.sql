@@ -1,6 +1,6 @@
 -- Capacity that was down is nobody's; of the rest, what was held is shared out as it was used. Where more was held than
 -- there was, as GPU sharing and inferred intervals allow, all of it shrinks alike and the excess is stated. What is
--- left was held by nobody, unless nobody can say.
+-- left was held by nobody, unless nobody can say, or telemetry says otherwise.
 
 
 
@@ -40,6 +40,19 @@ clusters as (
 
 ),
 
+-- What telemetry says of the GPUs of a machine: in use by anybody, or proved to have no holder.
+seen as (
+
+    select
+        machine_key,
+        hour_number,
+        sum(in_use_hours) as in_use_hours,
+        sum(free_hours) as free_hours
+    from "lake"."main"."silver_gpu_hours"
+    group by machine_key, hour_number
+
+),
+
 down as (
 
     select
@@ -73,6 +86,8 @@ spine as (
         coalesce(capacity.gpu_type, 'unknown') as gpu_type,
         coalesce(changes.gpus, capacity.gpus) * hours.observed_seconds / 3600 as capacity_gpu_hours,
         coalesce(changes.gpus, capacity.gpus) as gpus,
+        hours.observed_seconds / 3600 as observed_ratio,
+        clusters.has_jobs,
         clusters.unknown_demand_ratio > 0.5 as is_of_unknown_demand
     from capacity
     inner join hours on capacity.cluster_id = hours.cluster_id
@@ -82,7 +97,7 @@ spine as (
             capacity.machine_key = changes.machine_key
             and hours.dt >= changes.valid_from
             and hours.dt < changes.valid_until
-    where hours.observed_seconds > 0
+    where hours.observed_seconds > 0 and (capacity.counted_from is null or capacity.counted_from < hours.ended_at)
 
 ),
 
@@ -115,10 +130,13 @@ joined as (
             coalesce(held.inferred_lost_gpu_hours, 0) as inferred_lost_gpu_hours,
         
         spine.is_of_unknown_demand or coalesce(held.has_unknown_demand, false)
-        or coalesce(down.is_silent, false) as is_unknown
+        or coalesce(down.is_silent, false) as is_unknown,
+        coalesce(seen.in_use_hours, 0) * spine.observed_ratio as in_use_gpu_hours,
+        coalesce(seen.free_hours, 0) * spine.observed_ratio as seen_free_gpu_hours
     from spine
     left join held on spine.machine_key = held.machine_key and spine.hour_number = held.hour_number
     left join down on spine.machine_key = down.machine_key and spine.hour_number = down.hour_number
+    left join seen on spine.machine_key = seen.machine_key and spine.hour_number = seen.hour_number
 
 ),
 
@@ -175,6 +193,23 @@ left_over as (
 
 ),
 
+-- Without records of jobs, only what telemetry proves to be free is. With them, what is in use beyond what they hold has
+-- an unknown holder; less than a twentieth has not: samples and records do not end at the same moment.
+judged as (
+
+    select
+        *,
+        case
+            when is_unknown then free_gpu_hours
+            when not has_jobs then greatest(free_gpu_hours - seen_free_gpu_hours, 0)
+            when in_use_gpu_hours - claimed_gpu_hours > 0.05 * capacity_gpu_hours
+                then least(in_use_gpu_hours - claimed_gpu_hours, free_gpu_hours)
+            else 0
+        end as unknown_gpu_hours
+    from left_over
+
+),
+
 final as (
 
     select
@@ -185,8 +220,8 @@ final as (
         gpu_type,
         capacity_gpu_hours,
         down_gpu_hours,
-        case when is_unknown then free_gpu_hours else 0 end as unknown_gpu_hours,
-        case when is_unknown then 0 else free_gpu_hours end as unallocated_gpu_hours,
+        unknown_gpu_hours,
+        free_gpu_hours - unknown_gpu_hours as unallocated_gpu_hours,
         
             idle_gpu_hours * share as idle_gpu_hours,
         
@@ -212,7 +247,7 @@ final as (
         
         recorded_down_gpu_hours,
         claimed_gpu_hours * (1 - share) as overcommitted_gpu_hours
-    from left_over
+    from judged
 
 )
 

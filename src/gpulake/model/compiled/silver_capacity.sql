@@ -1,5 +1,5 @@
--- An inventory says what there is. Without one, capacity is what the settings say of the cluster, or else the most
--- that was ever held at once; where jobs are known to run on this machine or on that one, settings add what these lack.
+-- An inventory says what there is. Without one, a machine has the GPUs that telemetry saw, or else the most that was ever
+-- held at once; settings of the cluster add what these lack.
 
 with machines as (
 
@@ -29,6 +29,21 @@ known as (
 held as (
 
     select distinct machine_key from holdings
+
+),
+
+seen as (
+
+    select
+        cluster_id,
+        machine_key,
+        max(node_id) as machine_id,
+        max(gpu_name) as gpu_type,
+        count(distinct gpu) as gpus,
+        min(first_at) as first_at
+    from "lake"."main"."silver_gpu_hours"
+    where cluster_id not in (select machines.cluster_id from machines)
+    group by cluster_id, machine_key
 
 ),
 
@@ -139,12 +154,74 @@ peaks as (
 
 ),
 
+-- Where jobs are not known to run on this machine or on that one, those that telemetry saw are one pool, too.
+sampled as (
+
+    select
+        seen.cluster_id,
+        case
+            when bool_or(held.machine_key is not null) over (partition by seen.cluster_id) then seen.machine_key
+            when seen.cluster_id in (select homeless.cluster_id from homeless) then cast(hash(seen.cluster_id, '(all machines)') >> 1 as bigint)
+            else seen.machine_key
+        end as machine_key,
+        seen.machine_id,
+        seen.gpu_type,
+        seen.gpus,
+        seen.first_at
+    from seen
+    left join held on seen.machine_key = held.machine_key
+
+),
+
+sampled_machines as (
+
+    select
+        cluster_id,
+        machine_key,
+        case when count(*) = 1 then max(machine_id) end as machine_id,
+        case when count(distinct gpu_type) > 1 then 'mixed' else max(gpu_type) end as gpu_type,
+        sum(gpus) as gpus,
+        min(first_at) as first_at
+    from sampled
+    where machine_key not in (select configured.machine_key from configured)
+    group by cluster_id, machine_key
+
+),
+
+begins as (
+
+    select
+        machine_key,
+        min(held_from) as first_at
+    from unlisted
+    group by machine_key
+
+),
+
+-- What held more than telemetry saw was there as well. A machine that telemetry saw counts from when it was first seen
+-- or held.
+found as (
+
+    select
+        coalesce(sampled_machines.cluster_id, peaks.cluster_id) as cluster_id,
+        coalesce(sampled_machines.machine_key, peaks.machine_key) as machine_key,
+        sampled_machines.machine_id,
+        coalesce(peaks.gpu_type, sampled_machines.gpu_type) as gpu_type,
+        greatest(sampled_machines.gpus, peaks.gpus) as gpus,
+        case when sampled_machines.gpus >= coalesce(peaks.gpus, 0) then 'telemetry' else 'peak' end as basis,
+        case when sampled_machines.gpus is not null then least(sampled_machines.first_at, begins.first_at) end as counted_from
+    from sampled_machines
+    full join peaks on sampled_machines.machine_key = peaks.machine_key
+    left join begins on peaks.machine_key = begins.machine_key
+
+),
+
 shown as (
 
     select
         cluster_id,
         sum(gpus) as gpus
-    from peaks
+    from found
     group by cluster_id
 
 ),
@@ -166,9 +243,11 @@ final as (
     select
         cluster_id,
         machine_key,
+        machine_id,
         gpu_type,
         cast(gpus as double) as gpus,
-        'inventory' as basis
+        'inventory' as basis,
+        cast(null as timestamp with time zone) as counted_from
     from machines
     where cluster_id in (select placed.cluster_id from placed)
 
@@ -177,9 +256,11 @@ final as (
     select
         cluster_id,
         machine_key,
+        cast(null as varchar) as machine_id,
         gpu_type,
         cast(gpus as double) as gpus,
-        'inventory' as basis
+        'inventory' as basis,
+        cast(null as timestamp with time zone) as counted_from
     from pooled
 
     union all
@@ -187,9 +268,11 @@ final as (
     select
         cluster_id,
         machine_key,
+        cast(null as varchar) as machine_id,
         gpu_type,
         gpus,
-        'settings' as basis
+        'settings' as basis,
+        cast(null as timestamp with time zone) as counted_from
     from lacking
     where gpus > 0
 
@@ -198,18 +281,20 @@ final as (
     select
         cluster_id,
         machine_key,
+        machine_id,
         gpu_type,
-        gpus,
-        'peak' as basis
-    from peaks
+        cast(gpus as double) as gpus,
+        basis,
+        counted_from
+    from found
     where gpus > 0
 
 )
 
 select * from final
 
--- test: accepted_values_silver_capacity_basis__inventory__settings__peak(basis) error
-where basis not in ('inventory', 'settings', 'peak')
+-- test: accepted_values_silver_capacity_basis__inventory__settings__telemetry__peak(basis) error
+where basis not in ('inventory', 'settings', 'telemetry', 'peak')
 
 -- test: in_range_silver_capacity_0__gpus(gpus) error
 where false

@@ -34,6 +34,33 @@ known as (
 
 ),
 
+recorded as (
+
+    select distinct cluster_id from jobs
+    union
+    select distinct cluster_id from instances
+    union
+    select distinct cluster_id from windows
+    union
+    select distinct cluster_id from reports
+    union
+    select distinct cluster_id from __dbt__cte__slurm_snapshots
+
+),
+
+-- Samples are the events of a cluster of which no records of jobs have landed: of one that has some, they may begin
+-- long before these, or end long after them.
+sampled as (
+
+    select
+        cluster_id,
+        first_at as seen_from,
+        last_at as seen_until
+    from "lake"."main"."silver_gpu_hours"
+    where cluster_id not in (select recorded.cluster_id from recorded)
+
+),
+
 -- Numbers of hours: all events of a large trace are many, its hours are few.
 counted as (
 
@@ -112,6 +139,28 @@ counted as (
             max(seen_at) as last_at
         from reports
         where seen_at is not null
+        group by cluster_id, hour_number
+        union all
+    
+        select
+            cluster_id,
+            cast(floor(((epoch_us(seen_from) / 1e6) + 0) / 3600) as bigint) as hour_number,
+            count(*) as events,
+            min(seen_from) as first_at,
+            max(seen_from) as last_at
+        from sampled
+        where seen_from is not null
+        group by cluster_id, hour_number
+        union all
+    
+        select
+            cluster_id,
+            cast(floor(((epoch_us(seen_until) / 1e6) + 0) / 3600) as bigint) as hour_number,
+            count(*) as events,
+            min(seen_until) as first_at,
+            max(seen_until) as last_at
+        from sampled
+        where seen_until is not null
         group by cluster_id, hour_number
         
     
@@ -249,6 +298,7 @@ zoned as (
             when spans.begins_at > spans.first_at or spans.ends_at < spans.last_at then 'trimmed'
             else 'events'
         end as observed_basis,
+        spans.cluster_id in (select recorded.cluster_id from recorded) as has_jobs,
         coalesce(demands.unknown_demand_ratio, 0) as unknown_demand_ratio
     from spans
     left join known on spans.cluster_id = known.cluster_id
@@ -288,6 +338,9 @@ where false
 
 -- test: not_null_silver_clusters_cluster_id(cluster_id) error
 where cluster_id is null
+
+-- test: not_null_silver_clusters_has_jobs(has_jobs) error
+where has_jobs is null
 
 -- test: not_null_silver_clusters_hour_shift_seconds(hour_shift_seconds) error
 where hour_shift_seconds is null

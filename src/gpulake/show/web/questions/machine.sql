@@ -7,7 +7,7 @@ named AS (
     UNION SELECT cluster_id, machine_key FROM silver_nodes WHERE node_id = getvariable('machine') AND {cluster}
     UNION SELECT cluster_id, machine_key FROM silver_capacity
     WHERE getvariable('machine') = '{{ pool }}' AND {cluster}
-        AND machine_key NOT IN (SELECT machine_key FROM silver_machines)
+        AND machine_id IS NULL
 )
 {% endset %}
 {% set nodes %}
@@ -44,13 +44,14 @@ ledger AS (
 ),
 facts AS (
     SELECT
-        named.cluster_id, coalesce(machine.gpu_type, node.gpu_name) AS gpu_type,
-        coalesce(machine.gpus, node.gpus) AS gpus,
+        named.cluster_id, coalesce(machine.gpu_type, there.gpu_type, node.gpu_name) AS gpu_type,
+        coalesce(machine.gpus, there.gpus::BIGINT, node.gpus) AS gpus,
         coalesce(machine.cores, node.cores) AS cores, coalesce(machine.memory_bytes, node.memory_bytes) AS memory,
         node.cpu_model, capacity, used, sensed, unobserved, down, unknown, held, lost, lost_at_least,
         lemon.rank, lemon.is_lemon, lemon.failed_jobs, lemon.jobs, lemon.expected_failed_jobs
     FROM named
     LEFT JOIN silver_machines AS machine ON named.machine_key = machine.machine_key
+    LEFT JOIN silver_capacity AS there ON named.machine_key = there.machine_key
     LEFT JOIN (SELECT * FROM nodes QUALIFY row_number() OVER (PARTITION BY machine_key ORDER BY node_id) = 1) AS node
         ON named.machine_key = node.machine_key
     LEFT JOIN ledger ON named.machine_key = ledger.machine_key

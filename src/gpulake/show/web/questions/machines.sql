@@ -23,6 +23,19 @@ steps AS (
     FROM hours CROSS JOIN span
 )
 {% endset %}
+{# Every machine that an inventory lists, that telemetry saw, or that is only known by what jobs held of it. #}
+{% set fleet %}
+fleet AS (
+    SELECT cluster_id, machine_id, gpu_type, gpus, cores, memory_bytes, 'inventory' AS basis FROM silver_machines
+    UNION ALL SELECT
+        capacity.cluster_id, coalesce(machine_id, '{{ pool }}'), capacity.gpu_type, capacity.gpus::BIGINT,
+        node.cores, node.memory_bytes, capacity.basis
+    FROM silver_capacity AS capacity
+    LEFT JOIN (SELECT machine_key, max(cores) AS cores, max(memory_bytes) AS memory_bytes FROM silver_nodes GROUP BY 1)
+        AS node ON capacity.machine_key = node.machine_key
+    WHERE capacity.basis != 'inventory'
+)
+{% endset %}
 {% set of %}cluster_id, dt AS day, node_id AS node, gpu_index, gpu_name{% endset %}
 {% set where %}{days} AND {cluster}{% endset %}
 
@@ -30,9 +43,14 @@ steps AS (
 -- title: The machines in numbers
 -- order: place
 -- about: In these days, within the time under observation.
-WITH machines AS (
-    SELECT count(*) AS machines, coalesce(sum(gpus), 0) AS gpus FROM silver_machines
-    WHERE gpus > 0 AND {cluster} AND {gpu_type}
+WITH {{ fleet }},
+machines AS (
+    SELECT count(*) AS machines, coalesce(sum(gpus), 0) AS gpus,
+        CASE WHEN bool_and(basis = 'inventory') THEN 'in the inventory'
+            ELSE coalesce(format('{} in the inventory, {} seen by telemetry, {} by what was held',
+                count(*) FILTER (basis = 'inventory'), count(*) FILTER (basis = 'telemetry'),
+                count(*) FILTER (basis IN ('peak', 'settings'))), 'in the inventory') END AS note
+    FROM fleet WHERE gpus > 0 AND {cluster} AND {gpu_type}
 ),
 ledger AS (
     SELECT
@@ -46,8 +64,8 @@ demand AS (SELECT max(unknown_demand_ratio) AS unknown_demand FROM silver_cluste
 lemons AS (SELECT count(*) AS lemons FROM gold_lemon_machines WHERE is_lemon AND {cluster} AND {gpu_type})
 SELECT place, label, value, unit, words, note, level, link FROM (
     SELECT 1 AS place, 'Machines with GPUs' AS label, machines AS value, 'count' AS unit, NULL AS words,
-        'in the inventory' AS note, NULL AS level, '/rows/machines' AS link FROM machines
-    UNION ALL SELECT 2, 'GPUs', gpus, 'count', NULL, 'in the inventory', NULL, '/rows/machines' FROM machines
+        note, NULL AS level, '/rows/machines' AS link FROM machines
+    UNION ALL SELECT 2, 'GPUs', gpus, 'count', NULL, note, NULL, '/rows/machines' FROM machines
     UNION ALL SELECT 3, 'Used', used / nullif(sensed, 0), 'share_ratio', NULL, {{ used_words }}, NULL,
         '/rows/machine_ledgers' FROM ledger
     UNION ALL SELECT 4, 'Held', {{ held_ratio }}, 'share_ratio', NULL,
@@ -104,7 +122,7 @@ SELECT
         WHEN 4000 THEN {{ unknown }} ELSE one % 10000 / 1000 END) AS shares
 FROM listed
 INNER JOIN begins ON listed.cluster_id = begins.cluster_id
-LEFT JOIN silver_machines ON listed.machine_key = silver_machines.machine_key
+LEFT JOIN silver_capacity ON listed.machine_key = silver_capacity.machine_key
 
 -- question: machine_ledgers
 -- title: The ledger of every machine
@@ -121,12 +139,14 @@ SELECT
     sums.cluster_id, coalesce(machine_id, '{{ pool }}') AS machine_id, sums.gpu_type,
     used_gpu_hours / nullif({{ sensed }}, 0) AS used_ratio, ({{ sensed }}) / nullif({{ held }}, 0) AS sensed_ratio,
     ({{ held }}) / nullif(capacity_gpu_hours, 0) AS held_ratio, sums.* EXCLUDE (cluster_id, machine_key, gpu_type)
-FROM sums LEFT JOIN silver_machines ON sums.machine_key = silver_machines.machine_key
+FROM sums LEFT JOIN silver_capacity ON sums.machine_key = silver_capacity.machine_key
 
 -- question: machines
--- title: The inventory
+-- title: The machines
 -- order: cluster_id, gpu_type, machine_id
-SELECT cluster_id, machine_id, gpu_type, gpus, cores, memory_bytes FROM silver_machines WHERE {cluster} AND {gpu_type}
+-- about: Basis: an inventory, telemetry (the GPUs that were sampled), settings, or peak (the most that was held at once).
+WITH {{ fleet }}
+SELECT cluster_id, machine_id, gpu_type, gpus, cores, memory_bytes, basis FROM fleet WHERE {cluster} AND {gpu_type}
 
 -- question: lemon_machines
 -- title: Machines by how much more they fail than their peers

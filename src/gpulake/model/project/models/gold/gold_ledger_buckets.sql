@@ -5,7 +5,7 @@
     ),
     (
         'unknown', 'It is unknown whether it was held',
-        'Attempts with unknown demand; machines that are silent for far longer than usual'
+        'Attempts with unknown demand; machines silent for far longer than usual; GPUs in use that no job explains'
     ),
     ('unallocated', 'Not held', 'Capacity less down, unknown and held'),
     ('idle', 'Held, with no work on it', 'Sensors: the attempt used less than idle_gpu_ratio of what it held'),

@@ -3,7 +3,8 @@
 
 {% set events = [
     ('jobs', 'submitted_at'), ('jobs', 'ended_at'), ('instances', 'started_at'), ('instances', 'ended_at'),
-    ('windows', 'window_started_at'), ('windows', 'window_ended_at'), ('reports', 'seen_at')
+    ('windows', 'window_started_at'), ('windows', 'window_ended_at'), ('reports', 'seen_at'),
+    ('sampled', 'seen_from'), ('sampled', 'seen_until')
 ] %}
 
 with jobs as (
@@ -34,6 +35,33 @@ reports as (
 known as (
 
     select * from {{ source('landed', 'known_clusters') }}
+
+),
+
+recorded as (
+
+    select distinct cluster_id from jobs
+    union
+    select distinct cluster_id from instances
+    union
+    select distinct cluster_id from windows
+    union
+    select distinct cluster_id from reports
+    union
+    select distinct cluster_id from {{ ref('slurm_snapshots') }}
+
+),
+
+-- Samples are the events of a cluster of which no records of jobs have landed: of one that has some, they may begin
+-- long before these, or end long after them.
+sampled as (
+
+    select
+        cluster_id,
+        first_at as seen_from,
+        last_at as seen_until
+    from {{ ref('silver_gpu_hours') }}
+    where cluster_id not in (select recorded.cluster_id from recorded)
 
 ),
 
@@ -189,6 +217,7 @@ zoned as (
             when spans.begins_at > spans.first_at or spans.ends_at < spans.last_at then 'trimmed'
             else 'events'
         end as observed_basis,
+        spans.cluster_id in (select recorded.cluster_id from recorded) as has_jobs,
         coalesce(demands.unknown_demand_ratio, 0) as unknown_demand_ratio
     from spans
     left join known on spans.cluster_id = known.cluster_id

@@ -1,0 +1,216 @@
+-- A sample is of each hour that it covers a part of. A board with MIG instances is represented by them, in equal parts.
+-- A GPU is told by its number in the machine, so that a board that is replaced adds none.
+
+with samples as not materialized (
+
+    select * from "lake"."main"."silver_gpu_samples"
+
+),
+
+known as (
+
+    select * from "landed"."main"."known_clusters"
+
+),
+
+parameters as (
+
+    select * from "landed"."main"."parameters"
+
+),
+
+instances as (
+
+    select
+        parent_gpu_id,
+        1.0 / count(distinct gpu_id) as share
+    from samples
+    where parent_gpu_id is not null
+    group by parent_gpu_id
+
+),
+
+begins as (
+
+    select
+        cluster_id,
+        min(sampled_at) as first_at
+    from samples
+    group by cluster_id
+
+),
+
+zones as (
+
+    select
+        begins.cluster_id,
+        coalesce(known.time_zone, 'UTC') as time_zone,
+        cast(epoch(timezone(coalesce(known.time_zone, 'UTC'), begins.first_at)) - epoch(begins.first_at) + 86400 as bigint) % 3600 as shift
+    from begins
+    left join known on begins.cluster_id = known.cluster_id
+
+),
+
+placed as not materialized (
+
+    select
+        samples.cluster_id,
+        samples.machine_key,
+        samples.node_id,
+        samples.gpu_index,
+        case when samples.gpu_index is null then coalesce(samples.parent_gpu_id, samples.gpu_id) end as unnumbered_id,
+        samples.gpu_name,
+        (epoch_us(samples.sampled_at) / 1e6) as begin_seconds,
+        (epoch_us(samples.sampled_at) / 1e6) + samples.covers_seconds as end_seconds,
+        zones.shift,
+        cast(floor(((epoch_us(samples.sampled_at) / 1e6) + zones.shift) / 3600) as bigint) as hour_number,
+        coalesce(instances.share, 1) as share,
+        samples.owner_kind not in ('nobody', 'unknown') as is_in_use,
+        samples.owner_kind = 'nobody' as is_free,
+        samples.busy_ratio,
+        samples.temperature_celsius,
+        samples.temperature_celsius >= coalesce(samples.slowdown_temperature_celsius, parameters.hot_gpu_celsius)
+            as is_hot,
+        (samples.clock_event_reasons & 96) != 0 as is_throttled
+    from samples
+    inner join zones on samples.cluster_id = zones.cluster_id
+    left join instances on samples.parent_gpu_id = instances.parent_gpu_id
+    cross join parameters
+    where samples.gpu_id not in (select boards.parent_gpu_id from instances as boards)
+
+),
+
+pieces as not materialized (
+
+    select
+        *,
+        hour_number as piece
+    from placed
+
+    union all
+
+    select
+        *,
+        unnest(range(hour_number + 1, cast(ceil((end_seconds + shift) / 3600) as bigint))) as piece
+    from placed
+    where end_seconds > (hour_number + 1) * 3600 - shift
+
+),
+
+timed as not materialized (
+
+    select
+        *,
+        greatest((least(end_seconds, piece * 3600 + 3600 - shift) - greatest(begin_seconds, piece * 3600 - shift)) / 3600, 0) * share as hours
+    from pieces
+
+),
+
+hours as (
+
+    select
+        cluster_id,
+        machine_key,
+        gpu_index,
+        unnumbered_id,
+        piece as hour_number,
+        max(shift) as shift,
+        max(node_id) as node_id,
+        max(gpu_name) as gpu_name,
+        min(greatest(begin_seconds, piece * 3600 - shift)) as first_seconds,
+        max(least(end_seconds, piece * 3600 + 3600 - shift)) as last_seconds,
+        sum(hours) as observed_hours,
+        sum(case when is_in_use then hours else 0 end) as in_use_hours,
+        sum(case when is_free then hours else 0 end) as free_hours,
+        sum(case when busy_ratio is not null then hours else 0 end) as measured_hours,
+        sum(coalesce(busy_ratio, 0) * hours) as busy_hours,
+        max(temperature_celsius) as max_celsius,
+        sum(case when temperature_celsius is not null then hours else 0 end) as felt_hours,
+        sum(coalesce(temperature_celsius, 0) * hours) as celsius_hours,
+        sum(case when is_hot then hours else 0 end) as hot_hours,
+        sum(case when is_throttled then hours else 0 end) as thermal_hours
+    from timed
+    group by cluster_id, machine_key, gpu_index, unnumbered_id, piece
+
+),
+
+final as (
+
+    select
+        hours.cluster_id,
+        cast(timezone(zones.time_zone, to_timestamp(hours.hour_number * 3600 - hours.shift)) as date) as dt,
+        hours.machine_key,
+        hours.node_id,
+        coalesce(cast(hours.gpu_index as varchar), hours.unnumbered_id) as gpu,
+        hours.gpu_name,
+        hours.hour_number,
+        to_timestamp(hours.hour_number * 3600 - hours.shift) as started_at,
+        to_timestamp(hours.first_seconds) as first_at,
+        to_timestamp(hours.last_seconds) as last_at,
+        hours.observed_hours,
+        hours.in_use_hours,
+        hours.free_hours,
+        hours.busy_hours / nullif(hours.measured_hours, 0) as busy_ratio,
+        hours.celsius_hours / nullif(hours.felt_hours, 0) as mean_celsius,
+        hours.max_celsius,
+        hours.hot_hours,
+        hours.thermal_hours
+    from hours
+    inner join zones on hours.cluster_id = zones.cluster_id
+
+)
+
+select * from final
+
+-- test: a_gpu_has_an_hour_once() error
+select machine_key, gpu, hour_number
+from "lake"."main"."silver_gpu_hours"
+group by machine_key, gpu, hour_number
+having count(*) > 1
+
+-- test: a_gpu_is_not_in_use_and_free_at_once() error
+where not (in_use_hours + free_hours <= observed_hours + 1e-6)
+
+-- test: in_range_silver_gpu_hours_0__1_001__observed_hours(observed_hours) error
+where false
+    or observed_hours < 0
+    or observed_hours > 1.001
+
+-- test: not_null_silver_gpu_hours_cluster_id(cluster_id) error
+where cluster_id is null
+
+-- test: not_null_silver_gpu_hours_dt(dt) error
+where dt is null
+
+-- test: not_null_silver_gpu_hours_first_at(first_at) error
+where first_at is null
+
+-- test: not_null_silver_gpu_hours_free_hours(free_hours) error
+where free_hours is null
+
+-- test: not_null_silver_gpu_hours_gpu(gpu) error
+where gpu is null
+
+-- test: not_null_silver_gpu_hours_hot_hours(hot_hours) error
+where hot_hours is null
+
+-- test: not_null_silver_gpu_hours_hour_number(hour_number) error
+where hour_number is null
+
+-- test: not_null_silver_gpu_hours_in_use_hours(in_use_hours) error
+where in_use_hours is null
+
+-- test: not_null_silver_gpu_hours_last_at(last_at) error
+where last_at is null
+
+-- test: not_null_silver_gpu_hours_machine_key(machine_key) error
+where machine_key is null
+
+-- test: not_null_silver_gpu_hours_observed_hours(observed_hours) error
+where observed_hours is null
+
+-- test: not_null_silver_gpu_hours_started_at(started_at) error
+where started_at is null
+
+-- test: not_null_silver_gpu_hours_thermal_hours(thermal_hours) error
+where thermal_hours is null

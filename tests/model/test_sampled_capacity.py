@@ -1,0 +1,54 @@
+"""Machines that no inventory lists have the GPUs that telemetry saw, and what is in use without a job is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import built_from, rows_of
+from gpulake.core.config import Cluster
+from gpulake.lake import Lake
+from model.sacct import dump
+from model.test_sampled_usage import job, page
+
+pytestmark = pytest.mark.slow
+
+CLUSTERS = {"tiger": Cluster(time_zone="UTC")}
+BUCKETS = (
+    "SELECT machine_id, basis, gpus, round(sum(capacity_gpu_hours), 3) AS capacity, round(sum(unknown_gpu_hours), 3)"
+    " AS unknown, round(sum(unallocated_gpu_hours), 3) AS free, round(sum(used_gpu_hours), 3) AS used"
+    " FROM gold_machine_hours JOIN silver_capacity USING (cluster_id, machine_key) GROUP BY ALL ORDER BY machine_id"
+)
+
+
+def ledger_of(lake: Lake) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in rows_of(lake, BUCKETS)]
+
+
+def test_a_site_without_an_inventory_has_the_gpus_that_its_exporters_show(tmp_path: Path) -> None:
+    """From 9 to 11 o'clock, samples from 10 on: one job on two of four GPUs, and beside it a GPU that nobody claims."""
+    lake = built_from(
+        tmp_path,
+        {
+            "jobs.txt": dump(job(1, 2), job(2, 1, node="unseen")),
+            "gpu-1.prom": page({0: (80, ',hpc_job="1"'), 1: (80, ',hpc_job="1"'), 2: (50, ""), 3: (0, "")}),
+        },
+        clusters=CLUSTERS,
+    )
+    assert ledger_of(lake) == [
+        ("gpu-1", "telemetry", 4.0, 4.0, 1.0, 1.0, 1.6),
+        (None, "peak", 1.0, 2.0, 0.0, 1.0, 0.0),
+    ]
+
+
+def test_a_machine_that_only_telemetry_knows_has_a_ledger_of_its_samples(tmp_path: Path) -> None:
+    """The exporter names pods, so that a GPU without one is free; a busy GPU without one is not."""
+    pod = ',pod="train-0",namespace="ml"'
+    lake = built_from(tmp_path, {"k1.prom": page({0: (90, pod), 1: (0, ""), 2: (40, "")}, "k1")})
+    assert ledger_of(lake) == [("k1", "telemetry", 3.0, 3.0, 2.0, 1.0, 0.0)]
+
+
+def test_where_nothing_names_holders_a_quiet_gpu_is_unknown(tmp_path: Path) -> None:
+    lake = built_from(tmp_path, {"k1.prom": page({0: (90, ""), 1: (0, "")}, "k1")})
+    assert ledger_of(lake) == [("k1", "telemetry", 2.0, 2.0, 2.0, 0.0, 0.0)]
