@@ -1,4 +1,4 @@
-"""gpulake report: the overview, efficiency cards, nudges and the study of PAI."""
+"""gpulake report: the overview, efficiency cards, the report of a job, nudges and the study of PAI."""
 
 from __future__ import annotations
 
@@ -67,6 +67,27 @@ def efficiency(
         from gpulake.show.card_text import card_text
 
         print_screen(card_text(card))
+
+
+@command.command("job")
+@click.argument("job", metavar="ID")
+@click.option("--cluster", help="Its cluster, if several have a job of that id.")
+@flow_options
+def job_(job: str, cluster: str | None, flow: Flow, as_json: bool) -> None:
+    """What one job asked for, held, used of each GPU, waited and cost; how it ended and why; what to change.
+
+    \b
+    Example:  gpulake report job 4711 --cluster tiger
+    """
+    from gpulake.flow.reports import job_report
+
+    report = job_report(flow, job, cluster)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        from gpulake.show.job_text import job_text
+
+        print_screen(job_text(report))
 
 
 @command.command("nudges")

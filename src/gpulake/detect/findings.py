@@ -15,7 +15,8 @@ from gpulake.detect.watchlist import run_watches
 from gpulake.lake import Staging
 
 TABLE = "findings"
-MOST_HOLDERS = 3
+MOST_HOLDERS = 10
+FIRST_HOLDERS = 3  # come before all else
 LEAST_IDLE_GPU_HOURS = 1.0
 # If nothing ends for that long at the begin of observation, the jobs that ended then have not landed.
 LEAST_SILENT_HOURS = 24
@@ -29,12 +30,14 @@ def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None
     """Writes the findings, most important first. `shrunken`: the rows that a table had before, and has now."""
     days = staging.read(SQL["flagged_days"]).to_pylist()
     watched = run_watches(staging.read)
+    holders = list(_idle_holders(staging.read(SQL["holders"]).to_pylist()))
     findings = [
         *_fewer_rows(shrunken or {}),
+        *holders[:FIRST_HOLDERS],
         *_ledger(staging.read(SQL["ledger"]).to_pylist()),
         *node_faults(staging.read),
         *(one for one in watched if one.severity != "info"),
-        *_idle_holders(staging.read(SQL["holders"]).to_pylist()),
+        *holders[FIRST_HOLDERS:],
         *(one for one in watched if one.severity == "info"),
         *_flagged_days(days),
     ]

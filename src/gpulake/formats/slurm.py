@@ -108,17 +108,18 @@ def elapsed_seconds(raw: str, shown: str) -> float | None:
 
 def memory_bytes(asked: str, wanted: str, nodes: str, cpus: str) -> str:
     """Of all of the job: from ReqTRES, or from ReqMem, which older versions give per node (4Gn) or per CPU (4Gc)."""
-    whole = _bytes(resources(wanted).get("mem", "")) if wanted else None
+    whole = size_bytes(resources(wanted).get("mem", "")) if wanted else None
     if whole is None:
         found = SIZE.fullmatch(asked)
-        size = _bytes(asked[:-1] if found and found["per"] else asked)
+        size = size_bytes(asked[:-1] if found and found["per"] else asked)
         times = {"n": nodes, "c": cpus, "": "1"}[found["per"]] if found else ""
         whole = size * int(times) if size is not None and times.isascii() and times.isdigit() else None
     # 0 stands for all the memory that a node has, however much that is.
     return str(whole) if whole else ""
 
 
-def _bytes(text: str) -> int | None:
+def size_bytes(text: str) -> int | None:
+    """`4G`; in MiB without a unit."""
     found = SIZE.fullmatch(text)
     return int(float(found["count"]) * BYTES[found["unit"] or "M"]) if found and not found["per"] else None
 

@@ -46,7 +46,7 @@ def _head(card: Card) -> Iterator[str]:
         yield f"  energy     about {_energy(energy)}"
     if card.standing and not card.is_unseen:
         at_most = " at most" if card.wasted_at_least < card.wasted else ""
-        rank = f"{ordinal(card.standing.waste_rank)} of {count(card.users, 'user')} by waste{at_most}"
+        rank = f"{ordinal(card.standing.waste_rank)} of {count(card.users, 'user')} by waste{at_most}, idle first"
         yield f"  rank       {rank}, {ordinal(card.standing.held_rank)} by what they held"
     if waits := card.waits:
         yield f"  waits      median {span(waits.median_seconds)}, 95 % start within {span(waits.p95_seconds)}"

@@ -64,7 +64,7 @@ class Standing:
     inferred_lost: float  # of what was lost at most, what is based on inferred times
     wasted: float  # at most: idle or lost
     wasted_at_least: float
-    waste_rank: int  # 1 wastes most
+    waste_rank: int  # 1 held most idle GPU-hours; of those who held as many, wastes most
     held_rank: int
 
 
@@ -185,7 +185,7 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
         failed_jobs=counts["failed_jobs"],
         users=standings[0]["users"] if standings else counts["users"],
         standing=standing,
-        money=_money(parts, config.gpu_types),
+        money=money_of(parts, config.gpu_types),
         currency=config.currency,
         energy_kilowatt_hours=_energy(parts, config.gpu_types),
         waits=_waits(rows(SQL["waits"])[0]),
@@ -247,7 +247,7 @@ def _standing(row: Row) -> Standing:
     return Standing(**{name: row[name] for name in Standing.__dataclass_fields__})
 
 
-def _money(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Money | None:
+def money_of(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Money | None:
     """Price of what was held, and of what became of it."""
     prices = {name: kind.price_per_hour for name, kind in gpu_types.items() if kind.price_per_hour >= 0}
     priced = [row for row in parts if row["gpu_type"] in prices]

@@ -84,7 +84,8 @@ GROUP BY ledger.dt, ledger.gpu_type
 ORDER BY ledger.dt, ledger.gpu_type
 
 -- query: users
--- The users who waste most, and the user of the card. Jobs are counted for these only.
+-- Whoever held most idle GPU-hours comes first, then who lost most; and the user of the card. Jobs are counted for
+-- these only.
 , users AS (
     SELECT user_id, sum(capacity_gpu_hours) AS held, $held, $wasted
     FROM gold_ledger_daily
@@ -95,10 +96,12 @@ ORDER BY ledger.dt, ledger.gpu_type
 ),
 shown AS (
     SELECT
-        *, rank() OVER (ORDER BY wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
+        *, rank() OVER (ORDER BY idle DESC, wasted DESC) AS waste_rank, rank() OVER (ORDER BY held DESC) AS held_rank,
         count(*) OVER () AS users
     FROM users
-    QUALIFY row_number() OVER (ORDER BY wasted DESC, user_id) <= getvariable('most') OR user_id = getvariable('user')
+    QUALIFY
+        row_number() OVER (ORDER BY idle DESC, wasted DESC, user_id) <= getvariable('most')
+        OR user_id = getvariable('user')
 ),
 counted AS (
     SELECT
@@ -112,7 +115,7 @@ counted AS (
 )
 FROM shown
 INNER JOIN counted USING (user_id)
-ORDER BY wasted DESC, user_id
+ORDER BY idle DESC, wasted DESC, user_id
 
 -- query: jobs_held
 SELECT

@@ -33,3 +33,9 @@ def write_page(path: Path, template: str, drawn: Mapping[str, Any], option: str,
         replace_text(path, page)
     except OSError as error:
         raise LakeError(f"cannot write the report {path}: {error}", f"name another file with {option}") from error
+
+
+def write_figure(path: Path, title: str, figure: Mapping[str, Any]) -> Path:
+    """A page of one figure."""
+    write_page(path, "figure.html", {"figure": figure}, "another path", title=title)
+    return path

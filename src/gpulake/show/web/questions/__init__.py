@@ -168,7 +168,7 @@ def _rendered() -> tuple[str, ...]:
 
 
 def _question(head: dict[str, str], body: str) -> Question:
-    from gpulake.show.web.questions.holders import COMPUTED
+    from gpulake.show.web.questions import holders, job_facts
     from gpulake.show.web.questions.options import OPTIONS
 
     sql, *further = _FURTHER.split(body)
@@ -181,7 +181,7 @@ def _question(head: dict[str, str], body: str) -> Question:
         order=head.pop("order"),
         options=tuple(OPTIONS[option] for option in head.pop("options", "").split(", ") if option),
         about=head.pop("about", ""),
-        computed=COMPUTED.get(name),
+        computed=(holders.COMPUTED | job_facts.COMPUTED).get(name),
         is_expensive=head.pop("is_expensive", "no") == "yes",
         details=parts.pop("details", ""),
         key=head.pop("key", ""),

@@ -47,6 +47,20 @@ FROM job
 UNION ALL SELECT 9, cluster_id, 'lost', lost, 'lost', {{ only_range("lost_at_least", "lost", "{:,.1f}") }},
     {{ lost_words }}, CASE WHEN lost > 0 THEN 'bad' ELSE '' END, '' FROM job
 
+-- question: job_facts
+-- title: What a job asked for, held, used and cost
+-- order: place
+-- options: job
+-- about: The facts of gpulake report job. Empty if several clusters have a job of that id, until one is chosen.
+SELECT * FROM computed
+
+-- question: job_changes
+-- title: What to change about a job
+-- order: place
+-- options: job
+-- about: Each with the figures that it rests on; only of what was measured.
+SELECT * FROM computed
+
 -- question: job_attempts
 -- title: Attempts of a job
 -- order: coalesce(held_from, started_at) NULLS LAST, task_name, instance_id, attempt, machine_id
