@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulake.core.tables import reader_declarations
+from gpulake.formats.tfevents import masked_crc
 
 
 class Example(NamedTuple):
@@ -29,6 +31,33 @@ def parquet(**columns: list[object]) -> bytes:
     return sink.getvalue()
 
 
+def event_file(*records: bytes) -> bytes:
+    """Of TensorBoard: records with their checksums."""
+    return b"".join(
+        (size := struct.pack("<Q", len(record)))
+        + struct.pack("<I", masked_crc(size))
+        + record
+        + struct.pack("<I", masked_crc(record))
+        for record in records
+    )
+
+
+def scalar_event(tag: str, value: float, step: int, at_seconds: float) -> bytes:
+    """A record of one scalar, step below 128."""
+    said = b"\x0a" + bytes([len(tag)]) + tag.encode() + b"\x15" + struct.pack("<f", value)
+    summary = b"\x0a" + bytes([len(said)]) + said
+    return b"\x09" + struct.pack("<d", at_seconds) + b"\x10" + bytes([step]) + b"*" + bytes([len(summary)]) + summary
+
+
+EVENTS = [scalar_event("loss", 2.5, 10, 1790000010.5), scalar_event("loss", 2.25, 20, 1790000020.5)]
+TRAINING = [
+    Example(
+        "events.out.tfevents.1790000000.n7.4711.0",
+        "loss\nloss\n",
+        "record 3\n",
+        content=event_file(*EVENTS, scalar_event("loss", 2.0, 30, 1790000030.5)[:-1] + b"?")[:-1] + b"!",
+    )
+]
 OPENDC = [
     Example(
         "tasks.parquet",
@@ -58,3 +87,4 @@ EXAMPLES = {
     ]
     for reader, declaration in reader_declarations().items()
 } | {"opendc": OPENDC}
+EXAMPLES["training"] += TRAINING

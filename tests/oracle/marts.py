@@ -242,6 +242,7 @@ def energy_daily(book: Book) -> Rows:
         price = PRICES.get(kind)
         up = total["capacity"] - total["down"]
         found[key] = {
+            "gpu_model": kind if kind in WATTS else None,
             "capacity_gpu_hours": total["capacity"],
             "held_gpu_hours": total["held"],
             "busy_gpu_hours": busy,

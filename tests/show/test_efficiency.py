@@ -23,6 +23,7 @@ from hand_made import FIRST, Attempt, hour, write_accounting, write_checkpoints,
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PRICES = {"V100": GpuType(price_per_hour=3.0, busy_watts=300, idle_watts=40), "T4": GpuType(price_per_hour=0.2)}
+UNPRICED = {name: replace(kind, price_per_hour=-1.0) for name, kind in Config().gpu_types.items()}
 ATTEMPTS = [
     # Held empty: 2 GPUs for 10 hours.
     Attempt("empty", "ann", 1, 11, gpus=2, used=0),
@@ -46,14 +47,14 @@ ATTEMPTS = [
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Config:
     folder = tmp_path_factory.mktemp("small")
-    config = Config(lake=folder / "lake", threads=1)
+    config = Config(lake=folder / "lake", threads=1, gpu_types=UNPRICED)
     Flow(config).refresh([write_trace(folder / "raw", ATTEMPTS)], None)
     return config
 
 
 def rounded(total: Money | Energy | None) -> tuple[float, ...]:
     assert total is not None
-    return tuple(round(value, 6) for value in asdict(total).values())
+    return tuple(round(value, 6) for value in asdict(total).values() if not isinstance(value, bool))
 
 
 def kinds(config: Config, user: str | None = None) -> dict[str, float]:
@@ -82,6 +83,16 @@ def test_a_proof_is_a_job_with_its_day_what_it_held_and_what_it_used(small: Conf
     assert advice.proofs == (Proof("empty", "ann", "pai", "V100", date(2026, 1, 1), 1, 20.0, 0.0, 20.0),)
     stop = Flow(small).efficiency_card("bob").advice[1]
     assert stop.proofs == (Proof("retry", "bob", "pai", "V100", date(2026, 1, 1), 2, 4.0, None, 4.0),)
+
+
+def test_without_a_price_in_the_settings_the_list_price_of_the_model_counts(small: Config) -> None:
+    default = Config(lake=small.lake, threads=1)
+    # 20 GPU-hours of a V100 for 2.48, all of them idle.
+    card = Flow(default).efficiency_card("ann")
+    assert rounded(card.money) == (49.6, 49.6, 49.6, 0.0, 0.0)
+    assert "49.6 USD, 49.6 of it wasted, 0 under-used, at list prices\n" in card_text(card)
+    named = replace(default, gpu_types={"Tesla V100-SXM2": GpuType(price_per_hour=1.0)})
+    assert rounded(Flow(named).efficiency_card("ann").money) == (20.0, 20.0, 20.0, 0.0, 0.0)
 
 
 def test_the_card_of_a_user_has_all_that_they_held(small: Config) -> None:

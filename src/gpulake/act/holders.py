@@ -8,11 +8,12 @@ from datetime import datetime
 
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError, choice_hint
+from gpulake.core.gpu_models import matching
 from gpulake.core.packaged import queries
 from gpulake.core.types import NudgeRecord
 from gpulake.lake import LakeReader
 
-NEEDED = {"silver_capacity", "silver_clusters", "silver_holdings", "silver_jobs"}
+NEEDED = {"silver_capacity", "silver_clusters", "silver_gpu_types", "silver_holdings", "silver_jobs"}
 SQL = queries("gpulake.act", "queries.sql")
 
 
@@ -46,15 +47,14 @@ def read_holders(reader: LakeReader, config: Config, cluster: str | None, at: da
     clusters = [row["cluster_id"] for row in reader.query(SQL["clusters"]).to_pylist()]
     if cluster is not None and cluster not in clusters:
         raise UsageError(f"no cluster named {cluster!r}", choice_hint(cluster, clusters))
-    kinds = config.gpu_types.items()
+    names = [row["gpu_type"] for row in reader.query(SQL["gpu_types"]).to_pylist()]
+    kinds = {name: kind for name in names if (kind := matching(name, config.gpu_types)) and kind.price_per_hour >= 0}
     rows = reader.query(
         SQL["holders"],
         cluster=cluster,
         at=at.timestamp() if at else None,
         minutes=config.nudges.warn_after_minutes,
-        prices=json.dumps(
-            [{"gpu_type": n, "price": kind.price_per_hour} for n, kind in kinds if kind.price_per_hour >= 0]
-        ),
+        prices=json.dumps([{"gpu_type": name, "price": kind.price_per_hour} for name, kind in kinds.items()]),
     ).to_pylist()
     return [Holder(**{**row, "gpu_types": tuple(row["gpu_types"])}) for row in rows]
 

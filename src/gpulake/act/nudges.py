@@ -11,6 +11,7 @@ from typing import Literal
 from gpulake.act.commands import MOST_SECONDS, SAFE, Outcome, run
 from gpulake.act.holders import Holder
 from gpulake.core.config import Nudges
+from gpulake.core.gpu_models import matching
 from gpulake.core.placeholders import filled
 from gpulake.core.types import NudgeRecord
 from gpulake.core.words import span
@@ -87,7 +88,8 @@ def _excluded(holder: Holder, rules: Nudges) -> str:
     ):
         if value in excluded:
             return f"{what} {value} is excluded"
-    kinds = [kind for kind in holder.gpu_types if kind in rules.exclude_gpu_types]
+    excluded_types = dict.fromkeys(rules.exclude_gpu_types, True)
+    kinds = [kind for kind in holder.gpu_types if matching(kind, excluded_types)]
     return f"GPU type {kinds[0]} is excluded" if kinds else ""
 
 

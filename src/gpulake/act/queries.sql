@@ -1,6 +1,9 @@
 -- query: clusters
 SELECT cluster_id FROM silver_clusters ORDER BY cluster_id
 
+-- query: gpu_types
+SELECT gpu_type FROM silver_gpu_types ORDER BY gpu_type
+
 -- query: nudges
 SELECT * FROM nudges ORDER BY nudged_at, seen_at
 

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 @click.option(
     "--replace", "is_replacing", is_flag=True, help="Replace what landed under the same name, instead of adding to it."
 )
+@click.option("--job", metavar="ID", help="Of metrics of a training run: the job of the scheduler that it was.")
+@click.option(
+    "--run", metavar="NAME", help="Of metrics of a training run: its name, instead of its folder's or file's."
+)
 @click.option("--undo", multiple=True, metavar="ID|PATH", help="Take this landing back; may be repeated.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="With --undo: only say what would be taken back.")
 @click.option("--list", "is_list", is_flag=True, help="List the landings in force, with their ids.")
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 def command(
     paths: tuple[Path, ...],
     is_replacing: bool,
+    job: str | None,
+    run: str | None,
     undo: tuple[str, ...],
     is_dry_run: bool,
     is_list: bool,
@@ -53,6 +59,7 @@ def command(
 
     \b
     Example:  gpulake land data_raw/
+              gpulake land runs/night1/events.out.tfevents.1790000000.n7.4711.0 --job 4711
               gpulake land --undo data_raw/pai_machine_spec.csv
     """
     if bool(paths) + bool(undo) + is_list != 1 or (is_dry_run and not undo) or (is_replacing and not paths):
@@ -63,12 +70,12 @@ def command(
     elif undo:
         _undo(flow, undo, is_dry_run, as_json)
     else:
-        _land(flow, paths, is_replacing, as_json)
+        _land(flow, paths, is_replacing, {"job": job, "run": run}, as_json)
 
 
-def _land(flow: Flow, paths: tuple[Path, ...], is_replacing: bool, as_json: bool) -> None:
+def _land(flow: Flow, paths: tuple[Path, ...], is_replacing: bool, named: dict[str, str | None], as_json: bool) -> None:
     with progress_bar(is_quiet=as_json) as flow.report:
-        result = flow.land(paths, is_replacing)
+        result = flow.land(paths, is_replacing, {name: value for name, value in named.items() if value is not None})
     if as_json:
         landings = [_record(landing) for landing in result.landings]
         print_json({**asdict(result), "landings": landings, "rows_quarantined": result.rows_quarantined})

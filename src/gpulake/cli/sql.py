@@ -32,9 +32,10 @@ BATCH_ROWS = 10_000
     help="[default: table on a terminal, csv elsewhere]",
 )
 @click.option("--out", type=FILE, help="Write to this file instead of stdout.")
+@click.option("--schema", type=click.Choice(["reference"]), help="Its tables come first. See docs/connect.md.")
 @click.option("--untrusted", is_flag=True, help="The query is not yours: allow only the functions of docs/serve.md.")
 @flow_option
-def command(query: str, form: str | None, out: Path | None, untrusted: bool, flow: Flow) -> None:
+def command(query: str, form: str | None, out: Path | None, schema: str | None, untrusted: bool, flow: Flow) -> None:
     """Run a read-only query on bronze, silver and gold, by the names of the tables.
 
     In CSV, text that a spreadsheet would run as a formula has an apostrophe before it; JSON and Parquet are exact.
@@ -47,7 +48,7 @@ def command(query: str, form: str | None, out: Path | None, untrusted: bool, flo
         from gpulake.lake.allowed import check, tables_of
 
     form = form or ("table" if sys.stdout.isatty() and not out else "csv")
-    with flow.lake.open().reading() as reader:
+    with flow.lake.open().reading(schema=schema or "") as reader:
         if untrusted or flow.lake.root.stat().st_uid != os.geteuid():
             check(reader.connection, query, tables_of(reader.connection))
         rows = reader.query(query)

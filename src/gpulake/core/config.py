@@ -15,6 +15,7 @@ from typing import Any
 from gpulake.core.alert_settings import Alerts, Incidents
 from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import ConfigError, choice_hint
+from gpulake.core.gpu_models import PRICE_CURRENCY, gpu_models, model_of
 from gpulake.core.judge_settings import KEY_VARIABLE, Judge
 from gpulake.core.packaged import packaged_toml
 from gpulake.core.placeholders import check_command
@@ -103,10 +104,20 @@ def _known_clusters() -> Mapping[str, Cluster]:
     return {name: Cluster(**values) for name, values in packaged_toml("gpulake.core", "facts.toml")["clusters"].items()}
 
 
-def _known_gpu_types() -> Mapping[str, GpuType]:
+def _known_gpu_types(currency: str = PRICE_CURRENCY) -> Mapping[str, GpuType]:
+    """The catalogue's power and, in its currency, prices."""
     return {
-        name: GpuType(**values) for name, values in packaged_toml("gpulake.core", "facts.toml")["gpu_types"].items()
+        name: GpuType(
+            price_per_hour=_or_unknown(model.usd_per_hour if currency == PRICE_CURRENCY else None),
+            busy_watts=_or_unknown(model.busy_watts),
+            idle_watts=_or_unknown(model.idle_watts),
+        )
+        for name, model in gpu_models().items()
     }
+
+
+def _or_unknown(number: float | None) -> float:
+    return -1.0 if number is None else float(number)
 
 
 @dataclass(frozen=True)
@@ -168,10 +179,17 @@ class Config:
 def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Config:
     """The settings in force. Flags that are None were not given."""
     env = os.environ if environment is None else environment
-    config = Config()
+    given = {name: value for name, value in flags.items() if value is not None}
+    config = _layered(Config(), env, given)
+    if config.currency == PRICE_CURRENCY:
+        return config
+    return _layered(Config(gpu_types=_known_gpu_types(config.currency)), env, given)
+
+
+def _layered(config: Config, env: Mapping[str, str], flags: Mapping[str, object]) -> Config:
     config = _apply(config, _from_file(env), "in the configuration file")
     config = _apply(config, _from_environment(env, config.alerts.variables), "in the environment")
-    return _apply(config, {name: value for name, value in flags.items() if value is not None}, "as a flag")
+    return _apply(config, flags, "as a flag")
 
 
 def _check_zone(name: str) -> None:
@@ -229,7 +247,7 @@ def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
         if name == "clusters":
             changes[name] = _with_facts(config.clusters, Cluster, name, value, where, "time_zone = 'UTC'")
         elif name == "gpu_types":
-            changes[name] = _with_facts(config.gpu_types, GpuType, name, value, where, "price_per_hour = 2.5")
+            changes[name] = _with_gpu_types(config.gpu_types, value, where)
         elif is_dataclass(getattr(config, name)):
             changes[name] = _with_changes(getattr(config, name), name, value, where)
         else:
@@ -247,6 +265,14 @@ def _with_facts(
     for name, entry in value.items():
         facts[name] = _with_changes(facts.get(name, kind()), f"{table}.{name}", entry, where)
     return facts
+
+
+def _with_gpu_types(known: Mapping[str, GpuType], value: object, where: str) -> dict[str, Any]:
+    """What is given for one name of a model counts for its other names too."""
+    named = {name: model.name for name in (value if isinstance(value, dict) else ()) if (model := model_of(name))}
+    base = {**known, **{name: known[model] for name, model in named.items() if name not in known and model in known}}
+    facts = _with_facts(base, GpuType, "gpu_types", value, where, "price_per_hour = 2.5")
+    return facts | {model: facts[name] for name, model in named.items() if model not in named}
 
 
 def _with_changes(known: Any, table: str, value: object, where: str) -> Any:

@@ -79,16 +79,19 @@ class Flow:
     def default_report(self) -> Path:
         return self.config.lake / "report.html"
 
-    def land(self, paths: Sequence[Path], is_replacing: bool = False) -> LandResult:
+    def land(
+        self, paths: Sequence[Path], is_replacing: bool = False, named: Mapping[str, str] | None = None
+    ) -> LandResult:
         """A file that cannot land costs only itself; that none can is an error.
 
-        Its rows are added to those of earlier files of the same name, or replace them.
+        Its rows are added to those of earlier files of the same name, or replace them. `named` are
+        constants that the user gives, such as the job of a training run.
         """
         from gpulake.land.landing import land
 
         self.lake.create()
         with self.step("land") as detail, self.lake.writing():
-            result = land(self.lake, paths, self.clock, self.report, is_replacing=is_replacing)
+            result = land(self.lake, paths, self.clock, self.report, named, is_replacing=is_replacing)
             detail["files"] = len(result.landings)
             detail["failed"] = [failed.reason for failed in result.failed]
             detail["new_files"] = sum(landing.is_new for landing in result.landings)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from gpulake.core.errors import LakeError, UsageError
 from gpulake.lake import views
 from gpulake.lake.engine import DAMAGED, REPAIR, Connection, Value, is_damage, literal, name, row_counts
+from gpulake.lake.reference import SCHEMA
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class LakeReader:
 
     def tables(self) -> set[str]:
         """Every table and view that a query of this reader can name. A partial build lacks some."""
-        return {name for (name,) in self._connection.execute("SHOW TABLES").fetchall()} | self._landed.unmade
+        made = {name for (name,) in self._connection.execute("SHOW TABLES").fetchall()}
+        return made | (self._landed.unmade - {SCHEMA})
 
     def need(self, tables: Iterable[str]) -> None:
         """Raises unless the build has all of these tables."""

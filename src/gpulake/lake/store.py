@@ -26,7 +26,7 @@ from gpulake.core.disk import make_folder, replace_text, sync_all
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
-from gpulake.lake import delta, views
+from gpulake.lake import delta, reference, views
 from gpulake.lake.access import as_private_as, make_root
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze
@@ -268,8 +268,8 @@ class Lake:
     # Reading
 
     @contextmanager
-    def reading(self, may_spill: bool = True) -> Iterator[LakeReader]:
-        """The last complete build, bronze and the journal, read-only."""
+    def reading(self, may_spill: bool = True, schema: str = "") -> Iterator[LakeReader]:
+        """The last complete build, bronze and the journal, read-only; the tables of a schema before others."""
         # Not in the lake: a reader may not be able to write there, and a writer empties its staging. It is
         # private to this user.
         folder = _spill_folder() if may_spill else nullcontext()
@@ -277,6 +277,7 @@ class Lake:
             with lake_errors(f"opening the lake at {self.root}"):
                 landed = self.attach_landed(connection)
                 self._attach_build(connection)
+                reference.offer(connection, landed, schema)
                 # Just the files that the views name, so that nothing else of the lake or of the disk can be reached.
                 paths = ", ".join(text(str(path)) for path in chain(*landed.files.values()))
                 connection.execute(f"SET allowed_paths = [{paths}]")
@@ -299,7 +300,7 @@ class Lake:
                 raise
             _refuse_cut_short(connection, current)
             break
-        connection.execute(f"SET search_path = 'lake.main,{views.LANDED}.main'")
+        connection.execute(f"SET search_path = {text(views.SEARCH_PATH)}")
 
 
 def _refuse_cut_short(connection: Connection, build: Path) -> None:

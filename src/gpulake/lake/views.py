@@ -17,6 +17,7 @@ from gpulake.lake.types import engine_types
 
 # The catalogue that the dbt project calls `landed`.
 LANDED = "landed"
+SEARCH_PATH = f"lake.main,{LANDED}.main"
 # A content that landed, was taken back and landed again was quarantined twice.
 LAST_QUARANTINED = "QUALIFY rank() OVER (PARTITION BY table_name, sha256 ORDER BY quarantined_at DESC) = 1"
 # Queries that look at the list of tables.

@@ -22,6 +22,7 @@ from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
 from gpulake.core.types import FailedFile
+from gpulake.formats.tfevents import EVENT_FILE
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".prom", ".txt", ".xml")
@@ -138,8 +139,13 @@ def _readable(item: Input) -> Iterator[None]:
         raise InputError(f"cannot read {item.label}: {error.strerror}", "check the file and its permissions") from error
 
 
+def _is_bare(file: PurePath) -> bool:
+    """By its whole name rather than its ending."""
+    return file.name in BARE_NAMES or EVENT_FILE.fullmatch(file.name) is not None
+
+
 def _is_data(file: Path) -> bool:
-    is_named_so = file.name in BARE_NAMES or file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)
+    is_named_so = _is_bare(file) or file.name.endswith(FOLDER_SUFFIXES) or PART.match(file.name)
     if not file.is_file() or not is_named_so:
         return False
     # An empty text file holds no table, and neither do the reports about a collected run.
@@ -296,7 +302,7 @@ def _write_members(item: Input, stream: Buffered, staging: Path) -> list[PlainFi
             if content is None:
                 continue
             inside = Path(member.name)
-            if inside.suffix not in TEXT_SUFFIXES and inside.name not in BARE_NAMES:
+            if inside.suffix not in TEXT_SUFFIXES and not _is_bare(inside):
                 others.append(member.name)
                 continue
             path = _write(content, staging)

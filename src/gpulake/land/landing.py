@@ -73,13 +73,19 @@ def failure(failed: Sequence[FailedFile], files: int) -> InputError:
 
 
 def _renamed(layout: CsvLayout, named: Mapping[str, str]) -> CsvLayout:
+    if unfit := named.keys() - dict(layout.constants).keys():
+        raise InputError(
+            f"--{min(unfit)} does not fit rows of {layout.table.name}",
+            "it is for metrics of training runs that name none",
+        )
     return replace(layout, constants=tuple((name, named.get(name, value)) for name, value in layout.constants))
 
 
 def recognise(plain: PlainFile) -> CsvLayout | None:
     with plain.path.open("rb") as file:
         head = file.read(HEAD_BYTES).decode("utf-8-sig", "replace")
-    lines = tuple(head.splitlines()[:SAMPLE_LINES])
+    every = head.splitlines()
+    lines = tuple(every[:SAMPLE_LINES])
     if not any(lines):
         raise InputError(f"{plain.source} is empty", "nothing was landed from it")
     sample = Sample(
@@ -89,6 +95,7 @@ def recognise(plain: PlainFile) -> CsvLayout | None:
         above=plain.folder.parent.name,
         beside=plain.path.parent if plain.path.parent == plain.folder else None,
         modified_at=plain.modified_at,
+        later=tuple(every[SAMPLE_LINES:]),
     )
     for name in READERS:
         if layout := READERS.get(name)().recognise(sample):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from gpulake.core.config import Config
+from gpulake.core.gpu_models import gpu_models, model_of, part_pattern, prefix_pattern
 from gpulake.core.tables import bronze_tables
 from gpulake.lake.types import ENGINE
 
@@ -41,9 +43,30 @@ SETTINGS = {
         "One row per GPU type of which a price or a power is known.",
         {
             "gpu_type": ("varchar", "GPU type"),
+            "gpu_model": ("varchar", "Model that this name means, if the catalogue has it"),
             "price_per_hour": ("double", "Price of a GPU-hour, in the currency of the parameters"),
             "busy_watts": ("double", "Power of a busy board, watts"),
             "idle_watts": ("double", "Power of an idle board, watts"),
+        },
+    ),
+    "known_gpu_models": (
+        "One row per GPU model of the catalogue.",
+        {
+            "place": ("bigint", "Place in the catalogue: the first model whose pattern matches counts"),
+            "gpu_model": ("varchar", "Model"),
+            "pattern": ("varchar", "Pattern of the whole of a name without vendor and punctuation"),
+            "prefix": ("varchar", "Pattern of words before it"),
+            "part": ("varchar", "Pattern of the name of a part of a GPU"),
+            "memory_bytes": ("bigint", "Memory, in bytes"),
+            "busy_watts": ("double", "Power limit of the board, watts"),
+            "idle_watts": ("double", "Power of an idle board, watts"),
+            "fp16_teraflops": ("double", "Peak dense throughput in FP16, TFLOPS"),
+            "bf16_teraflops": ("double", "Peak dense throughput in BF16, TFLOPS"),
+            "fp8_teraflops": ("double", "Peak dense throughput in FP8, TFLOPS"),
+            "usd_per_hour": ("double", "Default price of a GPU-hour, USD"),
+            "source": ("varchar", "Where memory, power and throughput are published"),
+            "idle_source": ("varchar", "Where the power of an idle board is from"),
+            "price_source": ("varchar", "Where the price is from"),
         },
     ),
 }
@@ -68,11 +91,18 @@ def settings_rows(config: Config) -> dict[str, list[dict[str, Any]]]:
         "known_gpu_types": [
             {
                 "gpu_type": name,
+                "gpu_model": model.name if (model := model_of(name)) else None,
                 "price_per_hour": _known(kind.price_per_hour),
                 "busy_watts": _known(kind.busy_watts),
                 "idle_watts": _known(kind.idle_watts),
             }
             for name, kind in sorted(config.gpu_types.items())
+        ],
+        "known_gpu_models": [
+            {"place": place, "gpu_model": model.name, "prefix": f"^{prefix_pattern()}", "part": part_pattern()}
+            | {name: value for name, value in asdict(model).items() if name != "name"}
+            | {"pattern": f"^(?:{model.pattern})$"}
+            for place, model in enumerate(gpu_models().values())
         ],
     }
 

@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass, field, fields, replace
 import pyarrow as pa
 
 from gpulake.core.config import GpuType
+from gpulake.core.gpu_models import matching
 
 LARGEST_ID = 2**31 - 1
 GPUS_OF_A_HOST = 8  # where the number is unknown
@@ -140,9 +141,8 @@ def pool_hosts(name: str, gpus: int, most_gpus: int, gpu_type: str | None, core_
 
 
 def powered(host: Host, gpu_types: Mapping[str, GpuType]) -> Host:
-    """The host with the power of its GPUs, if known. The driver puts the vendor's name before the model's."""
-    words = {host.gpu_type, *(host.gpu_type or "").replace("-", " ").split()}
-    known = next((kind for name, kind in gpu_types.items() if name in words), None)
+    """The host with the power of its GPUs, if known."""
+    known = matching(host.gpu_type, gpu_types) if host.gpu_type else None
     if known is None or known.idle_watts < 0 or known.busy_watts < 0:
         return host
     return replace(host, gpu_idle_watts=known.idle_watts, gpu_busy_watts=known.busy_watts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from typing import Any
 
 from gpulake.core.config import GpuType
+from gpulake.core.gpu_models import matching, same_models
 from gpulake.core.words import amount, inferred, ordinal
 
 LEAST_SAVED_GPU_HOURS = 1.0
@@ -23,8 +24,11 @@ SHARED_USE = 0.5
 LEAST_RECURRENCES = 5
 # Fits beside a runtime into the 16 GiB of the smaller types.
 LESSER_GIBIBYTES = 14
-SCARCE_TYPES = ("V100", "V100M32", "A100", "H100", "H200")
-LESSER_TYPES = ("T4", "P100", "V100M16", "A10", "L4")
+SCARCE_MODELS = (
+    *("V100", "V100 32GB", "A100", "A100 40GB", "A100 80GB", "A100 PCIe 40GB", "A100 PCIe 80GB", "H100", "H100 PCIe"),
+    *("H100 NVL", "H200", "H200 NVL", "GH200", "B200", "GB200", "B300", "MI250X", "MI300X", "MI325X", "MI355X"),
+)
+LESSER_MODELS = ("T4", "P100", "V100 16GB", "A10", "A10G", "L4")
 
 Row = Mapping[str, Any]
 
@@ -100,15 +104,19 @@ KINDS = {
 }
 
 
-def settings(gpu_types: Mapping[str, GpuType]) -> dict[str, str | int | float]:
-    """The variables of the query."""
-    prices = [
-        {"gpu_type": name, "price": kind.price_per_hour} for name, kind in gpu_types.items() if kind.price_per_hour >= 0
-    ]
+def prices_of(names: Iterable[str], gpu_types: Mapping[str, GpuType]) -> dict[str, float]:
+    """The prices of a GPU-hour, of the GPU types that have one."""
+    kinds = ((name, matching(name, gpu_types)) for name in names)
+    return {name: kind.price_per_hour for name, kind in kinds if kind is not None and kind.price_per_hour >= 0}
+
+
+def settings(names: Sequence[str], gpu_types: Mapping[str, GpuType]) -> dict[str, str | int | float]:
+    """The variables of the query, of a lake with GPU types of these names."""
+    prices = [{"gpu_type": name, "price": price} for name, price in prices_of(names, gpu_types).items()]
     return {
         "prices": json.dumps(prices),
-        "scarce_types": ",".join(SCARCE_TYPES),
-        "lesser_types": ",".join(LESSER_TYPES),
+        "scarce_types": ",".join(same_models(names, SCARCE_MODELS)),
+        "lesser_types": ",".join(same_models(names, LESSER_MODELS)),
         "lesser_bytes": LESSER_GIBIBYTES << 30,
         "headroom": HEADROOM,
         "failures": LEAST_FAILURES,

@@ -89,12 +89,13 @@ def lost_words(card: Card) -> str:
 
 def _cost(money: Money | None, currency: str) -> str:
     if money is None:
-        return "unknown: no price_per_hour is set"
+        return "unknown: no price_per_hour is set, and these GPUs have no list price"
     return f"{amount(money.amount)} {currency}, {cost_words(money)}{_without(money, 'price')}"
 
 
 def cost_words(money: Money) -> str:
-    return f"{bounds(money.wasted_at_least, money.wasted)} of it wasted, {amount(money.under_used)} under-used"
+    listed = ", at list prices" if money.is_listed else ""
+    return f"{bounds(money.wasted_at_least, money.wasted)} of it wasted, {amount(money.under_used)} under-used{listed}"
 
 
 def _energy(energy: Energy) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpulake.core.config import Config, GpuType
 from gpulake.core.errors import LakeError, UsageError, choice_hint
+from gpulake.core.gpu_models import matching, model_of
 from gpulake.core.ledger import BUCKETS, HELD, LOST, SENSED, WASTED
 from gpulake.core.packaged import built_tables, queries
 from gpulake.lake import LakeReader
@@ -77,6 +78,7 @@ class Money:
     wasted_at_least: float
     under_used: float
     without_gpu_hours: float
+    is_listed: bool = False  # the price of a type is the catalogue's list price, and not one of the settings
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,9 @@ def advise(reader: LakeReader, config: Config, scope: Scope) -> tuple[advice.Adv
     if scope.is_holder:
         # The attempts of one user or group fit into memory; those of everyone do not.
         query = query.replace("NOT MATERIALIZED", "MATERIALIZED")
-    return advice.advise(_asking(reader, scope)(query, **advice.settings(config.gpu_types)))
+    rows = _asking(reader, scope)
+    names = [row["gpu_type"] for row in rows(SQL["gpu_types"])]
+    return advice.advise(rows(query, **advice.settings(names, config.gpu_types)))
 
 
 def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, Any]]]:
@@ -249,7 +253,7 @@ def _standing(row: Row) -> Standing:
 
 def money_of(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Money | None:
     """Price of what was held, and of what became of it."""
-    prices = {name: kind.price_per_hour for name, kind in gpu_types.items() if kind.price_per_hour >= 0}
+    prices = advice.prices_of({row["gpu_type"] for row in parts}, gpu_types)
     priced = [row for row in parts if row["gpu_type"] in prices]
     if not priced:
         return None
@@ -263,12 +267,14 @@ def money_of(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Money | 
         wasted_at_least=price(SURELY_WASTED),
         under_used=price(["under_used"]),
         without_gpu_hours=_total([row for row in parts if row["gpu_type"] not in prices], HELD),
+        is_listed=any((model := model_of(name)) and model.usd_per_hour == price for name, price in prices.items()),
     )
 
 
 def _energy(parts: Sequence[Row], gpu_types: Mapping[str, GpuType]) -> Energy | None:
     """Busy power for GPUs in use, idle power for the others: what was held by a user, or all that was up."""
-    known = {name: kind for name, kind in gpu_types.items() if kind.busy_watts >= 0 and kind.idle_watts >= 0}
+    kinds = ((name, matching(name, gpu_types)) for name in {row["gpu_type"] for row in parts})
+    known = {name: kind for name, kind in kinds if kind and kind.busy_watts >= 0 and kind.idle_watts >= 0}
     powered = [row for row in parts if row["gpu_type"] in known]
     if not powered:
         return None

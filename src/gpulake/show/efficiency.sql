@@ -1,6 +1,9 @@
 -- query: clusters
 SELECT cluster_id FROM silver_clusters ORDER BY cluster_id
 
+-- query: gpu_types
+SELECT gpu_type FROM silver_gpu_types ORDER BY gpu_type
+
 -- query: is_known
 WITH names AS (
     SELECT user_id, coalesce(group_id, user_id) AS group_id FROM silver_jobs

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -155,8 +156,11 @@ def test_costs_are_those_of_the_types_that_have_a_price(client: TestClient, smal
     assert rows_of(Lake(small), query) == [pytest.approx({"held": 252.0, "wasted": 120.0, "beside": 90.0})]
 
 
-def test_without_prices_the_panel_says_how_to_set_one(everything: TestClient) -> None:
-    assert "price_per_hour" in everything.get("/panels/efficiency/costs").text
+def test_without_prices_the_panel_says_how_to_set_one(tmp_path: Path) -> None:
+    config = Config(lake=tmp_path / "lake", threads=1, gpu_types={})
+    Flow(config).refresh([write_trace(tmp_path / "raw", ATTEMPTS[:1])], None)
+    with TestClient(application(Lake(config))) as client:
+        assert "price_per_hour" in client.get("/panels/efficiency/costs").text
 
 
 SCOPES = [

@@ -14,9 +14,11 @@ SELECT
     node_id || ' ' || coalesce('GPU ' || gpu_index, gpu_id) AS subject,
     sampled_at,
     covers_seconds,
-    memory_used_bytes / nullif(memory_total_bytes, 0) AS ratio
+    memory_used_bytes / nullif(coalesce(memory_total_bytes, types.memory_bytes), 0) AS ratio
 FROM silver_gpu_samples
-WHERE memory_used_bytes IS NOT NULL AND memory_total_bytes IS NOT NULL
+-- The memory of the model, where a sample does not say how much there is; not that of a part of a GPU.
+LEFT JOIN silver_gpu_types AS types ON gpu_name = types.gpu_type AND parent_gpu_id IS NULL AND mig_profile IS NULL
+WHERE memory_used_bytes IS NOT NULL AND coalesce(memory_total_bytes, types.memory_bytes) IS NOT NULL
 """
 
 WATCHES.register("gpu_memory")(

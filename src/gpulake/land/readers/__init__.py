@@ -27,6 +27,7 @@ class Sample:
     above: str = ""  # the name of the folder above that
     beside: Path | None = None  # the folder itself, where it is one of the disk: its other files may tell of this one
     modified_at: datetime = EPOCH
+    later: tuple[str, ...] = ()  # what follows the lines, as far as it was read
 
     @property
     def header(self) -> tuple[str, ...]:

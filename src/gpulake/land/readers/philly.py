@@ -6,21 +6,17 @@ machine. The log has 150 MB, so that it is read a job at a time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.errors import InputError
-from gpulake.core.lines import LARGEST_DOCUMENT_BYTES
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
+from gpulake.formats.json_text import list_elements
 from gpulake.land.readers import READERS, Sample
 
-CHUNK_CHARACTERS = 1 << 20
 KEYS = ("jobid", "vc", "attempts")
 MACHINE_HEADER = ("machineId", "number of GPUs", "single GPU mem")
-HINT = "fetch it again; a JSON list of jobs is expected"
 
 
 @READERS.register("philly")
@@ -38,7 +34,7 @@ class PhillyReader:
 
 
 def _attempts(path: Path) -> Iterator[TextRow | BadRow]:
-    for number, (job, text) in enumerate(_elements(path), start=1):
+    for number, (job, text) in enumerate(list_elements(path, what="job"), start=1):
         try:
             rows = [tuple(_word(field) for field in fields) for fields in _rows(job)]
         except (TypeError, KeyError, AttributeError):
@@ -69,35 +65,3 @@ def _word(value: object) -> str:
     if isinstance(value, (str, int)):
         return str(value)
     raise TypeError(type(value).__name__)
-
-
-def _elements(path: Path) -> Iterator[tuple[Any, str]]:
-    """The elements of a JSON list with their text, without holding more than one and a chunk of the file."""
-    decoder = json.JSONDecoder()
-    count = 0
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        text = file.read(CHUNK_CHARACTERS).lstrip()
-        at = 1  # behind the bracket
-        while True:
-            at = _skip(text, at)
-            if text[at : at + 1] == "]":
-                return
-            try:
-                element, end = decoder.raw_decode(text, at)
-            except (ValueError, RecursionError) as error:
-                # The element may go on behind this chunk; the next one is twice as long, lest it be tried too often.
-                size = len(text) - at
-                more = file.read(max(CHUNK_CHARACTERS, size)) if size < LARGEST_DOCUMENT_BYTES else ""
-                if not more:
-                    raise InputError(f"job {count + 1} is cut short or no JSON: {error}", HINT) from error
-                text, at = text[at:] + more, 0
-                continue
-            count += 1
-            yield element, text[at:end]
-            at = end
-
-
-def _skip(text: str, at: int) -> int:
-    while text[at : at + 1] in {" ", "\t", "\r", "\n", ","}:
-        at += 1
-    return at

@@ -202,22 +202,48 @@ listed as (
 
 ),
 
+meant as (
+
+    select
+        names.gpu_type,
+        models.gpu_model
+    from (
+        select
+            gpu_type,
+            regexp_replace(trim(regexp_replace(lower(gpu_type), '[^a-z0-9]+', ' ', 'g')), '([0-9]) gb\b', '\1gb', 'g')
+                as words
+        from (select distinct gpu_type from listed where gpu_type is not null) as distinct_names
+    ) as names
+    inner join "landed"."main"."known_gpu_models" as models
+        on
+            not regexp_matches(names.words, models.part)
+            and regexp_matches(regexp_replace(names.words, models.prefix, '', 'g'), models.pattern)
+    qualify row_number() over (partition by names.gpu_type order by models.place asc) = 1
+
+),
+
 final as (
 
     select
-        machine_key,
-        cluster_id,
-        machine_id,
-        gpu_type,
-        gpus,
-        cores,
-        memory_bytes
+        listed.machine_key,
+        listed.cluster_id,
+        listed.machine_id,
+        listed.gpu_type,
+        meant.gpu_model,
+        listed.gpus,
+        listed.cores,
+        listed.memory_bytes
     from listed
+    left join meant on listed.gpu_type = meant.gpu_type
     qualify
         row_number() over (
-            partition by machine_key
+            partition by listed.machine_key
             order by
-                preference asc, gpus desc nulls last, cores desc nulls last, memory_bytes desc nulls last, gpu_type asc
+                listed.preference asc,
+                listed.gpus desc nulls last,
+                listed.cores desc nulls last,
+                listed.memory_bytes desc nulls last,
+                listed.gpu_type asc
         ) = 1
 
 )

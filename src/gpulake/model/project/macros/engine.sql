@@ -112,6 +112,12 @@
     nullif(regexp_extract({{ column }}, '{{ pattern }}', 1), '')
 {%- endmacro %}
 
+{# Whether a pattern is found in a text; and the text with what every match of a pattern was replaced. #}
+{% macro has_match(text, pattern) %}{{ adapter.dispatch('has_match', 'gpulake')(text, pattern) }}{% endmacro %}
+{% macro default__has_match(text, pattern) %}regexp_matches({{ text }}, {{ pattern }}){% endmacro %}
+{% macro replaced(text, pattern, by) %}{{ adapter.dispatch('replaced', 'gpulake')(text, pattern, by) }}{% endmacro %}
+{% macro default__replaced(text, pattern, by) %}regexp_replace({{ text }}, {{ pattern }}, {{ by }}, 'g'){% endmacro %}
+
 {# A number or a date in a text, or nothing. #}
 {% macro try_number(column) %}{{ adapter.dispatch('try_number', 'gpulake')(column) }}{% endmacro %}
 {% macro default__try_number(column) %}try_cast({{ column }} as double){% endmacro %}

@@ -1,5 +1,5 @@
 {# One job: its attempts, what it requested and used, the telemetry of its GPUs, and its neighbours. #}
-{% from "parts.sql" import lost_words, only_range, sensed %}
+{% from "parts.sql" import lost_words, model_words, only_range, sensed %}
 {% set most_points = 500 %}  {# of a figure of telemetry, over all its GPUs #}
 {% set job_rows %}SELECT * FROM silver_jobs WHERE job_id = getvariable('job') AND {cluster}{% endset %}
 {% set times %}
@@ -34,7 +34,8 @@ SELECT 1 AS rank, cluster_id, 'status' AS label, NULL::DOUBLE AS value, '' AS un
     AS level, '' AS link FROM job
 UNION ALL SELECT 2, cluster_id, 'user', NULL, '', user_id, concat_ws(' · ', group_id, account_id, workload), '',
     '/user?user=' || url_encode(user_id) || '&cluster=' || url_encode(cluster_id) FROM job
-UNION ALL SELECT 4, cluster_id, 'GPUs', gpus, 'gpus', '', coalesce(gpu_type, ''), '', '' FROM job
+UNION ALL SELECT 4, cluster_id, 'GPUs', gpus, 'gpus', '', concat_ws(' · ', gpu_type, {{ model_words }}), '', ''
+FROM job LEFT JOIN silver_gpu_types AS types USING (gpu_type)
 UNION ALL SELECT 5, cluster_id, 'waited', launch_wait_seconds, 'wait_seconds', '', 'from submission to launch', '', ''
 FROM job
 UNION ALL SELECT 6, cluster_id, 'ran', epoch(ended_at - started_at), 'run_seconds', '', 'from launch to end', '', ''

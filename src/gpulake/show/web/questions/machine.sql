@@ -1,5 +1,5 @@
 {# One machine, known by its name in an inventory or as a node of telemetry; and its history. #}
-{% from "parts.sql" import held, sensed, sums, used_words %}
+{% from "parts.sql" import held, model_words, sensed, sums, used_words %}
 {# A name may be that of a machine or of a node; a node may be a machine under the first part of its name. #}
 {% set named %}
 named AS (
@@ -59,8 +59,8 @@ facts AS (
 ),
 tiles AS (
     SELECT cluster_id, 1 AS place, 'Cluster' AS label, cluster_id AS value, NULL AS note, NULL AS level FROM facts
-    UNION ALL SELECT cluster_id, 2, 'GPUs', format('{} × {}', gpus, coalesce(gpu_type, 'unknown')), NULL, NULL
-    FROM facts
+    UNION ALL SELECT cluster_id, 2, 'GPUs', format('{} × {}', gpus, coalesce(gpu_type, 'unknown')),
+        {{ model_words }}, NULL FROM facts LEFT JOIN silver_gpu_types AS types USING (gpu_type)
     UNION ALL SELECT cluster_id, 3, 'Cores', format('{:g}', cores), cpu_model, NULL FROM facts
     UNION ALL SELECT cluster_id, 4, 'Memory', format('{:.0f} GiB', memory / 1073741824), NULL, NULL FROM facts
     UNION ALL SELECT cluster_id, 5, 'Used', format('{:.1f}%', 100 * used / nullif(sensed, 0)),

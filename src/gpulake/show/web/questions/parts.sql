@@ -50,6 +50,15 @@ CASE WHEN {{ is_held_known }} THEN format('{:,.0f} GPU-hours, of capacity', held
     || {{ inferred_words("inferred_lost", "lost") }}
 {% endset %}
 
+{# Of the GPU model, from a row of silver_gpu_types under the name types; NULL if it is not known. #}
+{% set model_words %}
+CASE WHEN types.gpu_model IS NOT NULL THEN concat_ws(
+    ', ', CASE WHEN types.gpu_model != types.gpu_type THEN types.gpu_model END,
+    format('{:.0f} GiB', types.memory_bytes / 1073741824), format('{:.0f} W', types.busy_watts),
+    format('{:.0f} TFLOPS FP16', types.fp16_teraflops)
+) END
+{% endset %}
+
 {# In UTC. A diagnosis may have no time of its own: then the incident was seen when it was opened. #}
 {% set dated %}
 SELECT *, coalesce(began_at, opened_at, changed_at) AS began, greatest(last_seen_at, began) AS ended,

@@ -17,7 +17,7 @@ with ledger as (
 
 kinds as (
 
-    select * from {{ source('landed', 'known_gpu_types') }}
+    select * from {{ ref('silver_gpu_types') }}
 
 ),
 
@@ -78,6 +78,7 @@ final as (
         busy.cluster_id,
         busy.dt,
         busy.gpu_type,
+        kinds.gpu_model,
         busy.capacity_gpu_hours,
         busy.held_gpu_hours,
         busy.busy_gpu_hours,

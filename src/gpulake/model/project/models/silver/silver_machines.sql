@@ -156,22 +156,34 @@ listed as (
 
 ),
 
+meant as (
+
+    {{ gpu_models_of('listed', 'gpu_type') }}
+
+),
+
 final as (
 
     select
-        machine_key,
-        cluster_id,
-        machine_id,
-        gpu_type,
-        gpus,
-        cores,
-        memory_bytes
+        listed.machine_key,
+        listed.cluster_id,
+        listed.machine_id,
+        listed.gpu_type,
+        meant.gpu_model,
+        listed.gpus,
+        listed.cores,
+        listed.memory_bytes
     from listed
+    left join meant on listed.gpu_type = meant.gpu_type
     qualify
         row_number() over (
-            partition by machine_key
+            partition by listed.machine_key
             order by
-                preference asc, gpus desc nulls last, cores desc nulls last, memory_bytes desc nulls last, gpu_type asc
+                listed.preference asc,
+                listed.gpus desc nulls last,
+                listed.cores desc nulls last,
+                listed.memory_bytes desc nulls last,
+                listed.gpu_type asc
         ) = 1
 
 )

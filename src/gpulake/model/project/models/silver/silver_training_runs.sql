@@ -1,0 +1,116 @@
+with logged as (
+
+    select * from {{ ref('training_rows') }}
+
+),
+
+jobs as (
+
+    select * from {{ ref('silver_jobs') }}
+
+),
+
+holdings as (
+
+    select * from {{ ref('silver_holdings') }}
+
+),
+
+machines as (
+
+    select * from {{ ref('silver_machines') }}
+
+),
+
+-- W&B counts the seconds since its process began.
+runs as (
+
+    select
+        run_key,
+        source,
+        run_id,
+        max(job_id) as named_job_id,
+        max(node_id) as node_id,
+        min(
+            case
+                when kind = 'runtime_seconds' and value between 0 and 1e9 then {{ later('logged_at', '-value') }}
+                else logged_at
+            end
+        ) as began_at,
+        max(logged_at) as ended_at,
+        min(step) as first_step,
+        max(step) as last_step,
+        count(distinct step) as steps
+    from logged
+    group by run_key, source, run_id
+
+),
+
+named as (
+
+    select
+        runs.run_key,
+        jobs.job_key
+    from runs
+    inner join jobs on runs.named_job_id = jobs.job_id
+    -- Ids of jobs are used again, and by other clusters: the one that ran then.
+    qualify
+        row_number() over (
+            partition by runs.run_key
+            order by
+                case
+                    when jobs.started_at <= runs.ended_at and coalesce(jobs.ended_at >= runs.began_at, true) then 0
+                    else 1
+                end asc,
+                jobs.submitted_at desc nulls last,
+                jobs.cluster_id asc
+        ) = 1
+
+),
+
+-- Else the only job that held GPUs of its node in that time.
+seen as (
+
+    select
+        runs.run_key,
+        min(holdings.job_key) as job_key
+    from runs
+    inner join machines on lower({{ extract_text('runs.node_id', '^([^.]+)') }}) = lower(machines.machine_id)
+    inner join holdings
+        on
+            machines.machine_key = holdings.machine_key
+            and runs.ended_at >= holdings.held_from
+            and runs.began_at <= holdings.held_until
+    where runs.named_job_id is null
+    group by runs.run_key
+    having count(distinct holdings.job_key) = 1
+
+),
+
+final as (
+
+    select
+        runs.run_key,
+        runs.source,
+        runs.run_id,
+        jobs.job_key,
+        jobs.cluster_id,
+        coalesce(jobs.job_id, runs.named_job_id) as job_id,
+        case
+            when named.job_key is not null then 'id'
+            when seen.job_key is not null then 'node'
+        end as job_basis,
+        runs.node_id,
+        runs.began_at,
+        runs.ended_at,
+        runs.first_step,
+        runs.last_step,
+        runs.steps
+    from runs
+    left join named on runs.run_key = named.run_key
+    left join seen on runs.run_key = seen.run_key
+    left join jobs on coalesce(named.job_key, seen.job_key) = jobs.job_key
+
+)
+
+select * from final
