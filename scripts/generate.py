@@ -19,6 +19,7 @@ from gpulake.model.dbt import compile_plan
 from gpulake.model.plan import FOLDER, Plan, to_files
 from gpulake.model.sources import sources_yaml
 from gpulake.model.steps import generated as generated_steps
+from settings_page import settings_page
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "src" / "gpulake" / "model"
@@ -54,6 +55,7 @@ def generated(is_check: bool) -> list[tuple[Path, str]]:
         (DOCS / "design.md", with_map((DOCS / "design.md").read_text(encoding="utf-8"), plan)),
         (DOCS / "cli.md", cli_page()),
         (DOCS / "errors.md", errors_page()),
+        (DOCS / "settings.md", settings_page(NOTE)),
     ]
 
 

@@ -6,6 +6,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import click
+
 from gpulake.cli._options import Function, json_option, lake_option, settings
 from gpulake.flow import Flow
 
@@ -15,7 +17,12 @@ def flow_option(function: Function) -> Function:
 
     @wraps(function)
     def call(*, lake: Path | None, **values: Any) -> Any:
-        return function(flow=Flow(settings(lake=lake)), **values)
+        flow = Flow(settings(lake=lake))
+        try:
+            return function(flow=flow, **values)
+        finally:
+            for note in flow.notes:
+                click.echo(note, err=True)
 
     return lake_option(call)
 

@@ -16,9 +16,22 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
+CONFIG = "gpulake.config"
+
+
 def lake_option(function: Function) -> Function:
+    """--lake, and --config, which `settings` finds by itself."""
     words = "The lake's folder. [default: from gpulake.toml or GPULAKE_LAKE, else ./lake]"
-    return click.option("--lake", "lake", type=FOLDER, help=words)(function)
+    option = click.option("--lake", "lake", type=FOLDER, help=words)
+    return option(config_option(function))
+
+
+def config_option(function: Function) -> Function:
+    def keep(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+        context.meta[CONFIG] = path
+
+    words = "A file of settings. [default: GPULAKE_CONFIG, else ./gpulake.toml]"
+    return click.option("--config", type=FILE, expose_value=False, callback=keep, is_eager=True, help=words)(function)
 
 
 def json_option(function: Function) -> Function:
@@ -43,4 +56,11 @@ def build_options(function: Function) -> Function:
 
 def settings(**flags: object) -> Config:
     """The configuration in force; a flag that is None was not given."""
-    return load(flags)
+    return load({**flags, "config": config_file()})
+
+
+def config_file() -> Path | None:
+    """What --config named."""
+    context = click.get_current_context(silent=True)
+    found: Path | None = context.meta.get(CONFIG) if context else None
+    return found

@@ -47,7 +47,7 @@ class Incidents:
     # No incident is made of these.
     ignored_kinds: tuple[str, ...] = FACTS
     critical_kinds: tuple[str, ...] = ()  # instead of the kind's default severity
-    info_kinds: tuple[str, ...] = ()
+    info_kinds: tuple[str, ...] = ()  # these are only for information
 
     def __post_init__(self) -> None:
         is_time = 0 < self.resolve_after_hours < float("inf")
@@ -66,13 +66,13 @@ class SinkSettings:
     severities: tuple[str, ...] = ()  # only these; empty: all
     kinds: tuple[str, ...] = ()  # only kinds like these patterns, such as gpu_*
     clusters: tuple[str, ...] = ()  # only clusters like these patterns
-    events: tuple[str, ...] = EVENTS
+    events: tuple[str, ...] = EVENTS  # of an incident that are sent
     most_per_minute: int = -1  # more go into one summary; 0: no limit; -1: 20 for apprise, else no limit
     burst: int = 10  # alerts that may be sent at once
-    timeout_seconds: float = 10.0
+    timeout_seconds: float = 10.0  # for one request
     allow_plain_http: bool = False  # to other hosts, over a trusted network
     title: str = ""  # overrides that of [alerts]
-    body: str = ""
+    body: str = ""  # overrides that of [alerts]
     firing_days: float = 30.0  # after which Alertmanager drops an incident that was not resolved
 
     def __post_init__(self) -> None:
@@ -115,13 +115,13 @@ class Alerts:
     sinks: Mapping[str, SinkSettings] = field(
         default_factory=dict, metadata={"of": SinkSettings, "example": "kind = 'webhook'"}
     )
-    title: str = TITLE
-    body: str = BODY
+    title: str = TITLE  # template of a message's first line
+    body: str = BODY  # template of its text
     link: str = ""  # such as https://lake.example.org/incident?incident={incident_id}
     most_stale_hours: float = 24.0  # an event longer ago than this is not sent
     give_up_after_hours: float = 24.0  # an alert that a sink does not accept in this time is dropped
     first_wait_seconds: float = 5.0  # before the second try; doubled for each further one
-    most_wait_seconds: float = 300.0
+    most_wait_seconds: float = 300.0  # between two tries
     is_sent_at_once: bool = True  # at the end of a refresh; false: only by gpulake alerts send
 
     def __post_init__(self) -> None:

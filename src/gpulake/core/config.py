@@ -1,12 +1,15 @@
-"""One gpulake.toml, one frozen Config: flag over environment over file over default."""
+"""One frozen Config: flag over environment over the lake's own settings over gpulake.toml over default.
+
+Settings that decide the numbers of a lake belong to it (`lake_settings.py`): its own file counts, and a gpulake.toml
+elsewhere that says otherwise is an error. A lake without settings takes those of gpulake.toml with its next build.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +20,7 @@ from gpulake.core.clock import is_time_zone
 from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.gpu_models import PRICE_CURRENCY, gpu_models, model_of
 from gpulake.core.judge_settings import KEY_VARIABLE, Judge
+from gpulake.core.lake_settings import dotted, leaves, read_own, read_toml, settings_of, split
 from gpulake.core.packaged import packaged_toml
 from gpulake.core.placeholders import check_command
 from gpulake.core.recovery_settings import Recoveries
@@ -46,7 +50,7 @@ class Cluster:
     gpu_type: str = ""  # of that capacity
     has_stale_running: bool = False  # attempts are called running that cannot be: their end was not recorded
     observed_from: str = ""  # begin and end of the time under observation, with an offset; empty: from the events
-    observed_until: str = ""
+    observed_until: str = ""  # the end of that time
 
     def __post_init__(self) -> None:
         _check_zone(self.time_zone)
@@ -65,24 +69,24 @@ class GpuType:
     """What a GPU of a type costs: `[gpu_types.<name>]` in gpulake.toml. Below zero: unknown."""
 
     price_per_hour: float = -1.0  # in the setting `currency`
-    busy_watts: float = -1.0
-    idle_watts: float = -1.0
+    busy_watts: float = -1.0  # power of a board at work
+    idle_watts: float = -1.0  # power of a board that does nothing
 
 
 @dataclass(frozen=True)
 class Nudges:
     """Warnings to jobs that hold GPUs without using them: `[nudges]` in gpulake.toml."""
 
-    warn_after_minutes: float = 60.0
-    final_after_minutes: float = 105.0
-    cancel_after_minutes: float = 120.0
+    warn_after_minutes: float = 60.0  # of holding GPUs without using them: the first message
+    final_after_minutes: float = 105.0  # the second message
+    cancel_after_minutes: float = 120.0  # the job is cancelled
     least_gpus: float = 0.0  # jobs that hold fewer are left alone
-    exclude_users: tuple[str, ...] = ()
-    exclude_accounts: tuple[str, ...] = ()
-    exclude_workloads: tuple[str, ...] = ()
-    exclude_groups: tuple[str, ...] = ()
-    exclude_gpu_types: tuple[str, ...] = ()
-    most_cancels_per_run: int = 10
+    exclude_users: tuple[str, ...] = ()  # jobs of these users are left alone
+    exclude_accounts: tuple[str, ...] = ()  # of these accounts
+    exclude_workloads: tuple[str, ...] = ()  # of these workloads
+    exclude_groups: tuple[str, ...] = ()  # of these groups
+    exclude_gpu_types: tuple[str, ...] = ()  # on these GPU types
+    most_cancels_per_run: int = 10  # further ones wait for the next run
     most_stale_minutes: float = 60.0  # nothing is cancelled on what was seen longer ago
     cancel_command: tuple[str, ...] = ()  # a program and its arguments, such as ["scancel", "{job_id}"]; empty: none
 
@@ -144,6 +148,14 @@ class Config:
     incidents: Incidents = field(default_factory=Incidents)
     alerts: Alerts = field(default_factory=Alerts)
     serve: Serve = field(default_factory=Serve)
+    # Settings of a lake that a file outside of it has, and the lake has not yet.
+    unclaimed: Mapping[str, Any] = field(
+        default_factory=dict, compare=False, repr=False, metadata={"is_internal": True}
+    )
+
+    @property
+    def own_file(self) -> Path:
+        return self.lake / FILE_NAME
 
     @property
     def has_lake(self) -> bool:
@@ -176,20 +188,93 @@ class Config:
             raise ConfigError(f"keep_builds is {self.keep_builds}", "keep at least 1: the build that readers use")
 
 
+@dataclass(frozen=True)
+class Layer:
+    """Settings from one place."""
+
+    where: str
+    words: str  # of the place, in an error
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    config: Config
+    layers: tuple[Layer, ...]  # the weakest first
+    conflicts: tuple[ConfigError, ...]  # a file that says other than the lake's own settings
+
+    def origin(self, key: tuple[str, ...]) -> str:
+        """Where a setting's value comes from."""
+        given = [layer.where for layer in self.layers if _has(layer.values, key)]
+        return given[-1] if given else "default"
+
+
 def load(flags: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Config:
     """The settings in force. Flags that are None were not given."""
+    loaded = load_layers(flags, environment)
+    for conflict in loaded.conflicts:
+        raise conflict
+    return loaded.config
+
+
+def load_layers(flags: Mapping[str, object], environment: Mapping[str, str] | None = None) -> Loaded:
     env = os.environ if environment is None else environment
-    given = {name: value for name, value in flags.items() if value is not None}
-    config = _layered(Config(), env, given)
-    if config.currency == PRICE_CURRENCY:
-        return config
-    return _layered(Config(gpu_types=_known_gpu_types(config.currency)), env, given)
+    given = {name: value for name, value in flags.items() if value is not None and name != "config"}
+    path, values = _from_file(env, flags.get("config"))
+    file = _apply(Config(), values, "in the configuration file")
+    variables = _from_environment(env, file.alerts.variables)
+    over = [Layer("environment", "in the environment", variables), Layer("flag", "as a flag", given)]
+    lake = file
+    for layer in over:
+        lake = _apply(lake, {name: value for name, value in layer.values.items() if name == "lake"}, layer.words)
+    own_file = lake.own_file
+    if path.is_file() and own_file.is_file() and path.samefile(own_file):
+        values = {}
+    owned, rest = split(values)
+    own = read_own(own_file)
+    words = f"in {own_file}"
+    conflicts = tuple(_conflicts(path, owned, own_file, own)) if own else ()
+    layers = (
+        Layer(str(path), "in the configuration file", rest if own else values),
+        Layer("lake", words, own),
+        *over,
+    )
+    config = _layered(Config(), layers)
+    if config.currency != PRICE_CURRENCY:
+        config = _layered(Config(gpu_types=_known_gpu_types(config.currency)), layers)
+    return Loaded(replace(config, unclaimed={} if own else owned), layers, conflicts)
 
 
-def _layered(config: Config, env: Mapping[str, str], flags: Mapping[str, object]) -> Config:
-    config = _apply(config, _from_file(env), "in the configuration file")
-    config = _apply(config, _from_environment(env, config.alerts.variables), "in the environment")
-    return _apply(config, flags, "as a flag")
+def _layered(config: Config, layers: Sequence[Layer]) -> Config:
+    for layer in layers:
+        config = _apply(config, layer.values, layer.words)
+    return config
+
+
+def checked(values: Mapping[str, Any], where: str) -> Config:
+    """The defaults with these settings; an error if one is wrong."""
+    return _apply(Config(), values, where)
+
+
+def _conflicts(path: Path, owned: Mapping[str, Any], own_file: Path, own: Mapping[str, Any]) -> Iterator[ConfigError]:
+    here = dict(settings_of(_apply(Config(), owned, f"in {path}")))
+    there = dict(settings_of(_apply(Config(), own, f"in {own_file}")))
+    for key in leaves(owned):
+        if here.get(key) != (kept := there.get(key)):
+            said = "nothing" if kept is None else repr(kept)
+            yield ConfigError(
+                f"{dotted(key)} is {here.get(key)!r} in {path}, and {said} in the lake's own settings, {own_file}",
+                f"give it to the lake: gpulake config set --from {path}; or remove it from {path}",
+            )
+
+
+def _has(values: Mapping[str, Any], key: tuple[str, ...]) -> bool:
+    value: Any = values
+    for part in key:
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return True
 
 
 def _check_zone(name: str) -> None:
@@ -209,24 +294,20 @@ def _instant(name: str, text: str) -> datetime | None:
     return moment
 
 
-def _from_file(env: Mapping[str, str]) -> dict[str, object]:
-    named = env.get("GPULAKE_CONFIG")
-    path = Path(named) if named else Path(FILE_NAME)
+def _from_file(env: Mapping[str, str], named_here: object) -> tuple[Path, dict[str, Any]]:
+    named = named_here or env.get("GPULAKE_CONFIG")
+    path = Path(str(named)) if named else Path(FILE_NAME)
     if not path.is_file():
         if named:
-            raise ConfigError(f"no configuration file at {path}", "unset GPULAKE_CONFIG or create the file")
-        return {}
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}", "correct the line that the message names") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path} is nested too deeply", "no setting needs more than three levels") from error
+            way_out = "check the path" if named_here else "unset GPULAKE_CONFIG or create the file"
+            raise ConfigError(f"no configuration file at {path}", way_out)
+        return path, {}
+    values = read_toml(path)
     lake = values.get("lake")
     if isinstance(lake, str):
         # A relative lake path is relative to the file that names it, not to the working directory.
         values["lake"] = str(path.parent / lake)
-    return values
+    return path, values
 
 
 def _from_environment(env: Mapping[str, str], secrets: Collection[str]) -> dict[str, object]:
@@ -239,7 +320,8 @@ def _from_environment(env: Mapping[str, str], secrets: Collection[str]) -> dict[
 
 
 def _apply(config: Config, values: Mapping[str, object], where: str) -> Config:
-    known: dict[str, Any] = {setting.name: setting.default for setting in fields(Config)}
+    settings = (setting for setting in fields(Config) if not setting.metadata.get("is_internal"))
+    known: dict[str, Any] = {setting.name: setting.default for setting in settings}
     changes: dict[str, object] = {}
     for name, value in values.items():
         if name not in known:

@@ -18,11 +18,11 @@ class Judge:
     base_url: str = ""  # such as http://127.0.0.1:8080/v1; empty: no model is asked
     model: str = ""  # as the endpoint names it
     timeout_seconds: float = 60.0  # for a question with all its retries
-    retries: int = 1
-    temperature: float = 0.0
+    retries: int = 1  # of a question that failed
+    temperature: float = 0.0  # 0: the same answer each time
     most_lines: int = 200  # of the log, in the question
     most_characters: int = 24_000  # of the log, in the question
-    most_answer_tokens: int = 1_200
+    most_answer_tokens: int = 1_200  # of the model
     allow_plain_http: bool = False  # to other hosts, over a trusted network
 
     def __post_init__(self) -> None:

@@ -64,18 +64,18 @@ class Serve:
     session_hours: float = 12.0  # after which a user must log in again
     sql: bool = False  # whether POST /api/v1/sql accepts queries
     sql_seconds: float = 10.0  # per query
-    sql_memory: str = "512MB"
-    sql_rows: int = 10_000
+    sql_memory: str = "512MB"  # that a query may take
+    sql_rows: int = 10_000  # that an answer may have
     most_connections: int = 500  # at once
     most_connections_per_address: int = 100  # a trusted proxy is exempt
     request_seconds: float = 20.0  # within which a whole request must arrive
     idle_seconds: float = 75.0  # after which an idle connection is closed
-    most_header_bytes: int = 32_768
-    most_body_bytes: int = 262_144
+    most_header_bytes: int = 32_768  # of a request
+    most_body_bytes: int = 262_144  # of a request
     most_wrong_tokens: int = 10  # per address
     lockout_seconds: float = 300.0  # over which they are counted
     most_streams: int = 200  # of events, at once
-    most_streams_per_viewer: int = 20
+    most_streams_per_viewer: int = 20  # of these, for one user
 
     def __post_init__(self) -> None:
         for name in ("proxy_header", "groups_header"):

@@ -68,6 +68,7 @@ class Flow:
     report: Report = silent
     wait: Callable[[float], None] = time.sleep
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    notes: list[str] = field(default_factory=list)  # what the user is to be told at the end
 
     @cached_property
     def lake(self) -> Lake:
@@ -148,9 +149,11 @@ class Flow:
     ) -> BuildResult:
         """Silver and gold from what landed, tested, scored and published at once; `without` leaves sources out."""
         from gpulake.flow.building import Building, build_order
+        from gpulake.flow.settings import keep_settings
         from gpulake.lake.undo import named_landings
 
         self.lake.open()
+        keep_settings(self)
         with self.lake.writing():
             order = build_order(select, is_forced, is_dbt, model, named_landings(self.lake, without))
             result = Building(self.lake, self.config, self.clock, self.report, self.step).build(order)
