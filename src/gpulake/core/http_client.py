@@ -71,11 +71,17 @@ def connection_to(
         else http.client.HTTPConnection(host, parts.port, timeout=seconds)
     )
     is_late = Event()
-    end = Timer(seconds, _shut_down, (connection, is_late))
+    # The connection itself forgets its socket once an answer begins after which the server closes.
+    opened: list[socket.socket] = []
+    end = Timer(seconds, _shut_down, (opened, is_late))
     end.daemon = True
     end.start()
     try:
+        connection.connect()
+        opened.append(connection.sock)
         yield connection
+        if is_late.is_set():
+            raise TimeoutError  # an answer without a length just ends
     except (OSError, http.client.HTTPException) as error:
         # What the reader of a socket sees that was shut down is a matter of chance: an end, or a reset.
         raise (TimeoutError() if is_late.is_set() else error) from None
@@ -84,10 +90,11 @@ def connection_to(
         connection.close()
 
 
-def _shut_down(connection: http.client.HTTPConnection, is_late: Event) -> None:
+def _shut_down(opened: list[socket.socket], is_late: Event) -> None:
     is_late.set()
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+    for connected in opened:
+        with suppress(OSError):
+            connected.shutdown(socket.SHUT_RDWR)
 
 
 def connection_failure(error: Exception, seconds: float) -> str:

@@ -83,8 +83,8 @@ def _pull_spans(flow: Flow, source: Source, result: PullResult, folder: Path) ->
                 at = piece.span.until
                 result = _counted(result, landings)
         except PullError as error:
-            error.message += f" ({result.rows_landed:,} rows until {at:%Y-%m-%d %H:%M:%S} UTC have landed)"
-            raise
+            landed = f"{result.rows_landed:,} rows until {at:%Y-%m-%d %H:%M:%S} UTC have landed"
+            raise PullError(f"{error.message} ({landed})", error.hint) from error
         finally:
             flow.report = whole
     return result
@@ -93,7 +93,7 @@ def _pull_spans(flow: Flow, source: Source, result: PullResult, folder: Path) ->
 def _landed(flow: Flow, piece: Piece) -> Sequence[Landing]:
     if not piece.files:
         return ()
-    landed: LandResult = _patiently(flow, lambda: flow.land(piece.files))
+    landed: LandResult = _patiently(flow, lambda: flow.land(piece.files, is_replacing=True))
     for file in piece.files:
         file.unlink(missing_ok=True)
     if landed.failed:

@@ -12,6 +12,7 @@ from gpulake.core.packaged import packaged_toml
 from gpulake.formats.prometheus import Labels
 
 STYLES = ("dcgm", "otel")
+EXPORTERS = ("nvidia_exporter", "amd_exporter", "otel_exporter")  # that Prometheus scrapes, beside DCGM's
 KINDS = ("gauge", "counter", "updown")
 NO_SUBJECTS = ("version", "units", "read", "dcgm_endings", "otel", "pulled")
 # By source: how its names begin, and the subject that has them.
@@ -65,7 +66,7 @@ def table(style: str) -> Table:
 
 @cache
 def written(source: str) -> dict[str, Written]:
-    """By our field, how a source writes it: dcgm, node_exporter, nvidia_smi or rocm_smi."""
+    """By our field, how a source writes it: dcgm, node_exporter, nvidia_smi, rocm_smi or one of EXPORTERS."""
     content = _content()
     prefix, subject = WRITERS.get(source, ("", ""))
     fields = {name.field: name for name in table("dcgm").subjects.get(subject, ()) if name.name.startswith(prefix)}
@@ -78,7 +79,8 @@ def written(source: str) -> dict[str, Written]:
 @cache
 def pulled_names() -> tuple[str, ...]:
     """What to ask a Prometheus for: names, and patterns of names."""
-    return tuple(name for names in _content()["pulled"].values() for name in names)
+    others = (field[0] for source in EXPORTERS for field in _content()["read"][source].values())
+    return tuple(name for names in (*_content()["pulled"].values(), *others) for name in names)
 
 
 @cache

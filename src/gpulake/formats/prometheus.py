@@ -16,7 +16,10 @@ _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 # Possessive: nothing in a string can be matched in two ways, so that no character of a line is remembered.
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
 # A name, labels, a value, a time and, behind a hash, an exemplar.
-_SAMPLE = re.compile(rf"({_NAME})(?:\s*\{{((?:[^\"}}]++|{_STRING})*+)\}}\s*|\s+)(\S+)(?:\s+([^\s#]\S*))?\s*(?:#.*)?")
+_LABELS = rf"\{{((?:[^\"}}]++|{_STRING})*+)\}}"
+_SAMPLE = re.compile(rf"({_NAME})(?:\s*{_LABELS}\s*|\s+)(\S+)(?:\s+([^\s#]\S*))?\s*(?:#.*)?")
+# As `promtool tsdb dump` writes it: the name is a label.
+_DUMPED = re.compile(rf"(){_LABELS} (\S+) (-?[0-9]+)")
 _LABEL = re.compile(rf"\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*({_STRING})\s*(?:,|$)")
 _BLANK = re.compile(r"\s*")
 _ESCAPE = re.compile(r"\\(.)")
@@ -34,11 +37,22 @@ class Sample(NamedTuple):
 
 
 def read_sample(text: str) -> Sample | None:
-    found = _SAMPLE.fullmatch(text)
+    found = _SAMPLE.fullmatch(text) or _DUMPED.fullmatch(text)
     labels = _labels(found[2] or "") if found else None
     if found is None or labels is None:
         return None
-    return Sample(found[1], labels, found[3], found[4] or "")
+    metric = found[1] or labels.pop("__name__", "")
+    return Sample(metric, labels, found[3], found[4] or "") if metric else None
+
+
+def is_timed(text: str) -> bool:
+    """A sample with labels and a time of these decades, in seconds or milliseconds: a line of a dump."""
+    sample = read_sample(text) if "{" in text else None
+    try:
+        at = float(sample.time) if sample else 0.0
+        return sample is not None and (1e9 < at < 1e10 or 1e12 < at < 1e13) and float(sample.value) is not None
+    except ValueError:
+        return False
 
 
 def _labels(text: str) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.types import BadRow, RowBlock, TextRow
 from gpulake.formats.names import dcgm_unit
 from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER, RANGES, is_plausible
@@ -68,17 +69,19 @@ def _rows(block: list[Series]) -> Iterator[TextRow | BadRow | RowBlock]:
     place = np.repeat(np.arange(len(block), dtype=np.int32), counts)
     try:
         seconds, values = zip(*pairs, strict=True)
-        times = pa.array(np.rint(np.array(seconds, dtype=np.float64) * 1000).astype(np.int64))
+        with np.errstate(invalid="raise"):
+            times = pa.array(np.rint(np.array(seconds, dtype=np.float64) * 1000).astype(np.int64))
         texts = pa.array(values, pa.string())
         numbers = texts.cast(pa.float64()).to_numpy()
-    except (ValueError, TypeError, pa.ArrowException):
+    except (ValueError, TypeError, FloatingPointError, OverflowError, pa.ArrowException):
         # Something among them is no pair of a time and a number.
         for series in block:
             yield from (_row(series, pair) for pair in series.values)
         return
     spans = np.array([usual_span(series.metric) for series in block])[place]
     is_blank = (numbers >= BLANK_INTEGERS[0][0]) & ~((numbers > BLANK_INTEGERS[1][1]) & (numbers < BLANK_NUMBER))
-    scaled = numbers * spans[:, 0]
+    with np.errstate(invalid="ignore"):
+        scaled = numbers * spans[:, 0]
     is_sound = (scaled >= spans[:, 1]) & (scaled <= spans[:, 2]) & ~is_blank
     is_usual = np.isfinite(numbers) & ((spans[:, 0] == 0) | is_sound)
     for at in np.flatnonzero(~is_usual).tolist():
@@ -97,9 +100,13 @@ def _rows(block: list[Series]) -> Iterator[TextRow | BadRow | RowBlock]:
         yield RowBlock(dict(zip(COLUMNS, columns, strict=True)))
 
 
+def is_time(seconds: Any) -> bool:
+    return isinstance(seconds, int | float) and abs(seconds) <= LATEST_SECOND
+
+
 def _row(series: Series, pair: Any) -> TextRow | BadRow:
     text = sample_text(series, pair)
-    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], int | float):
+    if not isinstance(pair, list) or len(pair) != 2 or not is_time(pair[0]):
         return BadRow(series.line_number, "not a pair of a time and a value", text)
     value = str(pair[1])
     if reason := sample_fault(series.metric, value):

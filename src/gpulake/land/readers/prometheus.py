@@ -1,4 +1,5 @@
-"""A page of Prometheus metrics, as exporters show it (text exposition 0.0.4, OpenMetrics), or an answer of query_range.
+"""Samples of Prometheus: a page of an exporter (text exposition 0.0.4, OpenMetrics), an answer of query_range, or what
+`promtool tsdb dump` and `promtool tsdb dump-openmetrics` print.
 
 Any sample that is a number lands, NaN and infinities too. Of the fields of DCGM it is known what they can be: what says
 "blank" with a number that looks like data is quarantined.
@@ -16,7 +17,7 @@ from gpulake.core.lines import line_blocks
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, Rewrite, RowBlock, TextRow
 from gpulake.formats.plausible import BLANK_INTEGERS, BLANK_NUMBER
-from gpulake.formats.prometheus import SeriesNames, labels_json, read_sample
+from gpulake.formats.prometheus import SeriesNames, is_timed, labels_json, read_sample
 from gpulake.formats.query_range import HEAD
 from gpulake.formats.samples import COLUMNS, NUMBER, answer_rows, sample_fault, usual_span
 from gpulake.land.readers import READERS, Sample
@@ -25,7 +26,7 @@ COMMENT = re.compile(r"# (HELP|TYPE|UNIT) ")
 EOF = b"# EOF"
 USUAL_VALUE = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,20})?(?:e[+-]?[0-9]{1,2})?").fullmatch
 USUAL_TIME = re.compile(r"1?[0-9]{1,12}(?:\.[0-9]{1,9})?").fullmatch
-SPLIT = re.compile(r"([^ {]+(?:\{.*\})?) ([^ ]+)(?: ([^ ]+))?")
+SPLIT = re.compile(r"([^ {]+(?:\{.*\})?|\{.*\}) ([^ ]+)(?: ([^ ]+))?")
 MOST_SERIES = 20_000
 LATEST_OPEN_METRICS = 2e9  # seconds; a later time is checked by itself
 
@@ -38,6 +39,7 @@ class PrometheusReader:
         is_page = any(COMMENT.match(line) for line in sample.lines)
         if not is_page and sample.name.endswith(".prom"):
             is_page = any(read_sample(line) for line in sample.lines)
+        is_page = is_page or all(is_timed(line) for line in sample.lines[:2] if line != EOF.decode())
         if not is_page:
             return None
         return _layout(sample, _samples)
@@ -126,6 +128,8 @@ class _UsualLines:
         if found is None:
             return None
         name = self._names.read(found[1])
+        if name is None and found[1].startswith("{") and (sample := read_sample(line)):
+            name = (sample.metric, labels_json(sample.labels))
         if name is None:
             return None
         series = (len(self._named), *usual_span(name[0]))

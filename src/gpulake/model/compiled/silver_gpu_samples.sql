@@ -10,6 +10,8 @@ with reported as not materialized (
     select * from __dbt__cte__nvidia_smi_samples
     union all by name
     select * from __dbt__cte__rocm_smi_samples
+    union all by name
+    select * from __dbt__cte__exporter_samples
 
 ),
 
@@ -401,8 +403,8 @@ where energy_basis not in ('counter', 'power')
 -- test: accepted_values_silver_gpu_samples_owner_kind__slurm__pod__container__trace__several__unattributed__nobody__unknown(owner_kind) error
 where owner_kind not in ('slurm', 'pod', 'container', 'trace', 'several', 'unattributed', 'nobody', 'unknown')
 
--- test: accepted_values_silver_gpu_samples_source__collector__dcgm__nvidia_smi__rocm_smi(source) error
-where source not in ('collector', 'dcgm', 'nvidia_smi', 'rocm_smi')
+-- test: accepted_values_silver_gpu_samples_source__collector__dcgm__nvidia_smi__rocm_smi__nvidia_exporter__amd_exporter__otel_exporter(source) error
+where source not in ('collector', 'dcgm', 'nvidia_smi', 'rocm_smi', 'nvidia_exporter', 'amd_exporter', 'otel_exporter')
 
 -- test: not_null_silver_gpu_samples_cluster_id(cluster_id) error
 where cluster_id is null

@@ -102,9 +102,53 @@
         'sm_clock_hertz': [['sclk_clock_speed'], '1000000.0'],
         'memory_clock_hertz': [['mclk_clock_speed'], '1000000.0'],
         'pcie_replays_total': [['pcie_replay_count'], '1']
+    },
+    'nvidia_exporter': {
+        'gpu_busy_ratio': [['nvidia_smi_utilization_gpu_ratio'], '1'],
+        'memory_busy_ratio': [['nvidia_smi_utilization_memory_ratio'], '1'],
+        'encoder_busy_ratio': [['nvidia_smi_utilization_encoder_ratio'], '1'],
+        'decoder_busy_ratio': [['nvidia_smi_utilization_decoder_ratio'], '1'],
+        'memory_used_bytes': [['nvidia_smi_memory_used_bytes'], '1'],
+        'memory_total_bytes': [['nvidia_smi_memory_total_bytes'], '1'],
+        'power_watts': [['nvidia_smi_power_draw_watts', 'nvidia_smi_power_draw_instant_watts'], '1'],
+        'power_limit_watts': [['nvidia_smi_enforced_power_limit_watts', 'nvidia_smi_power_limit_watts'], '1'],
+        'temperature_celsius': [['nvidia_smi_temperature_gpu'], '1'],
+        'memory_temperature_celsius': [['nvidia_smi_temperature_memory'], '1'],
+        'sm_clock_hertz': [['nvidia_smi_clocks_current_sm_clock_hz'], '1'],
+        'memory_clock_hertz': [['nvidia_smi_clocks_current_memory_clock_hz'], '1'],
+        'ecc_corrected_total': [['nvidia_smi_ecc_errors_corrected_volatile_total'], '1'],
+        'ecc_uncorrected_total': [['nvidia_smi_ecc_errors_uncorrected_volatile_total'], '1'],
+        'ecc_corrected_lifetime_total': [['nvidia_smi_ecc_errors_corrected_aggregate_total'], '1'],
+        'ecc_uncorrected_lifetime_total': [['nvidia_smi_ecc_errors_uncorrected_aggregate_total'], '1'],
+        'pcie_link_generation': [['nvidia_smi_pcie_link_gen_current'], '1'],
+        'pcie_link_width': [['nvidia_smi_pcie_link_width_current'], '1']
+    },
+    'amd_exporter': {
+        'gpu_busy_ratio': [['gpu_gfx_activity', 'amd_gpu_gfx_activity'], '0.01'],
+        'memory_busy_ratio': [['gpu_umc_activity', 'amd_gpu_umc_activity'], '0.01'],
+        'memory_used_bytes': [['gpu_used_vram', 'amd_gpu_used_vram'], '1048576.0'],
+        'memory_total_bytes': [['gpu_total_vram', 'amd_gpu_total_vram'], '1048576.0'],
+        'power_watts': [['gpu_package_power', 'amd_gpu_package_power', 'gpu_average_package_power', 'gpu_power_usage'], '1'],
+        'energy_joules_total': [['gpu_energy_consumed', 'amd_gpu_energy_consumed'], '1e-06'],
+        'temperature_celsius': [['gpu_junction_temperature', 'amd_gpu_junction_temperature', 'gpu_edge_temperature'], '1'],
+        'memory_temperature_celsius': [['gpu_memory_temperature', 'amd_gpu_memory_temperature'], '1'],
+        'ecc_corrected_total': [['gpu_ecc_correct_total', 'amd_gpu_ecc_correct_total'], '1'],
+        'ecc_uncorrected_total': [['gpu_ecc_uncorrect_total', 'amd_gpu_ecc_uncorrect_total'], '1']
+    },
+    'otel_exporter': {
+        'gpu_busy_ratio': [['hw_gpu_utilization_ratio', 'hw_gpu_utilization'], '1'],
+        'memory_used_bytes': [['hw_gpu_memory_usage_bytes'], '1'],
+        'memory_total_bytes': [['hw_gpu_memory_limit_bytes'], '1'],
+        'power_watts': [['hw_power_watts', 'hw_gpu_power_watts'], '1'],
+        'energy_joules_total': [['hw_energy_joules_total', 'hw_gpu_energy_joules_total'], '1'],
+        'temperature_celsius': [['hw_temperature_celsius', 'hw_gpu_temperature_celsius'], '1']
     }
 }[source]) }}
 {%- endmacro %}
+
+{% macro exporters() %}{{ return(['amd_exporter', 'nvidia_exporter', 'otel_exporter']) }}{% endmacro %}
+
+{% macro exporter_metrics() %}{{ return(['amd_gpu_ecc_correct_total', 'amd_gpu_ecc_uncorrect_total', 'amd_gpu_energy_consumed', 'amd_gpu_gfx_activity', 'amd_gpu_junction_temperature', 'amd_gpu_memory_temperature', 'amd_gpu_package_power', 'amd_gpu_total_vram', 'amd_gpu_umc_activity', 'amd_gpu_used_vram', 'gpu_average_package_power', 'gpu_ecc_correct_total', 'gpu_ecc_uncorrect_total', 'gpu_edge_temperature', 'gpu_energy_consumed', 'gpu_gfx_activity', 'gpu_junction_temperature', 'gpu_memory_temperature', 'gpu_package_power', 'gpu_power_usage', 'gpu_total_vram', 'gpu_umc_activity', 'gpu_used_vram', 'hw_energy_joules_total', 'hw_gpu_energy_joules_total', 'hw_gpu_memory_limit_bytes', 'hw_gpu_memory_usage_bytes', 'hw_gpu_power_watts', 'hw_gpu_temperature_celsius', 'hw_gpu_utilization', 'hw_gpu_utilization_ratio', 'hw_power_watts', 'hw_temperature_celsius', 'nvidia_smi_clocks_current_memory_clock_hz', 'nvidia_smi_clocks_current_sm_clock_hz', 'nvidia_smi_ecc_errors_corrected_aggregate_total', 'nvidia_smi_ecc_errors_corrected_volatile_total', 'nvidia_smi_ecc_errors_uncorrected_aggregate_total', 'nvidia_smi_ecc_errors_uncorrected_volatile_total', 'nvidia_smi_enforced_power_limit_watts', 'nvidia_smi_memory_total_bytes', 'nvidia_smi_memory_used_bytes', 'nvidia_smi_pcie_link_gen_current', 'nvidia_smi_pcie_link_width_current', 'nvidia_smi_power_draw_instant_watts', 'nvidia_smi_power_draw_watts', 'nvidia_smi_power_limit_watts', 'nvidia_smi_temperature_gpu', 'nvidia_smi_temperature_memory', 'nvidia_smi_utilization_decoder_ratio', 'nvidia_smi_utilization_encoder_ratio', 'nvidia_smi_utilization_gpu_ratio', 'nvidia_smi_utilization_memory_ratio']) }}{% endmacro %}
 
 {% macro event_severity(kind, code) -%}
 case

@@ -10,6 +10,8 @@ with reported as not materialized (
     select * from {{ ref('nvidia_smi_samples') }}
     union all by name
     select * from {{ ref('rocm_smi_samples') }}
+    union all by name
+    select * from {{ ref('exporter_samples') }}
 
 ),
 

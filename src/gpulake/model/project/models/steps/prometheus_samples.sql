@@ -4,7 +4,14 @@
 with samples as not materialized (
 
     select * from {{ source('landed', 'bronze_prometheus_samples') }}
-    where metric like 'DCGM\_%' escape '\' or metric like 'node\_%' escape '\'
+    where
+        metric like 'DCGM\_%' escape '\'
+        or metric like 'node\_%' escape '\'
+        -- Other exporters of GPUs.
+        or metric like 'nvidia\_smi\_%' escape '\'
+        or metric like 'gpu\_%' escape '\'
+        or metric like 'amd\_gpu\_%' escape '\'
+        or metric like 'hw\_%' escape '\'
 
 ),
 
@@ -23,17 +30,40 @@ pages as (
 ),
 
 -- Few series have many samples: their labels are parsed once.
-series as (
+labelled as (
 
     select
         labels,
         coalesce(
             nullif({{ json_text('labels', 'Hostname') }}, ''),
             nullif({{ json_text('labels', 'hostname') }}, ''),
-            {{ extract_text(json_text('labels', 'instance'), '^(.+?)(:[0-9]+)?$') }}
-        ) as node_name
+            nullif({{ json_text('labels', 'host_name') }}, '')
+        ) as host_name,
+        {{ extract_text(json_text('labels', 'instance'), '^(.+?)(:[0-9]+)?$') }} as address
     from samples
     group by labels
+
+),
+
+-- A Prometheus that scrapes addresses tells by which name the host behind each of them calls itself.
+hosts as (
+
+    select
+        {{ extract_text(json_text('labels', 'instance'), '^([0-9.]+|\\[.*\\])(:[0-9]+)?$') }} as address,
+        max(nullif({{ json_text('labels', 'nodename') }}, '')) as node_name
+    from samples
+    where metric = 'node_uname_info'
+    group by address
+
+),
+
+series as (
+
+    select
+        labelled.labels,
+        coalesce(labelled.host_name, hosts.node_name, labelled.address) as node_name
+    from labelled
+    left join hosts on labelled.address = hosts.address
 
 )
 
