@@ -31,6 +31,22 @@ def quarters(count: int) -> str:
     return f"{AT + count * QUARTER}"
 
 
+def _pod(name: str) -> Mapping[str, Any]:
+    """A pod that runs on two GPUs."""
+    gpus = {"nvidia.com/gpu": "2"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "vision", "uid": name, "creationTimestamp": "2026-03-01T10:00:00Z"},
+        "spec": {"nodeName": "kube-1", "containers": [{"name": "main", "resources": {"limits": gpus}}]},
+        "status": {
+            "phase": "Running",
+            "startTime": "2026-03-01T10:15:00Z",
+            "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2026-03-01T10:15:00Z"}}}],
+        },
+    }
+
+
 # Two jobs of two machines; what changes from dump to dump is told in both ways.
 PAI = [
     table(
@@ -374,6 +390,65 @@ KERNEL_LOG = [
     ),
 ]
 
+# A listing says also what it does not list, so that a part of it is another one: its rows stay together.
+SLURM_NODES = [
+    *(
+        table(
+            f"{folder}/scontrol-nodes.txt",
+            "NodeName=g1 Arch=x86_64 Gres=gpu:a100:4 State=IDLE BootTime=2026-02-28T01:40:47\n"
+            f"NodeName=g2 Arch=x86_64 Gres=gpu:a100:4 State={state}",
+            written_at=AT + after,
+        )
+        for folder, state, after in [
+            ("nodes1", "IDLE", 0),
+            ("nodes2", "IDLE+DRAIN Reason=fan [root@2026-03-01T10:30:00]", 4 * QUARTER),
+            ("nodes3", "MIXED", 8 * QUARTER),
+        ]
+    ),
+    table(
+        "events.txt",
+        "tiger|g1|2026-03-01T11:00:00|2026-03-01T11:15:00|DRAIN|fan|root(0)",
+        "tiger|g2|2026-03-01T12:00:00|2026-03-01T12:30:00|DOWN*|Not responding|slurm(64030)",
+        header="Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User",
+        written_at=AT + 12 * QUARTER,
+    ),
+]
+
+KUBERNETES = [
+    table(
+        f"{folder}/pods.json",
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "List",
+                "items": [
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Node",
+                        "metadata": {"name": "kube-1", "uid": "n1", "creationTimestamp": "2026-03-01T09:00:00Z"},
+                        "status": {"capacity": {"nvidia.com/gpu": "8"}},
+                    },
+                    *(_pod(name) for name in names),
+                ],
+            }
+        ),
+        written_at=AT + after,
+    )
+    for folder, names, after in [("kube1", ("train-0", "train-1"), 2 * QUARTER), ("kube2", ("train-1",), 6 * QUARTER)]
+]
+
+TRAINING = [
+    table(
+        "run-7/trainer_log.txt",
+        *(
+            f':::MLLOG {{"namespace": "", "time_ms": {MS + 1000 * QUARTER * place}, "event_type": "POINT_IN_TIME",'
+            f' "key": "train_loss", "value": {4 - step / 20}, "metadata": {{"samples_count": {step}}}}}'
+            for place, step in enumerate((10, 20, 30, 20, 30, 40))
+        ),
+        is_ordered=True,
+    ),
+]
+
 SOURCES: dict[str, Sequence[Document]] = {
     "pai": PAI,
     "acme": ACME,
@@ -387,4 +462,7 @@ SOURCES: dict[str, Sequence[Document]] = {
     "nvidia_smi": NVIDIA_SMI,
     "rocm_smi": ROCM_SMI,
     "kernel_log": KERNEL_LOG,
+    "slurm_nodes": SLURM_NODES,
+    "kubernetes": KUBERNETES,
+    "training": TRAINING,
 }

@@ -22,6 +22,7 @@ from replay.test_imported import V2_FRAGMENTS, V3_TASKS, write
 
 # The verbs that only read a lake, and those that need none; a collected run is no lake.
 READING = {
+    *{("config", "check"), ("config", "show")},
     *{("alerts", "list"), ("completion",), ("detect", "explain"), ("detect", "list"), ("detect", "training")},
     *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list")},
     *{("incidents", "show"), ("incidents", "windows", "list"), ("rules", "check"), ("rules", "export")},
@@ -29,7 +30,10 @@ READING = {
     ("tests",),
 }
 # Under other names: the steps of refresh, and the card and the study of a lake.
-SAME_AS_OTHERS = {("demo",), ("prefect", "run"), ("prefect", "serve"), ("report", "efficiency"), ("report", "pai")}
+SAME_AS_OTHERS = {
+    *{("demo",), ("prefect", "run"), ("prefect", "serve"), ("report", "efficiency"), ("report", "job")},
+    ("report", "pai"),
+}
 SETTINGS = """
 [alerts]
 is_sent_at_once = false
@@ -65,6 +69,8 @@ class Scene:
             'step 1 of 9\nTraceback (most recent call last):\n  File "train.py", line 7, in <module>\n    train()\n'
             "RuntimeError: CUDA error: out of memory\n"
         )
+        (folder / "slurm").mkdir()
+        (folder / "slurm" / "nodes.txt").write_text("NodeName=g1 Arch=x86_64 Gres=gpu:a100:4 State=IDLE\n")
         write(folder / "workload", V3_TASKS, V2_FRAGMENTS)
         record(self.lake, "3f2a11", reason="RuntimeError", evidence=(QUOTA,))
         dead_jobs.died_just_now(self.lake)
@@ -89,6 +95,8 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     (("land",), ("undo",), lambda scene: ["--undo", scene.folder / "raw" / "pai_job_table.csv"]),
     (("refresh",), ("land", *BUILT, "report"), lambda scene: [scene.folder / "pai_job_table.csv"]),
     (("pull", "prometheus"), ("land", "pull"), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
+    (("pull", "slurm"), ("land", "pull"), lambda scene: ["--from", scene.folder / "slurm", "--cluster", "tiger"]),
+    (("config", "set"), ("settings",), lambda _: ["currency", "EUR"]),
     (("repair",), ("repair",), lambda _: []),
     (("import", "opendc"), ("import",), lambda scene: [scene.folder / "workload"]),
     (("export", "opendc"), ("export",), lambda scene: ["--cluster", "workload", "--out", scene.folder / "out"]),

@@ -13,6 +13,7 @@ from gpulake.core.config import Config
 from gpulake.lake import Lake, LakeReader
 from gpulake.lake.limits import rule
 from gpulake.lake.snapshots import Snapshots
+from gpulake.model.plan import shipped_plan
 
 IDS = {"job_id", "user_id", "group_id", "account_id", "owner_id", "idle_owner_id"}
 KEYS = {"job_key", "worker_key", "task_key", "instance_key"}
@@ -26,8 +27,16 @@ WHOLE = {
     *("gold_failures_daily", "gold_goodput_daily", "gold_gpu_errors_daily", "gold_hot_gpus_daily"),
     *("gold_idle_gpus_daily", "gold_jobs_daily", "gold_ledger_buckets", "gold_ledger_hourly", "gold_lemon_machines"),
     *("gold_machine_hours", "gold_queue_waits", "gold_throttled_gpus_daily"),
-    *("silver_capacity", "silver_clusters", "silver_days", "silver_gpu_models", "silver_gpu_samples"),
-    *("silver_held_hours", "silver_host_samples", "silver_hours", "silver_link_samples"),
+    *("silver_capacity", "silver_clusters", "silver_days", "silver_gpu_hours", "silver_gpu_models"),
+    *(
+        "silver_gpu_samples",
+        "silver_gpu_types",
+        "silver_machine_states",
+        "silver_held_hours",
+        "silver_host_samples",
+        "silver_hours",
+        "silver_link_samples",
+    ),
     *("silver_machine_stretches", "silver_machines", "silver_node_events", "silver_nodes", "silver_outages"),
 }
 
@@ -154,6 +163,14 @@ def test_every_table_of_which_all_is_shown_is_known(snapshots: Snapshots) -> Non
         columns = {row["t"]: row["c"] for row in reader.query(query).to_pylist()}
     whole = {table for table in snapshots.tables() if rule("own", table, columns[table]) == "true"}
     assert whole == WHOLE & snapshots.tables()
+
+
+def test_steps_of_a_training_run_are_for_those_who_may_see_the_run() -> None:
+    (steps,) = (model for model in shipped_plan().models if model.name == "silver_training_steps")
+    columns = [column.name for column in steps.columns]
+    assert rule("own", "silver_training_steps", columns) == (
+        "run_key IN (SELECT run_key FROM own.main.silver_training_runs)"
+    )
 
 
 def test_what_landed_and_what_did_not_parse_is_for_those_without_limits(snapshots: Snapshots) -> None:

@@ -65,10 +65,11 @@ def died(held: list[Row], hours: int = 120, recorded: bool = False) -> set[int]:
         create_table(
             connection, f"lake.main.{name}", {each.name: each.type for each in plan[name].columns}, rows.get(name, [])
         )
-    bronze = {column.name: ENGINE[column.type] for column in bronze_tables()["bronze_outages"].columns}
-    create_table(connection, "landed.main.bronze_outages", bronze, rows["bronze_outages"])
-    settings = {name: kind for name, (kind, _) in SETTINGS["parameters"][1].items()}
-    create_table(connection, "landed.main.parameters", settings, rows["parameters"])
+    for name in outages.sources:
+        bronze, settings = bronze_tables().get(name), SETTINGS.get(name)
+        types = {column.name: ENGINE[column.type] for column in bronze.columns} if bronze else {}
+        types |= {column: kind for column, (kind, _) in settings[1].items()} if settings else {}
+        create_table(connection, f"landed.main.{name}", types, rows.get(name, []))
     found = connection.execute(f"SELECT machine_key, basis FROM ({outages.sql})").fetchall()
     return {key for key, basis in found if basis == "died"}
 

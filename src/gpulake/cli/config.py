@@ -84,7 +84,10 @@ def set_(key: str | None, value: str | None, file: Path | None, lake: Path | Non
     flow = Flow(config)
     # Settings that the lake had from a file until now stay in force.
     changes = {**leaves(config.unclaimed), **changes}
-    change_settings(flow.lake.create(), changes)
+    opened = flow.lake.create()
+    with flow.step("settings") as detail:
+        change_settings(opened, changes)
+        detail["settings"] = sorted(map(dotted, changes))
     for name, given in changes.items():
         click.echo(f"{dotted(name)} = {_word(given)}  ({config.own_file})")
     click.echo("Next: gpulake build", err=True)
