@@ -241,7 +241,18 @@ def test_events_of_nodes_have_the_severity_of_the_catalogue(zoo: Lake) -> None:
 
 def test_what_a_list_of_another_namespace_lacks_is_not_gone(tmp_path: Path) -> None:
     early = snapshot("10:00", *gang("10:00"), *nodes("10:00"))
-    late = snapshot("12:00", pod(metadata("other", "vision"), "gpu-1", gpus(1), "11:00"), namespaces=("vision",))
+    others = [pod(metadata(name, name), "gpu-1", gpus(1), "11:00") for name in ("audio", "vision")]
+    late = snapshot("12:00", *others, namespaces=("audio", "vision"))
     lake = built_from(tmp_path, {"early.json": early, "late.json": late})
     rows = rows_of(lake, "SELECT split_part(job_id, '/', 2) AS job, status FROM silver_jobs ORDER BY 1")
-    assert rows == [{"job": "llm", "status": "running"}, {"job": "other", "status": "running"}]
+    assert rows == [{"job": name, "status": "running"} for name in ("audio", "llm", "vision")]
+
+
+def test_an_empty_list_of_a_pull_ends_what_ran_and_one_saved_by_hand_does_not(tmp_path: Path) -> None:
+    early = snapshot("10:00", *gang("10:00"), *nodes("10:00"), cluster="kubernetes")
+    for name, late, status in (
+        ("pulled", snapshot("12:00", *nodes("10:00"), cluster="kubernetes"), "cancelled"),
+        ("by-hand", story.kubectl(*nodes("10:00")), "running"),
+    ):
+        lake = built_from(tmp_path / name, {"early.json": early, "late.json": late})
+        assert rows_of(lake, "SELECT status FROM silver_jobs") == [{"status": status}]

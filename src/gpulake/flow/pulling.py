@@ -37,6 +37,7 @@ class PullResult:
     pieces: int
     rows_landed: int
     rows_quarantined: int
+    notes: tuple[str, ...] = ()  # of the last piece
 
 
 def pull(
@@ -81,7 +82,7 @@ def _pull_spans(flow: Flow, source: Source, result: PullResult, folder: Path) ->
                 _note(flow, source, piece, landings)
                 done += (piece.span.until - at).total_seconds()
                 at = piece.span.until
-                result = _counted(result, landings)
+                result = replace(_counted(result, landings), notes=piece.notes)
         except PullError as error:
             landed = f"{result.rows_landed:,} rows until {at:%Y-%m-%d %H:%M:%S} UTC have landed"
             raise PullError(f"{error.message} ({landed})", error.hint) from error

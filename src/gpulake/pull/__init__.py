@@ -36,6 +36,7 @@ class Piece:
 
     span: Span
     files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()  # what the source does not have, or may not be asked for
 
 
 @dataclass(frozen=True)

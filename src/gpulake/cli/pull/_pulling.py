@@ -75,6 +75,8 @@ def _pull(
         f"{result.rows_landed:,} rows landed, {result.rows_quarantined:,} quarantined, in {result.pieces:,} pieces.",
         err=True,
     )
+    for note in result.notes:
+        click.echo(f"skipped: {note}", err=True)
     if result.rows_quarantined:
         click.echo("See the quarantined rows: gpulake sql 'from quarantine'", err=True)
     if built:

@@ -42,9 +42,9 @@ def _rows(path: Path) -> Iterator[TextRow | BadRow]:
         if not listed.is_list:
             kind = str(members.get("kind", ""))
             listed = listed._replace(is_list=True, kind=kind.removesuffix("List"))
-        yield _row(part, listed)
         if isinstance(part.value, dict) and part.value.get("kind") == SNAPSHOT:
             listed = listing(listed, part.value)
+        yield _row(part, listed)
     if not listed.is_list and "metadata" in members and "spec" in members:
         yield _row(Part(1, "", members, path.read_text(encoding="utf-8-sig", errors="replace")), listed)
 
