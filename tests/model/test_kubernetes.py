@@ -227,7 +227,7 @@ def test_nodes_are_the_inventory_and_their_states_are_outages(zoo: Lake) -> None
         "SELECT machine_id, basis, started_at, ended_at FROM silver_outages JOIN silver_machines USING (machine_key)"
         " ORDER BY ALL",
     )
-    assert clocks(outages) == [("gpu-5", "recorded", "11:20", "12:40"), ("gpu-6", "recorded", "13:00", "14:00")]
+    assert clocks(outages) == [("gpu-5", "reported", "11:20", "12:40"), ("gpu-6", "reported", "13:00", "14:00")]
 
 
 def test_events_of_nodes_have_the_severity_of_the_catalogue(zoo: Lake) -> None:

@@ -228,8 +228,8 @@ def test_saved_lists_are_of_the_cluster_that_is_named_and_stay_where_they_are(
     (saved / "nodes.json").write_text(kubectl(node("gpu-1", gpus(8))))
     flow = Flow(config, clock)
     flow.pull(KubernetesPull(cluster="zoo", saved=saved))
-    rows = rows_of(flow.lake, "SELECT kind, name FROM bronze_kubernetes_objects WHERE cluster = 'zoo'")
-    assert rows == [{"kind": "Node", "name": "gpu-1"}]
+    rows = rows_of(flow.lake, "SELECT cluster, kind FROM bronze_kubernetes_objects ORDER BY kind")
+    assert rows == [{"cluster": "zoo", "kind": kind} for kind in ("Node", "Snapshot")]
     assert (saved / "nodes.json").exists()
 
 

@@ -21,10 +21,10 @@ windows as (
 
 ),
 
--- A scheduler's report of a node is an event: what still runs then has run until then.
+-- A snapshot of a node is an event: what still runs then has run until then.
 reports as (
 
-    select * from __dbt__cte__node_states
+    select * from __dbt__cte__kubernetes_node_states
 
 ),
 
@@ -133,12 +133,12 @@ counted as (
     
         select
             cluster_id,
-            cast(floor(((epoch_us(seen_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
+            cast(floor(((epoch_us(asked_at) / 1e6) + 0) / 3600) as bigint) as hour_number,
             count(*) as events,
-            min(seen_at) as first_at,
-            max(seen_at) as last_at
+            min(asked_at) as first_at,
+            max(asked_at) as last_at
         from reports
-        where seen_at is not null
+        where asked_at is not null
         group by cluster_id, hour_number
         union all
     

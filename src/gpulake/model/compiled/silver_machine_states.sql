@@ -1,11 +1,35 @@
--- What the scheduler says of its machines, as docs/ledger.md defines it. Its own records of outages are exact; snapshots
--- say what they do not: that a machine is up, or in a maintenance window.
+-- What the scheduler says of its machines, as docs/ledger.md defines it. Its own records of outages are exact;
+-- snapshots say what they do not: that a machine is up, or in a maintenance window.
 
 
 
 with snapshots as (
 
-    select * from __dbt__cte__slurm_snapshots
+    select
+            cluster_id,
+            node,
+            asked_at,
+            condition,
+            reason,
+            reason_by,
+            reason_at,
+            last_busy_at,
+            slurmd_started_at
+        from __dbt__cte__slurm_snapshots
+        union all
+    select
+            cluster_id,
+            node,
+            asked_at,
+            condition,
+            reason,
+            reason_by,
+            reason_at,
+            last_busy_at,
+            slurmd_started_at
+        from __dbt__cte__kubernetes_node_states
+        
+    
 
 ),
 

@@ -27,12 +27,6 @@ recorded as (
 
     union
 
-    -- A scheduler that reports the states of its nodes says when one is down: none of them is inferred.
-    select machine_key
-    from __dbt__cte__node_states
-
-    union
-
     select states.machine_key
     from "lake"."main"."silver_machine_states" as states
     inner join clusters on states.cluster_id = clusters.cluster_id

@@ -3,7 +3,7 @@
 
 {% set events = [
     ('jobs', 'submitted_at'), ('jobs', 'ended_at'), ('instances', 'started_at'), ('instances', 'ended_at'),
-    ('windows', 'window_started_at'), ('windows', 'window_ended_at'), ('reports', 'seen_at'),
+    ('windows', 'window_started_at'), ('windows', 'window_ended_at'), ('reports', 'asked_at'),
     ('sampled', 'seen_from'), ('sampled', 'seen_until')
 ] %}
 
@@ -25,10 +25,10 @@ windows as (
 
 ),
 
--- A scheduler's report of a node is an event: what still runs then has run until then.
+-- A snapshot of a node is an event: what still runs then has run until then.
 reports as (
 
-    select * from {{ ref('node_states') }}
+    select * from {{ ref('kubernetes_node_states') }}
 
 ),
 

@@ -1,11 +1,24 @@
--- What the scheduler says of its machines, as docs/ledger.md defines it. Its own records of outages are exact; snapshots
--- say what they do not: that a machine is up, or in a maintenance window.
+-- What the scheduler says of its machines, as docs/ledger.md defines it. Its own records of outages are exact;
+-- snapshots say what they do not: that a machine is up, or in a maintenance window.
 
 {% set least_held_seconds = 3600 %}
 
 with snapshots as (
 
-    select * from {{ ref('slurm_snapshots') }}
+    {% for source in ['slurm_snapshots', 'kubernetes_node_states'] -%}
+        select
+            cluster_id,
+            node,
+            asked_at,
+            condition,
+            reason,
+            reason_by,
+            reason_at,
+            last_busy_at,
+            slurmd_started_at
+        from {{ ref(source) }}
+        {{ 'union all' if not loop.last }}
+    {% endfor %}
 
 ),
 

@@ -29,16 +29,6 @@ recorded as (
     from records
     inner join clusters on coalesce(lower(records.cluster), 'slurm') = clusters.cluster_id
 
-    union all
-
-    select
-        reported.cluster_id,
-        reported.machine_key,
-        reported.started_at,
-        coalesce(reported.ended_at, clusters.observed_until) as ended_at
-    from {{ ref('node_outages') }} as reported
-    inner join clusters on reported.cluster_id = clusters.cluster_id
-
 ),
 
 states as (

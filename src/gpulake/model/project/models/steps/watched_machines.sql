@@ -24,12 +24,6 @@ recorded as (
 
     union
 
-    -- A scheduler that reports the states of its nodes says when one is down: none of them is inferred.
-    select machine_key
-    from {{ ref('node_states') }}
-
-    union
-
     select states.machine_key
     from {{ ref('silver_machine_states') }} as states
     inner join clusters on states.cluster_id = clusters.cluster_id
