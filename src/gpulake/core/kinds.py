@@ -41,8 +41,12 @@ KINDS: Mapping[str, Kind] = {
     # Watches
     "failure_burst": Kind("cluster"),
     "long_queue": Kind("cluster"),
+    "stuck_queue": Kind("cluster"),
     "unusual_utilisation": Kind("cluster"),
     "dead_machines": Kind("node", "critical"),
+    "failing_link": Kind("node"),
+    "hot_node": Kind("node"),
+    "node_down": Kind("node"),
     "host_memory_leak": Kind("node"),
     "node_errors": Kind("node"),
     "slow_machine": Kind("node"),

@@ -1,0 +1,74 @@
+"""What watches with absolute limits say, and what they leave alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from detect.scenes import BEGIN, HOUR, SCENES, lake_of
+from gpulake.core.types import Finding
+from gpulake.detect.watchlist import run_watches
+
+Tables = dict[str, list[dict[str, Any]]]
+
+
+def said(tables: Tables) -> list[Finding]:
+    with lake_of(tables) as read:
+        return run_watches(read)
+
+
+@pytest.mark.parametrize(
+    ("watch", "headline"),
+    [
+        ("hot_nodes", "GPUs of node n7 were at 93 °C since 2026-01-06 16:00 UTC"),
+        (
+            "lost_nodes",
+            "the scheduler reported machine n7 out of service from 2026-01-06 06:00 UTC to 2026-01-06 14:00 UTC",
+        ),
+        ("bad_links", "InfiniBand port n7 mlx5_0 counted 540 symbol errors in an hour, since 2026-01-06 16:00 UTC"),
+        ("stuck_queue", "nothing starts on n7 since 2026-01-07 21:00 UTC, and jobs wait for 4 GPUs"),
+        ("empty_jobs", "user n7 ran 140 jobs within a day that held GPUs and used none"),
+    ],
+)
+def test_what_is_over_its_limit_is_said_with_its_value_and_time(watch: str, headline: str) -> None:
+    assert [one.headline for one in said(SCENES[watch]("n7"))] == [headline]
+
+
+def test_three_short_outages_within_a_day_are_a_node_that_flaps() -> None:
+    tables = SCENES["lost_nodes"]("n7")
+    begins = [BEGIN + timedelta(hours=hour) for hour in (30, 33, 37)]
+    tables["silver_outages"] = [
+        {"cluster_id": "c", "machine_key": 1, "basis": "reported", "started_at": at, "ended_at": at + HOUR / 6}
+        for at in begins
+    ]
+    (found,) = said(tables)
+    assert (found.kind, found.headline, found.value, found.unit) == (
+        "node_down",
+        "machine n7 went out of service 3 times within a day",
+        3.0,
+        "outages",
+    )
+
+
+def _only(watch: str, table: str, **changed: Any) -> Tables:
+    tables = SCENES[watch]("n7")
+    return tables | {table: [row | changed for row in tables[table]]}
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param(_only("hot_nodes", "silver_gpu_hours", mean_celsius=84.0), id="warm at work"),
+        pytest.param(_only("lost_nodes", "silver_machine_states", condition="drained"), id="drained by a person"),
+        pytest.param(_only("lost_nodes", "silver_outages", basis="silent"), id="no report"),
+        pytest.param(_only("bad_links", "silver_link_samples", symbol_errors_total=7), id="old errors"),
+        pytest.param(_only("bad_links", "silver_link_samples", symbol_errors_total=7, is_up=False), id="never up"),
+        pytest.param(_only("stuck_queue", "gold_demand_hourly", held_gpu_hours=14.0), id="GPUs are in use"),
+        pytest.param(_only("stuck_queue", "gold_demand_hourly", waiting_gpu_hours=0.0), id="nobody waits"),
+        pytest.param(_only("empty_jobs", "silver_holdings", bucket="used"), id="jobs that work"),
+    ],
+)
+def test_what_is_within_its_limits_is_left_alone(tables: Tables) -> None:
+    assert said(tables) == []
