@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import built_from, rows_of
+from gpulake.core.clock import FrozenClock
 from gpulake.core.config import Cluster, Config, load
 from gpulake.core.errors import ConfigError
 from gpulake.flow import Flow
@@ -80,6 +81,34 @@ def test_a_clock_that_was_years_ahead_does_not_stretch_it(tmp_path: Path) -> Non
     wrong = ("n0", "COMPLETED", 9000.0, 9000.0, 9001.0)
     lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), wrong]), "machines.csv": inventory(4)}, LEDGER)
     assert window(lake) == (hour(0), hour(168), "trimmed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_a_row_dated_2099_moves_nothing_however_few_there_are(tmp_path: Path, count: int) -> None:
+    late = (datetime(2099, 1, 1, tzinfo=UTC) - BEGIN) / timedelta(hours=1)
+    runs: list[Run] = [("n0", "COMPLETED", 1.0 * number, 1.0 * number, number + 1.0) for number in range(count)]
+    wrong = ("n0", "RUNNING", late, late, late + 1)
+    lake = built_from(tmp_path, {"sacct.txt": sacct([*runs, wrong])}, LEDGER)
+    assert window(lake) == (hour(0), hour(count), "trimmed")
+    assert totals(lake, "capacity", "unobserved") == (count, count)
+
+
+@pytest.mark.slow
+def test_jobs_of_the_last_hour_before_the_dump_are_in_the_ledger(tmp_path: Path) -> None:
+    new = [(f"n{node}", "COMPLETED", 168.2, 168.25, 168.75) for node in range(3)]
+    lake = built_from(tmp_path, {"sacct.txt": sacct([*full_week(4), *new]), "machines.csv": inventory(4)}, LEDGER)
+    assert window(lake) == (hour(0), hour(168.75), "events")
+    assert totals(lake, "capacity", "unobserved", "unallocated") == (4 * 168.75, 4 * 168 + 1.5, 1.5)
+
+
+@pytest.mark.slow
+def test_a_lake_whose_own_clock_is_behind_still_has_its_events(tmp_path: Path) -> None:
+    (tmp_path / "sacct.txt").write_text(sacct([("n0", "COMPLETED", 0.0, 0.0, 2.0)]))
+    flow = Flow(Config(lake=tmp_path / "lake", threads=1), FrozenClock(BEGIN - timedelta(days=400)))
+    flow.land([tmp_path / "sacct.txt"])
+    flow.build(["silver_clusters"])
+    assert window(flow.lake) == (hour(0), hour(2), "events")
 
 
 @pytest.mark.slow

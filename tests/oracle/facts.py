@@ -5,6 +5,7 @@ Times are whole seconds of the Unix epoch; None: not recorded.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 LOST = {"failed": "failed", "node_fail": "failed", "timeout": "timed_out", "interrupted": "interrupted"}
@@ -109,3 +110,5 @@ class Facts:
     has_stale_running: bool = False
     observed_from: int | None = None
     observed_until: int | None = None
+    # A day after it landed: about now.
+    credible_until: int = field(default_factory=lambda: int(time.time()) + 24 * HOUR)

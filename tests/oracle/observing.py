@@ -43,7 +43,7 @@ def events(facts: Facts) -> list[int]:
 def window(facts: Facts) -> tuple[int, int, str]:
     """observed_from, observed_until and observed_basis."""
     moments = events(facts)
-    begins, ends = _trimmed(moments)
+    begins, ends = _trimmed(_credible(moments, facts.credible_until // HOUR))
     if facts.pulled_from is not None:
         asked = max(one.asked for one in facts.snapshots)
         ended = [job.ended for job in facts.jobs if job.ended is not None]
@@ -58,6 +58,12 @@ def window(facts: Facts) -> tuple[int, int, str]:
         ends if facts.observed_until is None else facts.observed_until,
         "settings" if is_set else "pulled" if facts.pulled_from is not None else "trimmed" if is_trimmed else "events",
     )
+
+
+def _credible(moments: list[int], last_hour: int) -> list[int]:
+    """Without those that have not come yet, unless these are most of them."""
+    kept = [moment for moment in moments if moment // HOUR <= last_hour]
+    return kept if 2 * (len(moments) - len(kept)) <= len(moments) else moments
 
 
 def _trimmed(moments: list[int]) -> tuple[int, int]:

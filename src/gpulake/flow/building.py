@@ -139,6 +139,7 @@ class Building:
             touched = None
             with self.step("build") as detail:
                 room.write_settings(staging.connection, self.config)
+                room.bound_by_landing(staging.connection)
                 if increment:
                     try:
                         touched = increment.build()

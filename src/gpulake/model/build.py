@@ -24,7 +24,7 @@ from gpulake.model.sources import SETTINGS, settings_rows
 LARGE_ROWS = 500_000  # of a table that takes much of the memory
 MOST_BLAMED = 3  # failed tests whose rows are traced to a landed file
 
-__all__ = ["Increment", "TouchesTooMuchError", "build", "refuse_failures", "test", "write_settings"]
+__all__ = ["Increment", "TouchesTooMuchError", "bound_by_landing", "build", "refuse_failures", "test", "write_settings"]
 
 
 def build(staging: Staging, plan: Plan, report: Report) -> None:
@@ -61,6 +61,12 @@ def write_settings(connection: Connection, config: Config) -> None:
     for table, rows in settings_rows(config).items():
         types = {name: kind for name, (kind, _) in SETTINGS[table][1].items()}
         create_table(connection, f"landed.main.{table}", types, rows)
+
+
+def bound_by_landing(connection: Connection) -> None:
+    """Until when an event is credible. Not a setting: a later landing must not make the whole build anew."""
+    last = "SELECT max(landed_at) + INTERVAL 1 DAY FROM landed.main.landings WHERE is_live"
+    connection.execute(f"UPDATE landed.main.parameters SET credible_until = ({last})")
 
 
 def test(staging: Staging, plan: Plan, report: Report, increment: Increment | None) -> list[TestResult]:

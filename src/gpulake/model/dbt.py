@@ -18,7 +18,7 @@ from typing import Any
 from gpulake.core.config import Config
 from gpulake.core.errors import BuildError, UsageError
 from gpulake.lake import Lake
-from gpulake.model.build import write_settings
+from gpulake.model.build import bound_by_landing, write_settings
 from gpulake.model.emptiness import with_emptiness
 from gpulake.model.plan import Plan, from_manifest
 
@@ -46,6 +46,7 @@ def _write_landed(lake: Lake, path: Path, without: Collection[tuple[str, str]] =
     with lake.connect() as connection:
         lake.attach_landed(connection, path, without).make_all()
         write_settings(connection, lake.config)
+        bound_by_landing(connection)
 
 
 def _run(verb: str, folder: Path) -> None:

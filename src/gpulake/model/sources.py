@@ -22,6 +22,10 @@ SETTINGS = {
             "telemetry_cluster": ("varchar", "Cluster of nodes that no inventory and no scheduler knows"),
             "hot_gpu_celsius": ("double", "Temperature from which a GPU is hot whose slowdown temperature is unknown"),
             "currency": ("varchar", "Currency of the prices"),
+            "credible_until": (
+                "timestamp with time zone",
+                "A day after the last landing; no setting: what is dated later is a wrong clock's",
+            ),
         },
     ),
     "known_clusters": (
@@ -75,7 +79,7 @@ SETTINGS = {
 def settings_rows(config: Config) -> dict[str, list[dict[str, Any]]]:
     """The rows of those tables."""
     return {
-        "parameters": [{name: getattr(config, name) for name in SETTINGS["parameters"][1]}],
+        "parameters": [{name: getattr(config, name, None) for name in SETTINGS["parameters"][1]}],
         "known_clusters": [
             {
                 "cluster_id": name,

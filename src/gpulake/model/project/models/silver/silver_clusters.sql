@@ -38,6 +38,14 @@ known as (
 
 ),
 
+-- Hours that begin later have not come yet: none where it is not known when the files landed.
+bounds as (
+
+    select {{ hour_number(seconds_of('max(credible_until)'), 0) }} as last_hour
+    from {{ source('landed', 'parameters') }}
+
+),
+
 recorded as (
 
     select distinct cluster_id from jobs
@@ -96,6 +104,35 @@ event_hours as (
 
 ),
 
+shares as (
+
+    select
+        event_hours.cluster_id,
+        max(event_hours.last_at) as last_at,
+        coalesce(
+            2 * sum(case when event_hours.hour_number > bounds.last_hour then event_hours.events else 0 end)
+            <= sum(event_hours.events),
+            false
+        ) as is_bounded
+    from event_hours
+    cross join bounds
+    group by event_hours.cluster_id
+
+),
+
+-- A clock that is ahead in most events is that of the files, not a wrong one.
+credible as (
+
+    select
+        event_hours.*,
+        shares.last_at as cluster_last_at
+    from event_hours
+    inner join shares on event_hours.cluster_id = shares.cluster_id
+    cross join bounds
+    where not shares.is_bounded or bounds.last_hour is null or event_hours.hour_number <= bounds.last_hour
+
+),
+
 ranked as (
 
     select
@@ -104,7 +141,7 @@ ranked as (
         sum(events) over by_hour as events_until,
         sum(events) over (partition by cluster_id) as all_events,
         min(hour_number) over (partition by cluster_id) as first_hour
-    from event_hours
+    from credible
     window by_hour as (partition by cluster_id order by hour_number rows between unbounded preceding and current row)
 
 ),
@@ -156,7 +193,7 @@ spans as (
     select
         cluster_id,
         min(first_at) as first_at,
-        max(last_at) as last_at,
+        max(cluster_last_at) as last_at,
         min(case when place = 1 then first_at end) as begins_at,
         max(case when is_believed then last_at end) as ends_at
     from placed
