@@ -80,7 +80,9 @@ def test_every_sample_of_every_series_lands_with_its_time(pulling: Pulling, cloc
     result = pulling.pull()
     assert (result.pieces, result.rows_landed, result.rows_quarantined) == (1, 2 * STEPS, 0)
     assert pulling.rows() == whole(clock)
-    assert pulling.server.asked[0]["query"].startswith('{__name__=~"DCGM_FI_.+|')
+    (asked,) = pulling.server.asked
+    assert asked["query"].startswith('{__name__=~"DCGM_FI_.+|')
+    assert (asked["partial_response"], asked["deny_partial_response"]) == ("false", "1")
 
 
 def test_a_pull_goes_on_where_the_last_one_ended(pulling: Pulling, clock: FrozenClock) -> None:

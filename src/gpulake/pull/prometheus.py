@@ -34,6 +34,8 @@ PREFIX = "GPULAKE_PROMETHEUS"
 MOST_POINTS = 11_000  # of a series in one answer: the server's own limit
 MOST_SAMPLES = 2_000_000  # of an answer, about: 60 MB of JSON
 MOST_CLOCK_SECONDS = 60.0
+# Thanos and VictoriaMetrics would leave out what a part of theirs cannot read, and say so only in passing.
+WHOLE = {"partial_response": "false", "deny_partial_response": "1"}
 HEAD_BYTES = 4096
 SUCCESS = re.compile(rb'\s*\{\s*"status"\s*:\s*"success"')
 EMPTY = re.compile(rb'[^\[]*"result"\s*:\s*\[\s*\]')
@@ -155,7 +157,8 @@ class _Pulling:
         first, last = (step * self.step_seconds for step in (window.first, window.last))
         file = self.desk.folder / f"{self._time(window.first):%Y%m%dT%H%M%SZ}_{window.steps}x{self.step_seconds}s.json"
         parameters = {"query": self.source.selector, "start": str(first), "end": str(last)}
-        self.client.ask("/api/v1/query_range", parameters | {"step": str(self.step_seconds)}, file, is_posted=True)
+        parameters |= {"step": str(self.step_seconds)} | WHOLE
+        self.client.ask("/api/v1/query_range", parameters, file, is_posted=True)
         with file.open("rb") as saved:
             head = saved.read(HEAD_BYTES)
         if not SUCCESS.match(head):
