@@ -142,6 +142,9 @@ def watches(flow: Flow, as_json: bool) -> None:
 @command.command("training")
 @click.argument("telemetry", type=ANY_PATH, required=False)
 @click.option("--job", "job_id", metavar="ID", help="Instead of TELEMETRY: what the lake has of the nodes of this job.")
+@click.option(
+    "--run", "run", metavar="RUN|JOB", help="Instead of --steps: a training run in the lake, by its name or its job."
+)
 @click.option("--cluster", "cluster_id", help="Of the job, where several have one of its id.")
 @click.option(
     "--steps",
@@ -162,6 +165,7 @@ def watches(flow: Flow, as_json: bool) -> None:
 def training(
     telemetry: Path | None,
     job_id: str | None,
+    run: str | None,
     cluster_id: str | None,
     steps: Path | None,
     plot: Path | None,
@@ -175,27 +179,35 @@ def training(
     pressure, a stopped process, a neighbour on the GPU, small batches.
 
     TELEMETRY is a file or a folder: JSON lines, a log of nvidia-smi, pages of dcgm-exporter, or a collected run.
-    Without it, --job takes what the lake has.
+    Without it, --job takes what the lake has. With --run the steps are those that landed (docs/training.md), and the
+    telemetry that of the run's job; what the run's time went to is printed, too.
 
     \b
     Example:  gpulake detect training runs/night1/node7 --steps train.log --plot run.html
+              gpulake detect training --run night1
     """
-    from gpulake.flow.training import JobOfLake, look_at_training
+    from gpulake.flow.training import JobOfLake, RunOfLake, look_at_training
     from gpulake.show.training_page import write_training
 
-    if telemetry is not None and job_id is None and cluster_id is None:
-        given: Path | JobOfLake = telemetry
+    if run is not None and steps is not None:
+        raise UsageError("--run and --steps exclude each other", "give the steps once")
+    if telemetry is not None and job_id is None and (cluster_id is None or run is not None):
+        given: Path | JobOfLake | None = telemetry
+    elif telemetry is None and job_id is None and run is not None:
+        given = None
     elif telemetry is None and job_id is not None:
         given = JobOfLake(flow.lake, job_id, cluster_id)
     else:
         raise UsageError("telemetry is needed once", "give a file or a folder, or --job for what the lake has of a job")
-    found = look_at_training(given, steps, since, until, time_zone)
+    taken = RunOfLake(flow.lake, run, cluster_id) if run is not None else steps
+    found = look_at_training(given, taken, since, until, time_zone)
     if plot:
         write_training(found, plot)
     for note in found.notes:
         click.echo(label(note), err=True)
     if as_json:
-        print_json(_training_document(found))
+        phases = _training_document(found)
+        print_json({"phases": phases, "parts": [asdict(part) for part in found.parts]} if run is not None else phases)
         return
     _print_training(found)
     if plot:
@@ -221,7 +233,8 @@ def _training_document(found: TrainingReport) -> list[dict[str, object]]:
 def _print_training(found: TrainingReport) -> None:
     seen = f"{span(found.seconds)} of {count(len(found.gpus), 'GPU')}"
     if not found.phases:
-        click.echo(f"nothing unusual in {seen}")
+        click.echo(f"nothing unusual in {seen}" if found.gpus else f"{count(len(found.steps), 'step')} of a run")
+        _print_parts(found)
         return
     click.secho(f"{count(len(found.phases), 'phase')} in {seen}", bold=True)
     is_one_day = len({phase.began_at.date() for _, phase in found.phases}) == 1
@@ -239,3 +252,16 @@ def _print_training(found: TrainingReport) -> None:
     ]
     named = ("GPU",) if len(found.gpus) > 1 else ()
     print_table(("phase", "from (UTC)", "to", "lasted", *named, "what was seen", "what to do"), rows)
+    _print_parts(found)
+
+
+def _print_parts(found: TrainingReport) -> None:
+    """What the time of a run of the lake went to."""
+    if not found.parts:
+        return
+    rows = [
+        (one.part, span(one.seconds), f"{one.time_ratio:.1%}", "" if one.gpu_hours is None else f"{one.gpu_hours:,.1f}")
+        for one in found.parts
+    ]
+    click.echo()
+    print_table(("part", "time", "share", "GPU-hours"), rows)

@@ -42,9 +42,20 @@ class TrainingStep:
 
 
 @dataclass(frozen=True)
+class TrainingPart:
+    """What some of a run's time went to (gold_run_goodput)."""
+
+    part: str
+    seconds: float
+    time_ratio: float
+    gpu_hours: float | None  # None: no job is known
+
+
+@dataclass(frozen=True)
 class TrainingReport:
     gpus: tuple[TrainingGpu, ...]
     steps: tuple[TrainingStep, ...] = ()
+    parts: tuple[TrainingPart, ...] = ()  # of a run of the lake
     notes: tuple[str, ...] = ()  # what could not be read or determined, a sentence each
 
     @property

@@ -97,7 +97,7 @@ class Diagnoser:
     def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
         """Adds similar incidents and a model's verdict, and records the diagnosis."""
         quotes = tuple(replace(quote, text=redacted(quote.text)) for quote in self._error_lines(answer))
-        answer = replace(answer, diagnosis=self._checked(self._owned(answer.diagnosis, request)))
+        answer = replace(answer, diagnosis=self._trained(self._checked(self._owned(answer.diagnosis, request))))
         answer = self._recalled(answer, request, quotes)
         diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and request.is_recorded:
@@ -142,6 +142,17 @@ class Diagnoser:
             gives = f"the record of the scheduler gives job {job} {label(listed(machines))}"
             self._note(f"The log names {label(node)}, and {gives}: no node is acted on for it.")
         return replace(diagnosis, is_node_claimed=not is_own)
+
+    def _trained(self, diagnosis: Diagnosis) -> Diagnosis:
+        """With what the job's training run logged before its end."""
+        if self._lake is None or diagnosis.job_id is None or self._lake.builds.current() is None:
+            return diagnosis
+        from gpulake.diagnose.training_runs import find_run, said
+
+        with self._lake.reading() as reader:
+            run = find_run(reader, job_id=diagnosis.job_id, cluster_id=diagnosis.cluster_id)
+        sentences = tuple(said(run, diagnosis.ended_at)) if run is not None else ()
+        return replace(diagnosis, telemetry=(*diagnosis.telemetry, *sentences))
 
     def _recalled(self, answer: Answer, request: DiagnosisRequest, quotes: tuple[Quote, ...]) -> Answer:
         self._notes += answer.notes

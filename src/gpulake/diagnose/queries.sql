@@ -80,3 +80,27 @@ SELECT
     epoch(happened_at) AS at_seconds, node_id AS node, kind, coalesce(subject, '') AS subject, code, pid,
     coalesce(message, '') AS message
 FROM silver_node_events
+
+-- query: training_run
+-- The run of that name, or of that job; of several, the last one that logged.
+SELECT run_key, source, run_id, job_id, cluster_id, epoch(ended_at) AS ended_seconds
+FROM silver_training_runs
+WHERE
+    (run_id = getvariable('run_id') OR job_id = getvariable('job_id'))
+    AND (getvariable('cluster_id') IS NULL OR cluster_id IS NULL OR cluster_id = getvariable('cluster_id'))
+ORDER BY ended_at DESC NULLS LAST, steps DESC, run_key
+LIMIT 1
+
+-- query: training_steps
+SELECT
+    epoch(logged_at) AS at_seconds, step, restarts, loss, took_seconds, usual_row_seconds, coalesce(restart_seconds, 0) > 0
+        AS is_restart
+FROM silver_training_steps
+WHERE run_key = getvariable('run_key')
+ORDER BY restarts, step
+
+-- query: training_parts
+SELECT part, seconds, time_ratio, gpu_hours
+FROM gold_run_goodput
+WHERE run_key = getvariable('run_key') AND seconds > 0
+ORDER BY seconds DESC, part

@@ -19,6 +19,7 @@ from gpulake.diagnose.logs.reading import LogFile
 from gpulake.diagnose.rulebook.book import Rulebook, shipped_rules
 from gpulake.diagnose.story.lines import parse_line
 from gpulake.formats.json_text import json_object
+from gpulake.formats.training import logged_steps, training_file
 
 Step = tuple[float, float]
 """When it ended, in seconds of the epoch, and how many seconds it took."""
@@ -28,7 +29,7 @@ TIMES = {"ts_ms": 0.001, "time": 1.0, "timestamp": 1.0, "ended_at": 1.0}
 TOOK = {"step_ms": 0.001, "ms": 0.001, "seconds": 1.0, "step_seconds": 1.0}
 HINT = (
     'give JSON lines like {"ts_ms": 1794733040858, "step_ms": 37.4}, a CSV with the header time,seconds, '
-    "or the log of the run, with times"
+    "what W&B or TensorBoard export, or the log of the run, with times"
 )
 
 
@@ -39,6 +40,10 @@ def read_steps(path: Path, time_zone: str = "UTC") -> tuple[list[Step], int]:
     file = LogFile(path.name, path)
     lines = (line for _, line in file.lines())
     head = list(islice(lines, HEAD_LINES))
+    if export := training_file(path.name, head, path.parent.name):
+        steps, bad_rows = logged_steps(export, path)
+        if steps:
+            return steps[:MOST_STEPS], bad_rows
     whole = chain(head, lines)
     first = next((line for line in head if line.strip()), "")
     if any(_keys(row) for line in head for row in [json_object(line)]):

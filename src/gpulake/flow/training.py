@@ -16,6 +16,7 @@ from gpulake.diagnose.api import check_zone
 from gpulake.diagnose.steps import read_steps
 from gpulake.diagnose.telemetry import Samples, Window, read_samples, samples_of_job
 from gpulake.diagnose.telemetry.scene import Scene
+from gpulake.diagnose.training_runs import TrainingRun, find_run, said
 from gpulake.lake import Lake
 
 
@@ -28,37 +29,75 @@ class JobOfLake:
     cluster_id: str | None = None
 
 
+@dataclass(frozen=True)
+class RunOfLake:
+    """A training run in the lake, by its name or its job."""
+
+    lake: Lake
+    name: str
+    cluster_id: str | None = None
+
+
 def look_at_training(
-    telemetry: Path | JobOfLake,
-    steps: Path | None = None,
+    telemetry: Path | JobOfLake | None,
+    steps: Path | RunOfLake | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     time_zone: str = "UTC",
 ) -> TrainingReport:
-    """From a file or a folder of telemetry, or the lake's telemetry of a job; and from a file of step times or a log.
-    Times without a zone are in time_zone."""
+    """From a file or a folder of telemetry, or the lake's telemetry of a job; and from a file of step times, a log, or
+    a run of the lake, which also names the job. Times without a zone are in time_zone."""
     check_zone(time_zone)
+    run = _run(steps) if isinstance(steps, RunOfLake) else None
+    if telemetry is None and isinstance(steps, RunOfLake) and run is not None and run.job_id is not None:
+        telemetry = JobOfLake(steps.lake, run.job_id, run.cluster_id)
     window = Window(*(moment.timestamp() if moment is not None else None for moment in (since, until)))
     try:
         if isinstance(telemetry, JobOfLake):
             samples = _of_job(telemetry, window)
         else:
-            samples = read_samples([telemetry], window, time_zone, MOST_SAMPLES)
-        taken, bad_rows = read_steps(steps, time_zone) if steps is not None else ([], 0)
+            samples = read_samples([telemetry], window, time_zone, MOST_SAMPLES) if telemetry is not None else Samples()
+        taken, bad_rows = read_steps(steps, time_zone) if isinstance(steps, Path) else (run.steps if run else [], 0)
     except InputError as error:
         raise UsageError(error.message, error.hint) from error
+    if run is not None and not samples.gpus:
+        return _without_gpus(run, [step for step in taken if window.holds(step[0])])
     if not samples.gpus:
         raise UsageError(*_no_gpus(telemetry, samples))
     taken = [step for step in taken if window.holds(step[0])]
     series = {subject: _series(samples, *subject) for subject in samples.gpus}
-    if steps is not None:
+    if isinstance(steps, Path):
         _check_overlap(steps, [ended for ended, _ in taken], series.values())
     names, known = _names(samples), steps_of(taken)
     return TrainingReport(
         gpus=tuple(report_gpu(*subject, names[subject], one, known) for subject, one in series.items()),
-        steps=tuple(TrainingStep(utc(round(ended * 1000)), took) for ended, took in taken),
-        notes=tuple(_notes(samples, series.values(), bad_rows, steps is not None)),
+        steps=_told(taken),
+        parts=run.parts if run else (),
+        notes=(*(said(run) if run else ()), *_notes(samples, series.values(), bad_rows, steps is not None)),
     )
+
+
+def _run(wanted: RunOfLake) -> TrainingRun:
+    if wanted.lake.open().builds.current() is None:
+        raise UsageError(f"the lake at {wanted.lake.root} has no build yet", "run: gpulake build")
+    with wanted.lake.reading() as reader:
+        found = find_run(reader, wanted.name, wanted.name, wanted.cluster_id)
+    if found is None:
+        raise UsageError(
+            f"the lake has no training run {wanted.name!r}, nor one of a job of that id",
+            "see: gpulake sql 'select run_id, job_id from silver_training_runs'; how they land is in docs/training.md",
+        )
+    return found
+
+
+def _without_gpus(run: TrainingRun, taken: list[tuple[float, float]]) -> TrainingReport:
+    job = f"job {run.job_id}" if run.job_id is not None else "its job, which is not known"
+    note = f"There are no samples of GPUs of {job}: only what the run logged was examined."
+    return TrainingReport(gpus=(), steps=_told(taken), parts=run.parts, notes=(*said(run), note))
+
+
+def _told(taken: list[tuple[float, float]]) -> tuple[TrainingStep, ...]:
+    return tuple(TrainingStep(utc(round(ended * 1000)), took) for ended, took in taken)
 
 
 def _series(samples: Samples, node: str, gpu: str) -> Series:
@@ -93,7 +132,7 @@ def _names(samples: Samples) -> dict[tuple[str, str], str]:
     }
 
 
-def _no_gpus(telemetry: Path | JobOfLake, samples: Samples) -> tuple[str, str]:
+def _no_gpus(telemetry: Path | JobOfLake | None, samples: Samples) -> tuple[str, str]:
     if isinstance(telemetry, JobOfLake):
         return (
             f"the lake has no samples of GPUs of job {telemetry.job_id!r} in that time",

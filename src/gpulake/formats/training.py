@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from math import isfinite
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -105,6 +106,21 @@ def _download(stem: str, folder: str) -> tuple[str, str]:
     """Run and tag, as TensorBoard names a file that is downloaded from it."""
     found = DOWNLOAD.fullmatch(stem)
     return (found["run"], found["tag"]) if found else (folder or stem, stem)
+
+
+def logged_steps(file: TrainingFile, path: Path) -> tuple[list[tuple[float, float]], int]:
+    """When steps ended and how long they took, by the metric with the most steps, of which a loss counts double; and
+    how many rows could not be read."""
+    by_metric: dict[str, list[tuple[float, float]]] = {}
+    bad_rows = 0
+    for row in file.read(path):
+        if isinstance(row, BadRow):
+            bad_rows += 1
+        elif row.step is not None and row.at_seconds is not None and kind_of(row.metric) != "evaluation":
+            by_metric.setdefault(row.metric, []).append((row.at_seconds, row.step))
+    most = max(by_metric.items(), key=lambda one: len(one[1]) * (1 + (kind_of(one[0]) == "loss")), default=("", []))[1]
+    pairs = pairwise(sorted(set(most)))
+    return [(at, at - before) for (before, last), (at, step) in pairs if step > last], bad_rows
 
 
 @cache

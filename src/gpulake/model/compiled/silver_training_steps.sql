@@ -150,10 +150,12 @@ took as (
 
     select
         timed.*,
+        runs.job_key,
         saved.run_key is not null as has_checkpoint,
         (epoch_us(timed.logged_at) / 1e6) - (epoch_us(timed.last_at) / 1e6) as took_seconds,
         case when not timed.is_restart then timed.step - timed.last_step end as steps_done
     from timed
+    inner join runs on timed.run_key = runs.run_key
     left join saved
         on timed.run_key = saved.run_key and timed.restarts = saved.restarts and timed.step = saved.step
 
@@ -209,6 +211,7 @@ final as (
 
     select
         run_key,
+        job_key,
         restarts,
         step,
         logged_at,

@@ -142,6 +142,42 @@ SELECT node_id AS node, gpu_index, gpu_id,
     max(memory_used_bytes) AS memory_used_bytes, count(*) AS samples
 FROM seen CROSS JOIN shape GROUP BY ALL
 
+-- question: job_goodput
+-- title: Goodput of a job's training runs
+-- order: run_id, rank, part
+-- options: job
+-- about: What its time went to, by what its training runs logged; docs/training.md defines the parts. The goodput is the
+--     ratio of productive.
+SELECT run_id, source, part, time_ratio, seconds, gpu_hours, gpus, began_at, ended_at, cluster_id,
+    CASE part WHEN 'productive' THEN 0 WHEN 'startup' THEN 1 WHEN 'ending' THEN 3 ELSE 2 END AS rank
+FROM gold_run_goodput WHERE job_id = getvariable('job') AND {cluster}
+
+-- question: job_training
+-- title: Training runs of a job over time
+-- order: run_id, logged_at, step
+-- options: job
+-- about: Loss and throughput of its training runs; of many steps, those with the most lost time, and each so many-th. Lost is
+--     what the step took beyond the usual, and to what.
+WITH runs AS (SELECT * FROM silver_training_runs WHERE job_id = getvariable('job') AND {cluster}),
+steps AS (
+    SELECT r.run_id, s.*, greatest(s.stall_seconds, s.restart_seconds, s.checkpoint_seconds, s.evaluation_seconds)
+        AS most_lost, row_number() OVER (PARTITION BY s.run_key ORDER BY s.restarts, s.step) AS place,
+        count(*) OVER (PARTITION BY s.run_key) AS places
+    FROM silver_training_steps s JOIN runs r USING (run_key) WHERE s.logged_at IS NOT NULL
+),
+told AS (
+    SELECT *, CASE WHEN coalesce(most_lost, 0) <= 0 THEN NULL WHEN restart_seconds = most_lost THEN 'restart'
+        WHEN checkpoint_seconds = most_lost THEN 'checkpoint' WHEN evaluation_seconds = most_lost THEN 'evaluation'
+        ELSE 'stall' END AS lost_to,
+        row_number() OVER (PARTITION BY run_key ORDER BY most_lost DESC NULLS LAST) AS lost_rank
+    FROM steps
+)
+SELECT run_id, logged_at, step, restarts, epoch, loss, learning_rate, grad_norm, samples_per_second, tokens_per_second,
+    took_seconds, usual_step_seconds, CASE WHEN lost_to IS NOT NULL THEN most_lost END AS lost_seconds, lost_to,
+    repeated_seconds
+FROM told
+WHERE place % greatest(places // {{ most_points }}, 1) = 0 OR place = places OR (lost_to IS NOT NULL AND lost_rank <= 100)
+
 -- question: job_neighbours
 -- title: Other jobs on the same machines at that time
 -- order: started_at, job_id, machine_id
