@@ -30,21 +30,53 @@ pages as (
 
     select
         node_id,
-        json_extract_string(labels, '$."device"') as interface,
+        json_extract_string(labels, '$."device"') || coalesce('/' || json_extract_string(labels, '$."port"'), '') as interface,
         sampled_at,
-        max(case when metric = 'node_network_receive_bytes_total' then value end) as rx_bytes_total,
-        max(case when metric = 'node_network_transmit_bytes_total' then value end) as tx_bytes_total,
-        max(case when metric = 'node_network_receive_packets_total' then value end) as rx_packets_total,
-        max(case when metric = 'node_network_transmit_packets_total' then value end) as tx_packets_total,
-        max(case when metric = 'node_network_receive_errs_total' then value end) as rx_errors_total,
-        max(case when metric = 'node_network_transmit_errs_total' then value end) as tx_errors_total,
-        max(case when metric = 'node_network_receive_drop_total' then value end) as rx_dropped_total,
-        max(case when metric = 'node_network_transmit_drop_total' then value end) as tx_dropped_total,
-        max(case when metric = 'node_network_carrier_changes_total' then value end) as carrier_changes_total,
-        max(case when metric = 'node_network_speed_bytes' then value end) * 8 as speed_bits_per_second,
-        max(case when metric = 'node_network_up' then value end) > 0 as is_up
+        max(
+                case when metric in ('node_network_receive_bytes_total', 'node_infiniband_port_data_received_bytes_total') then value end
+            ) as rx_bytes_total,
+        max(
+                case when metric in ('node_network_transmit_bytes_total', 'node_infiniband_port_data_transmitted_bytes_total') then value end
+            ) as tx_bytes_total,
+        max(
+                case when metric in ('node_network_receive_packets_total', '') then value end
+            ) as rx_packets_total,
+        max(
+                case when metric in ('node_network_transmit_packets_total', '') then value end
+            ) as tx_packets_total,
+        max(
+                case when metric in ('node_network_receive_errs_total', '') then value end
+            ) as rx_errors_total,
+        max(
+                case when metric in ('node_network_transmit_errs_total', '') then value end
+            ) as tx_errors_total,
+        max(
+                case when metric in ('node_network_receive_drop_total', '') then value end
+            ) as rx_dropped_total,
+        max(
+                case when metric in ('node_network_transmit_drop_total', '') then value end
+            ) as tx_dropped_total,
+        max(
+                case when metric in ('node_network_carrier_changes_total', '') then value end
+            ) as carrier_changes_total,
+        max(
+                case when metric in ('', 'node_infiniband_link_downed_total') then value end
+            ) as link_downed_total,
+        max(
+                case when metric in ('', 'node_infiniband_symbol_error_total') then value end
+            ) as symbol_errors_total,
+        max(
+            case when metric in ('node_network_speed_bytes', 'node_infiniband_rate_bytes_per_second') then value end
+        ) * 8 as speed_bits_per_second,
+        -- 4 is InfiniBand's state ACTIVE.
+        max(
+            case
+                when metric = 'node_network_up' then value
+                when metric = 'node_infiniband_state_id' then case when value = 4 then 1 else 0 end
+            end
+        ) > 0 as is_up
     from __dbt__cte__prometheus_samples
-    where metric like 'node\_network\_%' escape '\'
+    where metric like 'node\_network\_%' escape '\' or metric like 'node\_infiniband\_%' escape '\'
     group by all
 
 ),
@@ -83,8 +115,8 @@ exporter as (
         rx_dropped_total,
         tx_dropped_total,
         carrier_changes_total,
-        cast(null as double) as link_downed_total,
-        cast(null as double) as symbol_errors_total,
+        link_downed_total,
+        symbol_errors_total,
         speed_bits_per_second,
         is_up,
         cast(null as double) as rtt_seconds

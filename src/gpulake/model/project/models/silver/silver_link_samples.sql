@@ -9,6 +9,11 @@
     'rx_dropped_total': 'node_network_receive_drop_total', 'tx_dropped_total': 'node_network_transmit_drop_total',
     'carrier_changes_total': 'node_network_carrier_changes_total'
 } -%}
+{% set infiniband = {
+    'rx_bytes_total': 'node_infiniband_port_data_received_bytes_total',
+    'tx_bytes_total': 'node_infiniband_port_data_transmitted_bytes_total',
+    'link_downed_total': 'node_infiniband_link_downed_total', 'symbol_errors_total': 'node_infiniband_symbol_error_total'
+} -%}
 {% set measures = ['rx_bytes_per_second', 'tx_bytes_per_second'] + totals + [
     'link_downed_total', 'symbol_errors_total', 'speed_bits_per_second'
 ] -%}
@@ -36,15 +41,25 @@ pages as (
 
     select
         node_id,
-        {{ json_text('labels', 'device') }} as interface,
+        {{ json_text('labels', 'device') }} || coalesce('/' || {{ json_text('labels', 'port') }}, '') as interface,
         sampled_at,
-        {% for name in totals -%}
-            max(case when metric = '{{ exported[name] }}' then value end) as {{ name }},
+        {% for name in totals + ['link_downed_total', 'symbol_errors_total'] -%}
+            max(
+                case when metric in ('{{ exported.get(name, '') }}', '{{ infiniband.get(name, '') }}') then value end
+            ) as {{ name }},
         {% endfor -%}
-        max(case when metric = 'node_network_speed_bytes' then value end) * 8 as speed_bits_per_second,
-        max(case when metric = 'node_network_up' then value end) > 0 as is_up
+        max(
+            case when metric in ('node_network_speed_bytes', 'node_infiniband_rate_bytes_per_second') then value end
+        ) * 8 as speed_bits_per_second,
+        -- 4 is InfiniBand's state ACTIVE.
+        max(
+            case
+                when metric = 'node_network_up' then value
+                when metric = 'node_infiniband_state_id' then case when value = 4 then 1 else 0 end
+            end
+        ) > 0 as is_up
     from {{ ref('prometheus_samples') }}
-    where metric like 'node\_network\_%' escape '\'
+    where metric like 'node\_network\_%' escape '\' or metric like 'node\_infiniband\_%' escape '\'
     group by all
 
 ),
@@ -78,8 +93,8 @@ exporter as (
         {% for name in totals -%}
             {{ name }},
         {% endfor -%}
-        cast(null as double) as link_downed_total,
-        cast(null as double) as symbol_errors_total,
+        link_downed_total,
+        symbol_errors_total,
         speed_bits_per_second,
         is_up,
         cast(null as double) as rtt_seconds
