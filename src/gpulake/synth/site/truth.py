@@ -48,7 +48,7 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
     of_users: dict[str, Buckets] = defaultdict(lambda: defaultdict(float))
     of_accounts: dict[str, Buckets] = defaultdict(lambda: defaultdict(float))
     whole: Buckets = defaultdict(float)
-    jobs: dict[str, dict[str, float]] = defaultdict(lambda: {"held": 0.0, "used": 0.0})
+    jobs: dict[str, dict[str, float]] = defaultdict(lambda: {"held": 0.0, "used": 0.0, "samples": 0})
     for part, used_seconds, samples in zip(parts, use.used_seconds, use.samples, strict=True):
         run = part.run
         held = len(part.devices) * ((run.ended_at or site.ends_at) - run.started_at) / 3600
@@ -59,6 +59,7 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
         if samples:
             jobs[run.request.job_id]["held"] += held
             jobs[run.request.job_id]["used"] += used
+            jobs[run.request.job_id]["samples"] += int(samples) // len(part.devices)
     down = sum(one.ended_at - one.started_at for one in history.outages) * site.gpus / 3600
     capacity = site.nodes * site.gpus * (site.ends_at - site.begins_at) / 3600
     whole |= {"down": down, "unallocated": capacity - down - sum(whole.values())}
@@ -68,7 +69,11 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
         "users": {user: _rounded(buckets) for user, buckets in sorted(of_users.items())},
         "accounts": {account: _rounded(buckets) for account, buckets in sorted(of_accounts.items())},
         "jobs": {
-            job: {"held_gpu_hours": round(one["held"], 4), "unused_ratio": round(1 - one["used"] / one["held"], 5)}
+            job: {
+                "held_gpu_hours": round(one["held"], 4),
+                "unused_ratio": round(1 - one["used"] / one["held"], 5),
+                "samples": one["samples"],
+            }
             for job, one in jobs.items()
         },
     }
