@@ -25,24 +25,24 @@ lake.sql("SELECT rank, severity, headline FROM findings ORDER BY rank")""",
     """## 1. Who holds GPUs without using them?
 
 Idle is a bucket of the ledger: held, with no work.""",
-    """idle = lake.sql('''
+    '''idle = lake.sql("""
     SELECT user_id, sum(idle_gpu_hours) AS idle, sum(used_gpu_hours) AS used
     FROM gold_ledger_daily WHERE user_id IS NOT NULL GROUP BY user_id ORDER BY idle DESC, user_id LIMIT 5
-''')
-idle""",
+""")
+idle''',
     """worst = idle.to_pylist()[0]["user_id"]
 lake.card(user=worst)""",
     "## 2. Which of their jobs should change, and how?",
-    """query = '''
+    '''query = """
     SELECT job_id, cluster_id FROM gold_job_efficiency_daily WHERE user_id = getvariable('user')
     GROUP BY ALL ORDER BY sum(idle_gpu_hours) DESC, job_id LIMIT 1
-'''
+"""
 job = lake.sql(query, user=worst).to_pylist()[0]
-lake.card(job=job["job_id"], cluster=job["cluster_id"])""",
+lake.card(job=job["job_id"], cluster=job["cluster_id"])''',
     "## 3. Which machines fail their jobs?",
-    """lake.sql('''
+    '''lake.sql("""
     SELECT machine_id, failed_jobs, jobs, expected_failed_jobs FROM gold_lemon_machines ORDER BY rank LIMIT 5
-''')""",
+""")''',
     """lake.plot("ledger")""",
 ]
 

@@ -17,8 +17,9 @@ from gpulake.act.holders import Holder
 from gpulake.act.nudges import Nudge
 from gpulake.cli import root
 from gpulake.core.clock import FrozenClock
-from gpulake.core.config import Config, GpuType, Nudges
+from gpulake.core.config import Config, GpuType
 from gpulake.core.errors import GpulakeError, LakeBusyError, LakeError, UsageError
+from gpulake.core.nudge_settings import Nudges
 from gpulake.flow import Flow
 from gpulake.lake import Lake
 from hand_made import Attempt, build_trace, hour, write_trace

@@ -16,7 +16,7 @@ from gpulake.act.commands import Outcome
 from gpulake.act.holders import Holder
 from gpulake.act.messages import messages
 from gpulake.act.nudges import Nudge, carry_out, plan
-from gpulake.core.config import Nudges
+from gpulake.core.nudge_settings import Nudges
 from gpulake.core.types import NudgeRecord
 from hand_made import holder, minute
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpulake.core.config import Config, Nudges, load
+from gpulake.core.config import Config, load
 from gpulake.core.errors import ConfigError
+from gpulake.core.nudge_settings import Nudges
 
 
 @pytest.fixture(autouse=True)

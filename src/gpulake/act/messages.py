@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from gpulake.act.nudges import Nudge
-from gpulake.core.config import Nudges
+from gpulake.core.nudge_settings import Nudges
 from gpulake.core.words import NO_NAME, amount, count, label, span
 
 MOST_ID = 40

@@ -10,8 +10,8 @@ from typing import Literal
 
 from gpulake.act.commands import MOST_SECONDS, SAFE, Outcome, run
 from gpulake.act.holders import Holder
-from gpulake.core.config import Nudges
 from gpulake.core.gpu_models import matching
+from gpulake.core.nudge_settings import Nudges
 from gpulake.core.placeholders import filled
 from gpulake.core.types import NudgeRecord
 from gpulake.core.words import span

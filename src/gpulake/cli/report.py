@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -17,7 +18,7 @@ from gpulake.cli._progress import progress_bar
 from gpulake.cli._times import Moment
 from gpulake.cli._verbs import Group
 from gpulake.core.errors import ActError
-from gpulake.core.words import NO_NAME, label, span
+from gpulake.core.words import NO_NAME, count, label, span
 from gpulake.flow import Flow
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def nudges(cluster: str | None, at: datetime | None, is_executed: bool, flow: Fl
     """Who holds GPUs without using them, and what is due: a warning, a final warning, a cancellation.
 
     Nothing is done without --execute; then the journal (table nudges) keeps what was done, so that no step is skipped.
-    Times, exceptions and the command that cancels are set in [nudges] of gpulake.toml.
+    Times, exceptions, the command that cancels and mail to users are set in [nudges] of gpulake.toml.
 
     \b
     Example:  gpulake report nudges --cluster pai
@@ -114,11 +115,24 @@ def nudges(cluster: str | None, at: datetime | None, is_executed: bool, flow: Fl
         print_json({**counts, "nudges": list(map(asdict, due)), "messages": list(map(asdict, letters))})
     else:
         _print_nudges(due, letters, is_executed)
+    if is_executed:
+        _send_mails(flow, letters)
     for nudge in due:
         if nudge.outcome and nudge.outcome.status != "done":
             job, code = nudge.holder.job_id, nudge.outcome.exit_code
             how = f"with exit code {code}" if code is not None else "without an exit code"
             raise ActError(f"cancelling job {job} failed {how}: {nudge.outcome.detail}", "check cancel_command")
+
+
+def _send_mails(flow: Flow, letters: Sequence[Message]) -> None:
+    from gpulake.act.nudge_mail import send_mails
+
+    sent, failures = send_mails(letters, flow.config, os.environ, flow.clock)
+    if sent:
+        click.echo(f"{count(sent, 'mail')} sent", err=True)
+    if failures:
+        more = f" and {len(failures) - 1} more" if len(failures) > 1 else ""
+        raise ActError(f"mail was not sent: {failures[0]}{more}", "check mail_to of [nudges] and its sink")
 
 
 def _print_nudges(due: Sequence[Nudge], letters: Sequence[Message], is_executed: bool) -> None:

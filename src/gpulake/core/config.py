@@ -21,8 +21,8 @@ from gpulake.core.errors import ConfigError, choice_hint
 from gpulake.core.gpu_models import PRICE_CURRENCY, gpu_models, model_of
 from gpulake.core.judge_settings import KEY_VARIABLE, Judge
 from gpulake.core.lake_settings import dotted, leaves, read_own, read_toml, settings_of, split
+from gpulake.core.nudge_settings import Nudges
 from gpulake.core.packaged import packaged_toml
-from gpulake.core.placeholders import check_command
 from gpulake.core.recovery_settings import Recoveries
 from gpulake.core.serve_settings import PROXY_VARIABLE, TOKENS_VARIABLE, Serve
 
@@ -33,7 +33,6 @@ FILE_NAME = "gpulake.toml"
 LAKE_MODES = {"owner": 0o700, "group": 0o2770, "everyone": 0o755}
 LAKE_MARKER = "gpulake.json"  # the file that makes a folder a lake
 ENVIRONMENT_PREFIX = "GPULAKE_"
-PLACEHOLDERS = ("cluster_id", "job_id", "user_id")
 # Variables with our prefix that are not settings of Config.
 OTHER_VARIABLES = {
     *("GPULAKE_CONFIG", "GPULAKE_REAL_DATA", "GPULAKE_TRACE"),
@@ -71,37 +70,6 @@ class GpuType:
     price_per_hour: float = -1.0  # in the setting `currency`
     busy_watts: float = -1.0  # power of a board at work
     idle_watts: float = -1.0  # power of a board that does nothing
-
-
-@dataclass(frozen=True)
-class Nudges:
-    """Warnings to jobs that hold GPUs without using them: `[nudges]` in gpulake.toml."""
-
-    warn_after_minutes: float = 60.0  # of holding GPUs without using them: the first message
-    final_after_minutes: float = 105.0  # the second message
-    cancel_after_minutes: float = 120.0  # the job is cancelled
-    least_gpus: float = 0.0  # jobs that hold fewer are left alone
-    exclude_users: tuple[str, ...] = ()  # jobs of these users are left alone
-    exclude_accounts: tuple[str, ...] = ()  # of these accounts
-    exclude_workloads: tuple[str, ...] = ()  # of these workloads
-    exclude_groups: tuple[str, ...] = ()  # of these groups
-    exclude_gpu_types: tuple[str, ...] = ()  # on these GPU types
-    most_cancels_per_run: int = 10  # further ones wait for the next run
-    most_stale_minutes: float = 60.0  # nothing is cancelled on what was seen longer ago
-    cancel_command: tuple[str, ...] = ()  # a program and its arguments, such as ["scancel", "{job_id}"]; empty: none
-
-    def __post_init__(self) -> None:
-        steps = (self.warn_after_minutes, self.final_after_minutes, self.cancel_after_minutes)
-        if not 0 < steps[0] < steps[1] < steps[2] < float("inf"):
-            words = ", ".join(f"{minutes:g}" for minutes in steps)
-            raise ConfigError(
-                f"nudges warn, warn finally and cancel after {words} minutes", "give three numbers, each above the last"
-            )
-        if self.most_cancels_per_run < 0:
-            raise ConfigError(f"most_cancels_per_run is {self.most_cancels_per_run}", "use 0 for none, or more")
-        if not self.least_gpus >= 0 or not self.most_stale_minutes >= 0:
-            raise ConfigError("least_gpus or most_stale_minutes is below 0", "use 0 or more")
-        check_command("cancel_command", self.cancel_command, PLACEHOLDERS, "job_id", "job")
 
 
 def _known_clusters() -> Mapping[str, Cluster]:

@@ -40,6 +40,7 @@ class Setup:
     settings: SinkSettings
     environment: Mapping[str, str]
     clock: Clock
+    recipient: str = ""  # the address of one person, in place of those that the sink's own address names
 
     def secret(self, variable: str) -> str:
         value = self.environment.get(variable, "").strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from gpulake.act.alerts.alert import Alert
 from gpulake.act.sinks import SINKS, Setup
@@ -39,7 +40,7 @@ class Apprise:
         setup = self._setup
         if not setup.settings.url_variable:
             raise setup.failure("it has no address", hint=f"set url_variable in [alerts.sinks.{setup.name}]")
-        url = setup.secret(setup.settings.url_variable)
+        url = addressed(setup.secret(setup.settings.url_variable), setup.recipient)
         try:
             import apprise
         except ImportError:
@@ -56,6 +57,11 @@ class Apprise:
         for plug in service:
             plug.socket_connect_timeout = plug.socket_read_timeout = setup.settings.timeout_seconds
         return service
+
+
+def addressed(url: str, recipient: str) -> str:
+    """The address of a mail server, with the person whom the mail is for."""
+    return f"{url}{'&' if '?' in url else '?'}to={quote(recipient)}" if recipient else url
 
 
 def defused(text: str) -> str:
