@@ -45,6 +45,7 @@ def job(
         "ended_at": ended_at,
         "launch_wait_seconds": seconds(submitted_at, started_at),
         "turnaround_seconds": seconds(submitted_at, ended_at),
+        **dict.fromkeys(("partition_id", "qos_id", "reservation_id", "wait_reason")),
         **others,
     }
 

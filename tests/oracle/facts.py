@@ -22,6 +22,7 @@ class Job:
     status: str
     submitted: int | None
     ended: int | None
+    account: str | None = None
 
 
 @dataclass

@@ -173,16 +173,17 @@ def hourly(book: Book) -> dict[tuple[object, ...], Amounts]:
 
 
 def daily(book: Book) -> dict[tuple[object, ...], Amounts]:
-    """By day, GPU type, user, group and workload; what nobody held is in a row without a user."""
+    """By day, GPU type, user, group, account and workload; what nobody held is in a row without a user."""
     days = {hour.started: hour.day for hour in book.hours}
     found: dict[tuple[object, ...], Amounts] = defaultdict(dict)
     for (machine, started), row in book.machine_hours.items():
         nobodys = {name: row[name] for name in ("down", "unknown", "unallocated")}
-        add(found[days[started], gpu_type_of(book, machine), None, None, None], nobodys)
+        add(found[days[started], gpu_type_of(book, machine), None, None, None, None], nobodys)
     for claim in book.claims:
         if claim.machine in book.capacity:
             job = claim.holding.attempt.job
-            key = (claim.hour.day, gpu_type_of(book, claim.machine), job.user or "unknown", job.group, job.workload)
+            whose = (job.user or "unknown", job.group, job.account, job.workload)
+            key = (claim.hour.day, gpu_type_of(book, claim.machine), *whose)
             add(found[key], claim.amounts, book.shrinking[claim.machine, claim.hour.started])
     for amounts in found.values():
         amounts["capacity"] = sum(amounts.get(name, 0.0) for name in BUCKETS)

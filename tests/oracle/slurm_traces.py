@@ -23,7 +23,7 @@ STATES = {
     "waiting": ("PENDING",),
 }
 FIELDS = (
-    *("Cluster", "JobID", "User", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
+    *("Cluster", "JobID", "User", "Account", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
     *("NNodes", "NCPUS", "ReqTRES", "AllocTRES", "NodeList", "TRESUsageInAve", "AdminComment", "JobName"),
 )
 
@@ -81,7 +81,7 @@ def _new_job(rng: Random, facts: Facts, submitted: int, gpus: int, nodes: int, g
     job_id = f"{number}_{rng.randint(1, 9)}" if rng.random() < 0.15 else str(number)
     # A name that says only how the job was started makes no group: the user stands for it.
     group = user if name == "bash" else f"{user}/{name}"
-    job = Job(job_id, user, group, None, "waiting", submitted, None)
+    job = Job(job_id, user, group, None, "waiting", submitted, None, ("physics", "bio", None)[number % 3])
     facts.jobs.append(job)
     facts.tasks.append(Task(job, "job", nodes, gpus / nodes, gpu_type if gpus else None, None, None))
     return job
@@ -243,6 +243,7 @@ def _row(
         "Cluster": facts.cluster,
         "JobID": f"{run.job.job_id}.{step.name}" if step else run.job.job_id,
         "User": "" if step else run.job.user,
+        "Account": run.job.account,
         "State": state,
         "Submit": shown(began if step else run.submitted),
         "Eligible": shown(began if step else run.eligible),

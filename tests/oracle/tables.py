@@ -110,7 +110,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Book], Rows]]] = {
     "silver_outages": (("machine_key", "basis"), outages),
     "gold_machine_hours": (("machine_key", "started_at"), machine_hours),
     "gold_ledger_hourly": (("started_at", "gpu_type"), ledger_hourly),
-    "gold_ledger_daily": (("dt", "gpu_type", "user_id", "group_id", "workload"), ledger_daily),
+    "gold_ledger_daily": (("dt", "gpu_type", "user_id", "group_id", "account_id", "workload"), ledger_daily),
     "gold_ledger_buckets": (("bucket",), ledger_buckets),
     "gold_job_efficiency_daily": (("dt", "job_id", "gpu_type"), usage.job_efficiency),
     "gold_user_gpu_usage_daily": (("user_id", "dt"), usage.user_usage),

@@ -44,6 +44,7 @@ def job_efficiency(book: Book) -> Rows:
         found[key] = {
             "user_id": job.user or "unknown",
             "group_id": job.group,
+            "account_id": job.account,
             "workload": job.workload,
             "status": job.status,
             "attempts": len({id(claim.holding) for claim in claims}),

@@ -31,7 +31,9 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
         array = site.submit("exit $((SLURM_ARRAY_TASK_ID - 1))", "--array=1-2", "--gres=gpu:1", "--nodelist=g2")
         stuck = site.submit("true", "--account=bio", "--gres=gpu:a100:4", "--nodelist=g1")
         site.wait_until(("squeue", "-h", "-j", long, "-o", "%T"), "RUNNING")
-        site.wait_until(("sacct", "-n", "-X", "-P", "-j", array, "-o", "State"), "FAILED")
+        # The database lags behind by seconds.
+        site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{array}_2|FAILED")
+        site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{long}|RUNNING")
         site.run("scontrol", "update", "node=g2", "state=drain", "reason=fan = bad")
         site.wait_until(("sinfo", "-h", "-n", "g2", "-o", "%T"), "drained")
         pull(site, flow, since)

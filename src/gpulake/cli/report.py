@@ -47,19 +47,27 @@ def overview(out: Path | None, flow: Flow) -> None:
 
 @command.command("efficiency")
 @click.option("--user", help="The card of this user. [default: all users, and who wastes most]")
+@click.option("--account", help="The card of this account. [default: all accounts]")
 @click.option("--cluster", help="Only this cluster. [default: all]")
 @click.option("--days", type=click.IntRange(min=1), help="Only the last DAYS days of each cluster. [default: all]")
 @click.option("--out", type=FILE, help="Write it as an HTML page that works offline.")
 @flow_options
 def efficiency(
-    user: str | None, cluster: str | None, days: int | None, out: Path | None, flow: Flow, as_json: bool
+    user: str | None,
+    account: str | None,
+    cluster: str | None,
+    days: int | None,
+    out: Path | None,
+    flow: Flow,
+    as_json: bool,
 ) -> None:
     """What was held, used and wasted, what it cost, and the changes that would save most.
 
     \b
     Example:  gpulake report efficiency --user alice --days 30
+              gpulake report efficiency --account physics
     """
-    card = flow.efficiency_card(user, cluster, days, out)
+    card = flow.efficiency_card(user, cluster, days, out, account)
     if as_json:
         print_json(asdict(card))
     elif out:

@@ -208,16 +208,21 @@ class Flow:
             detail["path"] = str(path)
 
     def efficiency_card(
-        self, user: str | None = None, cluster: str | None = None, days: int | None = None, path: Path | None = None
+        self,
+        user: str | None = None,
+        cluster: str | None = None,
+        days: int | None = None,
+        path: Path | None = None,
+        account: str | None = None,
     ) -> Card:
-        """What a user or a cluster held, used and could save; also as a page, where a path is given."""
+        """What a user, an account or a cluster held, used and could save; also as a page, where a path is given."""
         from gpulake.show.efficiency import Scope, efficiency_card
         from gpulake.show.report import write_card
 
         self.lake.open()
         with self.step("report", is_reader=True) as detail:
             with self.lake.reading() as reader:
-                card = efficiency_card(reader, self.config, Scope(user, cluster=cluster, days=days))
+                card = efficiency_card(reader, self.config, Scope(user, cluster=cluster, days=days, account=account))
             if path:
                 write_card(card, path)
                 detail["path"] = str(path)

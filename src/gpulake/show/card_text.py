@@ -21,8 +21,13 @@ def card_text(card: Card) -> str:
     return "\n\n".join("\n".join(lines) for lines in map(list, parts) if lines) + "\n"
 
 
-def _head(card: Card) -> Iterator[str]:
+def _whose(card: Card) -> str:
     whose = f"user {label(card.user_id, 40)}" if card.user_id is not None else "all users"
+    return whose if card.account_id is None else f"{whose} of account {label(card.account_id, 40)}"
+
+
+def _head(card: Card) -> Iterator[str]:
+    whose = _whose(card)
     days = (card.last_day - card.first_day).days + 1
     where = label(", ".join(one.cluster_id for one in card.clusters), 24)
     yield f"{whose} on {where}, {card.first_day} to {card.last_day} ({count(days, 'day')})"

@@ -22,7 +22,8 @@ MOST_JOBS = 20
 MOST_NAMES = 5
 NOTES = ("lost", "lost_at_least", "inferred", "inferred_lost")
 WHOSE = """(getvariable('user') IS NULL OR user_id = getvariable('user'))
-    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))"""
+    AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+    AND (getvariable('account') IS NULL OR account_id = getvariable('account'))"""
 
 
 def _sums(names: tuple[str, ...], form: str = "sum({0}_gpu_hours) AS {0}") -> str:
@@ -99,7 +100,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which user, group, cluster and days the card is about. None: all of them."""
+    """Which user, group, account, cluster and days the card is about. None: all of them."""
 
     user: str | None = None
     group: str | None = None
@@ -107,11 +108,12 @@ class Scope:
     days: int | None = None  # the last so many of each cluster
     first_day: date | None = None
     last_day: date | None = None
+    account: str | None = None
 
     @property
     def is_holder(self) -> bool:
-        """A user or a group holds GPUs, and has no capacity."""
-        return self.user is not None or self.group is not None
+        """A user, a group or an account holds GPUs, and has no capacity."""
+        return self.user is not None or self.group is not None or self.account is not None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Card:
     """All amounts are GPU-hours, unless they say otherwise."""
 
     user_id: str | None  # None: all users
+    account_id: str | None  # None: all accounts
     clusters: tuple[Observed, ...]
     first_day: date
     last_day: date
@@ -170,6 +173,7 @@ def efficiency_card(reader: LakeReader, config: Config, scope: Scope, is_brief: 
     (counts,) = rows(SQL["jobs_held"])
     return Card(
         user_id=scope.user,
+        account_id=scope.account,
         clusters=tuple(Observed(**row) for row in rows(SQL["observed"])),
         first_day=span["first_dt"],
         last_day=span["last_dt"],
@@ -214,6 +218,7 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
     asked: dict[str, str | int | float | None] = {
         "user": scope.user,
         "group": scope.group,
+        "account": scope.account,
         "cluster": scope.cluster,
         "days": scope.days,
         "from": str(scope.first_day) if scope.first_day else None,
@@ -230,13 +235,13 @@ def _asking(reader: LakeReader, scope: Scope) -> Callable[..., list[dict[str, An
 
 
 def unknown(reader: LakeReader, scope: Scope) -> UsageError | None:
-    """The error if the lake has no cluster, user or group of that name."""
+    """The error if the lake has no cluster, user, group or account of that name."""
     if scope.cluster is not None:
         clusters = [row["cluster_id"] for row in reader.rows(SQL["clusters"])]
         if scope.cluster not in clusters:
             return UsageError(f"no cluster named {scope.cluster!r}", choice_hint(scope.cluster, clusters))
-    for kind, name in (("user", scope.user), ("group", scope.group)):
-        asked = {"user": None, "group": None, kind: name}
+    for kind, name in (("user", scope.user), ("group", scope.group), ("account", scope.account)):
+        asked = {"user": None, "group": None, "account": None, kind: name}
         if name is not None and not reader.rows(SQL["is_known"], **asked)[0]["is_known"]:
             alike = reader.rows(SQL[f"alike_{kind}"], most=MOST_NAMES, **asked)
             return UsageError(f"no {kind} named {name!r}", choice_hint(name, [row["name"] for row in alike]))

@@ -6,12 +6,13 @@ SELECT gpu_type FROM silver_gpu_types ORDER BY gpu_type
 
 -- query: is_known
 WITH names AS (
-    SELECT user_id, coalesce(group_id, user_id) AS group_id FROM silver_jobs
+    SELECT user_id, coalesce(group_id, user_id) AS group_id, account_id FROM silver_jobs
     UNION ALL
-    SELECT user_id, group_id FROM gold_job_efficiency_daily
+    SELECT user_id, group_id, account_id FROM gold_job_efficiency_daily
 )
 SELECT EXISTS (
-    FROM names WHERE user_id = getvariable('user') OR group_id = getvariable('group')
+    FROM names
+    WHERE user_id = getvariable('user') OR group_id = getvariable('group') OR account_id = getvariable('account')
 ) AS is_known
 
 -- query: alike_user
@@ -22,6 +23,10 @@ ORDER BY jaro_winkler_similarity(user_id, getvariable('user')) DESC, name LIMIT 
 -- query: alike_group
 SELECT group_id AS name FROM silver_jobs WHERE group_id IS NOT NULL GROUP BY group_id
 ORDER BY jaro_winkler_similarity(group_id, getvariable('group')) DESC, name LIMIT getvariable('most')
+
+-- query: alike_account
+SELECT account_id AS name FROM silver_jobs WHERE account_id IS NOT NULL GROUP BY account_id
+ORDER BY jaro_winkler_similarity(account_id, getvariable('account')) DESC, name LIMIT getvariable('most')
 
 -- query: span
 -- The days of the clusters that the card is about: what follows is put behind it.
@@ -93,7 +98,9 @@ ORDER BY ledger.dt, ledger.gpu_type
     SELECT user_id, sum(capacity_gpu_hours) AS held, $held, $wasted
     FROM gold_ledger_daily
     SEMI JOIN span USING (cluster_id, dt)
-    WHERE user_id IS NOT NULL AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+    WHERE
+        user_id IS NOT NULL AND (getvariable('group') IS NULL OR group_id = getvariable('group'))
+        AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
     GROUP BY user_id
     HAVING held > 0
 ),
@@ -113,7 +120,9 @@ counted AS (
     FROM gold_job_efficiency_daily
     SEMI JOIN span USING (cluster_id, dt)
     SEMI JOIN shown USING (user_id)
-    WHERE getvariable('group') IS NULL OR group_id = getvariable('group')
+    WHERE
+        (getvariable('group') IS NULL OR group_id = getvariable('group'))
+        AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
     GROUP BY user_id
 )
 FROM shown
@@ -156,6 +165,7 @@ WHERE
     AND jobs.submitted_at >= bounds.from_at AND jobs.submitted_at < bounds.until_at
     AND (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
     AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
+    AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
 
 -- query: advice
 -- What each attempt would have saved. A GPU-hour counts for one advice at most: idle ones for `release`, lost ones for
@@ -187,6 +197,7 @@ owners AS (
     WHERE
         (getvariable('user') IS NULL OR coalesce(user_id, 'unknown') = getvariable('user'))
         AND (getvariable('group') IS NULL OR coalesce(group_id, user_id, 'unknown') = getvariable('group'))
+        AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
 ),
 -- Without the text columns of its job: there are many more attempts than jobs.
 owned AS NOT MATERIALIZED (

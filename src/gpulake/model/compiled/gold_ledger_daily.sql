@@ -80,6 +80,7 @@ claims as (
         job_days.gpu_type,
         job_days.user_id,
         job_days.group_id,
+        job_days.account_id,
         
             -- Sums of floats: what is left of nothing is nothing.
             greatest(job_days.idle_gpu_hours - coalesce(excess.idle_gpu_hours, 0), 0)
@@ -137,10 +138,11 @@ held as (
         gpu_type,
         user_id,
         group_id,
+        account_id,
         workload,
         sum(idle_gpu_hours) as idle_gpu_hours, sum(under_used_gpu_hours) as under_used_gpu_hours, sum(failed_gpu_hours) as failed_gpu_hours, sum(timed_out_gpu_hours) as timed_out_gpu_hours, sum(interrupted_gpu_hours) as interrupted_gpu_hours, sum(unobserved_gpu_hours) as unobserved_gpu_hours, sum(used_gpu_hours) as used_gpu_hours, sum(lost_at_least_gpu_hours) as lost_at_least_gpu_hours, sum(inferred_gpu_hours) as inferred_gpu_hours, sum(inferred_lost_gpu_hours) as inferred_lost_gpu_hours
     from claims
-    group by cluster_id, dt, gpu_type, user_id, group_id, workload
+    group by cluster_id, dt, gpu_type, user_id, group_id, account_id, workload
 
 ),
 
@@ -152,6 +154,7 @@ final as (
         gpu_type,
         user_id,
         group_id,
+        account_id,
         workload,
         idle_gpu_hours + under_used_gpu_hours + failed_gpu_hours + timed_out_gpu_hours + interrupted_gpu_hours + unobserved_gpu_hours + used_gpu_hours as capacity_gpu_hours,
         
@@ -187,6 +190,7 @@ final as (
         gpu_type,
         cast(null as varchar) as user_id,
         cast(null as varchar) as group_id,
+        cast(null as varchar) as account_id,
         cast(null as varchar) as workload,
         sum(down_gpu_hours + unknown_gpu_hours + unallocated_gpu_hours) as capacity_gpu_hours,
         
@@ -373,7 +377,7 @@ group by cluster_id, dt, gpu_type
 having abs(sum(here) - sum(there)) > 0.001 * sum(there) + 0.000001
 
 -- test: whose_hours_is_told_once() error
-select cluster_id, dt, gpu_type, user_id, group_id, workload
+select cluster_id, dt, gpu_type, user_id, group_id, account_id, workload
 from "lake"."main"."gold_ledger_daily"
-group by cluster_id, dt, gpu_type, user_id, group_id, workload
+group by cluster_id, dt, gpu_type, user_id, group_id, account_id, workload
 having count(*) > 1

@@ -4,16 +4,28 @@ with jobs as (
 
 ),
 
+details as (
+
+    select * from __dbt__cte__job_details
+
+),
+
 final as (
 
     select
-        *,
-        (epoch_us(started_at) / 1e6) - (epoch_us(submitted_at) / 1e6) as launch_wait_seconds,
+        jobs.*,
+        (epoch_us(jobs.started_at) / 1e6) - (epoch_us(jobs.submitted_at) / 1e6) as launch_wait_seconds,
         -- A clock that ran backwards tells no time.
         case
-            when ended_at >= submitted_at then (epoch_us(ended_at) / 1e6) - (epoch_us(submitted_at) / 1e6)
-        end as turnaround_seconds
+            when jobs.ended_at >= jobs.submitted_at
+                then (epoch_us(jobs.ended_at) / 1e6) - (epoch_us(jobs.submitted_at) / 1e6)
+        end as turnaround_seconds,
+        details.partition_id,
+        details.qos_id,
+        details.reservation_id,
+        details.wait_reason
     from jobs
+    left join details on jobs.job_key = details.job_key
 
 )
 

@@ -106,6 +106,9 @@ select
         or nullif(regexp_extract(lower("JobName"), '^(python[0-9.]*|sys/dashboard/.*)$', 1), '') is not null
     ) then "JobName" end, "User") as group_id,
     "Account" as account_id,
+    "Partition" as partition_id,
+    "QOS" as qos_id,
+    "Reservation" as reservation_id,
     gpu_type as requested_gpu_type,
     -- A job that was submitted anew runs no longer as it did, though no dump may tell how that ended.
     case when status = 'running' and ended_at is null and is_followed then 'interrupted' else status end as status,

@@ -37,6 +37,7 @@ final as (
         -- A job without a landed row still has a user: unknown.
         coalesce(jobs.user_id, 'unknown') as user_id,
         coalesce(jobs.group_id, jobs.user_id, 'unknown') as group_id,
+        jobs.account_id,
         jobs.workload,
         job_days.gpu_type,
         jobs.status,

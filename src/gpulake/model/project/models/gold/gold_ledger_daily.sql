@@ -42,6 +42,7 @@ claims as (
         job_days.gpu_type,
         job_days.user_id,
         job_days.group_id,
+        job_days.account_id,
         {% for amount in amounts %}
             -- Sums of floats: what is left of nothing is nothing.
             greatest(job_days.{{ amount }}_gpu_hours - coalesce(excess.{{ amount }}_gpu_hours, 0), 0)
@@ -63,10 +64,11 @@ held as (
         gpu_type,
         user_id,
         group_id,
+        account_id,
         workload,
         {{ sum_buckets(amounts) }}
     from claims
-    group by cluster_id, dt, gpu_type, user_id, group_id, workload
+    group by cluster_id, dt, gpu_type, user_id, group_id, account_id, workload
 
 ),
 
@@ -78,6 +80,7 @@ final as (
         gpu_type,
         user_id,
         group_id,
+        account_id,
         workload,
         {{ held_gpu_hours() }} as capacity_gpu_hours,
         {% for bucket in buckets() %}
@@ -95,6 +98,7 @@ final as (
         gpu_type,
         cast(null as varchar) as user_id,
         cast(null as varchar) as group_id,
+        cast(null as varchar) as account_id,
         cast(null as varchar) as workload,
         sum(down_gpu_hours + unknown_gpu_hours + unallocated_gpu_hours) as capacity_gpu_hours,
         {% for bucket in buckets() %}

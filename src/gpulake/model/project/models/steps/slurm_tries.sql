@@ -77,6 +77,9 @@ select
     "User" as user_id,
     {{ recurrence_group('"User"', '"JobName"') }} as group_id,
     "Account" as account_id,
+    "Partition" as partition_id,
+    "QOS" as qos_id,
+    "Reservation" as reservation_id,
     gpu_type as requested_gpu_type,
     -- A job that was submitted anew runs no longer as it did, though no dump may tell how that ended.
     case when status = 'running' and ended_at is null and is_followed then 'interrupted' else status end as status,

@@ -1,0 +1,97 @@
+-- What only some schedulers say of a job: where it was to run, and why it waited. Add a source: union its step.
+
+with tries as (
+
+    select * from __dbt__cte__slurm_tries
+
+),
+
+last_tries as (
+
+    
+    with keyed as not materialized (
+
+        select
+            *,
+            cast(hash(cluster_id, job_id) >> 1 as bigint) as row_key
+        from tries
+
+    ),
+
+    repeated as (
+
+        select row_key
+        from keyed
+        group by row_key
+        having count(*) > 1
+
+    )
+
+    select * from keyed
+    where row_key not in (select row_key from repeated)
+
+    union all
+
+    select * from keyed
+    where row_key in (select row_key from repeated)
+    qualify row_number() over (partition by row_key order by run desc, keyed) = 1
+
+
+),
+
+-- As long as it waits, Slurm says every reason; afterwards only one that was neither priority nor resources.
+said as (
+
+    select
+        cast(hash(cluster_id, own_job_id) >> 1 as bigint) as job_key,
+        -- What follows the first comma names nodes.
+        nullif(regexp_extract("Reason", '^([A-Za-z0-9_]+)', 1), '') as reason,
+        status,
+        asked_at,
+        submitted_at
+    from __dbt__cte__slurm_rows
+    where step is null and "Reason" not in ('None', 'none', '(null)')
+
+),
+
+reasons as (
+
+    
+    with keyed as not materialized (
+
+        select
+            *,
+            job_key as row_key
+        from said
+
+    ),
+
+    repeated as (
+
+        select row_key
+        from keyed
+        group by row_key
+        having count(*) > 1
+
+    )
+
+    select * from keyed
+    where row_key not in (select row_key from repeated)
+
+    union all
+
+    select * from keyed
+    where row_key in (select row_key from repeated)
+    qualify row_number() over (partition by row_key order by case when status = 'waiting' then 0 else 1 end, asked_at desc nulls last, submitted_at desc nulls last, case when reason in ('Priority', 'Resources') then 0 else 1 end, reason, keyed) = 1
+
+
+)
+
+select
+    last_tries.row_key as job_key,
+    last_tries.partition_id,
+    last_tries.qos_id,
+    last_tries.reservation_id,
+    reasons.reason as wait_reason
+from last_tries
+left join reasons on last_tries.row_key = reasons.row_key
