@@ -51,6 +51,11 @@ PROMETHEUS = (
 )
 
 
+NODES = (
+    '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}]}'
+)
+
+
 class Scene:
     """A lake and what the commands are about, by the names that their arguments use."""
 
@@ -71,6 +76,8 @@ class Scene:
         )
         (folder / "slurm").mkdir()
         (folder / "slurm" / "nodes.txt").write_text("NodeName=g1 Arch=x86_64 Gres=gpu:a100:4 State=IDLE\n")
+        (folder / "kube").mkdir()
+        (folder / "kube" / "nodes.json").write_text(NODES)
         write(folder / "workload", V3_TASKS, V2_FRAGMENTS)
         record(self.lake, "3f2a11", reason="RuntimeError", evidence=(QUOTA,))
         dead_jobs.died_just_now(self.lake)
@@ -96,6 +103,7 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     (("refresh",), ("land", *BUILT, "report"), lambda scene: [scene.folder / "pai_job_table.csv"]),
     (("pull", "prometheus"), ("land", "pull"), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("pull", "slurm"), ("land", "pull"), lambda scene: ["--from", scene.folder / "slurm", "--cluster", "tiger"]),
+    (("pull", "kubernetes"), ("land", "pull"), lambda scene: ["--from", scene.folder / "kube", "--cluster", "k"]),
     (("config", "set"), ("settings",), lambda _: ["currency", "EUR"]),
     (("repair",), ("repair",), lambda _: []),
     (("import", "opendc"), ("import",), lambda scene: [scene.folder / "workload"]),

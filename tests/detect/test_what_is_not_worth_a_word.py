@@ -115,7 +115,6 @@ def a_warm_gpu_that_rests() -> Tables:
         a_few_more_failures_than_usual_of_very_many_jobs,
         a_queue_that_is_short_although_longer_than_usual,
         a_queue_that_is_gone,
-        a_user_with_empty_jobs_who_always_has_many,
         some_errors_that_were_corrected,
         a_gpu_that_is_a_little_warmer,
         a_warm_gpu_that_rests,
@@ -160,3 +159,9 @@ def test_findings_of_another_time_or_cluster_stay_separate() -> None:
     elsewhere = replace(HOURS, cluster_id="d")
     assert list(_deduplicated([DAY, later])) == [DAY, later]
     assert list(_deduplicated([DAY, elsewhere])) == [DAY, elsewhere]
+
+
+def test_of_a_user_who_always_has_empty_jobs_only_far_more_than_that_are_found() -> None:
+    """Nearly all of the empty jobs were this user's before: their number tells, and not their share."""
+    with lake_of(a_user_with_empty_jobs_who_always_has_many()) as read:
+        assert [(finding.watch, finding.value) for finding in run_watches(read)] == [("empty_jobs", 224.0)]

@@ -13,7 +13,6 @@ from gpulake.core.config import Config
 from gpulake.lake import Lake, LakeReader
 from gpulake.lake.limits import rule
 from gpulake.lake.snapshots import Snapshots
-from gpulake.model.plan import shipped_plan
 
 IDS = {"job_id", "user_id", "group_id", "account_id", "owner_id", "idle_owner_id"}
 KEYS = {"job_key", "worker_key", "task_key", "instance_key"}
@@ -163,14 +162,6 @@ def test_every_table_of_which_all_is_shown_is_known(snapshots: Snapshots) -> Non
         columns = {row["t"]: row["c"] for row in reader.query(query).to_pylist()}
     whole = {table for table in snapshots.tables() if rule("own", table, columns[table]) == "true"}
     assert whole == WHOLE & snapshots.tables()
-
-
-def test_steps_of_a_training_run_are_for_those_who_may_see_the_run() -> None:
-    (steps,) = (model for model in shipped_plan().models if model.name == "silver_training_steps")
-    columns = [column.name for column in steps.columns]
-    assert rule("own", "silver_training_steps", columns) == (
-        "run_key IN (SELECT run_key FROM own.main.silver_training_runs)"
-    )
 
 
 def test_what_landed_and_what_did_not_parse_is_for_those_without_limits(snapshots: Snapshots) -> None:

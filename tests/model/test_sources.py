@@ -120,7 +120,7 @@ def test_a_job_of_helios_holds_a_part_of_its_cluster_s_pool_in_the_cluster_s_own
     attempts = [attempt(venus, 8.0, None), attempt(earth, 0.0, None), attempt(waits, 1.0, None)]
     assert same(without_keys(lake, "silver_instances"), attempts)
     assert same(without_keys(lake, "silver_holdings"), [holding(attempts[0], "failed")])
-    pool = {"cluster_id": "venus", "machine_id": "(all machines)", "gpu_type": None, "gpus": 16}
+    pool = {"cluster_id": "venus", "machine_id": "(all machines)", "gpu_type": None, "gpu_model": None, "gpus": 16}
     assert without_keys(lake, "silver_machines") == [{**pool, "cores": None, "memory_bytes": None}]
     assert ledger(lake) == {"venus": (pytest.approx(8), 0)}
     assert rows_of(lake, "SELECT sum(capacity_gpu_hours) AS n FROM gold_ledger_hourly") == [
@@ -179,11 +179,15 @@ def test_lists_of_nodes_are_never_mixed(tmp_path: Path) -> None:
             "cluster_id": "openb",
             "machine_id": f"openb-node-000{number}",
             "gpu_type": gpu_type,
+            "gpu_model": gpu_model,
             "gpus": gpus,
             "cores": cores,
             "memory_bytes": memory << 30,
         }
-        for number, gpu_type, gpus, cores, memory in [(0, None, 0, 96.0, 512), (1, "V100M32", 8, 64.0, 256)]
+        for number, gpu_type, gpu_model, gpus, cores, memory in [
+            (0, None, None, 0, 96.0, 512),
+            (1, "V100M32", "V100 32GB", 8, 64.0, 256),
+        ]
     ]
 
 

@@ -277,8 +277,15 @@ def test_settings_say_what_no_node_showed(tmp_path: Path) -> None:
     row |= times("2024-05-01T00:00:00", "2024-05-01T00:00:00", "2024-05-01T01:00:00")
     lake = built_from(tmp_path, {"sacct.txt": dump(row)}, TABLES, clusters={"tiger": Cluster(gpus=64)})
     assert without_keys(lake, "silver_capacity") == [
-        {"cluster_id": "tiger", "gpu_type": None, "gpus": 8.0, "basis": "peak"},
-        {"cluster_id": "tiger", "gpu_type": None, "gpus": 56.0, "basis": "settings"},
+        {
+            "cluster_id": "tiger",
+            "machine_id": None,
+            "gpu_type": None,
+            "gpus": gpus,
+            "basis": basis,
+            "counted_from": None,
+        }
+        for gpus, basis in [(8.0, "peak"), (56.0, "settings")]
     ]
     assert ledger(lake) == {"tiger": (pytest.approx(8), 0)}
 

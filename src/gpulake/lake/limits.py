@@ -65,9 +65,8 @@ def limit(connection: Connection, catalogue: str, groups: Collection[str]) -> No
     keys = f"{catalogue}.{KEYS}"
     connection.execute(f"CREATE SCHEMA {keys}")
     _look_up(connection, keys, groups, {table: columns for table, (_, columns) in tables.items()})
-    # Others are narrowed by these.
-    first = ("diagnoses", "silver_training_runs")
-    for table in sorted(tables, key=lambda table: table not in first):
+    # Diagnoses come first: others are narrowed by them.
+    for table in sorted(tables, key=lambda table: table != "diagnoses"):
         where, columns = tables[table]
         condition = rule(catalogue, table, columns)
         shown = [f"nullif({column}, {column}) AS {column}" for column in map(name, REDACTED.get(table, ()))]
@@ -106,7 +105,6 @@ def rule(catalogue: str, table: str, columns: Collection[str]) -> str:
         ("job_key" in columns, f"job_key IN (FROM {keys}.jobs)"),
         ("worker_key" in columns, f"worker_key IN (FROM {keys}.workers)"),
         ("job_id" in columns, _about(keys, columns)),
-        ("run_key" in columns, f"run_key IN (SELECT run_key FROM {catalogue}.main.silver_training_runs)"),
         ("diagnosis_id" in columns, f"diagnosis_id IN (SELECT diagnosis_id FROM {catalogue}.main.diagnoses)"),
         ("user_id" in columns or "group_id" in columns, _named(keys, columns)),
         ("owner_id" in columns and "command" in columns, _owned(keys, columns)),

@@ -37,12 +37,18 @@ def post(setup: Setup, url: str, body: bytes, headers: Mapping[str, str]) -> Non
 
 def _answer(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> tuple[int, str | None, str]:
     parts = urlsplit(url)
-    with connection_to(url, seconds) as connection:
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", path, body, dict(headers))
-        response = connection.getresponse()
-        answer = response.read(MOST_ANSWER_BYTES).decode(errors="replace")
-        return response.status, response.getheader("Retry-After"), answer
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    taken: tuple[int, str | None, str] | None = None
+    try:
+        with connection_to(url, seconds) as connection:
+            connection.request("POST", path, body, dict(headers))
+            response = connection.getresponse()
+            taken = response.status, response.getheader("Retry-After"), ""
+            taken = (*taken[:2], response.read(MOST_ANSWER_BYTES).decode(errors="replace"))
+    except (OSError, http.client.HTTPException):
+        if taken is None:
+            raise
+    return taken  # who has said so has taken it, however long it talks on
 
 
 def _refusal(setup: Setup, status: int, retry_after: str | None, answer: str) -> SinkError:

@@ -193,8 +193,8 @@ left_over as (
 
 ),
 
--- Without records of jobs, only what telemetry proves to be free is. With them, what is in use beyond what they hold has
--- an unknown holder; less than a twentieth has not: samples and records do not end at the same moment.
+-- Without records of jobs, only what telemetry proves to be free is. With them, what is in use beyond what they hold
+-- has an unknown holder; less than a twentieth has not: samples and records do not end at the same moment.
 judged as (
 
     select

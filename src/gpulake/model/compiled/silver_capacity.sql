@@ -1,5 +1,5 @@
--- An inventory says what there is. Without one, a machine has the GPUs that telemetry saw, or else the most that was ever
--- held at once; settings of the cluster add what these lack.
+-- An inventory says what there is. Without one, a machine has the GPUs that telemetry saw, or else the most that was
+-- ever held at once; settings of the cluster add what these lack.
 
 with machines as (
 
@@ -209,7 +209,10 @@ found as (
         coalesce(peaks.gpu_type, sampled_machines.gpu_type) as gpu_type,
         greatest(sampled_machines.gpus, peaks.gpus) as gpus,
         case when sampled_machines.gpus >= coalesce(peaks.gpus, 0) then 'telemetry' else 'peak' end as basis,
-        case when sampled_machines.gpus is not null then least(sampled_machines.first_at, begins.first_at) end as counted_from
+        case
+            when sampled_machines.gpus is not null
+                then least(sampled_machines.first_at, begins.first_at)
+        end as counted_from
     from sampled_machines
     full join peaks on sampled_machines.machine_key = peaks.machine_key
     left join begins on peaks.machine_key = begins.machine_key

@@ -33,37 +33,92 @@ pages as (
         json_extract_string(labels, '$."device"') || coalesce('/' || json_extract_string(labels, '$."port"'), '') as interface,
         sampled_at,
         max(
-                case when metric in ('node_network_receive_bytes_total', 'node_infiniband_port_data_received_bytes_total') then value end
+                case
+                    when
+                        metric = 'node_network_receive_bytes_total'
+                        or metric = 'node_infiniband_port_data_received_bytes_total'
+                        then value
+                end
             ) as rx_bytes_total,
         max(
-                case when metric in ('node_network_transmit_bytes_total', 'node_infiniband_port_data_transmitted_bytes_total') then value end
+                case
+                    when
+                        metric = 'node_network_transmit_bytes_total'
+                        or metric = 'node_infiniband_port_data_transmitted_bytes_total'
+                        then value
+                end
             ) as tx_bytes_total,
         max(
-                case when metric in ('node_network_receive_packets_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_receive_packets_total'
+                        or metric = ''
+                        then value
+                end
             ) as rx_packets_total,
         max(
-                case when metric in ('node_network_transmit_packets_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_transmit_packets_total'
+                        or metric = ''
+                        then value
+                end
             ) as tx_packets_total,
         max(
-                case when metric in ('node_network_receive_errs_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_receive_errs_total'
+                        or metric = ''
+                        then value
+                end
             ) as rx_errors_total,
         max(
-                case when metric in ('node_network_transmit_errs_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_transmit_errs_total'
+                        or metric = ''
+                        then value
+                end
             ) as tx_errors_total,
         max(
-                case when metric in ('node_network_receive_drop_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_receive_drop_total'
+                        or metric = ''
+                        then value
+                end
             ) as rx_dropped_total,
         max(
-                case when metric in ('node_network_transmit_drop_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_transmit_drop_total'
+                        or metric = ''
+                        then value
+                end
             ) as tx_dropped_total,
         max(
-                case when metric in ('node_network_carrier_changes_total', '') then value end
+                case
+                    when
+                        metric = 'node_network_carrier_changes_total'
+                        or metric = ''
+                        then value
+                end
             ) as carrier_changes_total,
         max(
-                case when metric in ('', 'node_infiniband_link_downed_total') then value end
+                case
+                    when
+                        metric = ''
+                        or metric = 'node_infiniband_link_downed_total'
+                        then value
+                end
             ) as link_downed_total,
         max(
-                case when metric in ('', 'node_infiniband_symbol_error_total') then value end
+                case
+                    when
+                        metric = ''
+                        or metric = 'node_infiniband_symbol_error_total'
+                        then value
+                end
             ) as symbol_errors_total,
         max(
             case when metric in ('node_network_speed_bytes', 'node_infiniband_rate_bytes_per_second') then value end

@@ -45,7 +45,12 @@ pages as (
         sampled_at,
         {% for name in totals + ['link_downed_total', 'symbol_errors_total'] -%}
             max(
-                case when metric in ('{{ exported.get(name, '') }}', '{{ infiniband.get(name, '') }}') then value end
+                case
+                    when
+                        metric = '{{ exported.get(name, '') }}'
+                        or metric = '{{ infiniband.get(name, '') }}'
+                        then value
+                end
             ) as {{ name }},
         {% endfor -%}
         max(
