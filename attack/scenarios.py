@@ -158,7 +158,7 @@ class Build:
         ]
 
     def _gold(self, lake: Lake) -> list[tuple[Any, ...]]:
-        return [row for row in _rows(lake, "SHOW TABLES") if str(row[0]).startswith("gold_")]
+        return _rows(lake, "FROM duckdb_tables() WHERE schema_name = 'main' AND starts_with(table_name, 'gold_')")
 
 
 def _incidents(lake: Lake) -> list[str]:

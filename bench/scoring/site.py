@@ -36,7 +36,7 @@ BY_USER = f"SELECT user_id AS name, {SUMS} FROM gold_ledger_daily WHERE user_id 
 HELD_SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in HELD)
 BY_ACCOUNT = f"""
 SELECT account_id AS name, {HELD_SUMS}
-FROM gold_job_efficiency_daily JOIN silver_jobs USING (job_key) WHERE account_id IS NOT NULL GROUP BY account_id
+FROM gold_job_efficiency_daily WHERE account_id IS NOT NULL GROUP BY account_id
 """
 JOBS = """
 SELECT

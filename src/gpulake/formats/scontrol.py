@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gpulake.core.clock import is_time_zone
 from gpulake.core.lines import text_lines
 from gpulake.core.types import BadRow
 from gpulake.formats.json_text import json_object
@@ -55,7 +56,8 @@ def note_of(line: str) -> Note | None:
         return None
     said = json_object(line.removeprefix(NOTE))
     words = {name: str(said.get(name) or "") for name in ("cluster", "asked_at", "time_zone", "since")}
-    return Note(**words) if words["cluster"] and words["asked_at"] else None
+    is_whole = words["cluster"] and words["asked_at"] and is_time_zone(words["time_zone"] or "UTC")
+    return Note(**words) if is_whole else None
 
 
 def is_records(line: str, first_key: str) -> bool:

@@ -17,7 +17,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from gpulake.core.errors import PullError, UsageError
+from gpulake.core.clock import is_time_zone
+from gpulake.core.errors import PullError, UsageError, require
 from gpulake.core.words import label
 from gpulake.formats.sacct import header_of
 from gpulake.formats.scontrol import NOTE, Note, fields
@@ -49,6 +50,11 @@ class SlurmPull:
     timeout_seconds: float = 600.0
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     name: str = "slurm"
+
+    def __post_init__(self) -> None:
+        require(
+            is_time_zone(self.time_zone or "UTC"), f"no time zone named {self.time_zone!r}", "such as Europe/Berlin"
+        )
 
     @property
     def scope(self) -> str:

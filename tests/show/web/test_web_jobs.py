@@ -280,7 +280,8 @@ def test_pages_fill_on_a_rich_lake_and_say_what_to_do_on_an_empty_one(
             for source in sources:
                 panel = one.get(html.unescape(source))
                 assert panel.status_code == 200, source
-                assert ('class="empty"' in panel.text) == (one is empty), source
+                is_unfilled = one is empty or "/training?" in source or "/goodput?" in source  # no run has landed
+                assert ('class="empty"' in panel.text) == is_unfilled, source
                 assert 'role="alert"' not in panel.text, source
 
 

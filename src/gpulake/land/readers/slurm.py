@@ -197,7 +197,7 @@ def worked_out(row: dict[str, str]) -> dict[str, str]:
     """What SQL should not have to."""
     shown = words.job_id(row.get("JobID") or row.get("JobIDRaw", ""))
     raw = words.job_id(row["JobIDRaw"]).job_id if row.get("JobIDRaw") else ""
-    base_state, cancelled_by = words.state(row["State"])
+    base_state, cancelled_by = words.state(row.get("State", ""))
     gpus, gpu_type = words.gpus(row.get("AllocTRES", ""))
     wanted = row.get("ReqTRES", "")
     requested_gpus, requested_type = words.gpus(wanted)
