@@ -145,7 +145,10 @@ class Increment:
     def _needs_of(self, scope: Scope) -> set[str]:
         named = scope.tables("touched") & self.scopes.keys() - {scope.name}
         others = (self._needs_of(self.scopes[name]) for name in named)
-        return scope.tables("lake").union({model for _, model in scope.rows_of_others}, *others)
+        # touched.<model>_days of a model of samples is there once that model is built.
+        models = {name.removesuffix("_days") for name in scope.tables("touched")}
+        samples = {model.name for model in self.plan.models if "samples" in model.increment and model.name in models}
+        return scope.tables("lake").union(samples, {model for _, model in scope.rows_of_others}, *others)
 
     def _build(self, model: PlannedModel) -> None:
         target, scope = f'"lake"."main"."{model.name}"', self.scopes.get(model.name)
