@@ -27,7 +27,7 @@ SQL = queries("gpulake.detect", "queries.sql")
 @dataclass(frozen=True)
 class MemoryWatch:
     tables: tuple[str, ...]
-    samples: str  # a query of cluster_id, node_id, subject, sampled_at, covers_seconds and ratio
+    samples: str  # a query of cluster_id, node_id, subject, holder, sampled_at, covers_seconds and ratio
     kind: str
     memory: str
     remedy: str
@@ -35,7 +35,8 @@ class MemoryWatch:
 
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         rows = read(SQL["memory_points"].format(samples=self.samples, least=LEAST_RATIO))
-        for (cluster, node, name, step_ms), here in grouped(rows, ["cluster_id", "node_id", "subject", "step_ms"]):
+        keys = ["cluster_id", "node_id", "subject", "holder", "step_ms"]
+        for (cluster, node, name, _, step_ms), here in grouped(rows, keys):
             if subject in (None, name):
                 yield series_of(name, here, [METRIC], int(step_ms), "ratio", cluster, node)
 

@@ -40,7 +40,7 @@ class PeerWatch:
         query = SQL["gpu_peers"].format(
             column=self.column, edge=edge, apart=self.detector.least_difference, peers=FEWEST_PEERS
         )
-        for (cluster, node, step_ms), rows in grouped(read(query), ["cluster_id", "node_id", "step_ms"]):
+        for (cluster, node, _, step_ms), rows in grouped(read(query), ["cluster_id", "node_id", "holder", "step_ms"]):
             if subject in (None, node):
                 yield replace(pivoted(node, rows, int(step_ms)), unit=self.unit, cluster_id=cluster, node=node)
 

@@ -128,12 +128,13 @@ WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, 
 ORDER BY task_key
 
 -- query: gpu_peers
--- Idle GPUs are not compared with busy ones. Only nodes are read of which, in some hour, one GPU was that far from the
+-- Idle GPUs are not compared with busy ones, nor those of one job with those of another. Only nodes are read of which, in some hour, one GPU was that far from the
 -- median of the others; the longer the history of a node, the longer the interval of its points.
 WITH samples AS (
     SELECT
         cluster_id,
         node_id,
+        CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN coalesce(owner_id, '') ELSE '' END AS holder,
         coalesce(CAST(gpu_index AS VARCHAR), gpu_id) AS gpu,
         sampled_at,
         covers_seconds,
@@ -142,12 +143,27 @@ WITH samples AS (
     WHERE parent_gpu_id IS NULL AND {column} IS NOT NULL AND coalesce(busy_ratio, 1) >= 0.5
 ),
 hours AS (
-    SELECT cluster_id, node_id, gpu, date_trunc('hour', sampled_at) AS hour, avg(seen) AS seen, sum(covers_seconds) AS s
+    SELECT
+        cluster_id,
+        node_id,
+        holder,
+        gpu,
+        date_trunc('hour', sampled_at) AS hour,
+        avg(seen) AS seen,
+        sum(covers_seconds) AS s
     FROM samples
     GROUP BY ALL
 ),
 nodes AS (
-    SELECT cluster_id, node_id, hour, max(seen) AS most, min(seen) AS least, median(seen) AS middle, max(s) AS seconds
+    SELECT
+        cluster_id,
+        node_id,
+        holder,
+        hour,
+        max(seen) AS most,
+        min(seen) AS least,
+        median(seen) AS middle,
+        max(s) AS seconds
     FROM hours
     GROUP BY ALL
     HAVING count(*) >= {peers}
@@ -156,22 +172,28 @@ strange AS (
     SELECT
         cluster_id,
         node_id,
+        holder,
         CASE WHEN sum(seconds) < 3600 THEN 2000 WHEN sum(seconds) < 86400 THEN 10000 ELSE 60000 END AS step_ms
     FROM nodes
-    GROUP BY cluster_id, node_id
+    GROUP BY cluster_id, node_id, holder
     HAVING count(*) FILTER (abs({edge} - middle) >= {apart} * abs(middle)) > 0
 )
 SELECT
     samples.cluster_id,
     samples.node_id,
+    samples.holder,
     strange.step_ms,
     epoch_ms(samples.sampled_at) // strange.step_ms * strange.step_ms AS at_ms,
     samples.gpu,
     avg(samples.seen) AS seen
 FROM samples
-INNER JOIN strange ON samples.cluster_id = strange.cluster_id AND samples.node_id = strange.node_id
+INNER JOIN strange
+    ON
+        samples.cluster_id = strange.cluster_id
+        AND samples.node_id = strange.node_id
+        AND samples.holder = strange.holder
 GROUP BY ALL
-ORDER BY samples.cluster_id, samples.node_id, at_ms, samples.gpu
+ORDER BY samples.cluster_id, samples.node_id, samples.holder, at_ms, samples.gpu
 
 -- query: memory_points
 -- Only memory that was half full and grew is read; the longer its history, the longer the interval of its points.
@@ -181,16 +203,18 @@ strange AS (
         cluster_id,
         node_id,
         subject,
+        holder,
         CASE WHEN sum(covers_seconds) < 3600 THEN 2000 WHEN sum(covers_seconds) < 86400 THEN 10000 ELSE 60000 END
             AS step_ms
     FROM samples
-    GROUP BY cluster_id, node_id, subject
+    GROUP BY cluster_id, node_id, subject, holder
     HAVING max(ratio) >= {least} AND max(ratio) - min(ratio) >= 0.1
 )
 SELECT
     samples.cluster_id,
     samples.node_id,
     samples.subject,
+    samples.holder,
     strange.step_ms,
     epoch_ms(samples.sampled_at) // strange.step_ms * strange.step_ms AS at_ms,
     avg(samples.ratio) AS memory_used_ratio
@@ -200,5 +224,6 @@ INNER JOIN strange
         samples.cluster_id = strange.cluster_id
         AND samples.node_id = strange.node_id
         AND samples.subject = strange.subject
+        AND samples.holder = strange.holder
 GROUP BY ALL
-ORDER BY samples.cluster_id, samples.node_id, samples.subject, at_ms
+ORDER BY samples.cluster_id, samples.node_id, samples.subject, samples.holder, at_ms

@@ -39,6 +39,9 @@ def rescore(read: Read, finding: Mapping[str, Any]) -> tuple[Series, Scores] | N
     # A finding may be about one machine of a series that is about many.
     same = [one for one in named if (one.cluster_id, one.node, one.job_id) == about]
     same = same or [one for one in named if one.cluster_id == about[0]]
+    # Of a GPU there is a series for each of its holders.
+    at_ms = finding["started_at"].timestamp() * 1000 if finding.get("started_at") else 0.0
+    same.sort(key=lambda one: not (len(one) and one.times_ms[0] <= at_ms <= one.times_ms[-1]))
     return (same[0], plug.detector.score(same[0])) if same else None
 
 

@@ -12,6 +12,8 @@ SELECT
     cluster_id,
     node_id,
     node_id || ' ' || coalesce('GPU ' || gpu_index, gpu_id) AS subject,
+    -- What one job leaves and the next one takes is no growth.
+    CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN coalesce(owner_id, '') ELSE '' END AS holder,
     sampled_at,
     covers_seconds,
     memory_used_bytes / nullif(coalesce(memory_total_bytes, types.memory_bytes), 0) AS ratio

@@ -12,6 +12,7 @@ SELECT
     cluster_id,
     node_id,
     node_id AS subject,
+    '' AS holder,
     sampled_at,
     covers_seconds,
     1 - memory_available_bytes / nullif(memory_total_bytes, 0) AS ratio
