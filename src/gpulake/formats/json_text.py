@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gpulake.core.errors import InputError
-from gpulake.core.lines import LARGEST_DOCUMENT_BYTES
 
 DECODER = json.JSONDecoder()
 BLANKS = " \t\r\n"
-CHUNK_CHARACTERS = 1 << 20
 
 
 class Part(NamedTuple):
@@ -42,44 +39,6 @@ def parts(text: str) -> Iterator[Part]:
             raise InputError(f"line {line} is cut short or no JSON: {error}", "write the file again") from error
         yield Part(line, str(key), value, text[begin:at])
         at = _skip(text, at, ",")
-
-
-def list_elements(path: Path, member: str = "", what: str = "element") -> Iterator[tuple[Any, str]]:
-    """The elements of the JSON list that a file is, or that its object has as a member, with their text. No more than
-    one and a chunk of the file is held."""
-    count = 0
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        text = _from_list(file, member)
-        at = 1  # behind the bracket
-        while True:
-            at = _skip(text, at, ",")
-            if text[at : at + 1] == "]":
-                return
-            try:
-                element, end = DECODER.raw_decode(text, at)
-            except (ValueError, RecursionError) as error:
-                # The element may go on behind this chunk; the next one is twice as long, lest it be tried too often.
-                size = len(text) - at
-                more = file.read(max(CHUNK_CHARACTERS, size)) if size < LARGEST_DOCUMENT_BYTES else ""
-                if not more:
-                    message = f"{what} {count + 1} is cut short or no JSON: {error}"
-                    raise InputError(message, f"fetch it again; a JSON list, each a {what}, is expected") from error
-                text, at = text[at:] + more, 0
-                continue
-            count += 1
-            yield element, text[at:end]
-            at = end
-
-
-def _from_list(file: IO[str], member: str) -> str:
-    """The text from the bracket of the list on."""
-    text = file.read(CHUNK_CHARACTERS).lstrip()
-    if member:
-        _, key, text = text.partition(f'"{member}"')
-        text = text.lstrip(BLANKS + ":")
-        if not key or not text.startswith("["):
-            raise InputError(f"no list {member!r} near the beginning", "is this file what its name says?")
-    return text
 
 
 def json_object(text: str) -> dict[str, Any]:

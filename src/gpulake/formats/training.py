@@ -21,7 +21,8 @@ from gpulake.core.errors import InputError
 from gpulake.core.lines import text_lines
 from gpulake.core.packaged import packaged_toml
 from gpulake.core.types import BadRow
-from gpulake.formats.json_text import json_object, list_elements
+from gpulake.formats.json_items import items
+from gpulake.formats.json_text import json_object
 from gpulake.formats.tfevents import EVENT_FILE, scalars
 
 MLLOG = ":::MLLOG "
@@ -152,8 +153,9 @@ def _event_file(path: Path) -> Read:
 
 
 def _trainer_state(path: Path) -> Read:
-    for number, (entry, text) in enumerate(list_elements(path, "log_history", "entry"), start=1):
-        yield from _wide(number, entry, text, step="step")
+    entries = (part for part in items(path, "log_history", "entry") if not part.key)
+    for number, part in enumerate(entries, start=1):
+        yield from _wide(number, part.value, part.text, step="step")
 
 
 def _history_lines(path: Path) -> Read:
@@ -217,7 +219,7 @@ def _scalar_csv(path: Path, tag: str) -> Read:
 
 
 def _scalar_json(path: Path, tag: str) -> Read:
-    for number, (entry, text) in enumerate(list_elements(path, what="value"), start=1):
+    for number, (_, _, entry, text) in enumerate(items(path), start=1):
         yield _scalar(number, entry if isinstance(entry, list) else [], tag, text)
 
 

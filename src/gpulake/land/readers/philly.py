@@ -12,7 +12,7 @@ from typing import Any
 
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
-from gpulake.formats.json_text import list_elements
+from gpulake.formats.json_items import items
 from gpulake.land.readers import READERS, Sample
 
 KEYS = ("jobid", "vc", "attempts")
@@ -34,7 +34,7 @@ class PhillyReader:
 
 
 def _attempts(path: Path) -> Iterator[TextRow | BadRow]:
-    for number, (job, text) in enumerate(list_elements(path, what="job"), start=1):
+    for number, (_, _, job, text) in enumerate(items(path, what="job"), start=1):
         try:
             rows = [tuple(_word(field) for field in fields) for fields in _rows(job)]
         except (TypeError, KeyError, AttributeError):
