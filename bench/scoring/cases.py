@@ -28,6 +28,7 @@ class Case:
     is_symptom_only: bool = False
     outcome: str = ""  # success, aborted or none, where only that is known
     telemetry: Path | None = None
+    repository: str = ""  # whose logs are alike
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def failure_logs(folder: Path) -> Iterator[Case]:
                 action=row.get("recoverable", ""),
                 evidence=tuple(row.get("evidence") or ()),
                 is_symptom_only=bool(row.get("symptom_only")),
+                repository=row.get("source_repo") or row["id"],
             )
 
 
@@ -66,6 +68,7 @@ def lab(folder: Path) -> Iterator[Case]:
                 action=row.get("recoverable", ""),
                 is_symptom_only=bool(row.get("symptom_only")),
                 telemetry=telemetry if telemetry.exists() else None,
+                repository="lab",
             )
 
 
@@ -74,7 +77,9 @@ def mlperf_logs(folder: Path) -> Iterator[Case]:
         for row in csv.DictReader(rows):
             path = folder / "logs" / f"{row['file']}.gz"
             if path.exists():
-                yield Case(row["file"], gzip.decompress(path.read_bytes()), (), outcome=row["outcome"])
+                yield Case(
+                    row["file"], gzip.decompress(path.read_bytes()), (), outcome=row["outcome"], repository="mlperf"
+                )
 
 
 def hangs(folder: Path) -> Iterator[HangCase]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from bench.scoring.cases import Case, hangs
-from bench.scoring.diagnosis import Scored, figures, macro_f1, main, score
+from bench.scoring.diagnosis import main, score
+from bench.scoring.held_out import HELD_OUT, branches, without
+from bench.scoring.scored import Scored, figures, macro_f1
 
 from gpulake.core.diagnosis import Diagnosis, Quote, Recovery
 
@@ -50,6 +52,36 @@ def test_any_folder_of_the_layout_is_scored(tmp_path: Path, capsys: pytest.Captu
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("reason: b: expected KeyError () , got failed TypeError".replace(" ,", ","))
     assert json.loads(lines[-1])["failure_logs"]["top1"] == 0.5
+
+
+def test_the_branches_of_a_pattern_are_found_in_its_groups_and_classes_are_none() -> None:
+    pattern = r"a[|)]\|(?:b|c(d|e))|(?i)f"
+    cut = [[pattern[first:last] for first, last in spans] for _, spans in branches(pattern)]
+    assert cut == [["d", "e"], ["b", "c(d|e)"], [r"a[|)]\|(?:b|c(d|e))", "(?i)f"]]
+
+
+def test_a_phrase_that_one_repository_alone_supports_is_held_out_for_its_cases() -> None:
+    supported = {"one": {"disk is full", "quota exceeded"}, "other": {"disk is full"}}
+    pattern = "disk is (?:full|read-only)|quota (?:exceeded|reached)"
+    assert without(pattern, supported, "one") == f"disk is (?:full|{HELD_OUT})|{HELD_OUT}"
+    assert without(pattern, supported, "other") == pattern
+    assert without(pattern, {"one": {"quota exceeded"}}, "one") is None
+    assert without(pattern, {"one": {"quota exceeded"}}, "a third") == pattern
+
+
+def test_cross_validation_scores_a_case_without_what_was_written_for_its_repository(tmp_path: Path) -> None:
+    folder = tmp_path / "failure_logs"
+    folder.mkdir()
+    full = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nRuntimeError: CUDA out of memory.\n'
+    case = {"id": "a", "log": full, "reason": "OutOfMemoryError", "source_repo": "x/one"}
+    (folder / "cases.jsonl").write_text(json.dumps(case) + "\n")
+    alone = score(tmp_path)
+    (folder / "cases.jsonl").write_text(
+        "".join(json.dumps({**case, "source_repo": name}) + "\n" for name in ("x/one", "y/two"))
+    )
+    both = score(tmp_path)
+    sets = ("failure_logs", "failure_logs, cross-validated", "failure_logs, last exception")
+    assert [[found[name]["top1"] for name in sets] for found in (alone, both)] == [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
 
 
 def test_without_a_folder_its_usage_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
