@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from detect.scenes import lake_of, sample
 from gpulake.detect.alarms import alarms_of
 from gpulake.detect.detectors.straggler import Straggler
 from gpulake.detect.series import Series
 from gpulake.detect.watches import WATCHES
+from gpulake.detect.watchlist import rescore, run_watches
 
 
 def peers(path: Path, time: str, peer: str, value: str, interval_ms: int) -> Series:
@@ -85,3 +88,22 @@ def test_a_gpu_that_is_idle_by_the_time_it_is_flagged_gives_no_finding() -> None
     (alarm,) = alarms_of(series, scores)
     assert alarm.carriers == ("3",)
     assert watch.describe(series, scores, alarm) is None
+
+
+def test_of_two_jobs_that_share_a_node_each_finding_is_explained_by_its_own_gpus() -> None:
+    drawn = iter(np.random.default_rng(4).normal(1.0, 0.005, 8 * 900).tolist())
+    slow_since = {1: 400, 6: 120}
+    rows = [
+        sample("n", second, gpu)
+        | {"owner_kind": "slurm", "owner_id": "1" if gpu < 4 else "2", "busy_ratio": 1.0}
+        | {"sm_clock_hertz": next(drawn) * (1.2e9 if second >= slow_since.get(gpu, 900) else 1.9e9)}
+        for second in range(900)
+        for gpu in range(8)
+    ]
+    explained = {}
+    with lake_of({"silver_gpu_samples": rows}) as read:
+        for found in run_watches(read):
+            known = rescore(read, asdict(found))
+            assert known is not None
+            explained[found.subject] = known[0].metrics
+    assert explained == {"n GPU 1": ("0", "1", "2", "3"), "n GPU 6": ("4", "5", "6", "7")}

@@ -24,6 +24,10 @@ def said(tables: Tables) -> list[Finding]:
     [
         ("hot_nodes", "GPUs of node n7 were at 93 °C since 2026-01-06 16:00 UTC"),
         (
+            "throttled_nodes",
+            "GPUs of 4 nodes (n70, n71, n72 and 1 more) were throttled for power since 2026-01-06 16:00 UTC",
+        ),
+        (
             "lost_nodes",
             "the scheduler reported machine n7 out of service from 2026-01-06 06:00 UTC to 2026-01-06 14:00 UTC",
         ),
@@ -52,6 +56,49 @@ def test_three_short_outages_within_a_day_are_a_node_that_flaps() -> None:
     )
 
 
+def _throttled(**changed: Any) -> Tables:
+    """The four nodes of the example, in their last ten hours, with this instead of the power brake."""
+    tables = SCENES["throttled_nodes"]("n7")
+    return {
+        "silver_gpu_hours": [
+            row | {"braked_hours": 0.0, "loaded_clock_hertz": 1.9e9} | (changed if row["braked_hours"] else {})
+            for row in tables["silver_gpu_hours"]
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "state"),
+    [
+        ({"loaded_clock_hertz": 1.0e9}, "far below their usual clocks"),
+        ({"thermal_hours": 0.3}, "throttled for heat"),
+        ({"thermal_hours": 0.3, "braked_hours": 0.3, "loaded_clock_hertz": 1.0e9}, "throttled for "),
+    ],
+)
+def test_a_row_of_nodes_is_one_finding_for_each_reason(changed: dict[str, Any], state: str) -> None:
+    found = said(_throttled(**changed))
+    kinds = {(one.kind, one.subject) for one in found}
+    assert kinds == {("throttled_node", "n70, n71, n72 and 1 more")}
+    assert all(state in one.headline for one in found)
+
+
+def test_nodes_that_are_throttled_at_other_times_are_findings_of_their_own() -> None:
+    tables = SCENES["throttled_nodes"]("n7")
+    early = {"n70", "n71"}
+    for row in tables["silver_gpu_hours"]:
+        hour = (row["started_at"] - BEGIN) / HOUR
+        if row["node_id"] in early:
+            row |= {"braked_hours": 1.0 if 10 <= hour < 20 else 0.0, "loaded_clock_hertz": 1.9e9}
+    assert [one.subject for one in said(tables)] == ["n70, n71", "n72, n73"]
+
+
+def test_a_row_of_hot_nodes_is_one_finding() -> None:
+    rows = [row for node in ("a", "b", "d") for row in SCENES["hot_nodes"](node)["silver_gpu_hours"]]
+    assert [one.headline for one in said({"silver_gpu_hours": rows})] == [
+        "GPUs of 3 nodes (a, b, d) were at 93 °C since 2026-01-06 16:00 UTC"
+    ]
+
+
 def _only(watch: str, table: str, **changed: Any) -> Tables:
     tables = SCENES[watch]("n7")
     return tables | {table: [row | changed for row in tables[table]]}
@@ -61,6 +108,8 @@ def _only(watch: str, table: str, **changed: Any) -> Tables:
     "tables",
     [
         pytest.param(_only("hot_nodes", "silver_gpu_hours", mean_celsius=84.0), id="warm at work"),
+        pytest.param(_throttled(loaded_clock_hertz=1.4e9), id="at the power cap"),
+        pytest.param(_throttled(braked_hours=0.2), id="throttled now and then"),
         pytest.param(_only("lost_nodes", "silver_machine_states", condition="drained"), id="drained by a person"),
         pytest.param(_only("lost_nodes", "silver_outages", basis="silent"), id="no report"),
         pytest.param(_only("bad_links", "silver_link_samples", symbol_errors_total=7), id="old errors"),

@@ -46,6 +46,7 @@ KINDS: Mapping[str, Kind] = {
     "dead_machines": Kind("node", "critical"),
     "failing_link": Kind("node"),
     "hot_node": Kind("node"),
+    "throttled_node": Kind("node"),
     "node_down": Kind("node"),
     "host_memory_leak": Kind("node"),
     "node_errors": Kind("node"),

@@ -14,7 +14,7 @@ from gpulake.detect.alarms import Alarm, first_names, flagged_points, period
 from gpulake.detect.detectors.straggler import FEWEST_PEERS, Straggler
 from gpulake.detect.series import Scores, Series
 from gpulake.detect.table_series import floats, grouped, integers
-from gpulake.detect.watches import Read
+from gpulake.detect.watches import HOLDER, Read
 
 SQL = queries("gpulake.detect", "queries.sql")
 
@@ -38,7 +38,7 @@ class PeerWatch:
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
         edge = "most" if self.detector.side == "high" else "least"
         query = SQL["gpu_peers"].format(
-            column=self.column, edge=edge, apart=self.detector.least_difference, peers=FEWEST_PEERS
+            holder=HOLDER, column=self.column, edge=edge, apart=self.detector.least_difference, peers=FEWEST_PEERS
         )
         for (cluster, node, _, step_ms), rows in grouped(read(query), ["cluster_id", "node_id", "holder", "step_ms"]):
             if subject in (None, node):

@@ -128,13 +128,14 @@ WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, 
 ORDER BY task_key
 
 -- query: gpu_peers
--- Idle GPUs are not compared with busy ones, nor those of one job with those of another. Only nodes are read of which, in some hour, one GPU was that far from the
--- median of the others; the longer the history of a node, the longer the interval of its points.
+-- Idle GPUs are not compared with busy ones, nor those of one job with those of another. Only nodes are read of which,
+-- in some hour, one GPU was that far from the median of the others; the longer the history of a node, the longer the
+-- interval of its points.
 WITH samples AS (
     SELECT
         cluster_id,
         node_id,
-        CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN coalesce(owner_id, '') ELSE '' END AS holder,
+        coalesce({holder}, '') AS holder,
         coalesce(CAST(gpu_index AS VARCHAR), gpu_id) AS gpu,
         sampled_at,
         covers_seconds,
@@ -227,3 +228,43 @@ INNER JOIN strange
         AND samples.holder = strange.holder
 GROUP BY ALL
 ORDER BY samples.cluster_id, samples.node_id, samples.subject, samples.holder, at_ms
+
+-- query: rows_of_nodes
+-- Nodes that go over the limit within two hours of each other, for the same reason, are one row. A node that paused for
+-- six hours is in a new one.
+WITH hours AS ({hours}),
+spells AS (
+    SELECT cluster_id, reason, node_id, min(at_ms) AS begin_ms, max(at_ms) AS end_ms
+    FROM (
+        SELECT *, count(*) FILTER (pause_ms > 6 * 3600000) OVER by_time AS spell
+        FROM (
+            SELECT *, at_ms - lag(at_ms) OVER by_time AS pause_ms
+            FROM hours
+            WHERE seen >= {limit}
+            WINDOW by_time AS (PARTITION BY cluster_id, reason, node_id ORDER BY at_ms)
+        )
+        WINDOW by_time AS (PARTITION BY cluster_id, reason, node_id ORDER BY at_ms)
+    )
+    GROUP BY cluster_id, reason, node_id, spell
+    HAVING count(*) >= {points}
+),
+node_rows AS (
+    SELECT *, count(*) FILTER (later_ms > 2 * 3600000) OVER by_begin AS row_number
+    FROM (
+        SELECT *, begin_ms - lag(begin_ms) OVER by_begin AS later_ms
+        FROM spells
+        WINDOW by_begin AS (PARTITION BY cluster_id, reason ORDER BY begin_ms, node_id)
+    )
+    WINDOW by_begin AS (PARTITION BY cluster_id, reason ORDER BY begin_ms, node_id)
+)
+SELECT
+    hours.cluster_id, hours.reason, node_rows.row_number, hours.at_ms, hours.node_id AS gpu,
+    CASE WHEN hours.seen < {limit} OR hours.at_ms BETWEEN node_rows.begin_ms AND node_rows.end_ms THEN hours.seen END
+        AS seen
+FROM hours
+INNER JOIN node_rows
+    ON
+        hours.cluster_id = node_rows.cluster_id
+        AND hours.reason = node_rows.reason
+        AND hours.node_id = node_rows.node_id
+ORDER BY hours.cluster_id, hours.reason, node_rows.row_number, hours.at_ms, hours.node_id

@@ -39,10 +39,25 @@ def rescore(read: Read, finding: Mapping[str, Any]) -> tuple[Series, Scores] | N
     # A finding may be about one machine of a series that is about many.
     same = [one for one in named if (one.cluster_id, one.node, one.job_id) == about]
     same = same or [one for one in named if one.cluster_id == about[0]]
-    # Of a GPU there is a series for each of its holders.
-    at_ms = finding["started_at"].timestamp() * 1000 if finding.get("started_at") else 0.0
-    same.sort(key=lambda one: not (len(one) and one.times_ms[0] <= at_ms <= one.times_ms[-1]))
-    return (same[0], plug.detector.score(same[0])) if same else None
+    if not same:
+        return None
+    # Of a node or GPU there is a series for each job that holds it: that which the finding was made of.
+    scored = [(one, plug.detector.score(one)) for one in same]
+    given = finding.get("finding_id")
+    made = (
+        (one, scores)
+        for one, scores in (scored if len(scored) > 1 else ())
+        if any(each.finding_id == given for each in _described(name, plug, one, scores))
+    )
+    return next(made, min(scored, key=lambda each: _apart_ms(each[0], finding.get("began_at"))))
+
+
+def _apart_ms(series: Series, at: datetime | None) -> float:
+    """From a moment to the time of a series; 0 within it."""
+    if at is None or not len(series):
+        return 0.0 if len(series) else float("inf")
+    at_ms = (at - EPOCH).total_seconds() * 1000
+    return max(0.0, float(series.times_ms[0]) - at_ms, at_ms - float(series.times_ms[-1]))
 
 
 class _Tables:
@@ -70,11 +85,14 @@ def _findings(name: str, plug: Watch, read: Read, tables: _Tables) -> Iterator[F
         # Too short to be flagged.
         if len(series) <= detector.least_points:
             continue
-        scores = detector.score(series)
-        for alarm in alarms_of(series, scores, finding_gap(series)):
-            finding = plug.describe(series, scores, alarm)
-            if finding is not None:
-                yield _complete(name, finding, series, alarm)
+        yield from _described(name, plug, series, detector.score(series))
+
+
+def _described(name: str, plug: Watch, series: Series, scores: Scores) -> Iterator[Finding]:
+    for alarm in alarms_of(series, scores, finding_gap(series)):
+        finding = plug.describe(series, scores, alarm)
+        if finding is not None:
+            yield _complete(name, finding, series, alarm)
 
 
 def _deduplicated(findings: list[Finding]) -> Iterator[Finding]:

@@ -15,16 +15,17 @@ LEAST_SCALE = 1e-9
 
 @dataclass(frozen=True)
 class Limit:
-    """A metric without a limit is never flagged. A value at its limit scores 0.5."""
+    """A metric without a limit of its own has the common one. A value at its limit scores 0.5."""
 
     limits: Mapping[str, float] = field(default_factory=dict)
+    limit: float = np.inf
     points: int = 3
     least_points: int = 3
 
     def score(self, series: Series) -> Scores:
         if not len(series) or not len(series.metrics):
             return no_scores(series)
-        limit = np.array([self.limits.get(name, np.inf) for name in series.metrics])
+        limit = np.array([self.limits.get(name, self.limit) for name in series.metrics])
         with np.errstate(invalid="ignore"):
             is_over = series.values >= limit
         # How many points in a row, this one included.

@@ -14,6 +14,8 @@ from gpulake.detect.alarms import Alarm
 from gpulake.detect.series import Detector, Scores, Series
 
 Read = Callable[[str], pa.Table]  # runs a query on the build: Staging.read or LakeReader.query
+# The job that holds a GPU, in silver_gpu_samples; null where a process, several jobs or nothing known does.
+HOLDER = "CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN owner_id END"
 
 
 class Watch(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gpulake.detect.memory_growth import MemoryWatch
-from gpulake.detect.watches import WATCHES
+from gpulake.detect.watches import HOLDER, WATCHES
 
 SAMPLES = """
 SELECT
@@ -13,7 +13,7 @@ SELECT
     node_id,
     node_id || ' ' || coalesce('GPU ' || gpu_index, gpu_id) AS subject,
     -- What one job leaves and the next one takes is no growth.
-    CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN coalesce(owner_id, '') ELSE '' END AS holder,
+    coalesce({holder}, '') AS holder,
     sampled_at,
     covers_seconds,
     memory_used_bytes / nullif(coalesce(memory_total_bytes, types.memory_bytes), 0) AS ratio
@@ -27,7 +27,7 @@ WATCHES.register("gpu_memory")(
     partial(
         MemoryWatch,
         tables=("silver_gpu_samples",),
-        samples=SAMPLES,
+        samples=SAMPLES.format(holder=HOLDER),
         kind="gpu_memory_leak",
         memory="memory",
         remedy="look for tensors that are kept from step to step; save a checkpoint and start again before it is full",

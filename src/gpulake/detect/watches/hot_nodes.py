@@ -1,4 +1,4 @@
-"""A node whose GPUs are all too hot, or throttled by heat, for hours: no neighbour on it shows that."""
+"""Nodes whose GPUs are all too hot for hours, alone or in a row: no neighbour on the node shows that."""
 
 from __future__ import annotations
 
@@ -7,34 +7,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, period
 from gpulake.detect.detectors.limit import Limit
-from gpulake.detect.series import HOUR_MS, Detector, Scores, Series
-from gpulake.detect.table_series import series_by
+from gpulake.detect.rows_of_nodes import names_and_reason, rows_of_nodes
+from gpulake.detect.series import Detector, Scores, Series
 from gpulake.detect.watches import WATCHES, Read
 
 HOT_CELSIUS = 87.0  # data-centre boards slow down between 85 and 95 °C
-THROTTLED_RATIO = 0.25
-# Only nodes with such an hour are read.
 HOURS = """
-WITH hours AS (
-    SELECT
-        cluster_id, node_id, epoch_ms(started_at) AS at_ms, median(mean_celsius) AS celsius,
-        sum(thermal_hours) / nullif(sum(observed_hours), 0) AS throttled_ratio
+    SELECT cluster_id, node_id, epoch_ms(started_at) AS at_ms, 'heat' AS reason, median(mean_celsius) AS seen
     FROM silver_gpu_hours
     WHERE observed_hours > 0 AND node_id IS NOT NULL AND started_at IS NOT NULL
     GROUP BY ALL
-)
-SELECT * FROM hours
-SEMI JOIN (
-    SELECT DISTINCT cluster_id, node_id FROM hours
-    WHERE celsius >= {hot_celsius} OR throttled_ratio >= {throttled_ratio}
-) AS hot USING (cluster_id, node_id)
-ORDER BY cluster_id, node_id, at_ms
 """
-
-HEAT = Limit({"celsius": HOT_CELSIUS, "throttled_ratio": THROTTLED_RATIO})
+HEAT = Limit(limit=HOT_CELSIUS)
 
 
 @WATCHES.register("hot_nodes")
@@ -44,28 +33,16 @@ class HotNodes:
     detector: Detector = HEAT
 
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
-        metrics = ["celsius", "throttled_ratio"]
-        return series_by(
-            read(HOURS.format(hot_celsius=HOT_CELSIUS, throttled_ratio=THROTTLED_RATIO)),
-            ["cluster_id", "node_id"],
-            metrics,
-            HOUR_MS,
-            "°C",
-            subject,
-        )
+        return rows_of_nodes(read, HOURS, HEAT, "°C", subject)
 
     def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
-        flagged = series.values[flagged_points(series, scores, alarm)]
-        celsius, throttled = (float(value) for value in flagged.max(axis=0))
-        heat = f"at {celsius:.0f} °C" if celsius >= HOT_CELSIUS else "slowed by heat"
+        celsius = float(np.nanmax(series.values[flagged_points(series, scores, alarm)]))
+        names, nodes, _ = names_and_reason(series)
         return Finding(
             kind="hot_node",
-            subject=series.subject,
-            headline=f"GPUs of node {series.subject} were {heat} {period(series, alarm)}",
-            detail=(
-                f"median of the node's GPUs at most {celsius:.0f} °C, where {HOT_CELSIUS:.0f} is too hot; heat slowed "
-                f"their clocks for up to {throttled:.0%} of an hour"
-            ),
+            subject=names,
+            headline=f"GPUs of {nodes} were at {celsius:.0f} °C {period(series, alarm)}",
+            detail=f"median of a node's GPUs at most {celsius:.0f} °C, where {HOT_CELSIUS:.0f} is too hot",
             value=celsius,
             unit="°C",
             remedy="look at the fans, the inlet temperature and the cooling of the rack; compare the nodes beside it",
@@ -84,7 +61,6 @@ def example(subject: str) -> dict[str, list[dict[str, Any]]]:
                 "started_at": begin + timedelta(hours=hour),
                 "observed_hours": 1.0,
                 "mean_celsius": 93.0 if hour >= 38 else 60.0 + gpu,
-                "thermal_hours": 0.0,
             }
             for hour in range(48)
             for gpu in range(8)

@@ -14,7 +14,7 @@ from gpulake.detect.detectors.flatline import Flatline
 from gpulake.detect.peers import pivoted
 from gpulake.detect.series import Detector, Scores, Series
 from gpulake.detect.table_series import grouped
-from gpulake.detect.watches import WATCHES, Read
+from gpulake.detect.watches import HOLDER, WATCHES, Read
 
 STILL = 0.01
 LEAST_SECONDS = 300.0
@@ -31,7 +31,7 @@ class StuckGpus:
     detector: Detector = STANDS
 
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
-        rows = read(POINTS.format(still=STILL, seconds=LEAST_SECONDS))
+        rows = read(POINTS.format(holder=HOLDER, still=STILL, seconds=LEAST_SECONDS))
         for (cluster, node, job), here in grouped(rows, ["cluster_id", "node_id", "job_id"]):
             name = node if job is None else f"{job} on {node}"
             if subject in (None, name):

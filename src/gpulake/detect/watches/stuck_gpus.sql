@@ -2,7 +2,7 @@ WITH samples AS (
     SELECT
         cluster_id,
         node_id,
-        CASE WHEN owner_kind IN ('slurm', 'pod', 'container', 'trace') THEN owner_id END AS job_id,
+        {holder} AS job_id,
         coalesce(CAST(gpu_index AS VARCHAR), gpu_id) AS gpu,
         epoch_ms(sampled_at) // 10000 * 10000 AS at_ms,
         coalesce(dram_active_ratio, memory_busy_ratio) AS moving

@@ -71,7 +71,16 @@ placed as not materialized (
         samples.temperature_celsius,
         samples.temperature_celsius >= coalesce(samples.slowdown_temperature_celsius, parameters.hot_gpu_celsius)
             as is_hot,
-        (samples.clock_event_reasons & 96) != 0 as is_throttled
+        (samples.clock_event_reasons & 96) != 0 as is_throttled,
+        -- The bit of a hardware slowdown is set for heat, too.
+        (samples.clock_event_reasons & 200) != 0
+        and not (samples.clock_event_reasons & 96) != 0 as is_braked,
+        case
+            when
+                samples.busy_ratio >= 0.5
+                and coalesce((samples.clock_event_reasons & 132) != 0, true)
+                then samples.sm_clock_hertz
+        end as loaded_clock_hertz
     from samples
     inner join zones on samples.cluster_id = zones.cluster_id
     left join instances on samples.parent_gpu_id = instances.parent_gpu_id
@@ -128,7 +137,10 @@ hours as (
         sum(case when temperature_celsius is not null then hours else 0 end) as felt_hours,
         sum(coalesce(temperature_celsius, 0) * hours) as celsius_hours,
         sum(case when is_hot then hours else 0 end) as hot_hours,
-        sum(case when is_throttled then hours else 0 end) as thermal_hours
+        sum(case when is_throttled then hours else 0 end) as thermal_hours,
+        sum(case when is_braked then hours else 0 end) as braked_hours,
+        sum(case when loaded_clock_hertz is not null then hours else 0 end) as loaded_hours,
+        sum(coalesce(loaded_clock_hertz, 0) * hours) as loaded_hertz_hours
     from timed
     group by cluster_id, machine_key, gpu_index, unnumbered_id, piece
 
@@ -154,7 +166,9 @@ final as (
         hours.celsius_hours / nullif(hours.felt_hours, 0) as mean_celsius,
         hours.max_celsius,
         hours.hot_hours,
-        hours.thermal_hours
+        hours.thermal_hours,
+        hours.braked_hours,
+        hours.loaded_hertz_hours / nullif(hours.loaded_hours, 0) as loaded_clock_hertz
     from hours
     inner join zones on hours.cluster_id = zones.cluster_id
 
@@ -175,6 +189,9 @@ where not (in_use_hours + free_hours <= observed_hours + 1e-6)
 where false
     or observed_hours < 0
     or observed_hours > 1.001
+
+-- test: not_null_silver_gpu_hours_braked_hours(braked_hours) error
+where braked_hours is null
 
 -- test: not_null_silver_gpu_hours_cluster_id(cluster_id) error
 where cluster_id is null
