@@ -77,9 +77,9 @@ def mlperf_logs(folder: Path) -> Iterator[Case]:
         for row in csv.DictReader(rows):
             path = folder / "logs" / f"{row['file']}.gz"
             if path.exists():
-                yield Case(
-                    row["file"], gzip.decompress(path.read_bytes()), (), outcome=row["outcome"], repository="mlperf"
-                )
+                submitter = "__".join(row["file"].split("__")[:2])
+                log = gzip.decompress(path.read_bytes())
+                yield Case(row["file"], log, (), outcome=row["outcome"], repository=submitter)
 
 
 def hangs(folder: Path) -> Iterator[HangCase]:

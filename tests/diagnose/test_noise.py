@@ -10,7 +10,7 @@ from examples import each
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "diagnose"
 LINES = tomllib.loads((FOLDER / "noise.toml").read_text("utf-8"))["lines"]
-BEFORE = "loading data\nbuilding the model with 12 layers\n"
+BEFORE = "INFO: loading data\nbuilding the model with 12 layers\n"
 AFTER = (
     "computing features\nrow 1 of the table\nrow 2 of the table\nresults are in out/results.csv\nprecision 0.91\nbye\n"
 )

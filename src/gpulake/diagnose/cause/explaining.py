@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Quote, Recovery, Symptom, Verdict
 from gpulake.diagnose.cause.cascade import root_of
-from gpulake.diagnose.cause.outcome import ABORTED, Silence, success
+from gpulake.diagnose.cause.outcome import ABORTED, Silence, failed_launcher, success
 from gpulake.diagnose.cause.suspects import Handled, is_incidental, suspects
 from gpulake.diagnose.rulebook.rule import Rule
 from gpulake.diagnose.story.events import Ending, Event, Story
@@ -15,7 +15,6 @@ from gpulake.diagnose.story.events import Ending, Event, Story
 MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # a run with fewer lines has only begun
-LAUNCHER = 25  # a wrapper of this strength reports a process, a weaker one a thread or a pool
 LONGEST_CAUSE = 400
 _SEVERE = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
@@ -72,8 +71,7 @@ def _has_worked(story: Story) -> bool:
 
 
 def _has_failed_launcher(story: Story) -> bool:
-    suspected = [event.hit.rule for event in story.events if event.hit.rule.role == "wrapper"]
-    return any(rule.strength >= LAUNCHER for rule in suspected)
+    return any(failed_launcher(event) for event in story.events)
 
 
 def _healthy(story: Story, success: Event, suspected: Sequence[Event]) -> Diagnosis:
@@ -111,6 +109,9 @@ def _silent(story: Story) -> Diagnosis:
     if any(_SEVERE.search(quote.text) and (quote.file, quote.line) not in known for quote in last):
         cause = "The log ends with an error that no rule knows"
         return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.3)
+    if not story.is_log:
+        cause = "This does not look like the log of a job: no line is of a program, a launcher or a framework"
+        return _diagnosis(story, "unknown", UNKNOWN, cause, evidence=last, confidence=0.2)
     nothing = Recovery("none", "Nothing failed, as far as the log tells.")
     cause = "Nothing in the log tells of a failure, nor of work that was left undone"
     return _diagnosis(story, "healthy", NOT_A_FAILURE, cause, evidence=last, recovery=nothing, confidence=0.4)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpulake.diagnose.cause.suspects import MENTION, is_incidental, is_of_tracker, is_warned
+from gpulake.diagnose.cause.suspects import MENTION, Handled, is_bare, is_incidental, is_of_tracker, is_warned
 from gpulake.diagnose.story.events import Event, Story
 from gpulake.diagnose.story.lines import QUIET
 from gpulake.diagnose.story.runs import FINAL_WORD, advances, step
 
 ABORTED = "mlperf_aborted"  # the rule of a run that ended regularly and missed its target
-PLAIN_WORD = 60  # a success of this strength is the program's, a weaker one may be the script's around it
+PLAIN_WORD = 60  # an error of this strength needs no traceback to be one
+STEPS_AFTER_DEATH = 2  # steps after a failed process that show that the job went on
 ITERATION = "progress_iteration"
 LAST_WORDS = 3  # lines at the end of a log within which even a mention counts
 LONG_BEFORE_END = 30  # lines after an incidental error that show that it ended nothing
@@ -20,55 +21,62 @@ PARTING = {
     *("NCCLRemoteError", "NCCLTimeoutError", "NCCLConfigError", "NetworkError", "ConnectionError"),
     *("HangStraggler", "ProcessCrashed"),
 }
+# What ended a process, although no process could print it.
+_DEATHS = {"HostOOMKilled", "ProcessKilled", "ProcessCrashed", "DataloaderKilled", "LossNaN"}
 _ENDED_FROM_OUTSIDE = {"SlurmTimeLimit", "JobCancelled", "PreemptionSIGTERM", "UserInterrupt"}
+LAUNCHER = 25  # a wrapper of this strength reports a process, a weaker one a thread or a pool
+AGREED = "mlperf_success"  # the result of a whole benchmark, whatever its processes print while they exit
 
 
 def success(story: Story, suspected: Sequence[Event]) -> Event | None:
-    """The line that reports success, unless a later failure contradicts it."""
+    """The line that reports success, if nothing in the run contradicts it.
+
+    Programs print such lines in a `finally`, scripts around them at their end, and clients of trackers when they exit.
+    """
     successes = [event for event in story.events if event.hit.rule.role == "success"]
-    final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
-    if final:
-        return final[-1]
+    if any(event.hit.rule.name == AGREED for event in successes):
+        return next(event for event in reversed(successes) if event.hit.rule.name == AGREED)
     if any(event.hit.rule.name == ABORTED for event in story.events):
         return None
-    if successes:
-        return successes[-1] if not _takes_back(successes[-1], suspected, story.events) else None
-    last = next((event for event in reversed(story.events) if step(event) and event.hit.words.get("total")), None)
-    if last is None or not _is_last_step(last):
-        return None
-    failing = [
-        event
-        for event in suspected
-        if not is_incidental(event)
-        and not _is_parting(event, last)
-        and (event.is_uncaught or event.order > last.order or event.hit.rule.reason == "LossNaN")
-    ]
-    return last if not failing else None
+    final = [event for event in successes if event.hit.rule.strength >= FINAL_WORD]
+    counted = [event for event in story.events if step(event) and event.hit.words.get("total")][-1:]
+    reported = final or successes or [event for event in counted if _is_last_step(event)]
+    return reported[-1] if reported and not _is_contradicted(reported[-1], story.events, suspected) else None
 
 
-def _takes_back(success: Event, suspected: Sequence[Event], events: Sequence[Event]) -> bool:
-    after = [event for event in suspected if event.order > success.order and event.hit.rule.role == "cause"]
-    inside = [event for event in after if event.hit.rule.reason not in _ENDED_FROM_OUTSIDE]
-    failing = [event for event in inside if not is_incidental(event)]
-    if any(event.is_uncaught or event.hit.rule.strength >= PLAIN_WORD for event in failing):
+def _is_contradicted(well: Event, events: Sequence[Event], suspected: Sequence[Event]) -> bool:
+    steps = advances(events)
+
+    def is_final(event: Event) -> bool:
+        """No work followed it."""
+        return sum(order > event.order for order in steps) < STEPS_AFTER_DEATH
+
+    if any(failed_launcher(event) and is_final(event) for event in events):
         return True
-    return _is_of_the_script(success, suspected, events)
+    if well.hit.rule.strength >= FINAL_WORD:
+        return False  # the launcher saw every process exit with 0
+    is_handled = Handled(events)
+    return any(_contradicts(event, well) for event in suspected if not is_incidental(event) and not is_handled(event))
 
 
-def _is_of_the_script(success: Event, suspected: Sequence[Event], events: Sequence[Event]) -> bool:
-    """Whether the success is that of the script around the program, which runs on after the program died."""
-    is_weak = success.hit.rule.strength < PLAIN_WORD
-    failures = [event.order for event in events if event.hit.rule.role == "wrapper"]
-    deaths = [event.order for event in suspected if event.is_uncaught and event.order < success.order]
-    deaths += [order for order in failures if order < success.order and is_weak]
-    if not deaths or any(max(deaths) < order < success.order for order in advances(events)):
-        return False
-    return is_weak or any(min(deaths) < order for order in failures)
+def _contradicts(event: Event, well: Event) -> bool:
+    rule = event.hit.rule
+    if event.is_uncaught or rule.reason in _DEATHS:
+        return not _is_parting(event, well)
+    if rule.role == "cascade":
+        return rule.reason in _ENDED_FROM_OUTSIDE and event.order > well.order
+    if event.order < well.order:
+        return not is_bare(event) and rule.strength >= PLAIN_WORD
+    return rule.strength >= PLAIN_WORD or rule.reason in _ENDED_FROM_OUTSIDE
 
 
-def _is_parting(event: Event, last_step: Event) -> bool:
+def failed_launcher(event: Event) -> bool:
+    return event.hit.rule.role == "wrapper" and event.hit.rule.strength >= LAUNCHER
+
+
+def _is_parting(event: Event, well: Event) -> bool:
     is_weak = event.hit.rule.role == "cascade" and not event.is_uncaught
-    return is_weak and event.order > last_step.order and event.hit.rule.reason in PARTING
+    return is_weak and event.order > well.order and event.hit.rule.reason in PARTING
 
 
 def _is_last_step(event: Event) -> bool:

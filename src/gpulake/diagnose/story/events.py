@@ -63,3 +63,4 @@ class Story:
     last_lines: tuple[Quote, ...] = ()
     checkpoint_at: datetime | None = None  # the last one that was written
     endings: tuple[Ending, ...] = ()  # launchers' reports of the first failure
+    is_log: bool = True  # False: no line is of a program that logs

@@ -108,13 +108,14 @@ def step(event: Event) -> tuple[tuple[str, str], float] | None:
 
 
 def advances(events: Sequence[Event]) -> list[int]:
-    """The orders of the events at which a counter reached a new maximum."""
-    reached: dict[tuple[str, str], float] = {}
+    """The orders of the events at which a counter went up. Those of an epoch begin anew in the next."""
+    last: dict[tuple[str, str], float] = {}
     orders = []
     for event in events:
-        if (counter := step(event)) and counter[1] > reached.get(counter[0], -1.0):
-            reached[counter[0]] = counter[1]
-            orders.append(event.order)
+        if counter := step(event):
+            if counter[1] > last.get(counter[0], -1.0):
+                orders.append(event.order)
+            last[counter[0]] = counter[1]
     return orders
 
 

@@ -184,6 +184,7 @@ def _story(index: int, run: list[Event], runs: Sequence[list[Event]], files: Seq
         began_at=min(times, default=None),
         ended_at=max(times, default=None),
         last_progress_at=_last_at(run, "progress"),
+        is_log=bool(run) or any(parsed.body != line.text for line, parsed in lines),
         is_whole=has_end(run),
         ranks=_world(lines),
         hosts=tuple(hosts),
