@@ -10,7 +10,7 @@ from oracle.facts import Facts
 from oracle.holdings import Holding, all_holdings
 from oracle.observing import Hour, hours, window
 from oracle.outages import Capacity, capacity, outages, place_of, unknown_hours
-from oracle.sampling import LEAST_EXCESS, in_use_hours
+from oracle.sampling import LEAST_EXCESS, held_when_sampled_hours, in_use_hours
 
 HELD = ("idle", "under_used", "failed", "timed_out", "interrupted", "unobserved", "used")
 LOST_BUCKETS = ("failed", "timed_out", "interrupted")
@@ -143,10 +143,14 @@ def _machine_hour(book: Book, machine: str, hour: Hour, claims: list[Claim], is_
     if is_unknown:
         row["unknown"] += left
         return row
-    # What is in use beyond what jobs hold has an unknown holder.
+    # What is in use beyond what jobs hold, in the hour and when it was sampled, has an unknown holder.
     sampled = book.facts.sampled.get(machine)
     if sampled is not None:
-        excess = in_use_hours(sampled, hour.started, hour.started + 3600) * hour.length - claimed
+        held = [(one.gpus, *one.span) for one in book.holdings
+                if one.span is not None and place_of(book.facts, one.attempt.machine) == machine]  # fmt: skip
+        when_sampled = held_when_sampled_hours(sampled, held, hour.started, hour.started + 3600)
+        in_use = in_use_hours(sampled, hour.started, hour.started + 3600)
+        excess = in_use * hour.length - max(claimed, when_sampled * hour.length)
         if excess > LEAST_EXCESS * row["capacity"]:
             row["unknown"] += min(excess, left)
             left -= min(excess, left)

@@ -62,6 +62,18 @@ def in_use_hours(sampled: Sampled, since: int, until: int) -> float:
     return sum(max(0, min(last, until) - max(first, since)) for first, last in spans) / HOUR
 
 
+def held_when_sampled_hours(sampled: Sampled, held: list[tuple[float, int, int]], since: int, until: int) -> float:
+    """GPU-hours that jobs held at the moments of the samples, each for the time that it covers. `held` has GPUs, first
+    and last second. All GPUs are sampled at the same moments, so that one of them tells."""
+    spans = sample_spans(sampled)[: sampled.count]
+    return sum(
+        gpus * max(0, min(last, until) - max(first, since)) / HOUR
+        for first, last, _ in spans
+        for gpus, began, ended in held
+        if began <= first < ended
+    )
+
+
 def seen_hours(sampled: Sampled) -> list[tuple[int, int]]:
     """Hours in which a sample was taken: the machine was up."""
     numbers = {(sampled.first + STEP * number) // HOUR for number in range(sampled.count)}

@@ -53,6 +53,12 @@ seen as (
 
 ),
 
+excesses as (
+
+    select * from "lake"."main"."silver_excess_hours"
+
+),
+
 down as (
 
     select
@@ -132,11 +138,13 @@ joined as (
         spine.is_of_unknown_demand or coalesce(held.has_unknown_demand, false)
         or coalesce(down.is_silent, false) as is_unknown,
         coalesce(seen.in_use_hours, 0) * spine.observed_ratio as in_use_gpu_hours,
+        coalesce(excesses.held_when_sampled_gpu_hours, 0) * spine.observed_ratio as held_when_sampled_gpu_hours,
         coalesce(seen.free_hours, 0) * spine.observed_ratio as seen_free_gpu_hours
     from spine
     left join held on spine.machine_key = held.machine_key and spine.hour_number = held.hour_number
     left join down on spine.machine_key = down.machine_key and spine.hour_number = down.hour_number
     left join seen on spine.machine_key = seen.machine_key and spine.hour_number = seen.hour_number
+    left join excesses on spine.machine_key = excesses.machine_key and spine.hour_number = excesses.hour_number
 
 ),
 
@@ -188,13 +196,14 @@ left_over as (
 
     select
         *,
-        greatest(capacity_gpu_hours - down_gpu_hours - claimed_gpu_hours * share, 0) as free_gpu_hours
+        greatest(capacity_gpu_hours - down_gpu_hours - claimed_gpu_hours * share, 0) as free_gpu_hours,
+        in_use_gpu_hours - greatest(claimed_gpu_hours, held_when_sampled_gpu_hours) as excess_gpu_hours
     from shares
 
 ),
 
--- Without records of jobs, only what telemetry proves to be free is. With them, what is in use beyond what they hold
--- has an unknown holder; less than a twentieth has not: samples and records do not end at the same moment.
+-- Without records of jobs, only what telemetry proves to be free is. With them, what is in use beyond what they hold,
+-- in the hour and when it was sampled, has an unknown holder. Less than a twentieth has not: clocks differ.
 judged as (
 
     select
@@ -202,8 +211,7 @@ judged as (
         case
             when is_unknown then free_gpu_hours
             when not has_jobs then greatest(free_gpu_hours - seen_free_gpu_hours, 0)
-            when in_use_gpu_hours - claimed_gpu_hours > 0.05 * capacity_gpu_hours
-                then least(in_use_gpu_hours - claimed_gpu_hours, free_gpu_hours)
+            when excess_gpu_hours > 0.05 * capacity_gpu_hours then least(excess_gpu_hours, free_gpu_hours)
             else 0
         end as unknown_gpu_hours
     from left_over

@@ -32,9 +32,10 @@ class Part:
 
 @dataclass
 class Use:
-    """By part: GPU-seconds that were used, and samples that saw it."""
+    """By part: GPU-seconds that were used, those that samples cover, and such samples: the last of all covers none."""
 
     used_seconds: Floats
+    seen_seconds: Floats
     samples: Ints
 
 
@@ -68,7 +69,7 @@ class Activity:
         # Before its first tick a part does what it usually does.
         early = np.minimum(-(-self._begin // site.interval_seconds) * site.interval_seconds, self._end) - self._begin
         usual = np.array([sum(_level(part, device) for device in part.devices) for part in parts])
-        self.use = Use(early * usual, np.zeros(len(parts), dtype=np.int64))
+        self.use = Use(early * usual, np.zeros(len(parts)), np.zeros(len(parts), dtype=np.int64))
 
     def stretches(self) -> Iterator[Stretch]:
         """In the order of time; none goes beyond a day. When all were taken, the use is complete."""
@@ -102,7 +103,9 @@ class Activity:
         lasts = np.minimum(step, self._end[holder[held]] - np.broadcast_to(times, holder.shape)[held])
         count = len(self._parts)
         self.use.used_seconds += np.bincount(holder[held], weights=busy[held] * lasts, minlength=count)
-        self.use.samples += np.bincount(holder[held & is_scraped], minlength=count)
+        is_seen = (is_scraped & (times < site.ends_at - step))[held]
+        self.use.seen_seconds += np.bincount(holder[held], weights=is_seen * lasts, minlength=count)
+        self.use.samples += np.bincount(holder[held][is_seen], minlength=count)
         return Stretch(times, holder, busy, self._values(times, busy, memory, rng), is_scraped)
 
     def is_scraped(self, times: Ints) -> NDArray[np.bool_]:

@@ -48,8 +48,10 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
     of_users: dict[str, Buckets] = defaultdict(lambda: defaultdict(float))
     of_accounts: dict[str, Buckets] = defaultdict(lambda: defaultdict(float))
     whole: Buckets = defaultdict(float)
-    jobs: dict[str, dict[str, float]] = defaultdict(lambda: {"held": 0.0, "used": 0.0, "samples": 0})
-    for part, used_seconds, samples in zip(parts, use.used_seconds, use.samples, strict=True):
+    jobs: dict[str, dict[str, float]] = defaultdict(lambda: {"held": 0.0, "used": 0.0, "seen": 0.0, "samples": 0})
+    for part, used_seconds, seen_seconds, samples in zip(
+        parts, use.used_seconds, use.seen_seconds, use.samples, strict=True
+    ):
         run = part.run
         held = len(part.devices) * ((run.ended_at or site.ends_at) - run.started_at) / 3600
         used = float(used_seconds) / 3600
@@ -59,6 +61,7 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
         if samples:
             jobs[run.request.job_id]["held"] += held
             jobs[run.request.job_id]["used"] += used
+            jobs[run.request.job_id]["seen"] += float(seen_seconds) / 3600
             jobs[run.request.job_id]["samples"] += int(samples) // len(part.devices)
     down = sum(one.ended_at - one.started_at for one in history.outages) * site.gpus / 3600
     capacity = site.nodes * site.gpus * (site.ends_at - site.begins_at) / 3600
@@ -72,6 +75,7 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
             job: {
                 "held_gpu_hours": round(one["held"], 4),
                 "unused_ratio": round(1 - one["used"] / one["held"], 5),
+                "seen_ratio": round(one["seen"] / one["held"], 5),
                 "samples": one["samples"],
             }
             for job, one in jobs.items()
