@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.scoring.accuracy import baseline, by_cause, calibration, confusions, table
 from bench.scoring.cases import HANGS, SETS, Case, HangCase, hangs
-from bench.scoring.held_out import rulebook_without, support
+from bench.scoring.held_out import Support, rulebook_without, support
 from bench.scoring.scored import Scored, figures, share
 from gpulake.core.diagnosis import Diagnosis
 from gpulake.diagnose.cause.explaining import explain_last
@@ -40,15 +40,14 @@ def _samples(telemetry: Path) -> Samples:
     return read_samples([telemetry])
 
 
-def cross_validated(cases: Sequence[Case]) -> list[Scored]:
+def cross_validated(cases: Sequence[Case], supported: Support, by_rule: bool) -> list[Scored]:
     """Each case by the rules without what only its repository supports."""
-    supported = support(cases)
     of_repository: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         of_repository[case.repository].append(case)
     found = []
     for repository, own in of_repository.items():
-        rulebook = rulebook_without(repository, supported)
+        rulebook = rulebook_without(repository, supported, by_rule)
         found += [Scored(case, diagnosed(case, rulebook)) for case in own]
     return found
 
@@ -63,14 +62,15 @@ def score(folder: Path, is_verbose: bool = False) -> dict[str, dict[str, Any]]:
     present = {name: read for name, read in SETS.items() if (folder / name).is_dir() and any((folder / name).iterdir())}
     cases = {name: list(read(folder / name)) for name, read in present.items()}
     tuned = {name: [Scored(case, diagnosed(case)) for case in of_set] for name, of_set in cases.items()}
-    held_out: dict[str, list[Scored]] = {name: [] for name in cases}
+    everything = [case for of_set in cases.values() for case in of_set]
+    supported = support(everything)
     set_of = {id(case): name for name, of_set in cases.items() for case in of_set}
-    for one in cross_validated([case for of_set in cases.values() for case in of_set]):
-        held_out[set_of[id(one.case)]].append(one)
+    held_out, by_rule = (_by_set(cross_validated(everything, supported, whole), set_of) for whole in (False, True))
     results: dict[str, dict[str, Any]] = {}
     for name in cases:
         results[name] = figures(tuned[name])
         results[name + CROSS_VALIDATED] = figures(held_out[name])
+        results[name + ", cross-validated by rule"] = figures(by_rule[name])
         results[name + ", last exception"] = figures(baseline(cases[name]))
     if (folder / HANGS).is_dir():
         answers = {case.id: _hang_is_right(case) for case in hangs(folder / HANGS)}
@@ -82,6 +82,13 @@ def score(folder: Path, is_verbose: bool = False) -> dict[str, dict[str, Any]]:
         *([one for of_set in sets.values() for one in of_set if not one.case.outcome] for sets in (tuned, held_out))
     )
     return results
+
+
+def _by_set(scored: Sequence[Scored], set_of: dict[int, str]) -> dict[str, list[Scored]]:
+    found: dict[str, list[Scored]] = {name: [] for name in set_of.values()}
+    for one in scored:
+        found[set_of[id(one.case)]].append(one)
+    return found
 
 
 def _print_tables(tuned: Sequence[Scored], held_out: Sequence[Scored]) -> None:

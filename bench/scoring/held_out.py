@@ -20,6 +20,8 @@ from gpulake.diagnose.rulebook.xids import FAMILIES
 from gpulake.diagnose.story.lines import ParsedLine, parse_line
 from gpulake.diagnose.story.tracebacks import read_tracebacks
 
+# Families of rules that were written for no case: NVIDIA's catalogues, and the exceptions of Python by their class.
+CATALOGUES = (*FAMILIES, "python")
 HELD_OUT = "a phrase that is held out"  # stands where a branch was: no log has it
 Span = tuple[int, int]
 # What a rule matched: its texts, by repository. The second is of the rule's condition on tracebacks.
@@ -115,14 +117,17 @@ def _matched(case: Case, book: Rulebook) -> Iterator[tuple[Rule, str]]:
             yield from ((hit.rule, text) for hit in book.hits(text))
 
 
-def rulebook_without(repository: str, supported: Support) -> Rulebook:
-    """The shipped rules without what only this repository supports."""
-    return Rulebook([kept for rule in shipped().rules if (kept := _held_out(rule, repository, supported))])
+def rulebook_without(repository: str, supported: Support, by_rule: bool = False) -> Rulebook:
+    """The shipped rules without the phrases, or only without the rules, that this repository alone supports."""
+    kept = (_held_out(rule, repository, supported, by_rule) for rule in shipped().rules)
+    return Rulebook([rule for rule in kept if rule is not None])
 
 
-def _held_out(rule: Rule, repository: str, supported: Support) -> Rule | None:
-    if rule.family in FAMILIES:
+def _held_out(rule: Rule, repository: str, supported: Support, by_rule: bool) -> Rule | None:
+    if rule.family in CATALOGUES:
         return rule
+    if by_rule:
+        return None if set(supported.get((rule.name, "pattern"), {})) == {repository} else rule
     pattern = without(rule.pattern, supported.get((rule.name, "pattern"), {}), repository)
     if pattern is None:
         return None

@@ -67,7 +67,7 @@ def test_no_other_rule_steals_the_examples_of_a_cause(rule: Rule) -> None:
         rivals = [
             hit.rule
             for hit in shipped().hits(line)
-            if hit.rule.role in EXPLAINING and (hit.rule is rule or not hit.rule.traceback)
+            if hit.rule.role in EXPLAINING and (hit.rule is rule or not hit.rule.needs_frames)
         ]
         winner = max(rivals, key=lambda rival: (rival.strength, -RULES.index(rival)))
         assert (winner.name, winner.reason) == (rule.name, rule.reason) or winner.reason == rule.reason, line

@@ -17,7 +17,9 @@ def logs(*names: str) -> list[Any]:
     return [log for name in names for log in tomllib.loads((FOLDER / f"{name}.toml").read_text("utf-8"))["log"]]
 
 
-@each("log", logs("distributed", "single", "reasons", "frameworks", "unseen"), name=lambda log: log["name"])
+@each(
+    "log", logs("distributed", "single", "reasons", "frameworks", "unseen", "structures"), name=lambda log: log["name"]
+)
 def test_the_root_cause_is_found(log: dict[str, Any]) -> None:
     found = diagnose(log["text"])
     assert (found.verdict, found.reason, found.category) == ("failed", log["reason"], CATEGORY_OF[log["reason"]])
@@ -34,7 +36,11 @@ def test_what_is_no_failure_is_reported_as_none(log: dict[str, Any]) -> None:
     assert diagnose(log["text"]).verdict == log["verdict"]
 
 
-@each("log", logs("distributed", "single", "reasons", "frameworks", "unseen", "healthy"), name=lambda log: log["name"])
+@each(
+    "log",
+    logs("distributed", "single", "reasons", "frameworks", "unseen", "structures", "healthy"),
+    name=lambda log: log["name"],
+)
 def test_evidence_is_word_for_word_in_the_log(log: dict[str, Any]) -> None:
     lines = log["text"].lstrip("\n").split("\n")
     for quote in diagnose(log["text"]).evidence:

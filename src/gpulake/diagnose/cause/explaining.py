@@ -16,7 +16,7 @@ MOST_EVIDENCE = 5
 MOST_SYMPTOMS = 8
 JUST_BEGUN = 200  # a run with fewer lines has only begun
 LONGEST_CAUSE = 400
-_SEVERE = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
+_SEVERE = re.compile(r"\berror: |\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\b[A-Z]\w*(?:Error|Exception): ")
 _COMMAND = re.compile(r"\bCalledProcessError: ")
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 # Rules of launchers that kill the remaining processes.

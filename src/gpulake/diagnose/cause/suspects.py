@@ -23,6 +23,9 @@ _OUTSIDE = {
 }
 # Signals from outside, wherever in the program they arrive.
 _SIGNALS = {"UserInterrupt", "PreemptionSIGTERM", "JobCancelled"}
+# Exceptions of which programs make use: a missing key, module or attribute.
+_LOOKUPS = {"KeyError", "IndexError", "AttributeError", "ImportError", "FileNotFoundError"}
+SPECIFIC = 55  # a rule of this strength knows the message, not only the class
 # A rule below this strength is only a hint, unless there is a traceback.
 HINT = 25
 # Rules of mentions, whatever their severity: they count where another error follows from them.
@@ -73,11 +76,23 @@ def _stays(root: Event, later: Event) -> bool:
     """Whether the earlier of two linked exceptions is the root."""
     if root.hit.rule.reason == later.hit.rule.reason:
         return True
+    if later.link == "context" and _is_accident(root, later):
+        return True
     if later.hit.rule.strength >= root.hit.rule.strength + CLEARLY_STRONGER:
         return False
     if later.link == "cause":
         return root.hit.rule.strength > 20
     return is_of_outside(root)
+
+
+def _is_accident(root: Event, later: Event) -> bool:
+    """Whether the later one is a mistake of the code that handled or cleaned up after the first.
+
+    A handler that explains what happened raises by a statement; lookups that miss are caught as a matter of course.
+    """
+    if later.raised_by is None or later.hit.rule.strength >= SPECIFIC or root.hit.rule.reason in _LOOKUPS:
+        return False
+    return not later.raised_by.text.startswith("raise") and root.hit.rule.strength > HINT - 1
 
 
 def is_of_outside(event: Event) -> bool:

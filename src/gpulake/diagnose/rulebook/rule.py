@@ -34,6 +34,7 @@ class Rule:
     ignores: tuple[str, ...] = ()  # lines that it must not match
     unless: str = ""  # RE2: lines that match it are not matched by the rule
     traceback: str = ""  # RE2: must match in the traceback that the line ends
+    raised_in: str = ""  # RE2: must match a frame next to the raise, as path:function
     reason: str = ""  # one of core.diagnosis.CATEGORY_OF; of a role that can be a cause
     cause: str = ""  # a sentence; {group} stands for what a named group matched
     remedy: str = ""
@@ -42,6 +43,11 @@ class Rule:
     source: str = ""  # where the fact is from
     strength: int = 50  # 0 to 100: how specific it is; of two that explain the same lines the stronger one counts
     family: str = ""  # name of its file
+
+    @property
+    def needs_frames(self) -> bool:
+        """It says nothing of a line alone."""
+        return bool(self.traceback or self.raised_in)
 
     @property
     def category(self) -> Category:

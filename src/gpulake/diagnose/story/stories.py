@@ -105,8 +105,8 @@ def _disentangled(raised: Raised) -> str:
 
 def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit | None:
     """The strongest matching rule; of equal ones the first in the book."""
-    stack = "\n".join(raised.texts) if raised is not None else ""
-    fitting = [hit for hit in hits if not hit.rule.traceback or (raised and compiled(hit.rule.traceback).search(stack))]
+    stack, places = ("\n".join(raised.texts), raised.places) if raised is not None else ("", "")
+    fitting = [hit for hit in hits if _is_met(hit.rule.traceback, stack) and _is_met(hit.rule.raised_in, places)]
     if not fitting and raised is not None:
         return next((Hit(rule, raised.line) for rule in rulebook.rules if rule.name == OTHER_EXCEPTION), None)
     best = max(fitting, key=lambda hit: hit.rule.strength, default=None)
@@ -114,6 +114,10 @@ def _best(hits: Sequence[Hit], raised: Raised | None, rulebook: Rulebook) -> Hit
         # A progress line stays one although it also matches a rule of noise.
         return next((hit for hit in fitting if hit.rule.role == "progress"), best)
     return best
+
+
+def _is_met(condition: str, text: str) -> bool:
+    return not condition or compiled(condition).search(text) is not None
 
 
 def _event(hit: Hit, line: Line, parsed: ParsedLine, raised: Raised | None, texts: dict[int, str], file: str) -> Event:

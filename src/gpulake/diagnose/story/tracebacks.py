@@ -16,6 +16,7 @@ Link = Literal["cause", "context", "origin"]
 
 MOST_LINES = 400  # of one traceback
 MOST_MESSAGE_LINES = 8
+NEAREST_FRAMES = 4  # those that say what was being done
 MOST_INTERLEAVED = 40  # lines of other writers within a traceback
 
 # Plain, or as rich draws it, in a box.
@@ -82,6 +83,11 @@ class Raised:
             return {}
         numbered = enumerate(self.following, self.line + 1)
         return {number: text for number, text in numbered if text.strip()}
+
+    @property
+    def places(self) -> str:
+        """The frames next to the raise, a line each."""
+        return "\n".join(f"{frame.file}:{frame.function}" for frame in self.frames[-NEAREST_FRAMES:])
 
     @property
     def kind(self) -> str:
