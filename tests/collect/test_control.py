@@ -26,8 +26,9 @@ from gpulake.collect.identity import identify, read_boot_id
 from gpulake.collect.machine.procfs import start_ticks_of
 from gpulake.collect.rundir import RunDir, read_object
 from gpulake.collect.segments import read_segments
-from gpulake.collect.settings import Settings, bytes_of, quoted, seconds_of, unit
+from gpulake.collect.settings import Settings, bytes_of, seconds_of, unit
 from gpulake.core.errors import GpulakeError, UsageError
+from gpulake.core.systemd import quoted
 
 DEADLINE_SECONDS = 60
 

@@ -27,7 +27,7 @@ READING = {
     *{("detect", "watches"), ("doctor",), ("export", "grafana"), ("fetch",), ("incidents", "list")},
     *{("incidents", "show"), ("incidents", "windows", "list"), ("rules", "check"), ("rules", "export")},
     *{("rules", "list"), ("rules", "show"), ("rules", "test"), ("serve",), ("sql",), ("synth", "site"), ("tables",)},
-    ("tests",),
+    *{("run", "status"), ("run", "unit"), ("tests",)},
 }
 # Under other names: the steps of refresh, and the card and the study of a lake.
 SAME_AS_OTHERS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +11,9 @@ from pathlib import Path
 from gpulake.collect.segments import CAP_BYTES
 from gpulake.core.errors import UsageError
 from gpulake.core.packaged import packaged_text
+from gpulake.core.systemd import PLAIN, check_user, protect_home, quoted
 
 STATE = Path("/var/lib")  # systemd creates state directories below it
-PLAIN = re.compile(r"[A-Za-z0-9_./:=@,+-]+")
-USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\$?")
-ESCAPES = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = (), user: str = "") -> str:
@@ -25,8 +22,8 @@ def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = ()
     base = settings.base
     if not base.is_absolute():
         raise UsageError(f"the folder of a service is {str(base)!r}", "give --dir as an absolute path")
-    if user and not USER.fullmatch(user):
-        raise UsageError(f"the user is {user!r}", "name a user of this machine")
+    if user:
+        check_user(user)
     if not user and (base.parent != STATE or not PLAIN.fullmatch(base.name)):
         raise UsageError(
             f"a user that systemd makes up cannot write to {base}", "give --user, or a --dir such as /var/lib/gpulake"
@@ -35,24 +32,8 @@ def unit(settings: Settings, command: Sequence[str], *, more: Sequence[str] = ()
         command=" ".join(quoted(word) for word in [*command, "run", *settings.arguments(), *more]),
         user=f"User={user}" if user else f"DynamicUser=yes\nStateDirectory={base.name}",
         writable=f"ReadWritePaths={quoted(str(base))}" if user else "# It writes to its StateDirectory.",
-        home="read-only" if _is_in_a_home(command, base) else "yes",
+        home=protect_home([*command, str(base)]),
     )
-
-
-def quoted(word: str) -> str:
-    """One word of the command line of a unit: systemd interprets %, $, quotes and backslashes."""
-    if PLAIN.fullmatch(word):
-        return word
-    return '"' + "".join(ESCAPES.get(letter, _escaped(letter)) for letter in word) + '"'
-
-
-def _escaped(letter: str) -> str:
-    return letter if letter.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(letter))
-
-
-def _is_in_a_home(command: Sequence[str], base: Path) -> bool:
-    """Whether the interpreter, the package or the folder is hidden by ProtectHome."""
-    return any(word.startswith(("/home/", "/root/", "/run/user/")) for word in (*command, str(base)))
 
 
 LEAST_INTERVAL_SECONDS = 0.1

@@ -1,0 +1,5 @@
+"""python -m gpulake"""
+
+from gpulake.cli import main
+
+main()

@@ -1,0 +1,153 @@
+"""gpulake run: everything by itself, as a service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpulake.cli._options import config_file, json_option, lake_option, settings
+from gpulake.cli._output import print_json, print_table
+from gpulake.cli._verbs import Group
+from gpulake.core.clock import SystemClock
+from gpulake.core.config import FILE_NAME, Config
+from gpulake.core.errors import ConfigError, GpulakeError, UsageError
+from gpulake.core.words import label
+
+EXAMPLE = f'name one in {FILE_NAME}: [run.sources.slurm] pull = ["slurm"]; or [run] folders = ["/srv/inbox"]'
+COLUMNS = (
+    "part",
+    "state",
+    "last success (UTC)",
+    "covered until (UTC)",
+    "rows landed",
+    "failures",
+    "next (UTC)",
+    "error",
+)
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@lake_option
+@click.pass_context
+def command(context: click.Context, lake: Path | None) -> None:
+    """Pull, land, build, alert and serve by itself, until it is stopped.
+
+    What it follows is in [run] of gpulake.toml: live sources, folders in which files appear. What lands is built, at
+    most once a minute; incidents go to the sinks of [alerts]; the dashboard is on 127.0.0.1:8080. Each part is a
+    process: one that fails is tried again, and the others go on. docs/run.md has an example.
+
+    \b
+    Example:  gpulake run
+              gpulake run status
+              gpulake run unit > /etc/systemd/system/gpulake.service
+    """
+    if context.invoked_subcommand is None:
+        _run(settings(lake=lake))
+
+
+def _run(config: Config) -> None:
+    import asyncio
+
+    from gpulake.service.service import Service
+
+    _check(config)
+    if not config.has_lake:
+        from gpulake.flow import Flow
+
+        Flow(config).lake.create()
+
+    def say(part: str, words: str) -> None:
+        click.echo(f"{part}: {label(words, 500)}", err=True)
+
+    say("gpulake run", f"on {config.lake}; stop it with Ctrl-C, see it with: gpulake run status")
+
+    async def serve() -> None:
+        await Service(config, _common(config), SystemClock(), say).run(os.getpid())
+
+    try:
+        asyncio.run(serve())
+    except* GpulakeError as group:
+        raise group.exceptions[0] from None
+
+
+def _common(config: Config) -> list[str]:
+    """Which lake and which settings, wherever a part is started."""
+    named = config_file() or (Path(FILE_NAME) if Path(FILE_NAME).is_file() else None)
+    chosen = ["--config", str(named.absolute())] if named else []
+    return ["--lake", str(config.lake.absolute()), *chosen]
+
+
+def _check(config: Config) -> None:
+    """A wrong word of a source is an error now, and not of each pull."""
+    from gpulake.cli._verbs import Verbs
+
+    if not config.run.sources and not config.run.folders:
+        raise ConfigError("there is no source to follow in [run]", EXAMPLE)
+    pulls = Verbs("pull", package="gpulake.cli.pull")
+    for name, source in config.run.sources.items():
+        if not source.pull:
+            raise ConfigError(f"pull of [run.sources.{name}] is empty", EXAMPLE)
+        try:
+            with pulls.make_context("gpulake pull", list(source.pull)) as context:
+                verb, found, rest = pulls.resolve_command(context, list(source.pull))
+                if found is not None:
+                    found.make_context(verb, rest, parent=context).close()
+        except (click.ClickException, click.exceptions.Exit) as error:
+            words = error.format_message() if isinstance(error, click.ClickException) else "they ask for help"
+            raise ConfigError(f"pull of [run.sources.{name}]: {words}", EXAMPLE) from error
+
+
+@command.command()
+@lake_option
+@json_option
+def status(lake: Path | None, as_json: bool) -> None:
+    """Say how each part stands: its last success, how far it is, why it failed.
+
+    Exits with 1 if the service is not running or a part is failing.
+
+    \b
+    Example:  gpulake run status --json
+    """
+    from gpulake.service.state import read_state
+
+    found = read_state(settings(lake=lake).lake)
+    failing = [part["name"] for part in found["parts"] if part["failures"]]
+    if as_json:
+        print_json(found)
+    else:
+        print_table(COLUMNS, [_line(part) for part in found["parts"]])
+    if not found["is_running"]:
+        raise GpulakeError(f"it is not running; it last wrote at {found['changed_at'][:19]}", "start it: gpulake run")
+    if failing:
+        raise GpulakeError(f"failing: {', '.join(failing)}", "they are tried again; the reason is above")
+
+
+def _line(part: Mapping[str, Any]) -> tuple[Any, ...]:
+    times = (str(part[key] or "")[:19].replace("T", " ") for key in ("succeeded_at", "covered_until", "next_at"))
+    succeeded, covered, following = times
+    counts = (part["rows_landed"], part["failures"])
+    return (part["name"], part["state"], succeeded, covered, *counts, following, label(part["error"], 200))
+
+
+@command.command()
+@lake_option
+@click.option("--user", required=True, help="User of the service, who can write to the lake.")
+def unit(lake: Path | None, user: str) -> None:
+    """Print a systemd unit that runs this service, and restarts it if it dies.
+
+    Secrets, such as GPULAKE_PROMETHEUS_TOKEN, are read from /etc/gpulake/environment, if it is there.
+
+    \b
+    Example:  gpulake run unit --lake /srv/gpulake --user gpulake > /etc/systemd/system/gpulake.service
+    """
+    from gpulake.service.unit import unit
+
+    config = settings(lake=lake)
+    if not config.lake.is_absolute():
+        raise UsageError(f"the lake of a service is {str(config.lake)!r}", "give --lake as an absolute path")
+    _check(config)
+    click.echo(unit(_common(config), config, user), nl=False)

@@ -1,0 +1,62 @@
+"""What `gpulake run` does by itself: `[run]` in gpulake.toml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpulake.core.errors import require
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A live source that is pulled again and again: `[run.sources.<name>]` in gpulake.toml."""
+
+    pull: tuple[str, ...] = ()  # the words after gpulake pull, such as ["slurm", "--cluster", "tiger"]
+    every_seconds: float = 60.0  # from the end of a pull to the next
+
+    def __post_init__(self) -> None:
+        _check_seconds("every_seconds", self.every_seconds)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What gpulake run follows, builds and serves: `[run]` in gpulake.toml."""
+
+    sources: Mapping[str, RunSource] = field(
+        default_factory=dict, metadata={"of": RunSource, "example": "pull = ['slurm']"}
+    )
+    folders: tuple[str, ...] = ()  # new and grown files in these land
+    folder_seconds: float = 5.0  # between two looks; a file that has changed since the last one is not complete yet
+    build_seconds: float = 60.0  # from the begin of a build to the next; there is none unless something landed
+    most_seconds: float = 3600.0  # a pull, a landing or a build that takes longer is stopped, and tried again
+    drain_seconds: float = 30.0  # for what is at work, once the service is to stop
+    niceness: int = 10  # of builds, so that pulls and the dashboard go first
+    dashboard: str = "127.0.0.1:8080"  # where it listens; empty: nowhere
+
+    def __post_init__(self) -> None:
+        for name in self.sources:
+            require(bool(_NAME.fullmatch(name)), f"a source is named {name!r}", "use small letters, digits, - and _")
+        for name in ("folder_seconds", "build_seconds", "most_seconds", "drain_seconds"):
+            _check_seconds(f"run.{name}", getattr(self, name))
+        require(0 <= self.niceness <= 19, f"run.niceness is {self.niceness}", "use a number from 0 to 19")
+        hint = "write it like 127.0.0.1:8080, or leave it empty"
+        require(not self.dashboard or self._is_address, f"run.dashboard is {self.dashboard!r}", hint)
+
+    @property
+    def _is_address(self) -> bool:
+        found = _ADDRESS.fullmatch(self.dashboard)
+        return found is not None and int(found["port"]) <= 65535
+
+    @property
+    def host_and_port(self) -> tuple[str, str]:
+        host, _, port = self.dashboard.rpartition(":")
+        return host.strip("[]"), port
+
+
+def _check_seconds(name: str, value: float) -> None:
+    require(0 < value <= 86_400, f"{name} is {value}", "use a number above 0, up to 86400")

@@ -1,0 +1,87 @@
+"""One command of gpulake as a process: it never outlives the service, and what it says is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gpulake.core.redaction import redacted
+
+KILL_SECONDS = 10.0  # from the polite signal to the other one
+MOST_WORDS = 400  # of an error
+PROGRAM = (sys.executable, "-P", "-m", "gpulake")
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    document: Mapping[str, Any]  # what it printed for machines
+    error: str
+
+
+async def start(words: Sequence[str], niceness: int = 0, is_lasting: bool = False) -> Process:
+    """A lasting one writes to where the service writes; of others the output is read."""
+    return await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        *words,
+        stdin=DEVNULL,
+        stdout=None if is_lasting else PIPE,
+        stderr=None if is_lasting else PIPE,
+        start_new_session=True,  # Ctrl-C is for the service, which ends them in order
+        preexec_fn=partial(_bind, ctypes.CDLL(None), os.getpid(), niceness),
+    )
+
+
+def _bind(libc: Any, parent: int, niceness: int) -> None:
+    """In the child: it gets the signal when the service is killed, too."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # killed in between
+        os._exit(1)
+    os.nice(niceness)
+
+
+async def finish(child: Process, most_seconds: float) -> Ended:
+    try:
+        output, errors = await asyncio.wait_for(child.communicate(), most_seconds)
+    except TimeoutError:
+        await end(child)
+        return Ended(-signal.SIGTERM, {}, f"stopped after {most_seconds:g} seconds: most_seconds of [run]")
+    code = child.returncode or 0
+    return Ended(code, _document(output), _error(errors.decode(errors="replace"), code) if code else "")
+
+
+async def end(child: Process) -> None:
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            child.send_signal(signal_number)
+        with suppress(TimeoutError):
+            # A pipe that nobody reads would keep it from ending.
+            await asyncio.wait_for(child.communicate() if child.stdout else child.wait(), KILL_SECONDS)
+            return
+
+
+def _document(output: bytes) -> Mapping[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(output)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _error(text: str, code: int) -> str:
+    """The command's own words: its last error and the way out."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if line.startswith(("error:", "Error:", "hint:"))] or lines[-1:]
+    words = "; ".join(said[-2:]).removeprefix("error: ")
+    return redacted(words)[:MOST_WORDS] or f"exit code {code}"

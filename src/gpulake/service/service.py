@@ -1,0 +1,185 @@
+"""The parts of the service: pulls, landings of folders, builds, alerts, the dashboard, each with its own rhythm.
+
+A part that fails waits longer each time and is tried again; the others go on. Whatever happens to a process, the lake
+is as it was or as it should be: that is what the commands hold by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from gpulake.core.clock import Clock
+from gpulake.core.config import Config
+from gpulake.core.errors import InputError
+from gpulake.service.children import Ended, end, finish, start
+from gpulake.service.folders import Folders
+from gpulake.service.state import PartState, ServiceState, the_only_one
+
+MOST_WAIT_SECONDS = 900.0  # of a part that keeps failing
+NO_FOLDER = "no folder"
+CURRENT_BUILD = Path("builds", "CURRENT")
+Say = Callable[[str, str], None]  # the part, and what there is to say
+
+
+class Service:
+    def __init__(self, config: Config, common: Sequence[str], clock: Clock, say: Say) -> None:
+        """`common` are the words that every command gets: which lake, which settings."""
+        self._config, self._settings = config, config.run
+        self._common, self._clock, self._say = common, clock, say
+        self._state = ServiceState(0, clock.now(), clock.now())
+        self._stopping, self._landed, self._built = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def run(self, pid: int) -> None:
+        """Until it gets SIGTERM or SIGINT; then what is at work may finish."""
+        self._state.pid = pid
+        with the_only_one(self._config.lake):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+            async with asyncio.TaskGroup() as parts:
+                for part in self._parts():
+                    parts.create_task(part)
+                await asyncio.sleep(0)  # each has begun, and is known
+                self._note()
+            for state in self._state.parts:
+                state.state, state.next_at = "stopped", None
+            self._note()
+
+    def _parts(self) -> list[Coroutine[Any, Any, None]]:
+        settings, lake = self._settings, self._config.lake
+        if (lake / CURRENT_BUILD).exists():
+            self._built.set()
+            self._landed.set()  # perhaps by another command, since that build
+        parts = [self._pulling(name, source.pull, source.every_seconds) for name, source in settings.sources.items()]
+        if settings.folders:
+            parts.append(self._landing(Folders([Path(folder) for folder in settings.folders])))
+        parts.append(self._building())
+        if self._config.alerts.sinks:
+            parts.append(self._lasting("alerts", ["alerts", "send", "--watch"]))
+        if settings.dashboard:
+            host, port = settings.host_and_port
+            parts.append(self._lasting("dashboard", ["serve", "--host", host, "--port", port]))
+        return parts
+
+    async def _pulling(self, name: str, words: Sequence[str], every: float) -> None:
+        state = self._new_part(f"pull {name}")
+        while not self._stopping.is_set():
+            ended = await self._once(state, ["pull", *words, "--json"])
+            pulled = ended.document.get("pulled") or {}
+            if spans := pulled.get("spans"):
+                state.covered_until = str(spans[-1]["until"])
+            self._count(state, int(pulled.get("rows_landed", 0)))
+            await self._pause(state, every)
+
+    async def _landing(self, folders: Folders) -> None:
+        state, seconds = self._new_part("land"), self._settings.folder_seconds
+        while not self._stopping.is_set():
+            if missing := folders.missing:
+                self._failed(state, f"{NO_FOLDER} at {missing[0]}")
+            elif files := await asyncio.to_thread(folders.ready):
+                ended = await self._once(state, ["land", "--json", "--", *map(str, files)])
+                landings = ended.document.get("landings", ())
+                self._count(state, sum(int(one["rows_landed"]) for one in landings if one["is_new"]))
+                if ended.code in (0, InputError.exit_code):
+                    # What cannot be read costs only itself, and is not tried again as it is: its error is kept.
+                    folders.take(files)
+                    state.failures = 0
+            elif state.error.startswith(NO_FOLDER):
+                state.failures, state.error = 0, ""
+            await self._pause(state, seconds)
+
+    async def _building(self) -> None:
+        state = self._new_part("build")
+        while await self._either(self._landed):
+            self._landed.clear()
+            begin = time.monotonic()
+            ended = await self._once(state, ["refresh", "--no-report", "--json"], self._settings.niceness)
+            if ended.code == 0:
+                self._built.set()
+            else:
+                self._landed.set()
+            await self._pause(state, max(0.0, self._settings.build_seconds - (time.monotonic() - begin)))
+
+    async def _lasting(self, name: str, words: Sequence[str]) -> None:
+        """Starts with the first build, and again whenever it ends."""
+        state = self._new_part(name)
+        while await self._either(self._built):
+            child = await start([*words, *self._common], is_lasting=True)
+            self._change(state, "up")
+            state.runs += 1
+            if not await self._either(child.wait()):
+                await end(child)
+                return
+            self._failed(state, f"it ended with exit code {child.returncode}; what it said is in the log")
+            await self._pause(state, 1.0)
+
+    async def _once(self, state: PartState, words: Sequence[str], niceness: int = 0) -> Ended:
+        first = words.index("--") if "--" in words else len(words)
+        child = await start([*words[:first], *self._common, *words[first:]], niceness)
+        self._change(state, "working")
+        ended = await self._drained(child)
+        state.runs += 1
+        if ended.code == 0:
+            state.failures, state.error, state.succeeded_at = 0, "", self._clock.now()
+        else:
+            self._failed(state, ended.error)
+        return ended
+
+    async def _drained(self, child: Process) -> Ended:
+        """What is at work when the service stops gets its time, and no more."""
+        work = asyncio.create_task(finish(child, self._settings.most_seconds))
+        if not await self._either(asyncio.shield(work)):
+            await asyncio.wait([work], timeout=self._settings.drain_seconds)
+            with suppress(ProcessLookupError):
+                child.terminate()
+        return await work
+
+    async def _either(self, what: asyncio.Event | Awaitable[object]) -> bool:
+        """Waits for it; false where the service is to stop first."""
+        waiting = asyncio.ensure_future(what.wait() if isinstance(what, asyncio.Event) else what)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        is_done = waiting.done() and not self._stopping.is_set()
+        for one in (waiting, stopping):
+            one.cancel()
+        return is_done
+
+    async def _pause(self, state: PartState, seconds: float) -> None:
+        """The rhythm of a part; each failure in a row doubles the wait."""
+        seconds = max(seconds, min(seconds * 2**state.failures, MOST_WAIT_SECONDS)) if state.failures else seconds
+        state.next_at = self._clock.now() + timedelta(seconds=seconds)
+        self._change(state, "failing" if state.failures else "waiting")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    def _count(self, state: PartState, rows: int) -> None:
+        if rows:
+            state.rows_landed += rows
+            self._say(state.name, f"{rows:,} rows landed")
+            self._landed.set()
+
+    def _failed(self, state: PartState, error: str) -> None:
+        state.failures += 1
+        if error != state.error:  # once, not each time
+            self._say(state.name, f"failed: {error}")
+        state.error = error
+
+    def _new_part(self, name: str) -> PartState:
+        self._state.parts.append(PartState(name))
+        return self._state.parts[-1]
+
+    def _change(self, state: PartState, word: str) -> None:
+        if state.state != word:
+            state.state = word  # type: ignore[assignment]
+            self._note()
+
+    def _note(self) -> None:
+        self._state.changed_at = self._clock.now()
+        self._state.write(self._config.lake)
