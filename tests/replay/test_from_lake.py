@@ -17,6 +17,7 @@ from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
 from gpulake.flow import Flow
+from gpulake.flow.workloads import export_lake
 from gpulake.lake import Lake
 from gpulake.replay.exports.opendc import OpendcExport
 from gpulake.replay.from_lake import Selection, from_lake
@@ -35,7 +36,7 @@ def export(lake: Lake, folder: Path, cluster: str | None = None, **chosen: Any) 
     clock = chosen.pop("clock", Clockwork())
     user, days = chosen.pop("user", None), chosen.pop("days", (None, None))
     out = folder / "out"
-    exported = Flow(lake.config).export_lake(cluster, user, days, OpendcExport(**chosen), clock, out)
+    exported = export_lake(Flow(lake.config), cluster, user, days, OpendcExport(**chosen), clock, out)
     assert exported.summary == json.loads((out / "export.json").read_text())
     tasks = opendc_loader.load(out)
     assert len(tasks) == exported.summary["tasks"]

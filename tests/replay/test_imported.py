@@ -17,6 +17,7 @@ from gpulake.cli import root
 from gpulake.core.config import Config
 from gpulake.core.errors import InputError, UsageError
 from gpulake.flow import Flow
+from gpulake.flow.workloads import export_lake, import_opendc
 from gpulake.replay.exports.opendc import OpendcExport
 from gpulake.replay.workload import Clockwork
 
@@ -78,10 +79,10 @@ def write(folder: Path, tasks: pa.Table, fragments: pa.Table) -> Path:
 
 def round_trip(config: Config, folder: Path, out: Path, name: str | None = None) -> dict[str, Any]:
     flow = Flow(config)
-    landed = flow.import_opendc([folder], name)
+    landed = import_opendc(flow, [folder], name)
     assert list(landed) == [name or folder.name]
     export = OpendcExport()
-    return flow.export_lake(name or folder.name, None, (None, None), export, Clockwork(), out).summary
+    return export_lake(flow, name or folder.name, None, (None, None), export, Clockwork(), out).summary
 
 
 @pytest.mark.slow
@@ -132,7 +133,7 @@ def test_what_was_exported_can_be_imported_and_exported_again(
     shared_lake: Config, config: Config, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    Flow(shared_lake).export_lake("synth", None, (None, None), OpendcExport(), Clockwork(), first)
+    export_lake(Flow(shared_lake), "synth", None, (None, None), OpendcExport(), Clockwork(), first)
     round_trip(config, first, second)
     for table in ("tasks.parquet", "fragments.parquet"):
         assert pq.read_table(first / table).equals(pq.read_table(second / table))
@@ -142,14 +143,14 @@ def test_what_was_exported_can_be_imported_and_exported_again(
 @pytest.mark.slow
 def test_gpus_that_were_cut_into_parts_come_back_as_gpus(shared_lake: Config, config: Config, tmp_path: Path) -> None:
     clock = Clockwork(gpu_mhz=1500.0, gpu_cores=20)
-    summary = (
-        Flow(shared_lake).export_lake("synth", None, (None, None), OpendcExport(), clock, tmp_path / "week").summary
-    )
+    summary = export_lake(
+        Flow(shared_lake), "synth", None, (None, None), OpendcExport(), clock, tmp_path / "week"
+    ).summary
     round_trip(config, tmp_path / "week", tmp_path / "again")
     counted = "SELECT cluster_id, sum(gpus * held_seconds) / 3600 AS gpu_hours FROM silver_holdings GROUP BY ALL"
     for folder in ("week", "again"):
         flow = Flow(Config(lake=tmp_path / f"{folder}-lake", threads=1))
-        flow.import_opendc([tmp_path / folder])
+        import_opendc(flow, [tmp_path / folder])
         flow.build(["silver_holdings"])
         assert rows_of(flow.lake, counted) == [
             {"cluster_id": folder, "gpu_hours": pytest.approx(summary["gpu_hours"], rel=1e-9)}
@@ -159,7 +160,7 @@ def test_gpus_that_were_cut_into_parts_come_back_as_gpus(shared_lake: Config, co
 @pytest.mark.slow
 def test_imported_tasks_are_jobs_of_a_cluster_of_their_own(config: Config, tmp_path: Path) -> None:
     flow = Flow(config)
-    flow.import_opendc([write(tmp_path / "W", V3_TASKS, V2_FRAGMENTS)])
+    import_opendc(flow, [write(tmp_path / "W", V3_TASKS, V2_FRAGMENTS)])
     flow.build(["silver_holdings"])
     assert rows_of(
         flow.lake,
@@ -183,7 +184,7 @@ def test_bad_rows_are_set_aside_and_the_same_content_lands_once(config: Config, 
     usage = V2_FRAGMENTS.set_column(2, "cpu_usage", pa.array([float("nan"), 1.5]))
     folder = write(tmp_path / "w", V3_TASKS, usage)
     for is_new in (True, False):
-        landings = Flow(config).import_opendc([folder])["w"]
+        landings = import_opendc(Flow(config), [folder])["w"]
         assert {landing.is_new for landing in landings} == {is_new}
         counts = {landing.table: (landing.rows_landed, landing.rows_quarantined) for landing in landings}
         assert counts == {"bronze_opendc_tasks": (2, 0), "bronze_opendc_fragments": (1, 1)}
@@ -198,34 +199,34 @@ def test_bad_rows_are_set_aside_and_the_same_content_lands_once(config: Config, 
 @pytest.mark.slow
 def test_two_workloads_do_not_mix(config: Config, tmp_path: Path) -> None:
     flow = Flow(config)
-    flow.import_opendc([write(tmp_path / "a" / "w", V3_TASKS, V2_FRAGMENTS)])
+    import_opendc(flow, [write(tmp_path / "a" / "w", V3_TASKS, V2_FRAGMENTS)])
     other = write(tmp_path / "b" / "w", V1_TASKS, V1_FRAGMENTS)
     with pytest.raises(UsageError, match="another workload is named 'w'"):
-        flow.import_opendc([other])
-    flow.import_opendc([other], "v")
+        import_opendc(flow, [other])
+    import_opendc(flow, [other], "v")
     same = write(tmp_path / "c" / "u", V1_TASKS.slice(1), V1_FRAGMENTS)
     with pytest.raises(InputError, match="had landed before, as a part of another workload"):
-        flow.import_opendc([same])
+        import_opendc(flow, [same])
     with pytest.raises(UsageError, match="two of the folders have the same name"):
-        flow.import_opendc([tmp_path / "a" / "w", other])
+        import_opendc(flow, [tmp_path / "a" / "w", other])
     with pytest.raises(UsageError, match="one name was given for 2 folders"):
-        flow.import_opendc([tmp_path / "a" / "w", other], "x")
+        import_opendc(flow, [tmp_path / "a" / "w", other], "x")
 
 
 def test_a_column_that_has_no_place_is_an_error_rather_than_lost(config: Config, tmp_path: Path) -> None:
     folder = write(tmp_path / "w", V3_TASKS.append_column("color", pa.array(["red", "blue"])), V2_FRAGMENTS)
     with pytest.raises(InputError, match="unknown column 'color'"):
-        Flow(config).import_opendc([folder])
+        import_opendc(Flow(config), [folder])
 
 
 def test_a_folder_that_is_no_workload_is_an_error(config: Config, tmp_path: Path) -> None:
     folder = write(tmp_path / "w", V3_TASKS, V2_FRAGMENTS)
     (folder / "fragments.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="not a Parquet file that can be read"):
-        Flow(config).import_opendc([folder])
+        import_opendc(Flow(config), [folder])
     (folder / "fragments.parquet").unlink()
     with pytest.raises(InputError, match=r"no fragments\.parquet in"):
-        Flow(config).import_opendc([folder])
+        import_opendc(Flow(config), [folder])
 
 
 def test_an_import_that_fails_leaves_nothing_that_keeps_the_next_one_out(config: Config, tmp_path: Path) -> None:
@@ -237,10 +238,10 @@ def test_an_import_that_fails_leaves_nothing_that_keeps_the_next_one_out(config:
     flow = Flow(config)
     for folder in (broken, strange):
         with pytest.raises(InputError):
-            flow.import_opendc([folder])
-    assert {landing.is_new for landing in flow.import_opendc([good])["good"]} == {True}
+            import_opendc(flow, [folder])
+    assert {landing.is_new for landing in import_opendc(flow, [good])["good"]} == {True}
     with pytest.raises(InputError, match="had landed before, as a part of another workload"):
-        flow.import_opendc([shared])
+        import_opendc(flow, [shared])
     names = rows_of(flow.lake, "SELECT DISTINCT workload FROM bronze_opendc_tasks")
     assert names == [{"workload": "good"}]
 
@@ -279,7 +280,7 @@ def test_the_commands_import_and_export(config: Config, tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_a_usage_error(
     config: Config, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    Flow(config).import_opendc([write(tmp_path / "w", V3_TASKS, V2_FRAGMENTS)])
+    import_opendc(Flow(config), [write(tmp_path / "w", V3_TASKS, V2_FRAGMENTS)])
     answer = gpulake("export", "opendc", "--lake", config.lake, "--out", tmp_path / "out", *arguments)
     assert isinstance(answer.exception, UsageError)
     assert message in answer.exception.message

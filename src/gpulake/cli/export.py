@@ -77,6 +77,7 @@ def opendc(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: An
       gpulake export opendc --cluster pai --from 1970-02-01 --to 1970-02-07 --out pai-week
       gpulake export opendc --run runs/night1 --out night1
     """
+    from gpulake.flow.workloads import export_lake, export_run
     from gpulake.replay.exports.opendc import OpendcExport
     from gpulake.replay.workload import Clockwork
 
@@ -91,10 +92,10 @@ def opendc(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: An
     clock = Clockwork(options["cpu_mhz"], options["gpu_mhz"], options["gpu_cores"])
     with progress_bar(is_quiet=as_json) as flow.report:
         if run is not None:
-            exported = flow.export_run(run, export, clock, out)
+            exported = export_run(flow, run, export, clock, out)
         else:
             days = (_day(options["first"]), _day(options["last"]))
-            exported = flow.export_lake(options["cluster"], options["user"], days, export, clock, out)
+            exported = export_lake(flow, options["cluster"], options["user"], days, export, clock, out)
     if as_json:
         print_json({"out": str(exported.folder), **exported.summary})
     else:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeBusyError, StepError
 from gpulake.core.progress import Report, silent
 from gpulake.core.tables import Table, bronze_tables, written_tables
-from gpulake.core.types import Landing, LandResult
+from gpulake.core.types import LandResult
 
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from gpulake.lake.undo import Undone
     from gpulake.land.repairing import Repair
     from gpulake.pull import Source
-    from gpulake.replay.exports import Exported
-    from gpulake.replay.exports.opendc import OpendcExport
-    from gpulake.replay.workload import Clockwork
     from gpulake.show.efficiency import Card
     from gpulake.show.pai.study import Study
 
@@ -338,42 +335,6 @@ class Flow:
             write_study(found, path)
             detail["path"] = str(path)
         return found
-
-    def import_opendc(self, folders: Sequence[Path], name: str | None = None) -> Mapping[str, tuple[Landing, ...]]:
-        """The landings of each workload, new or from before."""
-        from gpulake.land.workloads import import_opendc
-
-        self.lake.create()
-        with self.step("import") as detail, self.lake.writing():
-            landed = import_opendc(self.lake, folders, name, self.clock, self.report)
-            detail["workloads"] = list(landed)
-        return landed
-
-    def export_run(self, run: Path, export: OpendcExport, clock: Clockwork, folder: Path) -> Exported:
-        """A collected run as a workload for a simulator. It needs no lake, and leaves no row in one."""
-        from gpulake.replay.from_run import from_run
-
-        self.report("reading the run", 0.1)
-        return export.write(from_run(run, clock, self.config.gpu_types), folder)
-
-    def export_lake(
-        self,
-        cluster: str | None,
-        user: str | None,
-        days: tuple[date | None, date | None],
-        export: OpendcExport,
-        clock: Clockwork,
-        folder: Path,
-    ) -> Exported:
-        """Jobs of the lake, or a workload that was imported, for a simulator."""
-        from gpulake.replay.exporting import export_lake
-
-        self.lake.open()
-        with self.step("export", is_reader=True) as detail, self.lake.reading() as reader:
-            self.report("writing the workload", 0.1)
-            exported = export_lake(reader, cluster, user, days, export, clock, self.config.gpu_types, folder)
-            detail.update(path=str(folder), tasks=exported.summary["tasks"])
-        return exported
 
     def run(self, work: Work, call: Callable[[str, Callable[[], Any]], Any] = lambda _, act: act()) -> RefreshResult:
         """The steps that have work, in their order. `call` runs each by its name: plainly, retried, or as a task."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 
 from gpulake.core.types import Landing
 
 BLOCK_BYTES = 1 << 20
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -67,3 +70,14 @@ def continued(path: Path, held: Iterable[Landing]) -> set[int]:
             if hasher.hexdigest() == landing.sha256:
                 found.add(landing.version)
     return found
+
+
+def in_order(tables: Iterable[Sequence[Landing]]) -> list[Landing]:
+    """Of several tables, by time; those of a table in the order of their commits, though the clock was set back."""
+    timed = []
+    for landings in tables:
+        latest = NEVER
+        for landing in landings:
+            latest = max(latest, landing.landed_at)
+            timed.append((latest, landing))
+    return [landing for _, landing in sorted(timed, key=itemgetter(0))]

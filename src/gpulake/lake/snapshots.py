@@ -15,9 +15,8 @@ from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.limits import limit
 from gpulake.lake.reader import LakeReader
 from gpulake.lake.store import Lake
-from gpulake.lake.views import LANDED
+from gpulake.lake.views import SEARCH_PATH
 
-SEARCH_PATH = f"lake.main,{LANDED}.main"
 MOST_CATALOGUES = 64
 
 

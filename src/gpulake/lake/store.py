@@ -8,10 +8,9 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -43,7 +42,7 @@ from gpulake.lake.engine import (
     text,
 )
 from gpulake.lake.gold import PREFIX, Changes, Gold
-from gpulake.lake.in_force import Live
+from gpulake.lake.in_force import Live, in_order
 from gpulake.lake.incidents import IncidentStore
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
@@ -56,7 +55,6 @@ FORMAT_VERSION = 1
 STORAGE_VERSION = "v1.5.0"  # of the files of builds; the oldest engine that pyproject.toml allows reads it
 _SIZE = "pragma_database_size() WHERE database_name = 'lake'"
 RELEASED_TO = "32MB"  # of the memory that the engine may keep
-NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Lake:
@@ -160,7 +158,7 @@ class Lake:
 
     def landings(self) -> list[Landing]:
         """Every version of every source, those of a table in the order of their commits."""
-        return _in_order(self.bronze.landings(table) for table in bronze_tables())
+        return in_order(self.bronze.landings(table) for table in bronze_tables())
 
     def live(self) -> Live:
         """What is in force of each source, by table."""
@@ -197,7 +195,7 @@ class Lake:
             found.files[table.name] = files
             found.add(table.name, partial(views.parquet_view, connection, table, files))
         landings = written["landings"]
-        found.add("landings", partial(views.landings_table, connection, landings, _in_order(landed)))
+        found.add("landings", partial(views.landings_table, connection, landings, in_order(landed)))
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
         only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
@@ -388,14 +386,3 @@ def _spill_folder() -> Iterator[Path]:
         yield Path(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _in_order(tables: Iterable[Sequence[Landing]]) -> list[Landing]:
-    """Of several tables, by time; those of a table in the order of their commits, though the clock was set back."""
-    timed = []
-    for landings in tables:
-        latest = NEVER
-        for landing in landings:
-            latest = max(latest, landing.landed_at)
-            timed.append((latest, landing))
-    return [landing for _, landing in sorted(timed, key=itemgetter(0))]

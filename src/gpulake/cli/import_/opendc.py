@@ -28,8 +28,10 @@ def command(folders: tuple[Path, ...], name: str | None, flow: Flow, as_json: bo
     \b
     Example:  gpulake import opendc traces/bitbrains-small
     """
+    from gpulake.flow.workloads import import_opendc
+
     with progress_bar(is_quiet=as_json) as flow.report:
-        landed = flow.import_opendc(folders, name)
+        landed = import_opendc(flow, folders, name)
     if as_json:
         print_json({workload: [asdict(landing) for landing in landings] for workload, landings in landed.items()})
         return
