@@ -161,6 +161,16 @@ def test_a_lost_commit_of_an_added_file_is_found_and_its_rows_come_back(config: 
     assert (jobs(config), inspect(lake)) == (["a", "b", "c"], [])
 
 
+def test_a_renewed_log_does_not_bring_back_what_was_replaced(config: Config, write_csv: WriteCsv) -> None:
+    landed(config, write_csv("pai_job_table", A))
+    landed(config, write_csv("pai_job_table", B), 1, is_replacing=True)
+    landed(config, write_csv("pai_job_table", C), 2)
+    lake = Flow(config).lake
+    (lake.bronze.folder / "bronze_job_events" / "_delta_log" / f"{2:020}.json").write_text("torn{")
+    Flow(config).repair()
+    assert (jobs(config), inspect(lake)) == (["b", "c"], [])
+
+
 def test_logs_of_earlier_versions_say_that_each_landing_replaced_all_before() -> None:
     def entry(version: int, file: str) -> Landing:
         return Landing("s", "t", file, 1, 1, 1, 0, version, datetime(2026, 1, 1, tzinfo=UTC), file)

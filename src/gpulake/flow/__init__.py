@@ -85,6 +85,7 @@ class Flow:
         Its rows are added to those of earlier files of the same name, or replace them. `named` are
         constants that the user gives, such as the job of a training run.
         """
+        from gpulake.flow.compacting import compact
         from gpulake.land.landing import land
 
         self.lake.create()
@@ -95,6 +96,7 @@ class Flow:
             detail["new_files"] = sum(landing.is_new for landing in result.landings)
             detail["rows_landed"] = sum(landing.rows_landed for landing in result.landings if landing.is_new)
             detail["rows_quarantined"] = sum(landing.rows_quarantined for landing in result.landings if landing.is_new)
+            compact(self, {landing.table for landing in result.landings if landing.is_new})
         return result
 
     def pull(
@@ -146,6 +148,7 @@ class Flow:
     ) -> BuildResult:
         """Silver and gold from what landed, tested, scored and published at once; `without` leaves sources out."""
         from gpulake.flow.building import Building, build_order
+        from gpulake.flow.compacting import compact
         from gpulake.flow.settings import keep_settings
         from gpulake.lake.undo import named_landings
 
@@ -154,6 +157,7 @@ class Flow:
         with self.lake.writing():
             order = build_order(select, is_forced, is_dbt, model, named_landings(self.lake, without))
             result = Building(self.lake, self.config, self.clock, self.report, self.step).build(order)
+            compact(self, bronze_tables() if result.is_new else ())
         # The build is published either way; another process that updates incidents now does it for this one, too.
         with suppress(LakeBusyError):
             self.update_incidents()

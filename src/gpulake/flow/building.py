@@ -132,6 +132,7 @@ class Building:
         at = self.clock.now()
         build_id = f"{at:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
         without = files_without(self.lake, order.left_out)
+        self.lake.bronze.split(without, self.clock)
         if order.is_dbt:
             self._build_with_dbt(build_id, without)
         with self.lake.stage(build_id, extension.base if extension else None, without) as staging:
@@ -225,10 +226,16 @@ class Building:
         inputs = set(self._inputs(order))
         if info["recipe"] != self._recipe(order) or not known or not known < inputs:
             return None
-        new_files: dict[str, list[Path]] = {}
-        for table, file in sorted(inputs - known):
-            new_files.setdefault(table, []).append(self.lake.bronze.folder / table / file)
-        return Extension(current, new_files)
+        new_files = {table: self._stored(table, inputs - known) for table in {table for table, _ in inputs - known}}
+        # A file that was compacted while the build left a part of it out has old and new rows.
+        is_mixed = any(files & self._stored(table, known) for table, files in new_files.items())
+        return None if is_mixed else Extension(current, {table: sorted(files) for table, files in new_files.items()})
+
+    def _stored(self, table: str, files: Collection[tuple[str, str]]) -> set[Path]:
+        """The data files that have the rows of these files of landings, as far as they are of the table."""
+        places = self.lake.bronze.slices(table)
+        names = (file for one, file in files if one == table)
+        return {self.lake.bronze.folder / table / (places[file].file if file in places else file) for file in names}
 
     def _inputs(self, order: BuildOrder) -> dict[tuple[str, str], int]:
         """The rows of each file, by its table and its name."""

@@ -8,7 +8,7 @@ engine, which keeps the rows that do not parse; that is accepted only if nothing
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -24,6 +24,7 @@ from gpulake.core.tables import Table, bronze_tables
 from gpulake.core.types import CsvLayout, Landing, Payload
 from gpulake.lake import delta
 from gpulake.lake.blocks import Content, Copied, copy_blocks, read_content
+from gpulake.lake.compaction import Slice, Storage, slices
 from gpulake.lake.engine import Connection, first_line, lake_errors
 from gpulake.lake.in_force import Live, Source, continued, replaced_by, sources
 from gpulake.lake.quarantine import Quarantine
@@ -46,6 +47,10 @@ def landing_of(entry: Mapping[str, Any]) -> Landing:
     )
 
 
+def landings_of(entries: Iterable[Mapping[str, Any]]) -> list[Landing]:
+    return [landing_of(entry) for entry in entries if "source" in entry]
+
+
 @dataclass(frozen=True)
 class Bronze:
     folder: Path
@@ -54,7 +59,7 @@ class Bronze:
 
     def landings(self, table: str) -> list[Landing]:
         """Every version of every source, oldest first."""
-        return [landing_of(entry) for entry in delta.history(self.folder / table)]
+        return landings_of(delta.history(self.folder / table))
 
     def sources(self, table: str) -> dict[str, Source]:
         """What is in force of each source that ever landed."""
@@ -62,6 +67,18 @@ class Bronze:
 
     def files(self, table: str) -> list[Path]:
         return delta.live_files(self.folder / table)
+
+    def slices(self, table: str) -> dict[str, Slice]:
+        """Where the rows of landings are whose files were compacted, by the names of these."""
+        return slices(delta.history(self.folder / table))
+
+    def storage(self, table: str) -> Storage:
+        return Storage(bronze_tables()[table], self.folder / table, self.staging)
+
+    def split(self, files: Collection[tuple[str, str]], clock: Clock) -> None:
+        """The rows of these files, by table and name, are in files of their own again."""
+        for table in {table for table, _ in files}:
+            self.storage(table).split({file for other, file in files if other == table}, clock.now())
 
     def cut_commits(self) -> list[Path]:
         """What a power cut left of commits that were never acknowledged."""
@@ -236,6 +253,7 @@ class Bronze:
         if spent:
             gone = [one for one in mine if one.version in (landing.replaces or ())]
             spent -= {one.file for other in here.values() for one in other.held if one not in gone}
+            self.storage(landing.table).split(spent, landing.landed_at)
         entry = asdict(replace(landing, is_new=True))
         delta.commit(
             self.folder / landing.table,

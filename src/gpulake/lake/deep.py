@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from gpulake.core.errors import GpulakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import Landing
-from gpulake.lake.bronze import landing_of
+from gpulake.lake.bronze import landings_of
 from gpulake.lake.delta import HASHES_KEY, METADATA_KEY, sha256
 from gpulake.lake.engine import name
 from gpulake.lake.store import Lake
@@ -87,7 +87,7 @@ def _apply(log: Log, actions: list[dict[str, Any]]) -> None:
 
 def landings(log: Log) -> list[Landing]:
     """The entries of a bronze table's log, oldest first."""
-    return [landing_of(entry) for entry in log.entries]
+    return landings_of(log.entries)
 
 
 def inspect(lake: Lake) -> list[Damage]:

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -34,6 +35,9 @@ from gpulake.core.disk import make_folder, sync
 LOG = "_delta_log"
 _LONGEST_WORD = 6  # of JSON, as \\u00e9, of which only a part may be there
 METADATA_KEY = "gpulake"
+WITH_TRANSACTION = ('"source"', '"stored"')  # what `commit` is given to say
+HISTORY = "history.sum"  # what the commits said of themselves, up to the one in its first line, beside its hash
+_FIRST = f"{0:020}.json"
 KEPT_SECONDS = 7 * 86_400  # files of replaced versions, as Delta keeps them
 HASHES_KEY = "gpulake.sha256"  # of the files that a commit adds, by their names
 # The history of commits is the manifest, so it never expires.
@@ -49,6 +53,7 @@ class DataFile:
     null_counts: Mapping[str, int]
     sha256: str = ""  # empty: not known yet
     days: tuple[date, date] | None = None  # the first and the last of its column dt
+    size: int | None = None  # None: that of the file
 
 
 def live_files(folder: Path) -> list[Path]:
@@ -59,10 +64,47 @@ def live_files(folder: Path) -> list[Path]:
     return sorted(folder / str(path) for path in table.get_add_actions(flatten=True).column("path").to_pylist())
 
 
+def live_sizes(folder: Path) -> dict[str, tuple[int, int]]:
+    """The bytes and the rows of each file of the newest version."""
+    table = _table(folder)
+    found = table.get_add_actions(flatten=True) if table else None
+    columns = (found.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")) if found else ()
+    return {str(path): (size, rows) for path, size, rows in zip(*columns, strict=True)}
+
+
 def history(folder: Path) -> list[dict[str, Any]]:
-    """The commitInfo of each commit, in commit order, whatever their times are."""
-    infos = (action["commitInfo"] for action in _actions(_commits(folder)) if "commitInfo" in action)
-    return [json.loads(info[METADATA_KEY]) for info in infos if METADATA_KEY in info]
+    """What the commits say of themselves, in their order, whatever their times are."""
+    names = _sound_commits(folder)
+    until, found = "", list[dict[str, Any]]()
+    with suppress(OSError, ValueError):
+        head, rest = (folder / LOG / HISTORY).read_bytes().split(b"\n", 1)
+        if (last := head[: len(_FIRST)].decode()) in names and head == _sum_of(folder, last, rest):
+            until, found = last, json.loads(rest)
+    later = [folder / LOG / name for name in names if name > until]
+    infos = (action["commitInfo"] for action in _actions(later) if "commitInfo" in action)
+    return found + [json.loads(info[METADATA_KEY]) for info in infos if METADATA_KEY in info]
+
+
+def sum_up(folder: Path) -> None:
+    """The history in one file, so that a landing need not read the commits of all that went before."""
+    names = _sound_commits(folder)
+    rest = json.dumps(history(folder)).encode()
+    fresh = folder / LOG / f"{HISTORY}.tmp"
+    fresh.write_bytes(_sum_of(folder, names[-1], rest) + b"\n" + rest)
+    fresh.replace(folder / LOG / HISTORY)
+
+
+def commits_since_sum(folder: Path) -> int:
+    """All, where there is none."""
+    until = ""
+    with suppress(OSError), (folder / LOG / HISTORY).open("rb") as file:
+        until = file.read(len(_FIRST)).decode("ascii", "replace")
+    return sum(name > until for name in _named_commits(folder))
+
+
+def _sum_of(folder: Path, last: str, rest: bytes) -> bytes:
+    """It fits no other commit of that name, should the log have been cut back."""
+    return f"{last} {hashlib.sha256((folder / LOG / last).read_bytes() + rest).hexdigest()}".encode()
 
 
 def is_committed(folder: Path, transaction: str) -> bool:
@@ -111,9 +153,10 @@ def commit(
     transaction: str,
     metadata: Mapping[str, Any],
     supersedes: Sequence[str] = (),
+    is_data_change: bool = True,
 ) -> None:
     """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards."""
-    adds = [_add(folder, file) for file in files]
+    adds = [_add(folder, file, is_data_change) for file in files]
     properties = CommitProperties(
         custom_metadata=_said(folder, metadata, files),
         app_transactions=[Transaction(transaction, 1)],
@@ -121,7 +164,7 @@ def commit(
     _prepare(folder)
     table = _table(folder)
     if table is not None:
-        removes = [RemoveAction(name, True, _now_ms()) for name in supersedes]
+        removes = [RemoveAction(name, is_data_change, _now_ms()) for name in supersedes]
         table.create_write_transaction([*adds, *removes], "append", schema, commit_properties=properties)
     else:
         create_table_with_add_actions(
@@ -196,9 +239,9 @@ def _is_cut(content: bytes) -> bool:
         return last.startswith(b"{") and is_at_the_end and not last.endswith(b"}}")
     except (ValueError, TypeError):
         return False
-    # Cut off between two lines: a landing has a transaction beside what it says of itself.
-    is_landing = '"source"' in kinds.get("commitInfo", {}).get(METADATA_KEY, "")
-    return "commitInfo" not in kinds or (is_landing and "txn" not in kinds)
+    # Cut off between two lines: a commit of `commit` has a transaction beside what it says of itself.
+    said = kinds.get("commitInfo", {}).get(METADATA_KEY, "")
+    return "commitInfo" not in kinds or (any(word in said for word in WITH_TRANSACTION) and "txn" not in kinds)
 
 
 def _actions(commits: Sequence[Path]) -> Iterator[dict[str, Any]]:
@@ -260,13 +303,13 @@ def _said(folder: Path, metadata: Mapping[str, Any], files: Sequence[DataFile]) 
     return {METADATA_KEY: json.dumps(metadata), HASHES_KEY: json.dumps(hashes)}
 
 
-def _add(folder: Path, file: DataFile) -> AddAction:
+def _add(folder: Path, file: DataFile, is_data_change: bool = True) -> AddAction:
     return AddAction(
         path=file.name,
-        size=(folder / file.name).stat().st_size,
+        size=(folder / file.name).stat().st_size if file.size is None else file.size,
         partition_values={},
         modification_time=_now_ms(),
-        data_change=True,
+        data_change=is_data_change,
         stats=json.dumps({"numRecords": file.rows, "nullCount": dict(file.null_counts), **_range(file)}),
     )
 

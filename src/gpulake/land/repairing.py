@@ -39,13 +39,16 @@ class Repairing:
     def repair(self, is_dry_run: bool, may_drop: bool) -> tuple[list[Repair], bool]:
         """What is done about each damage, and whether a build is needed afterwards."""
         damages = inspect(self.lake)
-        # Further damage of a table is visible only once its log can be read.
+        # Further damage of a table is visible only once its log can be read, or a compacted file is taken apart.
         renewed = {one.table: one for one in damages if one.kind == "log" and one.layer == "bronze"}
         now = [one for one in damages if one.layer != "bronze" or one.table not in renewed]
+        apart = [one for one in now if one.layer == "bronze" and repair.is_compacted(self.lake, one)]
         repairs = [self._done(one, is_dry_run, may_drop) for one in (*renewed.values(), *now)]
-        if renewed and not is_dry_run:
-            left = [one for one in inspect(self.lake) if one.layer == "bronze" and one.table in renewed]
+        while (renewed or apart) and not is_dry_run:
+            known = {one.path for one in damages}
+            damages += (left := [one for one in inspect(self.lake) if one.layer == "bronze" and one.path not in known])
             repairs += [self._done(one, is_dry_run, may_drop) for one in left]
+            renewed, apart = {}, [one for one in left if repair.is_compacted(self.lake, one)]
         needs_build = any(damage.layer in ("bronze", "build", "gold") for damage in damages)
         return repairs, needs_build and any(one.status != "needs --drop" for one in repairs)
 
@@ -76,6 +79,8 @@ class Repairing:
             return _Remedy("renew the log", lambda: repair.renew_log(self.lake, damage.table, at))
         if damage.kind == "orphan":
             return self._orphan(damage)
+        if repair.is_compacted(self.lake, damage):
+            return _Remedy("take it apart", lambda: repair.take_apart(self.lake, damage, at))
         from gpulake.lake.undo import take_back
         from gpulake.land.again import is_unchanged, land_again
 

@@ -59,15 +59,19 @@ def _ids(staging: Staging, sql: str) -> Iterator[tuple[str, str]]:
 def _source(staging: Staging, plan: Plan, table: str, value: str) -> str:
     live = staging.lake.live()
     for bronze in plan.bronze()[table]:
-        held = {landing.file: name for name, source in live[bronze].items() for landing in source.held}
+        held = [landing for source in live[bronze].values() for landing in source.held]
         texts = [column.name for column in bronze_tables()[bronze].columns if column.type == "text"]
         if not held or not texts:
             continue
-        files = ", ".join(text(str(staging.lake.bronze.folder / bronze / file)) for file in held)
+        files = ", ".join(text(str(path)) for path in staging.lake.bronze.files(bronze))
         said = " OR ".join(f"{name(column)} = {text(value)}" for column in texts)
-        found = staging.read(f"SELECT filename FROM read_parquet([{files}], filename = true) WHERE {said} LIMIT 1")
-        if found.num_rows:
-            return held[Path(str(found["filename"][0])).name]
+        rows = f"read_parquet([{files}], filename = true, file_row_number = true)"
+        found = staging.read(f"SELECT filename, file_row_number FROM {rows} WHERE {said} LIMIT 1").to_pylist()
+        places = staging.lake.bronze.slices(bronze)
+        for landing in held if found else ():
+            file, begin, count = places.get(landing.file, (landing.file, 0, landing.rows_landed))
+            if file == Path(found[0]["filename"]).name and begin <= found[0]["file_row_number"] < begin + count:
+                return landing.source
     return ""
 
 
