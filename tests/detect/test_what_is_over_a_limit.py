@@ -114,10 +114,30 @@ def _only(watch: str, table: str, **changed: Any) -> Tables:
         pytest.param(_only("lost_nodes", "silver_outages", basis="silent"), id="no report"),
         pytest.param(_only("bad_links", "silver_link_samples", symbol_errors_total=7), id="old errors"),
         pytest.param(_only("bad_links", "silver_link_samples", symbol_errors_total=7, is_up=False), id="never up"),
-        pytest.param(_only("stuck_queue", "gold_demand_hourly", held_gpu_hours=14.0), id="GPUs are in use"),
-        pytest.param(_only("stuck_queue", "gold_demand_hourly", waiting_gpu_hours=0.0), id="nobody waits"),
+        pytest.param(_only("stuck_queue", "gold_machine_hours", unallocated_gpu_hours=7.0), id="GPUs are in use"),
+        pytest.param(_only("stuck_queue", "silver_tasks", status="cancelled"), id="nobody waits"),
+        pytest.param(_only("stuck_queue", "silver_tasks", requested_gpus=8.0), id="too large for what is free"),
+        pytest.param(_only("stuck_queue", "silver_jobs", wait_reason="Dependency"), id="held back by another job"),
         pytest.param(_only("empty_jobs", "silver_holdings", bucket="used"), id="jobs that work"),
     ],
 )
 def test_what_is_within_its_limits_is_left_alone(tables: Tables) -> None:
     assert said(tables) == []
+
+
+def test_a_partition_may_be_stuck_while_another_is_not() -> None:
+    tables = SCENES["stuck_queue"]("n7")
+    waiting = {task["job_key"] for task in tables["silver_tasks"] if task["status"] == "waiting"}
+    for job in tables["silver_jobs"]:
+        job["partition_id"] = "gpu" if job["job_key"] % 2 or job["job_key"] in waiting else "short"
+    begin = BEGIN + 67 * HOUR
+    ran = {"cluster_id": "n7", "machine_key": 1, "gpus": 1.0}
+    for place in range(10):
+        job = {"cluster_id": "n7", "job_key": 1_000 + place}
+        tables["silver_jobs"].append(job | {"partition_id": "short"})
+        tables["silver_instances"].append(ran | job | {"started_at": begin + place * HOUR / 2})
+    (found,) = said(tables)
+    assert (found.subject, found.headline) == (
+        "n7 gpu",
+        "nothing of partition gpu starts on n7 since 2026-01-07 21:00 UTC, and jobs wait for 4 GPUs",
+    )

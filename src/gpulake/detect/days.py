@@ -1,13 +1,15 @@
-"""Scores the days of the cluster by the reference's forest and by our expectation, and says why the two differ."""
+"""Scores the days of the cluster by the reference's forest and by our watches, and says why the two differ."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpulake.core.packaged import queries
+from gpulake.core.types import Finding
 from gpulake.detect.expected_days import ScoredDay, explain_difference, score_cluster_days
 from gpulake.detect.forest import Forest, fit, load
 from gpulake.detect.grow import Floats
@@ -20,8 +22,9 @@ MODEL_NAME = "cluster_anomaly_iforest.json"
 SQL = queries("gpulake.detect", "queries.sql")
 
 
-def score_days(staging: Staging, given_model: Path | None = None) -> int:
-    """Writes the scored days; fits a forest unless a model is given. Returns the number of flagged days."""
+def score_days(staging: Staging, watched: Sequence[Finding], given_model: Path | None = None) -> int:
+    """Writes the scored days: by the findings of the watches, and by a forest, which is fitted unless a model is given.
+    Returns the number of days that the forest flags."""
     days: list[dict[str, Any]] = staging.read(SQL["scored_days"]).to_pylist()
     complete = [day for day in days if all(day[feature] is not None for feature in FEATURES)]
     values = [[day[feature] for feature in FEATURES] for day in complete]
@@ -30,7 +33,7 @@ def score_days(staging: Staging, given_model: Path | None = None) -> int:
     if given_model or len(complete) >= FEWEST_DAYS:
         forest = load(given_model) if given_model else _fit_and_keep(rows, staging.lake.models / MODEL_NAME)
         scores = dict(zip((day["dt"] for day in complete), forest.decide(rows).tolist(), strict=True))
-    ours = score_cluster_days(staging.read(SQL["daily_utilisation"]).to_pylist())
+    ours = score_cluster_days(staging.read, staging.read(SQL["daily_utilisation"]).to_pylist(), watched)
     scored = [_scored(day, scores.get(day["dt"]), ours.get(day["dt"])) for day in days]
     staging.write(TABLE, scored)
     return sum(day["anomaly_flag"] for day in scored)

@@ -1,28 +1,26 @@
-"""Scores the utilisation of each day against the expectation from past days of that weekday.
+"""The verdict on a day: flagged if a watch reports unusual utilisation of its cluster then, as a warning or worse.
 
-The expectation is the seasonal detector's. A cluster has too few days to estimate a tail, so a day outside the band is
-flagged. The spread is a median, so that one unusual weekend does not hide the next. Poorly covered days are neither
-learned nor scored.
+The watch `cluster_days` compares machines with their own usual day; its expectation, as a factor of what was seen,
+gives the expected utilisation of the cluster. Poorly covered days are neither learned nor scored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from gpulake.detect.calibration import BAND_DEVIATIONS, HALF_DEVIATIONS, NORMAL_MEDIAN
-from gpulake.detect.detectors.seasonal import Seasonal
-from gpulake.detect.series import DAY_MS, Floats, Series, as_score
-from gpulake.detect.trailing import trailing_medians
+from gpulake.core.types import Finding
+from gpulake.detect.series import utc
+from gpulake.detect.watches import WATCHES, Read
+from gpulake.detect.watches.cluster_days import NOON_MS, UNUSUAL
 
-LEAST_DAYS = 21  # well covered days before the first that is scored
-REMEMBERED_DAYS = 56
-LEAST_SPREAD_RATIO = 0.01  # so that small changes of a steady cluster are not flagged
-EPOCH = date(1970, 1, 1)
+KIND = "unusual_utilisation"
+LEAST_OVERLAP = timedelta(hours=3)  # of a finding with a day
+Key = tuple[str, date]
 
 
 @dataclass(frozen=True)
@@ -34,79 +32,85 @@ class ScoredDay:
     ratio: float | None
     coverage_ratio: float | None
     is_poorly_covered: bool
-    history_days: int  # well covered days before it
+    history_days: int = 0  # well covered days before it
     score: float | None = None  # 0..1
     is_flagged: bool = False
     expected_ratio: float | None = None
     low_ratio: float | None = None
     high_ratio: float | None = None
+    headline: str = ""  # of the finding that flags it
 
 
-def score_cluster_days(rows: Iterable[Mapping[str, Any]]) -> dict[date, ScoredDay]:
-    """Rows of gold_cluster_util_daily. Of several clusters, the one that deviates most counts."""
-    clusters: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        clusters.setdefault(str(row["cluster_id"]), []).append(row)
+def score_cluster_days(
+    read: Read, rows: Iterable[Mapping[str, Any]], watched: Iterable[Finding]
+) -> dict[date, ScoredDay]:
+    """Rows of gold_cluster_util_daily with the day's begin and end. Of several clusters, that which deviates most."""
+    expected = dict(_expected(read))
+    found: dict[str, list[Finding]] = {}
+    for one in watched:
+        if one.kind == KIND and one.severity != "info":
+            found.setdefault(str(one.cluster_id), []).append(one)
     days: dict[date, ScoredDay] = {}
-    for cluster in sorted(clusters):
-        for day in score_cluster(cluster, sorted(clusters[cluster], key=lambda row: row["dt"])):
-            known = days.get(day.dt)
-            if known is None or _rank(day) > _rank(known):
-                days[day.dt] = day
+    for row in rows:
+        cluster = str(row["cluster_id"])
+        day = _judged(_scored(row, expected.get((cluster, row["dt"]))), row, found.get(cluster, ()))
+        known = days.get(day.dt)
+        if known is None or _rank(day) > _rank(known):
+            days[day.dt] = day
     return days
 
 
-def score_cluster(cluster_id: str, rows: Sequence[Mapping[str, Any]]) -> list[ScoredDay]:
-    """Days of one cluster in order, each scored by those before it."""
-    ratios = np.array([_observed_ratio(row) for row in rows], dtype=np.float64).reshape(-1, 1)
-    times = np.array([(row["dt"] - EPOCH).days * DAY_MS for row in rows], dtype=np.int64)
-    expected = Seasonal().score(Series(cluster_id, ("gpu_util_ratio",), times, ratios, DAY_MS)).expected
-    spread = _past_spread(np.abs(ratios - expected))
-    deviations = np.abs(ratios - expected) / spread
-    scores = as_score(deviations, HALF_DEVIATIONS)[:, 0].tolist()
-    history = (np.cumsum(~np.isnan(ratios)) - ~np.isnan(ratios)[:, 0]).tolist()
-    days = []
-    for place, row in enumerate(rows):
-        is_ready = history[place] >= LEAST_DAYS and not np.isnan(expected[place, 0])
-        is_scored = is_ready and not np.isnan(ratios[place, 0])
-        usual, width = float(expected[place, 0]), BAND_DEVIATIONS * float(spread[place, 0])
-        days.append(
-            ScoredDay(
-                cluster_id=cluster_id,
-                dt=row["dt"],
-                ratio=row["gpu_util_ratio"],
-                coverage_ratio=row["coverage_ratio"],
-                is_poorly_covered=bool(row["is_poorly_covered"]),
-                history_days=history[place],
-                score=scores[place] if is_scored else None,
-                is_flagged=is_scored and bool(deviations[place, 0] > BAND_DEVIATIONS),
-                expected_ratio=_ratio(usual) if is_ready else None,
-                low_ratio=_ratio(usual - width) if is_ready else None,
-                high_ratio=_ratio(usual + width) if is_ready else None,
-            )
-        )
-    return days
+def _expected(read: Read) -> Iterator[tuple[Key, tuple[int, float, float, float, float]]]:
+    """By day: well covered days before it, its score, and the expectation and band as factors of what was seen."""
+    plug = WATCHES.get("cluster_days")()
+    for series in plug.series(read):
+        scores = plug.detector.score(series)
+        is_seen = ~np.isnan(series.values[:, 0])
+        history = np.cumsum(is_seen) - is_seen
+        with np.errstate(invalid="ignore"):
+            factors = np.exp(np.column_stack([scores.expected, scores.low, scores.high]) - series.values)
+        for place, at_ms in enumerate(series.times_ms.tolist()):
+            key = (str(series.cluster_id), utc(at_ms + NOON_MS).date())
+            yield key, (int(history[place]), float(scores.score[place]), *factors[place].tolist())
 
 
-def _past_spread(off: Floats) -> Floats:
-    """The median deviation of the days before each, at least LEAST_SPREAD_RATIO."""
-    medians = np.vstack([np.full((1, 1), np.nan), trailing_medians(off, REMEMBERED_DAYS)[:-1]])[: len(off)]
-    return np.maximum(np.nan_to_num(NORMAL_MEDIAN * medians), LEAST_SPREAD_RATIO)
+def _scored(row: Mapping[str, Any], expected: tuple[int, float, float, float, float] | None) -> ScoredDay:
+    ratio = row["gpu_util_ratio"]
+    day = ScoredDay(str(row["cluster_id"]), row["dt"], ratio, row["coverage_ratio"], bool(row["is_poorly_covered"]))
+    if expected is None:
+        return day
+    history, score, *factors = expected
+    day = replace(day, history_days=history)
+    if ratio is None or day.is_poorly_covered or history < UNUSUAL.least_points or not np.isfinite(factors).all():
+        return day
+    usual, low, high = (min(max(ratio * factor, 0.0), 1.0) for factor in factors)
+    return replace(day, score=score, expected_ratio=usual, low_ratio=low, high_ratio=high)
+
+
+def _judged(day: ScoredDay, row: Mapping[str, Any], found: Iterable[Finding]) -> ScoredDay:
+    flagging = [one for one in found if _overlap(one, row["started_at"], row["ended_at"]) >= LEAST_OVERLAP]
+    if not flagging:
+        return day
+    first = max(flagging, key=lambda one: one.score or 0.0)
+    return replace(day, is_flagged=True, score=max(day.score or 0.0, first.score or 0.0), headline=first.headline)
+
+
+def _overlap(finding: Finding, begin: datetime | None, end: datetime | None) -> timedelta:
+    if begin is None or end is None or finding.began_at is None:
+        return timedelta()
+    return min(end, finding.ended_at or finding.began_at) - max(begin, finding.began_at)
 
 
 def explain_difference(day: ScoredDay | None, forest_flag: bool, forest_score: float | None) -> str:
-    """Why our score and the reference's agree on a day, or do not."""
+    """Why our verdict and the reference's agree on a day, or do not."""
+    if day is not None and day.is_flagged:
+        if forest_flag:
+            return f"both flag it: {day.headline}"
+        others = "has no score of it" if forest_score is None else "flags 5 % of days and finds others stranger"
+        return f"{day.headline}; the forest {others}"
     if day is None or day.score is None:
         return _unscored(day) + ("; the forest flags it all the same" if forest_flag else "")
-    lies = _where(day)
-    if day.is_flagged and forest_flag:
-        return f"both flag it: {lies}"
-    if forest_flag:
-        return f"the forest flags 5 % of days whatever they are; {lies}"
-    if day.is_flagged:
-        others = "has no score of it" if forest_score is None else "flags 5 % of days and finds others stranger"
-        return f"{lies}; the forest {others}"
-    return f"neither flags it: {lies}"
+    return ("the forest flags 5 % of days whatever they are; " if forest_flag else "neither flags it: ") + _where(day)
 
 
 def _unscored(day: ScoredDay | None) -> str:
@@ -114,24 +118,15 @@ def _unscored(day: ScoredDay | None) -> str:
         return f"low coverage: {day.coverage_ratio or 0:.1%} of capacity observed; not scored"
     if day is None or day.ratio is None:
         return "no utilisation is known of that day; not scored"
-    return f"too little history: {day.history_days} of {LEAST_DAYS} days"
+    return f"too little history: {day.history_days} of {UNUSUAL.least_points} days"
 
 
 def _where(day: ScoredDay) -> str:
     ratio, low, high = day.ratio or 0.0, day.low_ratio or 0.0, day.high_ratio or 0.0
-    side = "within" if not day.is_flagged else "above" if ratio > high else "below"
-    return f"{ratio:.1%} lies {side} the {100 * low:.1f}–{high:.1%} expected of a {day.dt:%A}"
-
-
-def _observed_ratio(row: Mapping[str, Any]) -> float:
-    """NaN: poorly covered, or not at all."""
-    ratio = row["gpu_util_ratio"]
-    return np.nan if ratio is None or row["is_poorly_covered"] else float(ratio)
+    side = "above" if ratio > high else "below" if ratio < low else "within"
+    why = "" if side == "within" else ", by too little to report, or soon after another such day"
+    return f"{ratio:.1%} lies {side} the {100 * low:.1f}–{high:.1%} expected of a {day.dt:%A}{why}"
 
 
 def _rank(day: ScoredDay) -> tuple[bool, float, float]:
     return day.is_flagged, -1.0 if day.score is None else day.score, day.coverage_ratio or 0.0
-
-
-def _ratio(value: float) -> float:
-    return min(max(value, 0.0), 1.0)

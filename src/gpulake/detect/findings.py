@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,6 @@ from gpulake.core.packaged import queries
 from gpulake.core.types import Finding
 from gpulake.core.words import quantity, share
 from gpulake.detect.faults import node_faults
-from gpulake.detect.watchlist import run_watches
 from gpulake.lake import Staging
 
 TABLE = "findings"
@@ -26,10 +25,12 @@ SQL = queries("gpulake.detect", "queries.sql")
 Row = dict[str, Any]
 
 
-def find(staging: Staging, shrunken: Mapping[str, tuple[int, int]] | None = None) -> list[Finding]:
-    """Writes the findings, most important first. `shrunken`: the rows that a table had before, and has now."""
+def find(
+    staging: Staging, watched: Sequence[Finding], shrunken: Mapping[str, tuple[int, int]] | None = None
+) -> list[Finding]:
+    """Writes the findings, those of watches among them, most important first. `shrunken`: the rows that a table had
+    before, and has now."""
     days = staging.read(SQL["flagged_days"]).to_pylist()
-    watched = run_watches(staging.read)
     holders = list(_idle_holders(staging.read(SQL["holders"]).to_pylist()))
     findings = [
         *_fewer_rows(shrunken or {}),

@@ -12,8 +12,12 @@ LEFT JOIN covered USING (dt)
 ORDER BY dt
 
 -- query: daily_utilisation
-SELECT cluster_id, dt, gpu_util_ratio, coverage_ratio, is_poorly_covered FROM gold_cluster_util_daily
-ORDER BY cluster_id, dt
+SELECT
+    daily.cluster_id, daily.dt, daily.gpu_util_ratio, daily.coverage_ratio, daily.is_poorly_covered,
+    calendar.started_at, calendar.ended_at
+FROM gold_cluster_util_daily AS daily
+LEFT JOIN silver_days AS calendar ON daily.cluster_id = calendar.cluster_id AND daily.dt = calendar.dt
+ORDER BY daily.cluster_id, daily.dt
 
 -- query: ledger
 SELECT

@@ -30,7 +30,11 @@ FINDINGS = "findings"
 LAST_FINDINGS = "SELECT * EXCLUDE (rank) FROM findings ORDER BY rank"
 # Tables that rooms write in addition to the models, and the models that they read.
 WRITTEN = {
-    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
+    SCORED: (
+        *("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
+        # What the watches read that decide whether a day is unusual.
+        *("gold_cluster_util_hourly", "silver_days", "silver_machines", "silver_machine_stretches"),
+    ),
     FINDINGS: (
         "gold_cluster_util_daily_reference",
         "gold_cluster_util_daily",
@@ -176,10 +180,12 @@ class Building:
         """The number of flagged days, and the findings; None where they are not part of the order."""
         from gpulake.detect.days import score_days
         from gpulake.detect.findings import find
+        from gpulake.detect.watchlist import run_watches
 
         with self.step("score"):
-            flagged = score_days(staging, order.model) if SCORED in order.written else 0
-            found = tuple(find(staging, self._shrunken(order))) if FINDINGS in order.written else None
+            watched = run_watches(staging.read) if order.written else []
+            flagged = score_days(staging, watched, order.model) if SCORED in order.written else 0
+            found = tuple(find(staging, watched, self._shrunken(order))) if FINDINGS in order.written else None
         return flagged, found
 
     def _shrunken(self, order: BuildOrder) -> dict[str, tuple[int, int]]:

@@ -235,7 +235,7 @@ def test_the_strangest_days_come_first_and_lead_to_their_jobs(shared_lake: Confi
     rows = ask(TestClient(application(lake)), "anomalous_days")
     scored = {str(row["dt"]): row for row in rows_of(lake, "SELECT * FROM gold_cluster_util_daily_scored")}
     assert {row["day"] for row in rows} == set(scored)
-    key = [(not scored[r["day"]]["own_flag"], scored[r["day"]]["anomaly_flag"] != 1) for r in rows]
+    key = [(not scored[r["day"]]["own_flag"], -float(str(scored[r["day"]]["own_score"] or 0))) for r in rows]
     assert key == sorted(key)
     ended = Counter(
         str(row["day"])

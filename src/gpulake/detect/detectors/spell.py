@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulake.detect.calibration import (
-    BAND_DEVIATIONS,
     HALF_DEVIATIONS,
     LEAST_SPREAD,
     MOST_DEVIATIONS,
@@ -57,7 +56,7 @@ class Spell:
             half=HALF_DEVIATIONS,
             least_points=self.least_points,
             expected=expected,
-            band=BAND_DEVIATIONS * np.nan_to_num(spread),
+            band=self.least_deviations * np.nan_to_num(spread),
         )
 
 

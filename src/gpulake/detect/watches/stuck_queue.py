@@ -1,4 +1,4 @@
-"""Jobs wait for GPUs for hours in which nothing starts, though most GPUs are free."""
+"""Jobs of a partition wait for hours in which none of them starts, though GPUs of its machines are free."""
 
 from __future__ import annotations
 
@@ -7,69 +7,49 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpulake.core.packaged import packaged_text
 from gpulake.core.types import Finding
 from gpulake.detect.alarms import Alarm, flagged_points, period
 from gpulake.detect.detectors.limit import Limit
 from gpulake.detect.series import HOUR_MS, Detector, Scores, Series
-from gpulake.detect.table_series import series_by
+from gpulake.detect.table_series import grouped, series_of
 from gpulake.detect.watches import WATCHES, Read
 
-LEAST_FREE = 0.5  # of the GPUs that are in service
-LEAST_WAITING = 4.0  # GPUs, and a twentieth of those in service: one job may ask for what there is not
-LEAST_STARTS = 1.0  # an hour on average: in a cluster where little starts, a quiet hour says nothing
-# GPUs that wait in an hour in which no attempt started on as many free ones; 0 in all other hours.
-HOURS = """
-WITH starts AS (
-    SELECT cluster_id, date_trunc('hour', started_at) AS hour, count(*) AS starts
-    FROM silver_instances WHERE gpus > 0 AND started_at IS NOT NULL GROUP BY ALL
-),
-busy AS (
-    SELECT cluster_id FROM starts GROUP BY cluster_id
-    HAVING sum(starts) >= {least_starts} * (date_diff('hour', min(hour), max(hour)) + 1)
-),
-demand AS (
-    SELECT
-        cluster_id, started_at, sum(waiting_gpu_hours) AS waiting, sum(held_gpu_hours) AS held,
-        sum(available_gpu_hours) AS available
-    FROM gold_demand_hourly WHERE started_at IS NOT NULL GROUP BY ALL
-)
-SELECT
-    demand.cluster_id, epoch_ms(demand.started_at) AS at_ms,
-    CASE WHEN starts.starts IS NULL AND available - held >= greatest({least_free} * available, waiting)
-            AND waiting >= greatest({least_waiting}, 0.05 * available)
-        THEN waiting ELSE 0 END AS stuck_gpus
-FROM demand
-SEMI JOIN busy ON demand.cluster_id = busy.cluster_id
-LEFT JOIN starts ON demand.cluster_id = starts.cluster_id AND date_trunc('hour', demand.started_at) = starts.hour
-ORDER BY demand.cluster_id, at_ms
-"""
-
+LEAST_FREE = 0.3  # of the GPUs of the partition's machines that are in service
+MOST_ASKED = 0.125  # of the free GPUs: what a job may ask for that should have started
+LEAST_WAITING = 4.0  # GPUs, and a twentieth of those in service
+LEAST_STARTS = 1.0  # an hour on average: in a partition where little starts, a quiet hour says nothing
+HOURS = packaged_text("gpulake.detect.watches", "stuck_queue.sql")
 STUCK = Limit({"stuck_gpus": 1.0}, points=3)
 
 
 @WATCHES.register("stuck_queue")
 @dataclass(frozen=True)
 class StuckQueue:
-    tables: tuple[str, ...] = ("gold_demand_hourly", "silver_instances")
+    tables: tuple[str, ...] = ("gold_machine_hours", "silver_instances", "silver_jobs", "silver_tasks")
     detector: Detector = STUCK
 
     def series(self, read: Read, subject: str | None = None) -> Iterator[Series]:
-        return series_by(
-            read(HOURS.format(least_waiting=LEAST_WAITING, least_free=LEAST_FREE, least_starts=LEAST_STARTS)),
-            ["cluster_id"],
-            ["stuck_gpus"],
-            HOUR_MS,
-            "GPUs",
-            subject,
+        rows = read(
+            HOURS.format(
+                least_waiting=LEAST_WAITING, least_free=LEAST_FREE, least_starts=LEAST_STARTS, most_asked=MOST_ASKED
+            )
         )
+        for (cluster, partition), here in grouped(rows, ["cluster_id", "partition_id"]):
+            name = f"{cluster} {partition}" if partition else cluster
+            if subject in (None, name):
+                yield series_of(name, here, ["stuck_gpus"], HOUR_MS, "GPUs", cluster)
 
     def describe(self, series: Series, scores: Scores, alarm: Alarm) -> Finding | None:
         most = float(series.values[flagged_points(series, scores, alarm)].max())
+        where = series.subject.removeprefix(f"{series.cluster_id} ")
+        what = "nothing" if where == series.subject else f"nothing of partition {where}"
+        since = period(series, alarm)
         return Finding(
             kind="stuck_queue",
             subject=series.subject,
-            headline=f"nothing starts on {series.subject} {period(series, alarm)}, and jobs wait for {most:,.0f} GPUs",
-            detail="no attempt with GPUs started, and more GPUs were free than jobs waited for",
+            headline=f"{what} starts on {series.cluster_id} {since}, and jobs wait for {most:,.0f} GPUs",
+            detail="no attempt started, though far more GPUs were free than each of these jobs asked for",
             value=most,
             unit="GPUs",
             remedy="look at the scheduler (is it up? a reservation, a limit, a partition that is closed?) and its log",
@@ -77,23 +57,29 @@ class StuckQueue:
 
 
 def example(subject: str) -> dict[str, list[dict[str, Any]]]:
-    """Three days of starts every hour; in the last five hours nothing starts and four GPUs are waited for."""
-    begin, hours = datetime(2026, 1, 5, tzinfo=UTC), range(72)
+    """Three days of starts every hour on a machine of 32 GPUs; then nothing starts, and four jobs wait."""
+    begin, last = datetime(2026, 1, 5, tzinfo=UTC), 67
+    about = {"cluster_id": subject, "requested_gpus": 1.0}
+    tasks = [
+        about
+        | {"job_key": key, "launched_at": begin + timedelta(hours=key / 3), "status": "succeeded"}
+        | {"started_at": begin + timedelta(hours=key / 3, minutes=5)}
+        for key in range(3 * last)
+    ] + [
+        about | {"job_key": 3 * last + one, "launched_at": begin + timedelta(hours=last - 0.5), "status": "waiting"}
+        for one in range(4)
+    ]
     return {
-        "gold_demand_hourly": [
-            {
-                "cluster_id": subject,
-                "started_at": begin + timedelta(hours=hour),
-                "waiting_gpu_hours": 4.0 if hour >= 67 else 0.5,
-                "held_gpu_hours": 2.0,
-                "available_gpu_hours": 16.0,
-            }
-            for hour in hours
-        ],
+        "silver_jobs": [{"cluster_id": subject, "job_key": task["job_key"]} for task in tasks],
+        "silver_tasks": tasks,
         "silver_instances": [
-            {"cluster_id": subject, "started_at": begin + timedelta(hours=hour, minutes=10 * one), "gpus": 1.0}
-            for hour in hours
-            if hour < 67
-            for one in range(3)
+            {"cluster_id": subject, "job_key": task["job_key"], "machine_key": 1, "gpus": 1.0}
+            | {"started_at": task["started_at"]}
+            for task in tasks[: 3 * last]
+        ],
+        "gold_machine_hours": [
+            {"cluster_id": subject, "machine_key": 1, "started_at": begin + timedelta(hours=hour)}
+            | {"capacity_gpu_hours": 32.0, "down_gpu_hours": 0.0, "unallocated_gpu_hours": 16.0}
+            for hour in range(72)
         ],
     }

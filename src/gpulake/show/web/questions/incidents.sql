@@ -69,9 +69,9 @@ FROM ({{ chosen }}) GROUP BY reason, kind
 
 -- question: anomalous_days
 -- title: Days that stand out, the strangest first
--- order: own_flag DESC, reference_flag DESC, own_score DESC NULLS LAST, reference_score NULLS LAST, day
--- about: Own score: how far the day's GPU utilisation is from what earlier days of that weekday let one expect, 0 to 1.
---     The reference's forest flags a twentieth of all days, whatever they are; its lower scores are stranger. Scores,
+-- order: own_flag DESC, own_score DESC NULLS LAST, reference_score NULLS LAST, day
+-- about: A day is flagged if there is an incident of unusual utilisation then. Own score: how far the day is from what
+--     earlier days of that weekday let one expect, 0 to 1. The reference's forest flags a twentieth of all days, whatever they are; its lower scores are stranger. Scores,
 --     bands and coverage are of all clusters together; utilisation and jobs are of the cluster that was asked for. A
 --     day leads to its jobs.
 WITH scored AS (
