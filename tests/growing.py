@@ -249,7 +249,7 @@ def write_steps(folder: Path, rows: Rows, seed: int, cuts: tuple[int, ...]) -> l
 
 def _write(path: Path, lines: list[str], header: str | None = None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".json":
+    if path.name == "cluster_job_log.json":
         path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     else:
         first = HEADERS.get(path.name, HEADERS.get(f"{path.parent.name}/{path.name}", "")) if header is None else header

@@ -65,7 +65,7 @@ def send(server: Server, request: bytes) -> bytes:
     return answer
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def certificates() -> Callable[..., None]:
     """Writes NAME.pem and NAME.key, by an authority that is made once a folder."""
     authorities: dict[Path, tuple[Any, Any]] = {}

@@ -11,6 +11,7 @@ from conftest import count_of, rows_of
 from gpulake.core.config import Config
 from gpulake.flow import Flow
 from growing import DAYS, job_rows, telemetry_rows, write_steps
+from growing_pods import pod_rows
 from repeating import assert_alike
 
 SAMPLES = [f"silver_{kind}_samples" for kind in ("gpu", "host", "link", "process", "gpu_process")]
@@ -52,4 +53,18 @@ def test_one_more_day_of_telemetry_gives_what_a_full_build_gives(tmp_path: Path,
     assert extended == [False, True, True]
     counts = {table: count_of(flow.lake, table) for table in SAMPLES}
     assert min(counts.values()) > 300, counts
+    assert_same_as_full(flow, tmp_path)
+
+
+@pytest.mark.slow
+def test_one_more_day_of_kubernetes_gives_what_a_full_build_gives(tmp_path: Path) -> None:
+    steps = write_steps(tmp_path / "parts", pod_rows(2), 2, (DAYS - 2, DAYS - 1, DAYS + 1))
+    flow, extended = grown(tmp_path, steps)
+    assert extended == [False, True, True]
+    known = "SELECT status, count(*) > 9 AS is_many FROM silver_pod_runs GROUP BY ALL"
+    many = {row["status"] for row in rows_of(flow.lake, known) if row["is_many"]}
+    assert many == {"succeeded", "failed", "cancelled"}
+    assert rows_of(flow.lake, "SELECT DISTINCT wait_reason FROM silver_jobs WHERE wait_reason IS NOT NULL") == [
+        {"wait_reason": "Insufficient nvidia.com/gpu"}
+    ]
     assert_same_as_full(flow, tmp_path)

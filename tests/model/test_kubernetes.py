@@ -16,6 +16,10 @@ from model.kubernetes_story import Object, condition, event, gpus, job, metadata
 pytestmark = pytest.mark.slow
 
 HOURS = ("10:00", "11:00", "12:00", "13:00", "14:00")
+QUOTA = {
+    "reason": "Pending",
+    "message": "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor h100",
+}
 
 
 def training(clock: str) -> list[Object]:
@@ -69,7 +73,7 @@ def queued(clock: str) -> list[Object]:
             "kind": "Workload",
             "metadata": metadata(f"job-{name}", "vision", owner=owner),
             "spec": {"queueName": "research"},
-            "status": {"conditions": conditions if is_admitted else []},
+            "status": {"conditions": conditions if is_admitted else [condition("QuotaReserved", "False", **QUOTA)]},
         }
         found += [owner, workload]
         if name == "admitted" and clock >= "12:00":
@@ -213,6 +217,37 @@ def test_the_wait_in_a_queue_and_the_wait_for_a_node_are_apart(zoo: Lake) -> Non
         " start_wait_seconds FROM silver_tasks WHERE split_part(job_id, '/', 2) IN ('admitted', 'held') ORDER BY job"
     )
     assert clocks(rows_of(zoo, sql)) == [("admitted", 1, 1, 3600, 1800), ("held", 1, 8, 0, None)]
+
+
+def test_a_job_says_why_it_waited_also_when_it_runs(tmp_path: Path) -> None:
+    said = {
+        "gpu": "0/4 nodes are available: 1 node(s) had untolerated taint {a: b}, 3 Insufficient nvidia.com/gpu.",
+        "taint": "0/4 nodes are available: 4 node(s) had untolerated taint {nvidia.com/gpu: }. preemption: none.",
+        "place": "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector.",
+        "gate": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+    why = {name: "SchedulingGated" if name == "gate" else "Unschedulable" for name in said}
+    early = [
+        pod(metadata(name, "nlp"), "", gpus(1), phase="Pending", conditions=[
+            condition("PodScheduled", "False", reason=why[name], message=message)
+        ])
+        for name, message in said.items()
+    ]  # fmt: skip
+    late = [pod(metadata("gpu", "nlp"), "gpu-1", gpus(1), "10:30"), *early[1:]]
+    files = {"early.json": snapshot("10:00", *early), "late.json": snapshot("11:00", *late, *queued("11:00"))}
+    lake = built_from(tmp_path, files)
+    rows = rows_of(lake, "SELECT split_part(job_id, '/', 2) AS job, status, wait_reason FROM silver_jobs ORDER BY job")
+    assert clocks(rows) == [
+        ("admitted", "waiting", None),
+        ("gate", "waiting", "SchedulingGated"),
+        ("gpu", "running", "Insufficient nvidia.com/gpu"),
+        ("held", "waiting", "Quota"),
+        ("place", "waiting", "NodeAffinity"),
+        ("taint", "waiting", "Taint"),
+    ]
+    assert rows_of(lake, "SELECT wait_message FROM silver_pod_runs WHERE pod_name = 'gpu'") == [
+        {"wait_message": said["gpu"]}
+    ]
 
 
 def test_nodes_are_the_inventory_and_their_states_are_outages(zoo: Lake) -> None:

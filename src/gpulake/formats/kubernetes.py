@@ -191,6 +191,7 @@ def _owner(item: Mapping[str, Any]) -> Row:
         gpus = Gpus(gpus.devices + count * asked.devices, gpus.shares + count * asked.shares)
         cores, memory, instances = cores + count * more_cores, memory + count * more_memory, instances + count
     admitted = true.get("Admitted") or true.get("QuotaReserved") or {}
+    queued = {} if "QuotaReserved" in true else conditions.get("QuotaReserved", {})  # Kueue
     return {
         **_requests(gpus, cores, memory),
         "instances": instances or None,
@@ -200,6 +201,8 @@ def _owner(item: Mapping[str, Any]) -> Row:
         "startTime": _text(status, "startTime"),
         "ended_at": ended if state in known["final"] else "",
         "admitted_at": _text(admitted, "lastTransitionTime"),
+        "waiting_reason": _text(queued, "reason"),
+        "waiting_message": _text(queued, "message")[:MOST_MESSAGE],
         **({"queue": queue} if (queue := _text(spec, "queueName") or _text(spec, "queue")) else {}),
     }
 

@@ -18,7 +18,7 @@ capacity as (
 
 changes as (
 
-    select * from __dbt__cte__capacity_stretches
+    select * from "lake"."main"."silver_capacity_stretches"
 
 ),
 

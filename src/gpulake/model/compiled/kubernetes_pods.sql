@@ -35,7 +35,7 @@ latest as (
 
 owners as (
 
-    select * from __dbt__cte__kubernetes_owners
+    select * from "lake"."main"."silver_pod_owners"
 
 ),
 
@@ -60,6 +60,30 @@ lives as (
         min(case when state in ('Succeeded', 'Failed') then seen_at end) as dead_at
     from seen
     group by cluster_id, uid
+
+),
+
+waits as (
+
+    
+    select
+        cluster_id,
+        uid,
+        owner_uid,
+        case
+        when regexp_matches(waiting_message, 'Insufficient [a-z0-9]')
+            then 'Insufficient ' || nullif(regexp_extract(waiting_message, 'Insufficient ([a-z0-9./-]*[a-z0-9])', 1), '')
+        when waiting_message like '%quota%' then 'Quota'
+        when waiting_message like '%untolerated taint%' then 'Taint'
+        when waiting_message like '%affinity%' or waiting_message like '%selector%' then 'NodeAffinity'
+        else waiting_reason
+    end as wait_reason,
+        waiting_message as wait_message
+    from seen
+    where waiting_reason is not null
+    qualify
+        row_number() over (partition by cluster_id, uid order by seen_at desc, waiting_message asc, waiting_reason asc) = 1
+
 
 ),
 
@@ -118,15 +142,15 @@ owned as (
         stops.stopped_at,
         case
             when coalesce(
-        (second.owner_kind like '%Job' and second.owner_kind != 'CronJob')
-        or second.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
+        (second.parent_kind like '%Job' and second.parent_kind != 'CronJob')
+        or second.parent_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
         false
-    ) then second.owner_uid
+    ) then second.parent_uid
             when coalesce(
-        (first.owner_kind like '%Job' and first.owner_kind != 'CronJob')
-        or first.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
+        (first.parent_kind like '%Job' and first.parent_kind != 'CronJob')
+        or first.parent_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
         false
-    ) then first.owner_uid
+    ) then first.parent_uid
             when coalesce(
         (latest.owner_kind like '%Job' and latest.owner_kind != 'CronJob')
         or latest.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
@@ -136,15 +160,15 @@ owned as (
         end as job_uid,
         case
             when coalesce(
-        (second.owner_kind like '%Job' and second.owner_kind != 'CronJob')
-        or second.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
+        (second.parent_kind like '%Job' and second.parent_kind != 'CronJob')
+        or second.parent_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
         false
-    ) then second.owner_name
+    ) then second.parent_name
             when coalesce(
-        (first.owner_kind like '%Job' and first.owner_kind != 'CronJob')
-        or first.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
+        (first.parent_kind like '%Job' and first.parent_kind != 'CronJob')
+        or first.parent_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
         false
-    ) then first.owner_name
+    ) then first.parent_name
             when coalesce(
         (latest.owner_kind like '%Job' and latest.owner_kind != 'CronJob')
         or latest.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
@@ -157,14 +181,17 @@ owned as (
         or latest.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
         false
     ) as is_of_job,
-        latest.owner_kind = 'Job' and coalesce(first.instances, 1) = 1 as is_alone_in_owner,
+        latest.owner_kind = 'Job' and coalesce(first.planned_pods, 1) = 1 as is_alone_in_owner,
         coalesce(latest.gpu_devices, 0) * coalesce(nodes.device_ratio, 1) + coalesce(latest.gpu_shares, 0) as held_gpus,
-        nodes.gpu_type as node_gpu_type
+        nodes.gpu_type as node_gpu_type,
+        waits.wait_reason,
+        waits.wait_message
     from latest
     inner join lives on latest.cluster_id = lives.cluster_id and latest.uid = lives.uid
-    left join owners as first on latest.cluster_id = first.cluster_id and latest.owner_uid = first.uid
-    left join owners as second on first.cluster_id = second.cluster_id and first.owner_uid = second.uid
+    left join owners as first on latest.cluster_id = first.cluster_id and latest.owner_uid = first.owner_uid
+    left join owners as second on first.cluster_id = second.cluster_id and first.parent_uid = second.owner_uid
     left join stops on latest.cluster_id = stops.cluster_id and latest.uid = stops.object_uid
+    left join waits on latest.cluster_id = waits.cluster_id and latest.uid = waits.uid
     left join nodes on latest.cluster_id = nodes.cluster_id and latest.node = nodes.machine_id
     left join listings
         on
@@ -179,21 +206,15 @@ told as (
 
     select
         owned.*,
-        jobs.kind as job_kind,
         jobs.ended_at as job_ended_at,
-        case
-        when jobs.state in ('Complete', 'Completed', 'Succeeded', 'Finished', 'SUCCEEDED') then 'succeeded'
-        when jobs.state in ('Failed', 'FAILED') and jobs.reason = 'DeadlineExceeded' then 'timeout'
-        when jobs.state in ('Failed', 'FAILED') then 'failed'
-        when jobs.state in ('Aborted', 'STOPPED', 'Terminated') then 'cancelled'
-    end as job_end,
+        jobs.status as job_end,
         coalesce(owned."startTime", owned.scheduled_at, owned."container_startedAt") as started_at,
         owned.state in ('Succeeded', 'Failed') as is_final,
         case
             when owned.stopped_at > owned.alive_at and owned.stopped_at <= owned.gone_at then owned.stopped_at
         end as event_at
     from owned
-    left join owners as jobs on owned.cluster_id = jobs.cluster_id and owned.job_uid = jobs.uid
+    left join owners as jobs on owned.cluster_id = jobs.cluster_id and owned.job_uid = jobs.owner_uid
     where
         owned.is_of_job
         or owned.held_gpus > 0
@@ -341,5 +362,7 @@ select
     held_gpus as gpus,
     cores,
     memory_bytes,
-    case when held_gpus > 0 then node_gpu_type end as gpu_type
+    case when held_gpus > 0 then node_gpu_type end as gpu_type,
+    wait_reason,
+    wait_message
 from judged

@@ -4,9 +4,10 @@
 with pods as (
 
     select
-        *,
+        * replace (pod_started_at as started_at),
         coalesce(ended_at, inferred_ended_at) as over_at
-    from __dbt__cte__kubernetes_pods
+    from "lake"."main"."silver_pod_runs"
+    where is_last_run
 
 ),
 
@@ -16,8 +17,8 @@ instances as (
     select * from pods
     qualify
         row_number() over (
-            partition by cluster_id, job_id, instance
-            order by coalesce(started_at, over_at) desc nulls first, submitted_at desc, uid asc
+            partition by cluster_id, instance_key
+            order by coalesce(started_at, over_at) desc nulls first, submitted_at desc, pod_uid asc
         ) = 1
 
 ),
@@ -44,9 +45,9 @@ spans as (
         cluster_id,
         job_id,
         max(job_uid) as job_uid,
-        max(namespace) as namespace,
+        max(group_id) as group_id,
         max(user_id) as user_id,
-        max(queue) as queue,
+        max(queue_id) as queue_id,
         min(submitted_at) as submitted_at,
         min(started_at) as started_at,
         max(over_at) as ended_at,
@@ -58,15 +59,7 @@ spans as (
 
 owners as (
 
-    select
-        *,
-        case
-        when state in ('Complete', 'Completed', 'Succeeded', 'Finished', 'SUCCEEDED') then 'succeeded'
-        when state in ('Failed', 'FAILED') and reason = 'DeadlineExceeded' then 'timeout'
-        when state in ('Failed', 'FAILED') then 'failed'
-        when state in ('Aborted', 'STOPPED', 'Terminated') then 'cancelled'
-    end as end_status
-    from __dbt__cte__kubernetes_owners
+    select * from "lake"."main"."silver_pod_owners"
 
 ),
 
@@ -75,20 +68,20 @@ started as (
     select
         spans.cluster_id,
         spans.job_id,
-        spans.namespace,
-        coalesce(owners."user", spans.user_id) as user_id,
-        coalesce(owners.queue, spans.queue, spans.namespace) as account_id,
+        spans.group_id,
+        coalesce(owners.user_id, spans.user_id) as user_id,
+        coalesce(owners.queue_id, spans.queue_id, spans.group_id) as account_id,
         coalesce(
-            owners.end_status,
+            owners.status,
             case sizes.open_rank when 1 then 'succeeded' when 2 then 'failed' when 3 then 'node_fail' when 4 then 'timeout' when 5 then 'interrupted' when 6 then 'cancelled' when 7 then 'running' when 8 then 'waiting' when 9 then 'unknown' end,
             case sizes.bad_rank when 1 then 'succeeded' when 2 then 'failed' when 3 then 'node_fail' when 4 then 'timeout' when 5 then 'interrupted' when 6 then 'cancelled' when 7 then 'running' when 8 then 'waiting' when 9 then 'unknown' end,
             'succeeded'
         ) as status,
-        least(owners."creationTimestamp", spans.submitted_at) as submitted_at,
+        least(owners.submitted_at, spans.submitted_at) as submitted_at,
         owners.admitted_at,
         spans.started_at,
         coalesce(owners.ended_at, spans.ended_at) as ended_at,
-        greatest(coalesce(cast(case when isfinite(owners.instances) then owners.instances end as bigint), 1), sizes.instances) as planned_instances,
+        greatest(coalesce(owners.planned_pods, 1), sizes.instances) as planned_instances,
         sizes.instances,
         sizes.gpus,
         sizes.cores,
@@ -96,7 +89,7 @@ started as (
         spans.gpu_type
     from spans
     inner join sizes on spans.cluster_id = sizes.cluster_id and spans.job_id = sizes.job_id
-    left join owners on spans.cluster_id = owners.cluster_id and spans.job_uid = owners.uid
+    left join owners on spans.cluster_id = owners.cluster_id and spans.job_uid = owners.owner_uid
 
 ),
 
@@ -104,25 +97,25 @@ podless as (
 
     select
         owners.cluster_id,
-        owners.namespace || '/' || owners.name || '/' || left(owners.uid, 8) as job_id,
-        owners.namespace,
-        owners."user" as user_id,
-        coalesce(owners.queue, owners.namespace) as account_id,
+        owners.group_id || '/' || owners.owner_name || '/' || left(owners.owner_uid, 8) as job_id,
+        owners.group_id,
+        owners.user_id,
+        coalesce(owners.queue_id, owners.group_id) as account_id,
         coalesce(
-            owners.end_status,
+            owners.status,
             case
                 when owners.gone_at is not null then 'cancelled'
-                when owners."startTime" is not null then 'running'
+                when owners.started_at is not null then 'running'
                 else 'waiting'
             end
         ) as status,
-        owners."creationTimestamp" as submitted_at,
+        owners.submitted_at,
         owners.admitted_at,
-        owners."startTime" as started_at,
+        owners.started_at,
         coalesce(owners.ended_at, owners.gone_at) as ended_at,
-        greatest(coalesce(cast(case when isfinite(owners.instances) then owners.instances end as bigint), 1), 1) as planned_instances,
-        greatest(coalesce(cast(case when isfinite(owners.instances) then owners.instances end as bigint), 1), 1) as instances,
-        coalesce(owners.gpu_devices, 0) + coalesce(owners.gpu_shares, 0) as gpus,
+        greatest(coalesce(owners.planned_pods, 1), 1) as planned_instances,
+        greatest(coalesce(owners.planned_pods, 1), 1) as instances,
+        owners.gpus,
         owners.cores,
         owners.memory_bytes,
         cast(null as varchar) as gpu_type
@@ -134,11 +127,11 @@ podless as (
         false
     )
         and not coalesce(
-        (owners.owner_kind like '%Job' and owners.owner_kind != 'CronJob')
-        or owners.owner_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
+        (owners.parent_kind like '%Job' and owners.parent_kind != 'CronJob')
+        or owners.parent_kind in ('AppWrapper', 'JobSet', 'PipelineRun', 'RayCluster', 'SparkApplication', 'TaskRun', 'Workflow'),
         false
     )
-        and cast(hash(owners.cluster_id, owners.uid) >> 1 as bigint) not in (
+        and cast(hash(owners.cluster_id, owners.owner_uid) >> 1 as bigint) not in (
             select cast(hash(spans.cluster_id, spans.job_uid) >> 1 as bigint) from spans
         )
 
@@ -157,7 +150,7 @@ select
     job_id,
     cast(1 as bigint) as run,
     user_id,
-    namespace as group_id,
+    group_id,
     cast(null as varchar) as workload,
     account_id,
     cast(null as varchar) as requested_gpu_type,

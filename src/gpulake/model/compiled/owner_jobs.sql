@@ -17,16 +17,16 @@ union
     select
         cluster_id,
         'pod' as owner_kind,
-        uid as owner_id,
-        cast(hash(cluster_id, job_id) >> 1 as bigint) as job_key,
-        cast(hash(cluster_id, job_id, 'job', instance) >> 1 as bigint) as instance_key
-    from __dbt__cte__kubernetes_pods
+        pod_uid as owner_id,
+        job_key,
+        instance_key
+    from "lake"."main"."silver_pod_runs"
 union
 
     select
         cluster_id,
         'pod' as owner_kind,
-        namespace || '/' || name as owner_id,
-        cast(hash(cluster_id, job_id) >> 1 as bigint) as job_key,
-        cast(hash(cluster_id, job_id, 'job', instance) >> 1 as bigint) as instance_key
-    from __dbt__cte__kubernetes_pods
+        group_id || '/' || pod_name as owner_id,
+        job_key,
+        instance_key
+    from "lake"."main"."silver_pod_runs"

@@ -112,7 +112,7 @@ sightings as (
     select
         worker_key,
         inferred_ended_at as sighted_until
-    from __dbt__cte__kubernetes_tries
+    from "lake"."main"."silver_pod_runs"
     where ended_at is null and inferred_ended_at is not null
 
 ),

@@ -38,6 +38,37 @@
     )
 {%- endmacro %}
 
+{# The id of the job that an object is. #}
+{% macro kubernetes_job_id(namespace, name, uid) -%}
+    {{ namespace }} || '/' || {{ name }} || '/' || left({{ uid }}, 8)
+{%- endmacro %}
+
+{# Why something waits, in a word or two: what the scheduler lacks, or Kueue. #}
+{% macro kubernetes_wait(reason, message) -%}
+    case
+        when {{ has_match(message, "'Insufficient [a-z0-9]'") }}
+            then 'Insufficient ' || {{ extract_text(message, 'Insufficient ([a-z0-9./-]*[a-z0-9])') }}
+        when {{ message }} like '%quota%' then 'Quota'
+        when {{ message }} like '%untolerated taint%' then 'Taint'
+        when {{ message }} like '%affinity%' or {{ message }} like '%selector%' then 'NodeAffinity'
+        else {{ reason }}
+    end
+{%- endmacro %}
+
+{# The last words for why each object waited. #}
+{% macro last_waits(relation) %}
+    select
+        cluster_id,
+        uid,
+        owner_uid,
+        {{ kubernetes_wait('waiting_reason', 'waiting_message') }} as wait_reason,
+        waiting_message as wait_message
+    from {{ relation }}
+    where waiting_reason is not null
+    qualify
+        row_number() over (partition by cluster_id, uid order by seen_at desc, waiting_message asc, waiting_reason asc) = 1
+{% endmacro %}
+
 {# The latest row of each object. Every object is in every snapshot of
    its life: sorting them all would take long. #}
 {% macro latest_objects(relation) %}

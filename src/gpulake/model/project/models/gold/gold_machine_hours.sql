@@ -21,7 +21,7 @@ capacity as (
 
 changes as (
 
-    select * from {{ ref('capacity_stretches') }}
+    select * from {{ ref('silver_capacity_stretches') }}
 
 ),
 

@@ -123,7 +123,7 @@ sightings as (
     select
         worker_key,
         inferred_ended_at as sighted_until
-    from {{ ref('kubernetes_tries') }}
+    from {{ ref('silver_pod_runs') }}
     where ended_at is null and inferred_ended_at is not null
 
 ),

@@ -36,6 +36,25 @@ reasons as (
         ~ "submitted_at desc nulls last, case when reason in ('Priority', 'Resources') then 0 else 1 end, reason"
     ) }}
 
+),
+
+-- Of a job of Kubernetes, what the scheduler says of its pods says more than what held it in a queue before.
+pods as (
+
+    select
+        job_key,
+        wait_reason as scheduler_reason,
+        cast(null as varchar) as queue_reason
+    from {{ ref('silver_pod_runs') }}
+
+    union all
+
+    select
+        job_key,
+        cast(null as varchar) as scheduler_reason,
+        wait_reason as queue_reason
+    from {{ ref('silver_pod_owners') }}
+
 )
 
 select
@@ -46,3 +65,15 @@ select
     reasons.reason as wait_reason
 from last_tries
 left join reasons on last_tries.row_key = reasons.row_key
+
+union all
+
+select
+    job_key,
+    cast(null as varchar) as partition_id,
+    cast(null as varchar) as qos_id,
+    cast(null as varchar) as reservation_id,
+    coalesce(max(scheduler_reason), max(queue_reason)) as wait_reason
+from pods
+group by job_key
+having coalesce(max(scheduler_reason), max(queue_reason)) is not null

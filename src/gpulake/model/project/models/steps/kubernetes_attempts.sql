@@ -1,20 +1,20 @@
 -- Attempts of Kubernetes: a pod is one, and so is each of its restarts. Pods that follow each other in one place of a
 -- job are attempts of one instance.
 
-with tries as (
+with runs as (
 
-    select * from {{ ref('kubernetes_tries') }}
+    select * from {{ ref('silver_pod_runs') }}
     where {{ has_begun_or_may('started_at', 'status') }}
 
 )
 
 select
-    {{ surrogate_key(['cluster_id', 'job_id']) }} as job_key,
+    job_key,
     {{ surrogate_key(['cluster_id', 'job_id', "'job'"]) }} as task_key,
-    {{ surrogate_key(['cluster_id', 'job_id', "'job'", 'instance']) }} as instance_key,
+    instance_key,
     worker_key,
     case
-        when node is not null then {{ machine_key('cluster_id', 'node') }} else {{ pool_key('cluster_id') }}
+        when node_id is not null then {{ machine_key('cluster_id', 'node_id') }} else {{ pool_key('cluster_id') }}
     end as machine_key,
     cluster_id,
     'job' as task_name,
@@ -23,4 +23,4 @@ select
     case when started_at is not null then ended_at end as ended_at,
     gpus,
     gpu_type
-from tries
+from runs

@@ -16,7 +16,7 @@ latest as (
 
 owners as (
 
-    select * from {{ ref('kubernetes_owners') }}
+    select * from {{ ref('silver_pod_owners') }}
 
 ),
 
@@ -41,6 +41,12 @@ lives as (
         min(case when state in ('Succeeded', 'Failed') then seen_at end) as dead_at
     from seen
     group by cluster_id, uid
+
+),
+
+waits as (
+
+    {{ last_waits('seen') }}
 
 ),
 
@@ -70,26 +76,29 @@ owned as (
         stops.reason as stop_reason,
         stops.stopped_at,
         case
-            when {{ is_kubernetes_job('second.owner_kind') }} then second.owner_uid
-            when {{ is_kubernetes_job('first.owner_kind') }} then first.owner_uid
+            when {{ is_kubernetes_job('second.parent_kind') }} then second.parent_uid
+            when {{ is_kubernetes_job('first.parent_kind') }} then first.parent_uid
             when {{ is_kubernetes_job('latest.owner_kind') }} then latest.owner_uid
             else latest.uid
         end as job_uid,
         case
-            when {{ is_kubernetes_job('second.owner_kind') }} then second.owner_name
-            when {{ is_kubernetes_job('first.owner_kind') }} then first.owner_name
+            when {{ is_kubernetes_job('second.parent_kind') }} then second.parent_name
+            when {{ is_kubernetes_job('first.parent_kind') }} then first.parent_name
             when {{ is_kubernetes_job('latest.owner_kind') }} then latest.owner_name
             else latest.name
         end as job_name,
         {{ is_kubernetes_job('latest.owner_kind') }} as is_of_job,
-        latest.owner_kind = 'Job' and coalesce(first.instances, 1) = 1 as is_alone_in_owner,
+        latest.owner_kind = 'Job' and coalesce(first.planned_pods, 1) = 1 as is_alone_in_owner,
         coalesce(latest.gpu_devices, 0) * coalesce(nodes.device_ratio, 1) + coalesce(latest.gpu_shares, 0) as held_gpus,
-        nodes.gpu_type as node_gpu_type
+        nodes.gpu_type as node_gpu_type,
+        waits.wait_reason,
+        waits.wait_message
     from latest
     inner join lives on latest.cluster_id = lives.cluster_id and latest.uid = lives.uid
-    left join owners as first on latest.cluster_id = first.cluster_id and latest.owner_uid = first.uid
-    left join owners as second on first.cluster_id = second.cluster_id and first.owner_uid = second.uid
+    left join owners as first on latest.cluster_id = first.cluster_id and latest.owner_uid = first.owner_uid
+    left join owners as second on first.cluster_id = second.cluster_id and first.parent_uid = second.owner_uid
     left join stops on latest.cluster_id = stops.cluster_id and latest.uid = stops.object_uid
+    left join waits on latest.cluster_id = waits.cluster_id and latest.uid = waits.uid
     left join nodes on latest.cluster_id = nodes.cluster_id and latest.node = nodes.machine_id
     left join listings
         on
@@ -104,16 +113,15 @@ told as (
 
     select
         owned.*,
-        jobs.kind as job_kind,
         jobs.ended_at as job_ended_at,
-        {{ kubernetes_job_end('jobs.state', 'jobs.reason') }} as job_end,
+        jobs.status as job_end,
         coalesce(owned."startTime", owned.scheduled_at, owned."container_startedAt") as started_at,
         owned.state in ('Succeeded', 'Failed') as is_final,
         case
             when owned.stopped_at > owned.alive_at and owned.stopped_at <= owned.gone_at then owned.stopped_at
         end as event_at
     from owned
-    left join owners as jobs on owned.cluster_id = jobs.cluster_id and owned.job_uid = jobs.uid
+    left join owners as jobs on owned.cluster_id = jobs.cluster_id and owned.job_uid = jobs.owner_uid
     where
         owned.is_of_job
         or owned.held_gpus > 0
@@ -179,7 +187,7 @@ select
     name,
     node,
     job_uid,
-    namespace || '/' || job_name || '/' || left(job_uid, 8) as job_id,
+    {{ kubernetes_job_id('namespace', 'job_name', 'job_uid') }} as job_id,
     coalesce(role, 'pod') as role,
     coalesce(
         coalesce(role, '') || '/' || index,
@@ -205,5 +213,7 @@ select
     held_gpus as gpus,
     cores,
     memory_bytes,
-    case when held_gpus > 0 then node_gpu_type end as gpu_type
+    case when held_gpus > 0 then node_gpu_type end as gpu_type,
+    wait_reason,
+    wait_message
 from judged

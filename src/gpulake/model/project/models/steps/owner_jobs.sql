@@ -12,14 +12,14 @@ from {{ ref('slurm_rows') }}
 where step is null and not is_rest and raw_job_id is not null
 group by cluster_id, raw_job_id
 
-{% for name in ['uid', "namespace || '/' || name"] -%}
+{% for name in ['pod_uid', "group_id || '/' || pod_name"] -%}
     union
 
     select
         cluster_id,
         'pod' as owner_kind,
         {{ name }} as owner_id,
-        {{ surrogate_key(['cluster_id', 'job_id']) }} as job_key,
-        {{ surrogate_key(['cluster_id', 'job_id', "'job'", 'instance']) }} as instance_key
-    from {{ ref('kubernetes_pods') }}
+        job_key,
+        instance_key
+    from {{ ref('silver_pod_runs') }}
 {% endfor %}

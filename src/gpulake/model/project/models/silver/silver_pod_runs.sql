@@ -43,20 +43,45 @@ followed as (
     from runs
     window by_begin as (partition by cluster_id, uid order by began_at)
 
-)
+),
 
-select
-    pods.* replace (
+final as (
+
+    select
+        pods.cluster_id,
+        {{ surrogate_key(['pods.cluster_id', 'pods.uid', 'coalesce(followed.try, 1)']) }} as worker_key,
+        {{ surrogate_key(['pods.cluster_id', 'pods.job_id']) }} as job_key,
+        {{ surrogate_key(['pods.cluster_id', 'pods.job_id', "'job'", 'pods.instance']) }} as instance_key,
+        pods.job_id,
+        pods.job_uid,
+        pods.uid as pod_uid,
+        pods.namespace as group_id,
+        pods.name as pod_name,
+        coalesce(followed.try, 1) as run,
+        followed.next_began_at is null as is_last_run,
+        pods.node as node_id,
+        pods.role,
+        pods.user_id,
+        pods.queue as queue_id,
         case
             when followed.next_began_at is null then pods.status
             when followed.exit_code = 0 then 'succeeded'
             else 'failed'
         end as status,
+        pods.submitted_at,
+        pods.started_at as pod_started_at,
         case when followed.try > 1 then followed.began_at else pods.started_at end as started_at,
         coalesce(followed.next_began_at, pods.ended_at) as ended_at,
-        case when followed.next_began_at is null then pods.inferred_ended_at end as inferred_ended_at
-    ),
-    coalesce(followed.try, 1) as try,
-    {{ surrogate_key(['pods.cluster_id', 'pods.uid', 'coalesce(followed.try, 1)']) }} as worker_key
-from pods
-left join followed on pods.cluster_id = followed.cluster_id and pods.uid = followed.uid
+        case when followed.next_began_at is null then pods.inferred_ended_at end as inferred_ended_at,
+        pods.gpus,
+        pods.gpu_type,
+        pods.cores,
+        pods.memory_bytes,
+        pods.wait_reason,
+        pods.wait_message
+    from pods
+    left join followed on pods.cluster_id = followed.cluster_id and pods.uid = followed.uid
+
+)
+
+select * from final
