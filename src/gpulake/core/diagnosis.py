@@ -17,7 +17,7 @@ Action = Literal[
     "none",
     "unknown",
 ]
-Method = Literal["rule", "recall", "model", "telemetry"]
+Method = Literal["rule", "recall", "model", "telemetry", "scheduler"]
 
 NOT_A_FAILURE = "NotAFailure"
 UNKNOWN = "unknown"

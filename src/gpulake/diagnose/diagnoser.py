@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.diagnosis import Diagnosis, Quote
-from gpulake.core.errors import LakeBusyError
+from gpulake.core.errors import LakeBusyError, UsageError
 from gpulake.core.progress import Report
 from gpulake.core.redaction import redacted, redacted_diagnosis
 from gpulake.core.words import label, listed
@@ -26,6 +26,7 @@ from gpulake.diagnose.logs.filters import Filters, shipped_filters
 from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
+from gpulake.diagnose.scheduler import NEEDED, SQL, job_of_file, record_of, with_record
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
 
@@ -60,9 +61,50 @@ class Diagnoser:
         self._notes: list[str] = []
 
     def diagnose(self, request: DiagnosisRequest) -> Answer:
+        request = self._identified(request)
         with ExitStack() as stack:
             answer = self._answered(request, stack)
         return self._completed(answer, request)
+
+    def _identified(self, request: DiagnosisRequest) -> DiagnosisRequest:
+        """With the job that the file is named for, unless it belongs to another user than the job."""
+        if self._lake is None or self._lake.builds.current() is None:
+            return request
+        named = job_of_file(request.log)
+        if request.job_id is None and named is None:
+            return request
+        with self._lake.reading() as reader:
+            has_jobs = reader.tables() >= NEEDED
+            record = record_of(reader, request.job_id or named or "", request.cluster_id) if has_jobs else None
+            if request.job_id is not None and has_jobs and record is None and not self._is_known(reader, request):
+                known = 'gpulake sql "SELECT cluster_id, job_id FROM silver_jobs" lists them'
+                raise UsageError(f"no job {label(request.job_id)!r} in the lake", known)
+        if request.job_id is not None or record is None:
+            return request
+        is_of_another = _owner(request.log) not in (record.user_id, "root", None)
+        return request if is_of_another else replace(request, job_id=named, cluster_id=record.cluster_id)
+
+    @staticmethod
+    def _is_known(reader: LakeReader, request: DiagnosisRequest) -> bool:
+        from gpulake.diagnose.training_runs import find_run
+
+        rows = reader.query(SQL["scheduled"], job_id=request.job_id, cluster_id=request.cluster_id)
+        return rows.num_rows > 0 or find_run(reader, job_id=request.job_id, cluster_id=request.cluster_id) is not None
+
+    def _scheduled(self, answer: Answer) -> Answer:
+        """What the log leaves open, the record of the scheduler may know."""
+        found = answer.diagnosis
+        if self._lake is None or found.job_id is None or self._lake.builds.current() is None:
+            return answer
+        with self._lake.reading() as reader:
+            record = record_of(reader, found.job_id, found.cluster_id)
+            if record is None:
+                return answer
+            decided, note = with_record(found, record)
+            if decided.method == "scheduler":
+                decided = replace(decided, gpu_hours_lost=gpu_hours_lost(decided, answer.story, reader))
+        self._note(note)
+        return replace(answer, diagnosis=decided)
 
     def prompt(self, request: DiagnosisRequest) -> str:
         """Exactly what a model would be sent. Nothing is sent or recorded."""
@@ -97,7 +139,8 @@ class Diagnoser:
     def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
         """Adds similar incidents and a model's verdict, and records the diagnosis."""
         quotes = tuple(replace(quote, text=redacted(quote.text)) for quote in self._error_lines(answer))
-        answer = replace(answer, diagnosis=self._trained(self._checked(self._owned(answer.diagnosis, request))))
+        answer = self._scheduled(replace(answer, diagnosis=self._owned(answer.diagnosis, request)))
+        answer = replace(answer, diagnosis=self._trained(self._checked(answer.diagnosis)))
         answer = self._recalled(answer, request, quotes)
         diagnosis = redacted_diagnosis(self._judged(answer))
         if self._lake and request.is_recorded:
@@ -245,6 +288,13 @@ def _subject(request: DiagnosisRequest, answer: Answer) -> str:
         for line in digest.lines:
             words.update(f"{line.text}\n".encode(errors="replace"))
     return f"{STANDARD_INPUT} {words.hexdigest()[:16]}"
+
+
+def _owner(log: Path) -> str | None:
+    try:
+        return pwd.getpwuid(os.lstat(log).st_uid).pw_name
+    except (OSError, KeyError):
+        return None
 
 
 def _sole_writer(log: Path) -> str | None:

@@ -33,6 +33,22 @@ SELECT
     sum(gpus * greatest(epoch(lost_until) - epoch(lost_from), 0)) / 3600 AS gpu_hours
 FROM lost
 
+-- query: scheduled
+-- How the scheduler says that a job ended: the state of Slurm where it has one, else the status of any source.
+WITH slurm AS (
+    SELECT coalesce(lower("Cluster"), 'slurm') AS cluster_id, base_state, "ExitCode" AS exit_code
+    FROM bronze_slurm_jobs
+    WHERE job_id = getvariable('job_id') AND coalesce(step, '') = ''
+    QUALIFY row_number() OVER (PARTITION BY cluster_id ORDER BY "End" DESC NULLS LAST, "Start" DESC NULLS LAST) = 1
+)
+SELECT
+    jobs.cluster_id, jobs.user_id, jobs.status, slurm.base_state AS state, slurm.exit_code
+FROM silver_jobs AS jobs
+LEFT JOIN slurm ON jobs.cluster_id = slurm.cluster_id
+WHERE
+    jobs.job_id = getvariable('job_id')
+    AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
+
 -- query: nodes
 -- A log may say the short name of a node and the sampler its whole one, or the other way round: both are made short.
 SELECT DISTINCT node_id FROM silver_nodes
