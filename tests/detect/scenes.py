@@ -28,7 +28,7 @@ def lake_of(tables: Mapping[str, Sequence[Row]]) -> Iterator[Read]:
     with connect("1GB", 1, Path("spill")) as bench:
         bench.execute("ATTACH ':memory:' AS lake")
         bench.execute("USE lake.main")
-        for table, rows in {"silver_gpu_types": [], **tables}.items():
+        for table, rows in {"silver_gpu_types": [], "silver_holdings": [], **tables}.items():
             create_table(bench, f"lake.main.{name(table)}", COLUMNS[table], rows)
         yield lambda query: bench.execute(query).to_arrow_table()
 

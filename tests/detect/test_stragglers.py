@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detect.scenes import lake_of, sample
+from detect.scenes import BEGIN, SECOND, lake_of, sample
 from gpulake.detect.alarms import alarms_of
 from gpulake.detect.detectors.straggler import Straggler
 from gpulake.detect.series import Series
@@ -107,3 +107,21 @@ def test_of_two_jobs_that_share_a_node_each_finding_is_explained_by_its_own_gpus
             assert known is not None
             explained[found.subject] = known[0].metrics
     assert explained == {"n GPU 1": ("0", "1", "2", "3"), "n GPU 6": ("4", "5", "6", "7")}
+
+
+@pytest.mark.parametrize(("jobs", "found"), [((1, 2), set()), ((1, 1), {"n GPU 6"})])
+def test_where_samples_name_no_job_gpus_of_several_jobs_are_not_compared(
+    jobs: tuple[int, int], found: set[str]
+) -> None:
+    drawn = iter(np.random.default_rng(4).normal(1.0, 0.005, 8 * 900).tolist())
+    rows = [
+        sample("n", second, gpu)
+        | {"machine_key": 7, "owner_kind": "unattributed", "busy_ratio": 1.0}
+        | {"power_watts": next(drawn) * (300 if gpu == 6 and second >= 120 else 650)}
+        for second in range(900)
+        for gpu in range(8)
+    ]
+    times = {"held_from": BEGIN, "held_until": BEGIN + 900 * SECOND}
+    held = [{"machine_key": 7, "job_key": job, "gpus": 4.0} | times for job in jobs]
+    with lake_of({"silver_gpu_samples": rows, "silver_holdings": held}) as read:
+        assert {finding.subject for finding in run_watches(read) if finding.kind == "weak_gpu"} == found

@@ -132,10 +132,27 @@ WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, 
 ORDER BY task_key
 
 -- query: gpu_peers
--- Idle GPUs are not compared with busy ones, nor those of one job with those of another. Only nodes are read of which,
--- in some hour, one GPU was that far from the median of the others; the longer the history of a node, the longer the
--- interval of its points.
-WITH samples AS (
+-- Idle GPUs are not compared with busy ones, nor those of one job with those of another: where samples do not name the
+-- job, hours in which the scheduler had several jobs on the machine are left out. Only nodes are read of which, in some
+-- hour, one GPU was that far from the median of the others; the longer the history of a node, the longer the interval
+-- of its points.
+WITH held AS (
+    SELECT
+        machine_key,
+        job_key,
+        unnest(range(date_trunc('hour', held_from), held_until, INTERVAL 1 HOUR)) AS hour
+    FROM silver_holdings
+    WHERE machine_key IN (SELECT machine_key FROM silver_gpu_samples WHERE {holder} IS NULL)
+),
+shared AS (
+    SELECT
+        machine_key,
+        hour
+    FROM held
+    GROUP BY machine_key, hour
+    HAVING count(DISTINCT job_key) > 1
+),
+samples AS (
     SELECT
         cluster_id,
         node_id,
@@ -145,7 +162,12 @@ WITH samples AS (
         covers_seconds,
         {column} AS seen
     FROM silver_gpu_samples
-    WHERE parent_gpu_id IS NULL AND {column} IS NOT NULL AND coalesce(busy_ratio, 1) >= 0.5
+    WHERE
+        parent_gpu_id IS NULL AND {column} IS NOT NULL AND coalesce(busy_ratio, 1) >= 0.5
+        AND (
+            {holder} IS NOT NULL
+            OR NOT coalesce((machine_key, date_trunc('hour', sampled_at)) IN (FROM shared), false)
+        )
 ),
 hours AS (
     SELECT
