@@ -14,6 +14,7 @@ from bench.landing import landing
 from bench.lines import as_text
 from bench.log import log
 from bench.measure import BenchError
+from bench.pulling import pulling
 from bench.refresh import refresh
 from bench.serving import dashboard
 from bench.smoke import Part
@@ -33,6 +34,7 @@ PARTS: dict[str, tuple[str, Part]] = {
     "log": ("Reading logs", log),
     "detection": ("Detection", detection),
     "dashboard": ("Dashboard", dashboard),
+    "pull": ("Pulling from Prometheus", pulling),
     "telemetry-week": ("Telemetry of a week", small_telemetry),
     "telemetry": ("Telemetry of 2,048 GPUs", full_telemetry),
 }
