@@ -32,7 +32,7 @@ UNUSED_POINTS = 0.02
 SPREAD = 0.0625  # of the use of a GPU from one sample to the next, at most, as a standard deviation
 ERRORS = 4  # standard errors
 SLACK = timedelta(hours=1)
-SOURCES = ("slurm", "prometheus", "kernel")
+SOURCES = ("slurm", "kubernetes", "prometheus", "kernel")
 SUMS = ", ".join(f"sum({bucket}_gpu_hours) AS {bucket}" for bucket in BUCKETS)
 LEDGER = f"SELECT {SUMS} FROM gold_ledger_daily"
 BY_USER = f"SELECT user_id AS name, {SUMS} FROM gold_ledger_daily WHERE user_id IS NOT NULL GROUP BY user_id"
@@ -98,7 +98,7 @@ def score_site(folder: Path, lake: Path) -> SiteScore:
     # What a pull says by itself: since when and until when the sources were read.
     site = Cluster(observed_from=truth["site"]["begins_at"], observed_until=truth["site"]["until"])
     flow = Flow(Config(lake=lake, clusters={truth["cluster"]: site}))
-    flow.land([folder / source for source in SOURCES])
+    flow.land([folder / source for source in SOURCES if (folder / source).is_dir()])
     findings = flow.build().findings or ()
     with flow.lake.reading() as reader:
         (whole,) = reader.query(LEDGER).to_pylist()
@@ -217,12 +217,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--days", type=int, default=14)
     parser.add_argument("--interval", type=int, default=300, help="seconds between samples")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tell", choices=("slurm", "kubernetes"), default="slurm", help="who tells of jobs and nodes")
     parser.add_argument("--verbose", action="store_true", help="every user and account")
     chosen = parser.parse_args(arguments)
     site = Site(UNTIL, chosen.nodes, days=chosen.days, seed=chosen.seed, interval_seconds=chosen.interval)
     try:
         with tempfile.TemporaryDirectory() as place:
-            write_site(Path(place) / "site", site)
+            write_site(Path(place) / "site", site, tell=chosen.tell)
             score = score_site(Path(place) / "site", Path(place) / "lake")
     except GpulakeError as error:
         print(f"error: {error.message}", file=sys.stderr)

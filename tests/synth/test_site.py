@@ -8,6 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,3 +127,28 @@ def test_a_site_that_cannot_be_is_an_error() -> None:
     assert "h100" in raised.value.hint
     with pytest.raises(UsageError, match="cannot make a site of 0 nodes"):
         Site(until=SITE.until, nodes=0)
+
+
+def test_pods_hold_what_slurm_says_that_jobs_hold(tmp_path: Path) -> None:
+    small = Site(until=SITE.until, nodes=4, gpus=2, days=2, interval_seconds=3600)
+    held: dict[str, Counter[tuple[str, str]]] = {"slurm": Counter(), "kubernetes": Counter()}
+    for teller in held:
+        write_site(tmp_path / teller, small, tell=teller)
+    head, *lines = (tmp_path / "slurm" / "slurm" / "sacct.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        row = dict(zip(head.split("|"), line.split("|"), strict=True))
+        if "." not in row["JobID"] and "gres/gpu=" in row["AllocTRES"] and row["End"] != "Unknown":
+            gpus = int(row["AllocTRES"].split("gres/gpu=")[1].split(",")[0])
+            held["slurm"][row["User"], row["Account"]] += gpus * int(row["ElapsedRaw"])
+    pods: dict[str, dict[str, Any]] = {}
+    for file in sorted((tmp_path / "kubernetes" / "kubernetes").iterdir()):
+        pods |= {one["metadata"]["uid"]: one for one in json.loads(file.read_bytes())["items"] if one["kind"] == "Pod"}
+    for pod in pods.values():
+        limits = pod["spec"]["containers"][0]["resources"]["limits"]
+        for state in pod["status"].get("containerStatuses", ()):
+            if limits and (ran := state["state"].get("terminated")):
+                began, ended = (datetime.fromisoformat(ran[key]) for key in ("startedAt", "finishedAt"))
+                seconds = int(limits["nvidia.com/gpu"]) * int((ended - began).total_seconds())
+                held["kubernetes"][pod["metadata"]["labels"]["user"], pod["metadata"]["namespace"]] += seconds
+    assert held["kubernetes"] == held["slurm"]
+    assert len(held["slurm"]) > 5

@@ -121,6 +121,9 @@ def _compare(directory: Path, as_json: bool) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="The same options give the same bytes.")
 @click.option("--interval", type=Span(), default="60s", show_default=True, help="Time between samples of a GPU.")
 @click.option("--gpu-model", default="h100", show_default=True, help="h100, h200 or a100.")
+@click.option(
+    "--tell", type=click.Choice(["slurm", "kubernetes"]), default="slurm", help="Who tells of jobs and nodes."
+)
 @json_option
 def site(
     out: Path,
@@ -131,12 +134,14 @@ def site(
     seed: int,
     interval: timedelta,
     gpu_model: str,
+    tell: str,
     as_json: bool,
 ) -> None:
     """Write two weeks of a generated site: one story, told by all that a site has.
 
     \b
     slurm/       sacct, sacctmgr show event, and scontrol show node every hour and at every change
+    kubernetes/  instead of it, lists of pods, nodes, jobs and events, with --tell kubernetes
     prometheus/  samples of dcgm-exporter and node_exporter, OpenMetrics text, a file a day
     kernel/      dmesg of nodes on which something happened
     logs/        output of failed jobs
@@ -153,7 +158,7 @@ def site(
     seconds = int(interval.total_seconds())
     wanted = Site(until or until_default(SystemClock().now()), nodes, gpus, days, seed, seconds, gpu_model)
     with progress_bar(is_quiet=as_json) as report:
-        made = write_site(out, wanted, report)
+        made = write_site(out, wanted, report, tell)
     incidents = [incident.as_record(wanted) for incident in made.incidents]
     if as_json:
         counts = {"jobs": made.jobs, "samples": made.samples, "logs": made.logs}

@@ -17,7 +17,11 @@ with seen as (
 
 held as (
 
-    select * from "lake"."main"."silver_held_hours"
+    select
+        machine_key,
+        hour_number,
+        idle_gpu_hours + under_used_gpu_hours + failed_gpu_hours + timed_out_gpu_hours + interrupted_gpu_hours + unobserved_gpu_hours + used_gpu_hours as held_gpu_hours
+    from "lake"."main"."silver_held_hours"
 
 ),
 
@@ -55,9 +59,7 @@ excesses as (
     inner join capacity on seen.machine_key = capacity.machine_key
     left join held on seen.machine_key = held.machine_key and seen.hour_number = held.hour_number
     where
-        seen.in_use_gpu_hours
-        - coalesce(held.idle_gpu_hours + held.under_used_gpu_hours + held.failed_gpu_hours + held.timed_out_gpu_hours + held.interrupted_gpu_hours + held.unobserved_gpu_hours + held.used_gpu_hours, 0)
-        > 0.04 * capacity.gpus
+        seen.in_use_gpu_hours - coalesce(held.held_gpu_hours, 0) > 0.04 * capacity.gpus
 
 ),
 

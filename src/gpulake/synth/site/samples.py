@@ -22,6 +22,7 @@ from gpulake.synth.writer import Folder
 NODE_SECONDS = 900  # between the samples of node_exporter
 DRIVER = "550.90.07"
 Holder = Callable[[Part], Labels]
+Always = Callable[[str], Labels]  # labels of all samples of a node
 
 
 def slurm_job(part: Part) -> Labels:
@@ -29,7 +30,9 @@ def slurm_job(part: Part) -> Labels:
     return (("hpc_job", str(part.run.request.number)),)
 
 
-def write_gpu_samples(folder: Folder, site: Site, activity: Activity, parts: list[Part], holder: Holder) -> int:
+def write_gpu_samples(
+    folder: Folder, site: Site, activity: Activity, parts: list[Part], holder: Holder, always: Always
+) -> int:
     """dcgm-<day>.prom for every day. Returns the number of samples."""
     count = 0
     for day, stretches in groupby(activity.stretches(), key=lambda stretch: int(stretch.times[0]) // DAY_SECONDS):
@@ -38,14 +41,14 @@ def write_gpu_samples(folder: Folder, site: Site, activity: Activity, parts: lis
                 # By time, then by GPU, as scrapes come.
                 is_seen = stretch.is_scraped.T
                 times = np.repeat(stretch.times, is_seen.sum(axis=1))
-                labels = _gpu_labels(site, stretch, parts, holder)
+                labels = _gpu_labels(site, stretch, parts, holder, always)
                 for metric, values in stretch.values.items():
                     count += _write(file, metric, labels, values.T[is_seen], times)
             file.write(b"# EOF\n")
     return count
 
 
-def _gpu_labels(site: Site, stretch: Stretch, parts: list[Part], holder: Holder) -> pa.Array:
+def _gpu_labels(site: Site, stretch: Stretch, parts: list[Part], holder: Holder, always: Always) -> pa.Array:
     """The labels of every sample of one metric: those of the GPU, and of what holds it."""
     row = np.broadcast_to(np.arange(len(stretch.holder))[:, None], stretch.holder.shape)
     key = (row * (len(parts) + 1) + stretch.holder + 1).T[stretch.is_scraped.T]
@@ -58,6 +61,7 @@ def _gpu_labels(site: Site, stretch: Stretch, parts: list[Part], holder: Holder)
             ("gpu", str(gpu)), ("UUID", site.uuid(node, gpu)), ("pci_bus_id", f"00000000:{gpu + 16:02X}:00.0"),
             ("device", f"nvidia{gpu}"), ("modelName", site.board["name"]), ("Hostname", site.name(node)),
             ("instance", f"{site.name(node)}:9400"), ("job", "dcgm-exporter"),
+            *always(site.name(node)),
         )  # fmt: skip
         texts.append(labels_text((*of_gpu, *(holder(parts[held_by - 1]) if held_by else ()))))
     return pa.array(texts, pa.string()).take(pa.array(place))

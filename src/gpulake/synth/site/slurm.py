@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from gpulake.synth.site.plan import HOUR_SECONDS, Outage, Plan, Site, habits
+from gpulake.synth.site.plan import Outage, Plan, Site, habits
 from gpulake.synth.site.schedule import History, Run, Unstarted
+from gpulake.synth.site.snapshots import snapshots
 
 FIELDS = (
     *("JobID", "JobIDRaw", "User", "Account", "Cluster", "Partition", "QOS", "State", "ExitCode", "Submit", "Eligible"),
@@ -101,35 +101,14 @@ def events(plan: Plan) -> Iterator[str]:
             yield f"{habits()['cluster']}|{plan.site.name(one.node)}|{times}|{state}|{one.reason}|root(0)"
 
 
-def snapshots(plan: Plan, history: History) -> Iterator[tuple[int, str]]:
+def node_states(plan: Plan, history: History) -> Iterator[tuple[int, str]]:
     """A moment, and what `scontrol show node -o` prints then."""
-    site = plan.site
-    changes = {second for one in history.outages for second in (one.started_at, one.ended_at)}
-    gap = site.snapshot_hours * HOUR_SECONDS
-    hourly = range(-(-site.begins_at // gap) * gap, site.ends_at, gap)
-    moments = sorted({*hourly, *(second for second in changes if second < site.ends_at), site.ends_at - 1})
-    starts = sorted(history.runs, key=lambda run: run.started_at)
-    keys = [run.started_at for run in starts]
-    alive: list[Run] = []
-    done = 0
-    for second in moments:
-        until = bisect_right(keys, second)
-        alive = [run for run in (*alive, *starts[done:until]) if run.ended_at is None or run.ended_at > second]
-        done = until
-        out = {one.node: one for one in history.outages if one.started_at <= second < one.ended_at}
-        # A node that is to be drained does not take jobs while its last ones run.
-        closing = {
-            one.node: one for one in plan.outages if one.state == "DRAIN" and one.started_at <= second < one.ended_at
-        }
-        yield (
-            second,
-            "".join(
-                _node(
-                    plan, node, second, [run for run in alive if node in run.nodes], out.get(node) or closing.get(node)
-                )
-                for node in range(site.nodes)
-            ),
+    for one in snapshots(plan, history):
+        lines = (
+            _node(plan, node, one.second, [run for run in one.alive if node in run.nodes], one.outages.get(node))
+            for node in range(plan.site.nodes)
         )
+        yield one.second, "".join(lines)
 
 
 def _node(plan: Plan, node: int, second: int, runs: list[Run], outage: Outage | None) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from gpulake.synth.site.activity import Part, Use
+from gpulake.synth.site.jobs import Request
 from gpulake.synth.site.plan import Plan, habits, iso
 from gpulake.synth.site.schedule import History
 
@@ -20,14 +22,14 @@ LOST = {
 Buckets = dict[str, float]
 
 
-def as_json(plan: Plan, history: History, parts: list[Part], use: Use) -> bytes:
+def as_json(plan: Plan, history: History, parts: list[Part], use: Use, job_id: Callable[[Request], str]) -> bytes:
     site = plan.site
     document = {
         "is_generated": True,
         "note": "All of it, the text of the logs too, was written by gpulake synth site.",
         "cluster": habits()["cluster"],
         "site": {**asdict(site), "until": iso(site.ends_at), "begins_at": iso(site.begins_at)},
-        **_ledger(plan, history, parts, use),
+        **_ledger(plan, history, parts, use, job_id),
         "outages": [
             {
                 **asdict(one),
@@ -42,7 +44,9 @@ def as_json(plan: Plan, history: History, parts: list[Part], use: Use) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
-def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[str, Any]:
+def _ledger(
+    plan: Plan, history: History, parts: list[Part], use: Use, job_id: Callable[[Request], str]
+) -> dict[str, Any]:
     """GPU-hours by bucket: of the site, of users, of accounts and of jobs; of jobs also what was used, as a share."""
     site = plan.site
     of_users: dict[str, Buckets] = defaultdict(lambda: defaultdict(float))
@@ -59,10 +63,11 @@ def _ledger(plan: Plan, history: History, parts: list[Part], use: Use) -> dict[s
             for buckets in (whole, of_users[run.request.user], of_accounts[run.request.account]):
                 buckets[bucket] += hours
         if samples:
-            jobs[run.request.job_id]["held"] += held
-            jobs[run.request.job_id]["used"] += used
-            jobs[run.request.job_id]["seen"] += float(seen_seconds) / 3600
-            jobs[run.request.job_id]["samples"] += int(samples) // len(part.devices)
+            job = jobs[job_id(run.request)]
+            job["held"] += held
+            job["used"] += used
+            job["seen"] += float(seen_seconds) / 3600
+            job["samples"] += int(samples) // len(part.devices)
     down = sum(one.ended_at - one.started_at for one in history.outages) * site.gpus / 3600
     capacity = site.nodes * site.gpus * (site.ends_at - site.begins_at) / 3600
     whole |= {"down": down, "unallocated": capacity - down - sum(whole.values())}

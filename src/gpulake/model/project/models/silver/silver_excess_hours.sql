@@ -17,7 +17,11 @@ with seen as (
 
 held as (
 
-    select * from {{ ref('silver_held_hours') }}
+    select
+        machine_key,
+        hour_number,
+        {{ held_gpu_hours() }} as held_gpu_hours
+    from {{ ref('silver_held_hours') }}
 
 ),
 
@@ -55,9 +59,7 @@ excesses as (
     inner join capacity on seen.machine_key = capacity.machine_key
     left join held on seen.machine_key = held.machine_key and seen.hour_number = held.hour_number
     where
-        seen.in_use_gpu_hours
-        - coalesce({% for bucket in held_buckets() %}held.{{ bucket }}_gpu_hours{{ ' + ' if not loop.last }}{% endfor %}, 0)
-        > 0.04 * capacity.gpus
+        seen.in_use_gpu_hours - coalesce(held.held_gpu_hours, 0) > 0.04 * capacity.gpus
 
 ),
 
