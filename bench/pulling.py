@@ -97,7 +97,7 @@ def _pull(folder: Path, site: Site, url: str) -> Cost:
     lake = folder / "lake"
     shutil.rmtree(lake, ignore_errors=True)
     since, until = (datetime.fromtimestamp(at, UTC) for at in (END - (site.steps - 1) * STEP, END + 1))
-    words = ["--since", f"{since:%Y-%m-%dT%H:%M:%SZ}", "--until", f"{until:%Y-%m-%dT%H:%M:%SZ}", "--lake", lake]
+    words = ["--since", f"{since:%Y-%m-%dT%H:%M:%SZ}", "--until", f"{until:%Y-%m-%dT%H:%M:%SZ}", "--lake", str(lake)]
     cost = run([PROGRAMS / "gpulake", "pull", "prometheus", "--url", url, *words], folder)
     query = "SELECT count(*) FROM bronze_prometheus_samples"
     counted = subprocess.run(

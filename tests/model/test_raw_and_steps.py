@@ -37,11 +37,11 @@ def repeated() -> str:
     """What query_range gives: at each step the last sample before it."""
     times = range(BEGIN + STEP, BEGIN + 4 * HOUR, STEP)
     last = {at: at - (at - BEGIN - OFFSET) % SCRAPED for at in times}
-    values = {
+    values: dict[str, list[list[object]]] = {
         "DCGM_FI_DEV_GPU_UTIL": [[at, str(percent(last[at]))] for at in times],
         "DCGM_FI_DEV_POWER_USAGE": [[at, str(100 + 6 * percent(last[at]))] for at in times],
     }
-    result = [{"metric": {"__name__": name, **PULLED}, "values": pairs} for name, pairs in values.items()]
+    result = [{"metric": PULLED | {"__name__": name}, "values": pairs} for name, pairs in values.items()]
     return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
 
 
