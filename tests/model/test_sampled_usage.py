@@ -10,6 +10,7 @@ import pytest
 
 from conftest import built_from, rows_of
 from gpulake.core.config import Cluster
+from gpulake.formats.scontrol import Note
 from gpulake.lake import Lake
 from model.sacct import dump, gpus, times
 
@@ -66,6 +67,18 @@ NODES: dict[str, tuple[list[dict[str, str]], Gpus, dict[str, float | None]]] = {
     # The second GPU has no process, and belongs to nobody else.
     "half": ([job(61, 2), job(62, 1)], {0: (100, of(61)), 1: (0, ""), 2: (40, of(62))}, {"61": 1, "62": 0.4}),
 }
+# What scontrol --detail says of jobs 91 and 92, as Slurm 22.05 prints it.
+HELD = """\
+JobId=91 JobName=train UserId=ann(1000) JobState=RUNNING Reason=None Dependency=(null)
+   SubmitTime=2026-03-01T09:00:00 StartTime=2026-03-01T10:00:00 EndTime=Unknown
+   NodeList=indexed NumNodes=1 TRES=cpu=8,gres/gpu=2 JOB_GRES=gpu:2
+     Nodes=indexed CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0,3)
+JobId=92 JobName=train UserId=ann(1000) JobState=RUNNING Reason=None Dependency=(null)
+   SubmitTime=2026-03-01T09:00:00 StartTime=2026-03-01T10:00:00 EndTime=Unknown
+   NodeList=indexed,other NumNodes=2 TRES=cpu=8,gres/gpu=5 JOB_GRES=gpu:5
+     Nodes=indexed CPU_IDs=1 Mem=0 GRES=gpu:2(IDX:1-2)
+     Nodes=other CPU_IDs=0 Mem=0 GRES=gpu:3(IDX:0-2)
+"""
 IDLE: tuple[list[dict[str, str]], Gpus, dict[str, float | None]] = (
     [job(71, 2)],
     {0: (0, of(71)), 1: (0, of(71))},
@@ -90,6 +103,26 @@ def test_a_job_used_what_the_samples_of_its_gpus_say(site: Lake) -> None:
     )
     expected = {number: used for _, _, jobs in [*NODES.values(), IDLE] for number, used in jobs.items()}
     assert {row["job_id"]: row["used_gpus"] for row in rows} == {**expected, "81": None}
+
+
+def test_jobs_that_share_a_node_use_the_gpus_that_slurm_says_they_hold(tmp_path: Path) -> None:
+    node = page({0: (10, ""), 1: (50, ""), 2: (90, ""), 3: (40, ""), 4: (100, "")}, "indexed")
+    jobs = dump(job(91, 2, "indexed"), {**job(92, 5, "indexed,other"), "NNodes": "2"}, job(93, 1, "indexed"))
+    note = Note("Tiger", "2026-03-01T10:30:00+00:00", "UTC", "").line()
+    files = {"jobs.txt": jobs, "queue.txt": note + HELD, "indexed.prom": node}
+    rows = rows_of(
+        built_from(tmp_path, files, clusters=CLUSTERS),
+        "SELECT job_id, gpus, round(used_gpus, 6) AS used_gpus"
+        " FROM silver_instances JOIN silver_jobs USING (job_key)"
+        " LEFT JOIN silver_instance_usage USING (worker_key) ORDER BY ALL",
+    )
+    assert [tuple(row.values()) for row in rows] == [
+        ("91", 2, 0.5),
+        ("92", 2, 1.4),
+        ("92", 3, None),
+        # Nothing says which of the GPUs it holds: that one is left over is no proof.
+        ("93", 1, None),
+    ]
 
 
 def test_the_ledger_counts_the_hours_that_samples_show(site: Lake) -> None:

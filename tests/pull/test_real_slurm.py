@@ -44,6 +44,9 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
             {"job_id": f"{array}_2", "status": "failed", "account_id": "root", "wait_reason": None},
             {"job_id": stuck, "status": "waiting", "account_id": "bio", "wait_reason": "Resources"},
         ]
+        held = "SELECT job_id, gpu_index FROM silver_held_gpus JOIN silver_jobs USING (job_key) ORDER BY ALL"
+        # Only of jobs that run.
+        assert rows_of(flow.lake, held) == [{"job_id": long, "gpu_index": index} for index in range(4)]
         site.run("scontrol", "update", "node=g2", "state=resume")
         site.run("scancel", stuck)
         site.run("scontrol", "requeue", long)
@@ -51,6 +54,7 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
         site.run("scancel", long)
         site.wait_until(("sacct", "-n", "-X", "-P", "-D", "-j", long, "-o", "State"), "CANCELLED")
         pull(site, flow, since)
+        assert len(rows_of(flow.lake, held)) == 4
     jobs = rows_of(flow.lake, "SELECT job_id, status FROM silver_jobs ORDER BY job_id")
     assert jobs == [
         {"job_id": long, "status": "cancelled"},

@@ -16,21 +16,21 @@ STRANGE = "is this file what its name says?"
 _BLANKS = re.compile(r"[ \t\r\n,:]*")
 
 
-def items(path: Path, key: str = "", what: str = "value") -> Iterator[Part]:
-    """The elements of the list under the key, without a key, among the other members of the object; without a name of a
-    key, those of the list that the file is. No more than one and a chunk of the file is held."""
+def items(path: Path, *keys: str, what: str = "value") -> Iterator[Part]:
+    """The elements of the lists under the keys, without a key, among the other members of the object; without names of
+    keys, those of the list that the file is. No more than one and a chunk of the file is held."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         text = _Text(file, what)
-        if text.next_letter() != ("{" if key else "["):
-            raise InputError(f"no JSON {'object' if key else 'list'}", STRANGE)
+        if text.next_letter() != ("{" if keys else "["):
+            raise InputError(f"no JSON {'object' if keys else 'list'}", STRANGE)
         text.at += 1
-        if not key:
+        if not keys:
             yield from text.elements()
             return
         while text.next_letter() != "}":
             line = text.line
             name = text.value().value
-            if name == key and text.next_letter() == "[":
+            if name in keys and text.next_letter() == "[":
                 text.at += 1
                 yield from text.elements()
             else:

@@ -47,6 +47,7 @@ class Note:
 class Record:
     line_number: int
     fields: dict[str, str]  # of a key that comes again, the first
+    pairs: tuple[tuple[str, str], ...]  # every key and its value
     text: str
 
 
@@ -66,17 +67,19 @@ def is_records(line: str, first_key: str) -> bool:
 
 
 def fields(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    return dict(reversed(list(_pairs(text))))
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
     key, begin = "", 0
     for match in KEY.finditer(text):
         if key in TEXTS and match["key"] not in ENDING:
             continue
         if key:
-            found.setdefault(key, text[begin : match.start()].strip())
+            yield key, text[begin : match.start()].strip()
         key, begin = match["key"], match.end()
     if key:
-        found.setdefault(key, text[begin:].strip())
-    return found
+        yield key, text[begin:].strip()
 
 
 def records(path: Path, first_key: str) -> Iterator[Record | BadRow]:
@@ -100,7 +103,8 @@ def records(path: Path, first_key: str) -> Iterator[Record | BadRow]:
 
 def _record(number: int, lines: list[str]) -> Iterator[Record]:
     if lines:
-        yield Record(number, fields(" ".join(line.strip() for line in lines)), "\n".join(lines))
+        pairs = tuple(_pairs(" ".join(line.strip() for line in lines)))
+        yield Record(number, dict(reversed(pairs)), pairs, "\n".join(lines))
 
 
 def utc_text(seconds: float) -> str:

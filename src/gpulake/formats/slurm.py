@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -23,6 +24,8 @@ PART = re.compile(r"[^\[\]]+|\[[^\]]*\]")
 RANGE = re.compile(r"(?P<first>\d+)(-(?P<last>\d+))?", re.ASCII)
 GPU_PERCENT = re.compile(r"(^|,)gres/gpuutil=(?P<percent>\d{1,9})(,|$)", re.ASCII)
 SPAN = re.compile(r"(?:(?P<d>\d{1,6})-)?(?:(?P<h>\d{1,3}):)?(?P<m>\d{1,3}):(?P<s>\d\d(?:\.\d{1,9})?)", re.ASCII)
+# `gpu:a100:2(IDX:0,2-3)`; a shard of a GPU, which several jobs may hold, has other words in the brackets.
+GPU_INDEXES = re.compile(r"(?:^|,)gpu(?::[^:,()]+)*\(IDX:(?P<numbers>[0-9,-]+)\)", re.ASCII)
 MOST_HOSTS = 100_000
 SUMMARY = "JS1:"
 # The longest that slurmctld would write, and no more: a few bytes of gzip can unpack into any number.
@@ -135,6 +138,17 @@ def hosts(text: str) -> list[str]:
             raise ValueError(f"a list of more than {MOST_HOSTS:,} hosts")
         found.extend("".join(names) for names in product(*parts))
     return found
+
+
+def gpu_indexes(by_nodes: Iterable[tuple[str, str]]) -> str:
+    """Of lists of nodes and the GRES that a job has on each of them: `g1/0,g1/1`."""
+    return ",".join(
+        f"{node}/{int(number)}"
+        for nodes, gres in by_nodes
+        for node in hosts(nodes)
+        for found in GPU_INDEXES.finditer(gres)
+        for number in _numbers(found["numbers"], gres)
+    )
 
 
 def _numbers(text: str, whole: str) -> list[str]:

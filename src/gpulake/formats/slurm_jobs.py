@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.lines import document
 from gpulake.core.types import BadRow
-from gpulake.formats.json_text import parts
-from gpulake.formats.scontrol import is_records, records, utc_text
-from gpulake.formats.slurm_nodes import NOTHING, listed, number
+from gpulake.formats import slurm as words
+from gpulake.formats.json_items import items
+from gpulake.formats.scontrol import is_records, records
+from gpulake.formats.slurm_nodes import NOTHING, listed, number, time_text, whole
 
 JSON_JOBS = re.compile(r'"jobs"\s*:\s*\[\s*[{\]]')
 JSON_WORDS = re.compile(r'"(?:[Ss]lurm|job_state|association|tres_req_str)"\s*:')
@@ -73,21 +72,21 @@ def record_jobs(path: Path) -> Iterator[Said | BadRow]:
         if isinstance(found, BadRow):
             yield found
         else:
-            yield found.line_number, _settled(_from_scontrol(found.fields)), found.text
+            said = _from_scontrol(found.fields) | {"gpu_indexes": _held_gpus(found.pairs)}
+            yield found.line_number, _settled(said), found.text
 
 
 def json_jobs(path: Path) -> Iterator[Said | BadRow]:
-    for part in parts(document(path)):
-        if part.key != "jobs" or not isinstance(part.value, list):
+    for part in items(path, "jobs"):
+        value = part.value
+        if part.key:
             continue
-        for value in part.value:
-            text = json.dumps(value)
-            if not isinstance(value, dict):
-                yield BadRow(part.line_number, "not a job and what it says", text)
-                continue
-            rows = _from_sacct(value) if isinstance(value.get("time"), dict) else [_from_squeue(value)]
-            for said in rows:
-                yield part.line_number, _settled({"time_zone": "UTC"} | said), text
+        if not isinstance(value, dict):
+            yield BadRow(part.line_number, "not a job and what it says", part.text)
+            continue
+        rows = _from_sacct(value) if isinstance(value.get("time"), dict) else [_from_squeue(value)]
+        for said in rows:
+            yield part.line_number, _settled({"time_zone": "UTC"} | said), part.text
 
 
 def _settled(said: Mapping[str, str]) -> dict[str, str]:
@@ -115,6 +114,23 @@ def _from_scontrol(said: Mapping[str, str]) -> dict[str, str]:
     }  # fmt: skip
 
 
+def _held_gpus(pairs: Sequence[tuple[str, str]]) -> str:
+    """Of `Nodes=g[1-2] CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:0)`, which --detail prints for each set of equal nodes."""
+    names = [key for key, _ in pairs]
+    found = []
+    for at, (key, nodes) in enumerate(pairs):
+        if key == "Nodes" and names[at : at + 4] == ["Nodes", "CPU_IDs", "Mem", "GRES"]:
+            found.append((nodes, pairs[at + 3][1]))
+    return _indexes(found)
+
+
+def _indexes(by_nodes: Iterable[tuple[str, str]]) -> str:
+    try:
+        return words.gpu_indexes(by_nodes)
+    except ValueError:
+        return ""
+
+
 def _from_squeue(value: Mapping[str, Any]) -> dict[str, str]:
     def text(key: str) -> str:
         return str(value.get(key) or "")
@@ -122,21 +138,25 @@ def _from_squeue(value: Mapping[str, Any]) -> dict[str, str]:
     task = number(value.get("array_task_id"))
     tasks = text("array_task_string") or ("" if task is None else f"{task:.0f}")
     row = {column: text(key) for key, column in SQUEUE.items()}
+    # One for each node, in their order.
+    details, nodes = listed(value.get("gres_detail")), _hosts(row["NodeList"])
     return row | {
-        "JobID": _shown(_whole(value.get("job_id")), _whole(value.get("array_job_id")), tasks,
-                        _whole(value.get("het_job_id")), _whole(value.get("het_job_offset"))),
-        "JobIDRaw": _whole(value.get("job_id")),
+        "JobID": _shown(whole(value.get("job_id")), whole(value.get("array_job_id")), tasks,
+                        whole(value.get("het_job_id")), whole(value.get("het_job_offset"))),
+        "JobIDRaw": whole(value.get("job_id")),
         "State": _state(value.get("job_state")),
-        "Submit": _time(value.get("submit_time")),
-        "Eligible": _time(value.get("eligible_time")),
-        "Start": _time(value.get("start_time")),
-        "End": _time(value.get("end_time")),
-        "TimelimitRaw": _whole(value.get("time_limit")),
-        "NNodes": _whole(value.get("node_count")),
-        "ReqCPUS": _whole(value.get("cpus")),
-        "Restarts": _whole(value.get("restart_cnt")),
-        "Priority": _whole(value.get("priority")),
+        "Submit": time_text(value.get("submit_time")),
+        "Eligible": time_text(value.get("eligible_time")),
+        "Start": time_text(value.get("start_time")),
+        "End": time_text(value.get("end_time")),
+        "ExitCode": _exit_code(value.get("exit_code")),
+        "TimelimitRaw": whole(value.get("time_limit")),
+        "NNodes": whole(value.get("node_count")),
+        "ReqCPUS": whole(value.get("cpus")),
+        "Restarts": whole(value.get("restart_cnt")),
+        "Priority": whole(value.get("priority")),
         "Comment": text("comment") if isinstance(value.get("comment"), str) else "",
+        "gpu_indexes": _indexes(zip(nodes, details, strict=True)) if len(nodes) == len(details) else "",
     }  # fmt: skip
 
 
@@ -144,20 +164,20 @@ def _from_sacct(value: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     def member(*names: str) -> Any:
         return _member(value, *names)
 
-    raw, nodes = _whole(member("job_id")), str(member("nodes") or "")
-    shown = _shown(raw, _whole(member("array", "job_id")), str(member("array", "task") or "")
-                   or _whole(member("array", "task_id")), _whole(member("het", "job_id")),
-                   _whole(member("het", "job_offset")))  # fmt: skip
+    raw, nodes = whole(member("job_id")), str(member("nodes") or "")
+    shown = _shown(raw, whole(member("array", "job_id")), str(member("array", "task") or "")
+                   or whole(member("array", "task_id")), whole(member("het", "job_id")),
+                   whole(member("het", "job_offset")))  # fmt: skip
     job = {
         "JobID": shown,
         "JobIDRaw": raw,
         "State": _state(member("state", "current")),
         "Reason": str(member("state", "reason") or ""),
-        "TimelimitRaw": _whole(member("time", "limit")),
-        "Submit": _time(member("time", "submission")),
-        "Eligible": _time(member("time", "eligible")),
-        "NNodes": _whole(member("allocation_nodes")) or ("1" if nodes else ""),
-        "ReqCPUS": _whole(member("required", "CPUs")),
+        "TimelimitRaw": whole(member("time", "limit")),
+        "Submit": time_text(member("time", "submission")),
+        "Eligible": time_text(member("time", "eligible")),
+        "NNodes": whole(member("allocation_nodes")) or ("1" if nodes else ""),
+        "ReqCPUS": whole(member("required", "CPUs")),
         "ReqTRES": _resources(member("tres", "requested")),
         "AllocTRES": _resources(member("tres", "allocated")),
         "NodeList": nodes,
@@ -165,35 +185,51 @@ def _from_sacct(value: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         "AdminComment": str(member("comment", "administrator") or ""),
         "Comment": str(member("comment", "job") or ""),
         "JobName": str(member("name") or ""),
-        "User": str(member("user") or ""),
-        "Restarts": _whole(member("restart_cnt")),
-        "Priority": _whole(member("priority")),
+        "User": str(member("user") or member("association", "user") or ""),
+        "ExitCode": _exit_code(member("exit_code")),
+        "WorkDir": str(member("working_directory") or ""),
+        "SubmitLine": str(member("submit_line") or ""),
+        "Restarts": whole(member("restart_cnt")),
+        "Priority": whole(member("priority")),
         **{key.capitalize() if key != "qos" else "QOS": str(member(key) or "")
            for key in ("account", "partition", "cluster", "qos", "constraints")},
     }  # fmt: skip
     yield job | _times(value)
     for step in value.get("steps") or []:
-        name = str(_member(step, "step", "id") or "").rpartition(".")[2]
+        name = _step(_member(step, "step", "id"))
         yield _times(step) | {
             "JobID": f"{shown}.{name}",
             "JobIDRaw": f"{raw}.{name}",
             "Cluster": job["Cluster"],
             "Account": job["Account"],
             "State": _state(_member(step, "state")),
-            "Submit": _time(_member(step, "time", "start")),
-            "NNodes": _whole(_member(step, "nodes", "count")),
-            "NTasks": _whole(_member(step, "tasks", "count")),
+            "Submit": time_text(_member(step, "time", "start")),
+            "NNodes": whole(_member(step, "nodes", "count")),
+            "NTasks": whole(_member(step, "tasks", "count")),
             "NodeList": str(_member(step, "nodes", "range") or ""),
             "AllocTRES": _resources(_member(step, "tres", "allocated")),
-            "TRESUsageInAve": _resources(_member(step, "tres", "requested", "average")),
-            "TRESUsageInTot": _resources(_member(step, "tres", "requested", "total")),
+            "TRESUsageInAve": _resources(_member(step, "tres", "requested", "average"), ""),
+            "TRESUsageInTot": _resources(_member(step, "tres", "requested", "total"), ""),
             "JobName": str(_member(step, "step", "name") or ""),
         }
 
 
+def _step(value: Any) -> str:
+    """0, `26.batch`, or an object."""
+    named = value.get("step_id") if isinstance(value, dict) else value
+    return str(named if named is not None else "").rpartition(".")[2]
+
+
+def _hosts(text: str) -> list[str]:
+    try:
+        return words.hosts(text)
+    except ValueError:
+        return []
+
+
 def _times(value: Any) -> dict[str, str]:
-    times = {name: _time(_member(value, "time", key)) for name, key in (("Start", "start"), ("End", "end"))}
-    return times | {"ElapsedRaw": _whole(_member(value, "time", "elapsed"))}
+    times = {name: time_text(_member(value, "time", key)) for name, key in (("Start", "start"), ("End", "end"))}
+    return times | {"ElapsedRaw": whole(_member(value, "time", "elapsed"))}
 
 
 def _member(value: Any, *names: str) -> Any:
@@ -209,12 +245,22 @@ def _shown(raw: str, array: str, task: str, het: str, offset: str) -> str:
     return f"{het}+{offset or 0}" if het not in ("", "0") else raw
 
 
+def _exit_code(value: Any) -> str:
+    """`1:0`, of an object or, up to 23.02, of squeue's status of a process."""
+    if isinstance(value, dict) and "return_code" in value:
+        signal = _member(value, "signal", "id")
+        code, ended_by = number(value["return_code"]), number(_member(value, "signal", "signal_id")) or number(signal)
+        return "" if code is None else f"{code:.0f}:{ended_by or 0:.0f}"
+    status = number(value)
+    return "" if status is None else f"{int(status) >> 8}:{int(status) & 127}"
+
+
 def _state(value: Any) -> str:
     """The base state of a list with flags stands first."""
     return next(iter(listed(value)), "").upper()
 
 
-def _resources(value: Any) -> str:
+def _resources(value: Any, memory_unit: str = "M") -> str:
     if not isinstance(value, list):
         return ""
     pairs = []
@@ -222,15 +268,5 @@ def _resources(value: Any) -> str:
         count = number(_member(one, "count"))
         kind, name = _member(one, "type"), _member(one, "name")
         if count is not None and kind:
-            pairs.append(f"{kind}{f'/{name}' if name else ''}={count:.0f}{'M' if kind == 'mem' else ''}")
+            pairs.append(f"{kind}{f'/{name}' if name else ''}={count:.0f}{memory_unit if kind == 'mem' else ''}")
     return ",".join(pairs)
-
-
-def _time(value: Any) -> str:
-    seconds = number(value)
-    return utc_text(seconds) if seconds and 0 < seconds < 1 << 32 else ""
-
-
-def _whole(value: Any) -> str:
-    found = number(value)
-    return "" if found is None else f"{found:.0f}"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from gpulake.formats import slurm as words
+from gpulake.formats.json_items import items
+from gpulake.formats.scontrol import utc_text
 
 # Of the words of a state the first that stands here decides; `idle` and `allocated` say nothing more than up.
 CONDITIONS = {
@@ -61,6 +64,24 @@ def number(value: Any) -> float | None:
         is_known = value.get("set", True) and not value.get("infinite", False)
         return number(value.get("number")) if is_known else None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def time_text(value: Any) -> str:
+    """0 stands for none."""
+    seconds = number(value)
+    return utc_text(seconds) if seconds and 0 < seconds < 1 << 33 else ""
+
+
+def whole(value: Any) -> str:
+    found = number(value)
+    return "" if found is None else f"{found:.0f}"
+
+
+def json_cluster(path: Path, *keys: str) -> str:
+    """Of `meta`, which up to 23.02 stands before the lists and from 23.11 on behind them."""
+    meta = next((part.value for part in items(path, *keys) if part.key == "meta"), None)
+    slurm = meta.get("slurm") if isinstance(meta, dict) else None
+    return str((slurm if isinstance(slurm, dict) else {}).get("cluster") or "")
 
 
 def listed(value: Any) -> list[str]:

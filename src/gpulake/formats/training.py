@@ -153,7 +153,7 @@ def _event_file(path: Path) -> Read:
 
 
 def _trainer_state(path: Path) -> Read:
-    entries = (part for part in items(path, "log_history", "entry") if not part.key)
+    entries = (part for part in items(path, "log_history", what="entry") if not part.key)
     for number, part in enumerate(entries, start=1):
         yield from _wide(number, part.value, part.text, step="step")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -29,6 +29,8 @@ ROW_BY_ROW = re.compile(
 )
 TABLE = re.compile(r'"(lake|landed)"\."main"\."(\w+)"')
 # Its columns may be calls, of calls at most.
+PROJECT = "gpulake"
+MACRO = re.compile(r"\{% macro (?P<name>\w+)\(\) -?%\}(?P<sql>[^{}]+)\{%-? endmacro %\}")
 KEY = re.compile(r"surrogate_key\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)")
 
 
@@ -186,10 +188,11 @@ def from_manifest(manifest: dict[str, Any]) -> Plan:
     nodes = manifest["nodes"].values()
     steps: dict[str, Step] = {}
     models = []
+    plain = _plain_macros(manifest["macros"].values())
     for node in nodes:
         if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral":
             steps |= _steps(node)
-            models.append(_planned_model(node, steps))
+            models.append(_planned_model(node, steps, plain))
     tests = [_planned_test(node) for node in nodes if node["resource_type"] == "test"]
     ordered = _in_order(models)
     return Plan(
@@ -210,7 +213,13 @@ def _steps(node: dict[str, Any]) -> dict[str, Step]:
     return found
 
 
-def _planned_model(node: dict[str, Any], steps: Mapping[str, Step]) -> PlannedModel:
+def _plain_macros(macros: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Those of the project that have no parameters and are plain SQL."""
+    found = (MACRO.fullmatch(one["macro_sql"].strip()) for one in macros if one["package_name"] == PROJECT)
+    return {f"{one['name']}()": one["sql"] for one in found if one}
+
+
+def _planned_model(node: dict[str, Any], steps: Mapping[str, Step], plain: Mapping[str, str]) -> PlannedModel:
     injected = ", ".join(part["sql"] for part in node["extra_ctes"])
     sql = node["compiled_code"].strip()
     if injected:
@@ -223,7 +232,7 @@ def _planned_model(node: dict[str, Any], steps: Mapping[str, Step]) -> PlannedMo
             Column(column["name"], column["data_type"], column["description"]) for column in node["columns"].values()
         ),
         sql=sql,
-        increment=_with_keys(node["config"]["meta"].get("increment", {})),
+        increment=_expanded(node["config"]["meta"].get("increment", {}), plain),
     )
 
 
@@ -234,10 +243,12 @@ def _planned_test(node: dict[str, Any]) -> PlannedTest:
     return PlannedTest(node["name"], table, node["column_name"] or "", node["config"]["severity"].lower(), **words)
 
 
-def _with_keys(part: Any) -> Any:
-    """SQL of a .yml, where no macro is expanded."""
+def _expanded(part: Any, plain: Mapping[str, str]) -> Any:
+    """SQL of a .yml, where dbt expands no macro."""
     if isinstance(part, dict):
-        return {name: _with_keys(value) for name, value in part.items()}
+        return {name: _expanded(value, plain) for name, value in part.items()}
+    for call, sql in plain.items():
+        part = part.replace(call, sql)
     return KEY.sub(lambda call: surrogate_key(call[1]), part)
 
 

@@ -140,12 +140,14 @@ class SlurmPull:
             yield file
 
     def _queue(self, span: Span, desk: Desk) -> Iterator[Path]:
-        """Why jobs wait: accounting says so only where it is neither for priority nor for resources."""
-        file = self._saved(desk, f"queue-{_stamp(span)}", span, "scontrol", "--oneliner", "show", "job")
+        """Why jobs wait, and which GPUs those that run hold: accounting says neither, but for reasons other than
+        priority and resources."""
+        asked = ("--detail", "--oneliner", "show", "job")
+        file = self._saved(desk, f"queue-{_stamp(span)}", span, "scontrol", *asked)
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        waiting = [line for line in lines[1:] if fields(line).get("JobState") == "PENDING"]
-        file.write_text("".join([lines[0], *waiting]), encoding="utf-8")
-        if waiting:
+        kept = [line for line in lines[1:] if "(IDX:" in line or fields(line).get("JobState") == "PENDING"]
+        file.write_text("".join([lines[0], *kept]), encoding="utf-8")
+        if kept:
             yield file
 
     def _noted(self, file: Path, desk: Desk) -> Path:

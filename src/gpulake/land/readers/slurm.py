@@ -36,7 +36,7 @@ class SlurmReader:
         if is_job_records(first):
             known = ("Cluster", "asked_at", "time_zone") if note else ()
             return _layout(note, record_jobs, tuple(name for name in COLUMNS if name not in known))
-        if is_json_jobs("\n".join(sample.lines)):
+        if is_json_jobs("\n".join((*sample.lines, *sample.later))):
             return _layout(None, json_jobs, COLUMNS)
         header = header_of(sample.lines[1 if note and len(sample.lines) > 1 else 0])
         if header is None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpulake.core.lines import document, text_lines
+from gpulake.core.lines import text_lines
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import BadRow, CsvLayout, TextRow
 from gpulake.formats import slurm as words
 from gpulake.formats import slurm_nodes as nodes
-from gpulake.formats.json_text import parts, word
-from gpulake.formats.scontrol import Note, is_records, note_of, records, utc_text
+from gpulake.formats.json_items import items
+from gpulake.formats.json_text import word
+from gpulake.formats.scontrol import Note, is_records, note_of, records
 from gpulake.land.readers import READERS, Sample
 
 TABLE = "bronze_slurm_nodes"
@@ -53,7 +53,7 @@ class SlurmNodesReader:
             rewrite = _from_records
         elif _sinfo_header(first):
             rewrite = partial(_from_sinfo, header_line=first)
-        elif first.lstrip().startswith("{") and _is_json(sample.lines):
+        elif first.lstrip().startswith("{") and _is_json((*sample.lines, *sample.later)):
             return self._layout(sample, None, _from_json, "UTC")
         return self._layout(sample, note, rewrite, note.time_zone if note else "") if rewrite else None
 
@@ -154,19 +154,15 @@ def _is_json(lines: tuple[str, ...]) -> bool:
 
 
 def _from_json(path: Path) -> Iterator[tuple[int, Mapping[str, str], str] | BadRow]:
-    members = list(parts(document(path)))
-    meta = next((part.value for part in members if part.key == "meta" and isinstance(part.value, dict)), {})
-    cluster = str((meta.get("slurm") or {}).get("cluster") or "")
-    for part in members:
-        if part.key not in ("nodes", "sinfo") or not isinstance(part.value, list):
+    cluster = nodes.json_cluster(path, "nodes", "sinfo")
+    for part in items(path, "nodes", "sinfo"):
+        if part.key:
             continue
-        for value in part.value:
-            text = json.dumps(value)
-            if not isinstance(value, dict):
-                yield BadRow(part.line_number, "not a node and what it says", text)
-                continue
-            for said in _node(value) if part.key == "nodes" else _sinfo_group(value):
-                yield part.line_number, {"cluster": cluster} | said, text
+        if not isinstance(part.value, dict):
+            yield BadRow(part.line_number, "not a node and what it says", part.text)
+            continue
+        for said in _sinfo_group(part.value) if isinstance(part.value.get("nodes"), dict) else _node(part.value):
+            yield part.line_number, {"cluster": cluster} | said, part.text
 
 
 def _node(value: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -176,16 +172,16 @@ def _node(value: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         "State": "+".join(states).upper(),
         "Reason": str(value.get("reason") or ""),
         "reason_by": str(value.get("reason_set_by_user") or ""),
-        "reason_at": _time(value.get("reason_changed_at")),
-        "BootTime": _time(value.get("boot_time")),
-        "SlurmdStartTime": _time(value.get("slurmd_start_time")),
-        "LastBusyTime": _time(value.get("last_busy")),
+        "reason_at": nodes.time_text(value.get("reason_changed_at")),
+        "BootTime": nodes.time_text(value.get("boot_time")),
+        "SlurmdStartTime": nodes.time_text(value.get("slurmd_start_time")),
+        "LastBusyTime": nodes.time_text(value.get("last_busy")),
         "Gres": str(value.get("gres") or ""),
         "GresUsed": str(value.get("gres_used") or ""),
         "CfgTRES": str(value.get("tres") or ""),
         "AllocTRES": str(value.get("tres_used") or ""),
-        "CPUTot": _whole(value.get("cpus")),
-        "RealMemory": _whole(value.get("real_memory")),
+        "CPUTot": nodes.whole(value.get("cpus")),
+        "RealMemory": nodes.whole(value.get("real_memory")),
         "Partitions": ",".join(nodes.listed(value.get("partitions"))),
         "ActiveFeatures": ",".join(nodes.listed(value.get("active_features"))),
         "Version": str(value.get("slurmd_version") or value.get("version") or ""),
@@ -209,22 +205,11 @@ def _sinfo_group(value: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             "State": "+".join(nodes.listed(member("node", "state"))).upper(),
             "Reason": str(member("reason", "description") or ""),
             "reason_by": str(member("reason", "user") or ""),
-            "reason_at": _time(member("reason", "time")),
+            "reason_at": nodes.time_text(member("reason", "time")),
             "Gres": str(member("gres", "total") or ""),
             "GresUsed": str(member("gres", "used") or ""),
-            "CPUTot": _whole(member("cpus", "minimum")),
-            "RealMemory": _whole(member("memory", "minimum")),
+            "CPUTot": nodes.whole(member("cpus", "minimum")),
+            "RealMemory": nodes.whole(member("memory", "minimum")),
             "Partitions": str(member("partition", "name") or ""),
             "ActiveFeatures": str(member("features", "active") or ""),
         }
-
-
-def _time(value: Any) -> str:
-    """0 stands for none."""
-    seconds = nodes.number(value)
-    return utc_text(seconds) if seconds and 0 < seconds < 1 << 33 else ""
-
-
-def _whole(value: Any) -> str:
-    found = nodes.number(value)
-    return "" if found is None else f"{found:.0f}"

@@ -1,5 +1,5 @@
--- The nodes of each run of Slurm; one without a name where the dump has none. How many of its GPUs a node has, only
--- jobstats says; what it does not place is spread evenly.
+-- The nodes of each run of Slurm; one without a name where the dump has none. How many of its GPUs a node has, jobstats
+-- says, or the indexes of its GPUs; what neither places is spread evenly.
 
 with tries as (
 
@@ -21,7 +21,18 @@ reported as (
 
     select
         *,
-        try_cast(try_cast(try_cast(try_cast(js1 as json) as map(varchar, json))['nodes'] as json) as map(varchar, json))[item] as summary
+        try_cast(try_cast(try_cast(try_cast(js1 as json) as map(varchar, json))['nodes'] as json) as map(varchar, json))[item] as summary,
+        nullif(
+        array_to_string(
+            [
+                substr(place, length(item) + 2)
+                for place in string_split(gpu_indexes, ',')
+                if starts_with(place, item || '/')
+            ],
+            ','
+        ),
+        ''
+    ) as node_gpu_indexes
     from named
 
 ),
@@ -30,7 +41,10 @@ counted as (
 
     select
         *,
-        nullif(cardinality(try_cast(try_cast(try_cast(summary as json) as map(varchar, json))['gpu_utilization'] as map(varchar, double))), 0) as told_gpus
+        coalesce(
+            nullif(cardinality(try_cast(try_cast(try_cast(summary as json) as map(varchar, json))['gpu_utilization'] as map(varchar, double))), 0),
+            len(string_split(node_gpu_indexes, ','))
+        ) as told_gpus
     from reported
 
 ),
@@ -63,6 +77,7 @@ select
         else gpus * coalesce(told_gpus, 0) / told_run_gpus
     end as gpus,
     gpu_type,
+    node_gpu_indexes,
     js1,
     summary
 from summed

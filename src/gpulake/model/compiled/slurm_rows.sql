@@ -35,6 +35,7 @@ named as (
     select
         *,
         coalesce(lower("Cluster"), 'slurm') as cluster_id,
+        case when array_task_id like '[%' then array_job_id || '_[]' else job_id end as own_job_id,
         coalesce(array_task_id like '[%', false) as is_rest,
         case
         when base_state = 'COMPLETED' then 'succeeded'
@@ -64,7 +65,6 @@ zoned as (
 
     select
         named.*,
-        case when named.is_rest then named.array_job_id || '_[]' else named.job_id end as own_job_id,
         known.gpu_type as known_gpu_type,
         coalesce(named.time_zone, known.time_zone, 'UTC') as zone,
         coalesce(known.time_zone, 'UTC') as cluster_zone,

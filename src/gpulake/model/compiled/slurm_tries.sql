@@ -26,7 +26,8 @@ awaited as (
 
 ),
 
--- By the local time: a row of a run that is not over does not tell which of two hours it began in.
+-- By the local time: a row of a run that is not over does not tell which of two hours it began in. Accounting, which has
+-- the run time, says more than the list of jobs that slurmctld keeps.
 told_once as (
 
     
@@ -55,8 +56,22 @@ told_once as (
 
     select * from keyed
     where row_key in (select row_key from repeated)
-    qualify row_number() over (partition by row_key order by ended_at desc nulls last, case status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, submitted_at desc nulls last, try_cast(nullif(regexp_extract(array_task_id, '([0-9]+)', 1), '') as double) desc nulls last, keyed) = 1
+    qualify row_number() over (partition by row_key order by ended_at desc nulls last, case status when 'succeeded' then 1 when 'failed' then 2 when 'node_fail' then 3 when 'timeout' then 4 when 'interrupted' then 5 when 'cancelled' then 6 when 'running' then 7 when 'waiting' then 8 when 'unknown' then 9 end, case when "ElapsedRaw" is null then 1 else 0 end, submitted_at desc nulls last, try_cast(nullif(regexp_extract(array_task_id, '([0-9]+)', 1), '') as double) desc nulls last, keyed) = 1
 
+
+),
+
+-- Only what slurmctld says of a run has the GPUs that it holds.
+indexed as (
+
+    select
+        cluster_id,
+        own_job_id,
+        local_start,
+        max(gpu_indexes) as run_gpu_indexes
+    from jobs
+    where gpu_indexes is not null and started_at is not null
+    group by cluster_id, own_job_id, local_start
 
 ),
 
@@ -75,12 +90,18 @@ numbered as (
 
     select
         told_once.*,
+        indexed.run_gpu_indexes,
         row_number() over by_begin as run,
         lead(told_once.own_job_id) over by_begin is not null as is_followed,
         lead(told_once.submitted_at) over by_begin as next_submitted_at,
         lead(told_once.started_at) over by_begin as next_started_at
     from told_once
     inner join begins on told_once.cluster_id = begins.cluster_id and told_once.own_job_id = begins.own_job_id
+    left join indexed
+        on
+            told_once.cluster_id = indexed.cluster_id
+            and told_once.own_job_id = indexed.own_job_id
+            and told_once.local_start = indexed.local_start
     where
         told_once.started_at is not null
         or begins.last_started_at is null
@@ -130,5 +151,6 @@ select
             then coalesce(case when gpu_type not like '%,%' then gpu_type end, known_gpu_type)
     end as gpu_type,
     nodes,
+    run_gpu_indexes as gpu_indexes,
     js1
 from numbered

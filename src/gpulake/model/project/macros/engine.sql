@@ -126,6 +126,25 @@
 {% macro each_item(column) %}{{ adapter.dispatch('each_item', 'gpulake')(column) }}{% endmacro %}
 {% macro default__each_item(column) %}unnest(string_split({{ column }}, ',')){% endmacro %}
 
+{# Of items such as folder/name, the names under a folder, with commas between them; nothing where there are none. And how
+   many items a text has. #}
+{% macro items_under(column, folder) %}{{ adapter.dispatch('items_under', 'gpulake')(column, folder) }}{% endmacro %}
+{% macro default__items_under(column, folder) -%}
+    nullif(
+        array_to_string(
+            [
+                substr(place, length({{ folder }}) + 2)
+                for place in string_split({{ column }}, ',')
+                if starts_with(place, {{ folder }} || '/')
+            ],
+            ','
+        ),
+        ''
+    )
+{%- endmacro %}
+{% macro count_of_items(column) %}{{ adapter.dispatch('count_of_items', 'gpulake')(column) }}{% endmacro %}
+{% macro default__count_of_items(column) %}len(string_split({{ column }}, ',')){% endmacro %}
+
 {# JSON: what an object has under a name, a number, and the sum and the count of an object's numbers; nothing where it is
    not that. #}
 {% macro json_member(json, name) %}{{ adapter.dispatch('json_member', 'gpulake')(json, name) }}{% endmacro %}

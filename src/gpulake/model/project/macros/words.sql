@@ -157,6 +157,13 @@
     {{ condition }} in ('drained', 'maintenance', 'failed', 'not_responding', 'down')
 {%- endmacro %}
 
+{# A job of Slurm, of a row of bronze_slurm_jobs. The tasks of an array that still wait are one job: the rest of it. The
+   jobs of an array are built together: the last task that begins ends the waiting of the rest. The SQL of a .yml may
+   name these. #}
+{% macro slurm_cluster() %}coalesce(lower("Cluster"), 'slurm'){% endmacro %}
+{% macro slurm_job() %}case when array_task_id like '[%' then array_job_id || '_[]' else job_id end{% endmacro %}
+{% macro slurm_array() %}(coalesce(lower("Cluster"), 'slurm'), coalesce(array_job_id, job_id)){% endmacro %}
+
 {# The cluster of Slurm's accounting, for what names none: the only one that has landed. #}
 {% macro only_slurm_cluster() -%}
     (

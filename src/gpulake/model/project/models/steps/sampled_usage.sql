@@ -1,12 +1,14 @@
--- What attempts used by the samples of the GPUs of their machine. A GPU is an attempt's if its samples name the job;
--- where they name fewer than it holds and no other attempt holds GPUs of the machine, the busiest that name nobody else
--- are its own, too. Held without a name beside other attempts, a GPU cannot be assigned: then nothing is known.
+-- What attempts used by the samples of the GPUs of their machine. A GPU is an attempt's if its samples name the job, or
+-- name nobody and the scheduler says that the attempt holds it; where these are fewer than it holds and no other attempt
+-- holds GPUs of the machine, the busiest that are nobody else's are its own, too. Otherwise a GPU beside other attempts
+-- cannot be assigned: then nothing is known.
 
 with samples as (
 
     select
         samples.machine_key,
         samples.gpu_id,
+        case when samples.parent_gpu_id is null then samples.gpu_index end as gpu_index,
         owner_jobs.job_key,
         owner_jobs.instance_key,
         coalesce(samples.owner_kind in ('nobody', 'unknown', 'unattributed'), true) as is_unnamed,
@@ -88,6 +90,17 @@ hours as (
 
 ),
 
+held_hours as (
+
+    select
+        hours.*,
+        held_gpus.gpu_index
+    from hours
+    inner join {{ ref('silver_held_gpus') }} as held_gpus
+        on hours.worker_key = held_gpus.worker_key and hours.machine_key = held_gpus.machine_key
+
+),
+
 pairs as (
 
     select
@@ -95,8 +108,8 @@ pairs as (
         hours.gpus,
         hours.is_alone,
         samples.gpu_id,
-        coalesce(samples.job_key = hours.job_key, false) as is_named,
-        coalesce(samples.instance_key = hours.instance_key, false) as is_own,
+        coalesce(samples.job_key = hours.job_key, held_hours.worker_key is not null) as is_named,
+        coalesce(samples.instance_key = hours.instance_key, held_hours.worker_key is not null) as is_own,
         least(samples.covers_seconds, hours.end_seconds - samples.at_seconds) as seconds,
         samples.busy_ratio,
         samples.memory_used_bytes
@@ -105,11 +118,19 @@ pairs as (
         on
             samples.machine_key = hours.machine_key
             and {{ hour_number('samples.at_seconds', 0) }} = hours.hour_number
+    left join held_hours
+        on
+            samples.is_unnamed
+            and samples.machine_key = held_hours.machine_key
+            and samples.gpu_index = held_hours.gpu_index
+            and {{ hour_number('samples.at_seconds', 0) }} = held_hours.hour_number
+            and samples.at_seconds >= held_hours.begin_seconds
+            and samples.at_seconds < held_hours.end_seconds
     where
         samples.at_seconds >= hours.begin_seconds
         and samples.at_seconds < hours.end_seconds
         and (
-            samples.is_unnamed
+            (samples.is_unnamed and coalesce(held_hours.worker_key, hours.worker_key) = hours.worker_key)
             or (
                 samples.job_key = hours.job_key
                 and coalesce(samples.instance_key = hours.instance_key, samples.instance_key is null)

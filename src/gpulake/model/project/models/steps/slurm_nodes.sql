@@ -1,5 +1,5 @@
--- The nodes of each run of Slurm; one without a name where the dump has none. How many of its GPUs a node has, only
--- jobstats says; what it does not place is spread evenly.
+-- The nodes of each run of Slurm; one without a name where the dump has none. How many of its GPUs a node has, jobstats
+-- says, or the indexes of its GPUs; what neither places is spread evenly.
 
 with tries as (
 
@@ -21,7 +21,8 @@ reported as (
 
     select
         *,
-        {{ json_member(json_member('js1', "'nodes'"), 'item') }} as summary
+        {{ json_member(json_member('js1', "'nodes'"), 'item') }} as summary,
+        {{ items_under('gpu_indexes', 'item') }} as node_gpu_indexes
     from named
 
 ),
@@ -30,7 +31,10 @@ counted as (
 
     select
         *,
-        nullif({{ json_count(json_member('summary', "'gpu_utilization'")) }}, 0) as told_gpus
+        coalesce(
+            nullif({{ json_count(json_member('summary', "'gpu_utilization'")) }}, 0),
+            {{ count_of_items('node_gpu_indexes') }}
+        ) as told_gpus
     from reported
 
 ),
@@ -63,6 +67,7 @@ select
         else gpus * coalesce(told_gpus, 0) / told_run_gpus
     end as gpus,
     gpu_type,
+    node_gpu_indexes,
     js1,
     summary
 from summed

@@ -34,7 +34,8 @@ named as (
 
     select
         *,
-        coalesce(lower("Cluster"), 'slurm') as cluster_id,
+        {{ slurm_cluster() }} as cluster_id,
+        {{ slurm_job() }} as own_job_id,
         coalesce(array_task_id like '[%', false) as is_rest,
         {{ slurm_status('base_state') }} as status
     from dumped
@@ -45,7 +46,6 @@ zoned as (
 
     select
         named.*,
-        case when named.is_rest then named.array_job_id || '_[]' else named.job_id end as own_job_id,
         known.gpu_type as known_gpu_type,
         coalesce(named.time_zone, known.time_zone, 'UTC') as zone,
         coalesce(known.time_zone, 'UTC') as cluster_zone,
