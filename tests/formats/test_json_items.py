@@ -80,4 +80,4 @@ def test_what_is_cut_short_or_no_json_says_where(tmp_path: Path, text: str, key:
     path = tmp_path / "document.json"
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(message)):
-        list(items(path, key))
+        list(items(path, *filter(None, [key])))

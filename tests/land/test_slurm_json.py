@@ -14,12 +14,16 @@ from gpulake.core.clock import FrozenClock
 from gpulake.core.errors import InputError
 from gpulake.core.lines import LARGEST_DOCUMENT_BYTES
 from gpulake.core.progress import silent
+from gpulake.core.types import BadRow
 from gpulake.formats.slurm_jobs import json_jobs
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 
 BEGIN = 1_794_990_511  # 2026-11-18 08:28:31
-META = {"plugin": {"type": "openapi/v0.0.38"}, "Slurm": {"version": {"major": 22}, "release": "22.05.8"}}
+META: dict[str, Any] = {
+    "plugin": {"type": "openapi/v0.0.38"},
+    "Slurm": {"version": {"major": 22}, "release": "22.05.8"},
+}
 LATER_META = {"plugin": {"data_parser": "data_parser/v0.0.41"}, "slurm": {"cluster": "tiger", "release": "24.05.3"}}
 
 
@@ -32,7 +36,7 @@ INFINITE = {"set": False, "infinite": True, "number": 0}
 TRES = "cpu=2,mem=9000M,node=2,billing=1,gres/gpu=3"
 HELD = ["gpu:a100:1(IDX:3)", "gpu:a100:2(IDX:0,2)"]
 # As squeue writes a job up to 22.05, in 23.02, and from 23.11 on.
-SQUEUE = {
+SQUEUE: dict[str, dict[str, Any]] = {
     "v0.0.38": {
         "array_job_id": 0,
         "array_task_id": None,
@@ -67,12 +71,22 @@ SQUEUE = {
         "end_time": some(BEGIN + 31_536_000),
     },
 }
-SAME = {"nodes": "g[1-2]", "tres_req_str": TRES, "tres_alloc_str": TRES, "gres_detail": HELD, "state_reason": "None"}
+SAME: dict[str, Any] = {
+    "nodes": "g[1-2]",
+    "tres_req_str": TRES,
+    "tres_alloc_str": TRES,
+    "gres_detail": HELD,
+    "state_reason": "None",
+}
 
 
 def written(path: Path, text: object, indent: int | None = 2) -> Path:
     path.write_text(json.dumps(text, indent=indent))
     return path
+
+
+def said_by(path: Path) -> list[dict[str, str]]:
+    return [found[1] for found in json_jobs(path) if not isinstance(found, BadRow)]
 
 
 def landed(lake: Lake, clock: FrozenClock, path: Path) -> str:
@@ -85,7 +99,7 @@ def landed(lake: Lake, clock: FrozenClock, path: Path) -> str:
 @pytest.mark.parametrize("version", SQUEUE)
 def test_every_version_of_squeue_says_the_same_of_a_job(version: str, tmp_path: Path) -> None:
     path = written(tmp_path / "squeue.json", {"jobs": [SAME | SQUEUE[version]]})
-    ((_, row, _),) = json_jobs(path)
+    (row,) = said_by(path)
     wanted = ("JobID", "State", "Start", "End", "ExitCode", "TimelimitRaw", "NNodes", "gpu_indexes", "Reason")
     assert {name: row[name] for name in wanted} == {
         "JobID": "3",
@@ -118,7 +132,7 @@ def test_every_version_of_sacct_names_its_steps(step: object, name: str, tmp_pat
             {"step": {"id": step, "name": "x"}, "time": {"start": BEGIN}, "tres": {"requested": {"average": usage}}}
         ],
     }
-    (_, found, _), (_, part, _) = json_jobs(written(tmp_path / "sacct.json", {"jobs": [job]}))
+    found, part = said_by(written(tmp_path / "sacct.json", {"jobs": [job]}))
     assert (found["User"], found["State"], found["TimelimitRaw"], found["ExitCode"]) == (
         "ann",
         "COMPLETED",
@@ -137,13 +151,50 @@ def test_members_are_recognised_in_either_order(lake: Lake, clock: FrozenClock, 
     # Up to 23.02 the version comes first, with the whole command line; from 23.11 on the jobs do.
     job = {"account": "a", **{f"field_{number}": some(number) for number in range(9)}, **SAME, **SQUEUE["v0.0.41"]}
     command = {"command": ["squeue", *(f"--option-{number}" for number in range(30)), "--json"]}
-    for number, text in enumerate(({"meta": META | command, "jobs": [job]}, {"jobs": [job], "meta": LATER_META})):
+    texts: list[dict[str, object]] = [{"meta": META | command, "jobs": [job]}, {"jobs": [job], "meta": LATER_META}]
+    for number, text in enumerate(texts):
         assert landed(lake, clock, written(tmp_path / f"{number}.json", text)) == "bronze_slurm_jobs"
     node = {"name": "g1", "state": ["IDLE"], "gres": "gpu:a100:4", **{f"field_{n}": some(n) for n in range(9)}}
     assert (
         landed(lake, clock, written(tmp_path / "n.json", {"nodes": [node], "meta": LATER_META})) == "bronze_slurm_nodes"
     )
     assert rows_of(lake, "SELECT cluster, gpus FROM bronze_slurm_nodes") == [{"cluster": "tiger", "gpus": 4.0}]
+
+
+def test_partitions_and_reservations_are_read(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    partition = {
+        "name": "gpu",
+        "node_sets": "",
+        "nodes": {"allowed_allocation": "", "configured": "g[1-2]", "total": 2},
+        "maximums": {"time": some(1440), "over_time_limit": NONE},
+        "defaults": {"time": INFINITE},
+        "partition": {"state": ["UP"]},
+        "tres": {"configured": "cpu=8,gres/gpu=4"},
+        "accounts": {"allowed": "bio", "deny": ""},
+    }
+    reservation = {
+        "name": "fix",
+        "node_list": "g1",
+        "flags": ["MAINT", "SPEC_NODES"],
+        "start_time": some(BEGIN),
+        "end_time": some(BEGIN + 60),
+        "users": "root,ann",
+        "core_specializations": [],
+    }
+    landed(lake, clock, written(tmp_path / "p.json", {"partitions": [partition], "meta": LATER_META}))
+    landed(lake, clock, written(tmp_path / "r.json", {"reservations": [reservation], "meta": LATER_META}))
+    config = "Configuration data as of 2026-11-18T08:28:32\nClusterName = tiger\nStoragePass = x\nMinJobAge = 300 sec\n"
+    (tmp_path / "config.txt").write_text(config)
+    landed(lake, clock, tmp_path / "config.txt")
+    columns = 'cluster, "PartitionName", "State", node_names, gpus, "MaxTime", "DefaultTime", "AllowAccounts"'
+    (row,) = rows_of(lake, f"SELECT {columns} FROM bronze_slurm_partitions")
+    assert tuple(row.values()) == ("tiger", "gpu", "UP", "g1,g2", 4.0, "1440", "UNLIMITED", "bio")
+    (row,) = rows_of(
+        lake, 'SELECT "ReservationName", node_names, "Flags", "Users", "StartTime" FROM bronze_slurm_reservations'
+    )
+    assert tuple(map(str, row.values())) == ("fix", "g1", "MAINT,SPEC_NODES", "root,ann", "2026-11-18 08:28:31")
+    rows = rows_of(lake, "SELECT name, value FROM bronze_slurm_config ORDER BY name")
+    assert rows == [{"name": "ClusterName", "value": "tiger"}, {"name": "MinJobAge", "value": "300 sec"}]
 
 
 @pytest.mark.slow

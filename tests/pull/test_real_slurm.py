@@ -36,6 +36,9 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
         site.wait_until(("sacct", "-n", "-a", "-X", "-P", "-o", "JobID,State"), f"{long}|RUNNING")
         site.run("scontrol", "update", "node=g2", "state=drain", "reason=fan = bad")
         site.wait_until(("sinfo", "-h", "-n", "g2", "-o", "%T"), "drained")
+        reserve = ("scontrol", "create", "reservation", "Nodes=g3", "Duration=60")
+        site.run(*reserve, "ReservationName=class", "StartTime=now", "Accounts=bio")
+        site.run(*reserve, "ReservationName=fix", "StartTime=now+2hours", "Users=root", "Flags=MAINT")
         pull(site, flow, since)
         first = rows_of(flow.lake, "SELECT job_id, status, account_id, wait_reason FROM silver_jobs ORDER BY job_id")
         assert first == [
@@ -67,6 +70,41 @@ def test_real_jobs_nodes_and_outages_reach_the_ledger(tmp_path: Path) -> None:
         {"machine_id": "g1", "gpu_type": "a100", "gpus": 4, "cores": 8.0},
         {"machine_id": "g2", "gpu_type": "a100", "gpus": 4, "cores": 8.0},
         {"machine_id": "g3", "gpu_type": "h100", "gpus": 2, "cores": 8.0},
+    ]
+    assert rows_of(
+        flow.lake, "SELECT partition_id, state, is_default, nodes, gpus, most_run_seconds FROM silver_partitions"
+    ) == [
+        {
+            "partition_id": "gpu",
+            "state": "UP",
+            "is_default": True,
+            "nodes": "g1,g2,g3",
+            "gpus": 10.0,
+            "most_run_seconds": None,
+        }
+    ]
+    assert rows_of(flow.lake, "SELECT reservation_id, nodes, accounts, is_maintenance FROM silver_reservations") == [
+        {"reservation_id": "class", "nodes": "g3", "accounts": "bio", "is_maintenance": False},
+        {"reservation_id": "fix", "nodes": "g3", "accounts": None, "is_maintenance": True},
+    ]
+    # The one for maintenance has not begun.
+    assert rows_of(
+        flow.lake,
+        "SELECT reservation_id, gpus, held_gpu_hours, unused_gpu_hours > 0 AS is_unused FROM gold_reservations",
+    ) == [{"reservation_id": "class", "gpus": 2.0, "held_gpu_hours": 0.0, "is_unused": True}]
+    assert rows_of(
+        flow.lake,
+        "SELECT partition_id, account_id, qos_id, reason, jobs, waiting_jobs FROM gold_wait_reasons_daily"
+        " WHERE pulled_waiting_gpu_hours > 0",
+    ) == [
+        {
+            "partition_id": "gpu",
+            "account_id": "bio",
+            "qos_id": "normal",
+            "reason": "Resources",
+            "jobs": 1,
+            "waiting_jobs": 0,
+        }
     ]
     drained = rows_of(
         flow.lake,

@@ -77,7 +77,7 @@ class SlurmPull:
 
     def pieces(self, span: Span, desk: Desk) -> Iterator[Piece]:
         if self.saved:
-            yield Piece(span, tuple(self._noted(file, desk) for file in _files(self.saved) if not _is_config(file)))
+            yield Piece(span, tuple(self._noted(file, desk) for file in _files(self.saved)))
             return
         known = self._known_fields()
         at = span.since
@@ -88,7 +88,7 @@ class SlurmPull:
             files = [self._accounting(part, desk, known)]
             if is_last:
                 files += [*self._unfinished(part, desk, known), *self._events(span, desk), self._nodes(span, desk)]
-                files += self._queue(span, desk)
+                files += [*self._queue(span, desk), *self._setup(span, desk)]
             yield Piece(part, tuple(file for file in files if file))
             at = until
 
@@ -149,6 +149,15 @@ class SlurmPull:
         file.write_text("".join([lines[0], *kept]), encoding="utf-8")
         if kept:
             yield file
+
+    def _setup(self, span: Span, desk: Desk) -> Iterator[Path]:
+        """Partitions and reservations of now; the configuration once a day, since it hardly changes."""
+        for kind, first in (("partition", "PartitionName="), ("reservation", "ReservationName=")):
+            file = self._saved(desk, f"{kind}s-{_stamp(span)}", span, "scontrol", "--oneliner", "show", kind)
+            if f"\n{first}" in _head(file):
+                yield file
+        if span.since.date() != span.until.date():
+            yield self._saved(desk, f"config-{_stamp(span)}", span, "scontrol", "show", "config")
 
     def _noted(self, file: Path, desk: Desk) -> Path:
         """A copy with what the output itself does not say, unless it was pulled or is JSON."""
@@ -221,10 +230,6 @@ def _files(folder: Path) -> list[Path]:
 def _head(file: Path) -> str:
     with file.open("rb") as opened:
         return opened.read(1 << 16).decode(errors="replace")
-
-
-def _is_config(file: Path) -> bool:
-    return _head(file).startswith("Configuration data")
 
 
 def _cluster_name(text: str) -> str:

@@ -285,11 +285,80 @@ recorded as (
 
 ),
 
+-- A reservation for maintenance that a snapshot found begun is exact, too; as long as it lasts it is known to last
+-- until it was last listed, and a while longer. Those of a machine may overlap.
+begun_reservations as (
+
+    select
+        reservations.*,
+        coalesce(limits.seconds, 3600) as held_seconds
+    from __dbt__cte__slurm_reservations as reservations
+    left join limits on reservations.cluster_id = limits.cluster_id
+    where reservations.is_maintenance and reservations.last_listed_at >= reservations.started_at
+
+),
+
+reserved as (
+
+    select
+        cluster_id,
+        reservation_id,
+        started_at,
+        ended_at as planned_until,
+        least(ended_at, last_listed_at + to_seconds(held_seconds)) as known_until,
+        unnest(string_split(nodes, ',')) as node
+    from begun_reservations
+
+),
+
+reached as (
+
+    select
+        *,
+        max(known_until) over (
+            partition by cluster_id, node order by started_at, known_until
+            rows between unbounded preceding and 1 preceding
+        ) as reached_until
+    from reserved
+
+),
+
+begun_reserved as (
+
+    select
+        *,
+        sum(case when started_at <= reached_until then 0 else 1 end) over (
+            partition by cluster_id, node order by started_at, known_until
+            rows between unbounded preceding and current row
+        ) as stretch
+    from reached
+
+),
+
+maintained as (
+
+    select
+        cluster_id,
+        node,
+        'maintenance' as condition,
+        min(reservation_id) as reason,
+        cast(null as varchar) as reason_by,
+        min(started_at) as started_at,
+        max(known_until) as ended_at,
+        bool_and(coalesce(known_until = planned_until, false)) as is_end_known,
+        'reservation' as basis
+    from begun_reserved
+    group by cluster_id, node, stretch
+
+),
+
 every as (
 
     select * from seen
     union all
     select * from recorded
+    union all
+    select * from maintained
 
 ),
 
@@ -322,8 +391,8 @@ from "lake"."main"."silver_machine_states"
 group by machine_key, basis, started_at
 having count(*) > 1
 
--- test: accepted_values_silver_machine_states_basis__event__snapshot(basis) error
-where basis not in ('event', 'snapshot')
+-- test: accepted_values_silver_machine_states_basis__event__reservation__snapshot(basis) error
+where basis not in ('event', 'reservation', 'snapshot')
 
 -- test: accepted_values_silver_machine_states_condition__up__reserved__powered_down__unknown__future__draining__drained__maintenance__failed__not_responding__down(condition) error
 where condition not in ('up', 'reserved', 'powered_down', 'unknown', 'future', 'draining', 'drained', 'maintenance', 'failed', 'not_responding', 'down')

@@ -26,8 +26,8 @@ awaited as (
 
 ),
 
--- By the local time: a row of a run that is not over does not tell which of two hours it began in. Accounting, which has
--- the run time, says more than the list of jobs that slurmctld keeps.
+-- By the local time: a row of a run that is not over does not tell which of two hours it began in. Accounting, which
+-- has the run time, says more than the list of jobs that slurmctld keeps.
 told_once as (
 
     

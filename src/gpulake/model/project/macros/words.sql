@@ -157,6 +157,17 @@
     {{ condition }} in ('drained', 'maintenance', 'failed', 'not_responding', 'down')
 {%- endmacro %}
 
+{# Seconds of a time limit of Slurm: days-hours:minutes:seconds, or minutes. #}
+{% macro span_seconds(column) -%}
+    coalesce(
+        {{ try_number(column) }} * 60,
+        coalesce({{ try_number(extract_text(column, '^([0-9]+)-')) }}, 0) * 86400
+        + {{ try_number(extract_text(column, '([0-9]+):[0-9]+:[0-9]+$')) }} * 3600
+        + {{ try_number(extract_text(column, '([0-9]+):[0-9]+$')) }} * 60
+        + {{ try_number(extract_text(column, ':([0-9]+)$')) }}
+    )
+{%- endmacro %}
+
 {# A job of Slurm, of a row of bronze_slurm_jobs. The tasks of an array that still wait are one job: the rest of it. The
    jobs of an array are built together: the last task that begins ends the waiting of the rest. The SQL of a .yml may
    name these. #}

@@ -271,11 +271,80 @@ recorded as (
 
 ),
 
+-- A reservation for maintenance that a snapshot found begun is exact, too; as long as it lasts it is known to last
+-- until it was last listed, and a while longer. Those of a machine may overlap.
+begun_reservations as (
+
+    select
+        reservations.*,
+        coalesce(limits.seconds, {{ least_held_seconds }}) as held_seconds
+    from {{ ref('slurm_reservations') }} as reservations
+    left join limits on reservations.cluster_id = limits.cluster_id
+    where reservations.is_maintenance and reservations.last_listed_at >= reservations.started_at
+
+),
+
+reserved as (
+
+    select
+        cluster_id,
+        reservation_id,
+        started_at,
+        ended_at as planned_until,
+        {{ earliest(['ended_at', later('last_listed_at', 'held_seconds')]) }} as known_until,
+        {{ each_item('nodes') }} as node
+    from begun_reservations
+
+),
+
+reached as (
+
+    select
+        *,
+        max(known_until) over (
+            partition by cluster_id, node order by started_at, known_until
+            rows between unbounded preceding and 1 preceding
+        ) as reached_until
+    from reserved
+
+),
+
+begun_reserved as (
+
+    select
+        *,
+        sum(case when started_at <= reached_until then 0 else 1 end) over (
+            partition by cluster_id, node order by started_at, known_until
+            rows between unbounded preceding and current row
+        ) as stretch
+    from reached
+
+),
+
+maintained as (
+
+    select
+        cluster_id,
+        node,
+        'maintenance' as condition,
+        min(reservation_id) as reason,
+        cast(null as varchar) as reason_by,
+        min(started_at) as started_at,
+        max(known_until) as ended_at,
+        bool_and(coalesce(known_until = planned_until, false)) as is_end_known,
+        'reservation' as basis
+    from begun_reserved
+    group by cluster_id, node, stretch
+
+),
+
 every as (
 
     select * from seen
     union all
     select * from recorded
+    union all
+    select * from maintained
 
 ),
 

@@ -1,7 +1,7 @@
 -- What attempts used by the samples of the GPUs of their machine. A GPU is an attempt's if its samples name the job, or
--- name nobody and the scheduler says that the attempt holds it; where these are fewer than it holds and no other attempt
--- holds GPUs of the machine, the busiest that are nobody else's are its own, too. Otherwise a GPU beside other attempts
--- cannot be assigned: then nothing is known.
+-- name nobody and the scheduler says that the attempt holds it; where these are fewer than it holds and no other
+-- attempt holds GPUs of the machine, the busiest that are nobody else's are its own, too. Otherwise a GPU beside other
+-- attempts cannot be assigned: then nothing is known.
 
 with samples as (
 
