@@ -53,7 +53,7 @@ class Answer:
 
 
 def diagnose(
-    log: str | Path,
+    log: str | Path | Logs,
     *,
     telemetry: Path | None = None,
     flight_recorder: Path | None = None,
@@ -71,7 +71,7 @@ def diagnose(
     """By rules, flight recorder and telemetry. Needs no lake, and writes nothing."""
     check_zone(time_zone)
     book = rulebook or shipped()
-    logs = open_logs(log)
+    logs = log if isinstance(log, Logs) else open_logs(log)
     digests, notes = _read(logs, book, filters, report)
     story, diagnosis = _explained(read_stories(digests, book, time_zone), run)
     diagnosis = replace(diagnosis, job_id=job_id, cluster_id=cluster_id)

@@ -6,7 +6,7 @@ import hashlib
 import os
 import pwd
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -26,12 +26,13 @@ from gpulake.diagnose.logs.filters import Filters, shipped_filters
 from gpulake.diagnose.past.recall import error_lines, with_recall
 from gpulake.diagnose.past.recording import incident_id, record, subject_of
 from gpulake.diagnose.rulebook.book import Rulebook, shipped, with_learned
-from gpulake.diagnose.scheduler import NEEDED, SQL, job_of_file, record_of, with_record
+from gpulake.diagnose.scheduler import NEEDED, SQL, is_of_another, job_of_file, record_of, with_record
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.telemetry import Samples, samples_from_lake, window_of
 
 if TYPE_CHECKING:
     from gpulake.diagnose.follow import Notice
+    from gpulake.diagnose.many import Diagnosed, JobLog
     from gpulake.lake import Lake, LakeReader
 
 STANDARD_INPUT = "-"
@@ -66,6 +67,27 @@ class Diagnoser:
             answer = self._answered(request, stack)
         return self._completed(answer, request)
 
+    def diagnose_many(self, logs: Sequence[JobLog], request: DiagnosisRequest) -> tuple[list[Diagnosed], str]:
+        """One diagnosis a job, and why they were not recorded, if they were not."""
+        from gpulake.diagnose.many import diagnose_many, joined
+        from gpulake.diagnose.past.recording import record_many
+
+        check_zone(request.time_zone)
+        found = list(diagnose_many(logs, self._rulebook, request.time_zone, self._report))
+        if self._lake is None:
+            return found, ""
+        if self._lake.builds.current() is not None:
+            with self._lake.reading() as reader:
+                if reader.tables() >= {*NEEDED, "silver_holdings"}:
+                    found = joined(found, reader, request.cluster_id)
+        if not request.is_recorded:
+            return found, ""
+        try:
+            record_many(self._lake, self._clock, [(one.diagnosis, one.log.files[0]) for one in found])
+        except LakeBusyError as error:
+            return found, f"The diagnoses were not recorded: {error.message}."
+        return found, ""
+
     def _identified(self, request: DiagnosisRequest) -> DiagnosisRequest:
         """With the job that the file is named for, unless it belongs to another user than the job."""
         if self._lake is None or self._lake.builds.current() is None:
@@ -81,8 +103,9 @@ class Diagnoser:
                 raise UsageError(f"no job {label(request.job_id)!r} in the lake", known)
         if request.job_id is not None or record is None:
             return request
-        is_of_another = _owner(request.log) not in (record.user_id, "root", None)
-        return request if is_of_another else replace(request, job_id=named, cluster_id=record.cluster_id)
+        if is_of_another(request.log, record):
+            return request
+        return replace(request, job_id=named, cluster_id=record.cluster_id)
 
     @staticmethod
     def _is_known(reader: LakeReader, request: DiagnosisRequest) -> bool:
@@ -288,13 +311,6 @@ def _subject(request: DiagnosisRequest, answer: Answer) -> str:
         for line in digest.lines:
             words.update(f"{line.text}\n".encode(errors="replace"))
     return f"{STANDARD_INPUT} {words.hexdigest()[:16]}"
-
-
-def _owner(log: Path) -> str | None:
-    try:
-        return pwd.getpwuid(os.lstat(log).st_uid).pw_name
-    except (OSError, KeyError):
-        return None
 
 
 def _sole_writer(log: Path) -> str | None:

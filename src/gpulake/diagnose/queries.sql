@@ -49,6 +49,29 @@ WHERE
     jobs.job_id = getvariable('job_id')
     AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
 
+-- query: scheduled_many
+-- The same of many jobs, with the GPU-hours that each held.
+WITH slurm AS (
+    SELECT coalesce(lower("Cluster"), 'slurm') AS cluster_id, job_id, base_state, "ExitCode" AS exit_code
+    FROM bronze_slurm_jobs
+    WHERE list_contains(string_split(getvariable('job_ids'), '|'), job_id) AND coalesce(step, '') = ''
+    QUALIFY
+        row_number() OVER (PARTITION BY cluster_id, job_id ORDER BY "End" DESC NULLS LAST, "Start" DESC NULLS LAST) = 1
+),
+held AS (
+    SELECT job_key, sum(gpus * greatest(epoch(held_until) - epoch(held_from), 0)) / 3600 AS gpu_hours
+    FROM silver_holdings
+    GROUP BY job_key
+)
+SELECT
+    jobs.job_id, jobs.cluster_id, jobs.user_id, jobs.status, slurm.base_state AS state, slurm.exit_code, held.gpu_hours
+FROM silver_jobs AS jobs
+LEFT JOIN slurm ON jobs.cluster_id = slurm.cluster_id AND jobs.job_id = slurm.job_id
+LEFT JOIN held ON jobs.job_key = held.job_key
+WHERE
+    list_contains(string_split(getvariable('job_ids'), '|'), jobs.job_id)
+    AND (getvariable('cluster_id') IS NULL OR jobs.cluster_id = getvariable('cluster_id'))
+
 -- query: nodes
 -- A log may say the short name of a node and the sampler its whole one, or the other way round: both are made short.
 SELECT DISTINCT node_id FROM silver_nodes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosis, Recovery
 from gpulake.core.packaged import packaged_toml, queries
@@ -58,8 +61,20 @@ def record_of(reader: LakeReader, job_id: str, cluster_id: str | None) -> Record
     rows = reader.query(SQL["scheduled"], job_id=job_id, cluster_id=cluster_id).to_pylist()
     if len(rows) != 1:
         return None
-    row = rows[0]
+    return record_from(rows[0])
+
+
+def record_from(row: Mapping[str, Any]) -> Record:
     return Record(row["cluster_id"], row["user_id"], row["state"] or row["status"], row["exit_code"] or "")
+
+
+def is_of_another(log: Path, record: Record) -> bool:
+    """Whether the file belongs to another user than the job."""
+    try:
+        owner = pwd.getpwuid(os.lstat(log).st_uid).pw_name
+    except (OSError, KeyError):
+        return False
+    return owner not in (record.user_id, "root")
 
 
 def job_of_file(log: Path) -> str | None:

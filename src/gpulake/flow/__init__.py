@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpulake.diagnose.diagnoser import Diagnoser, DiagnosisRequest
     from gpulake.diagnose.follow import Notice
     from gpulake.diagnose.learn.learning import Learned, State
+    from gpulake.diagnose.many import Diagnosed, JobLog
     from gpulake.flow.building import BuildResult
     from gpulake.flow.order import RefreshResult, Work
     from gpulake.flow.pulling import PullResult
@@ -280,6 +281,16 @@ class Flow:
             answer = diagnoser.diagnose(request)
             self._note_diagnosis(answer, detail)
         return answer
+
+    def diagnose_many(self, logs: Sequence[JobLog], request: DiagnosisRequest) -> tuple[list[Diagnosed], str]:
+        """Why many jobs died, and why that was not recorded, if it was not."""
+        diagnoser = self._diagnoser()
+        if not self.config.has_lake:
+            return diagnoser.diagnose_many(logs, request)
+        with self.step("diagnose", is_reader=True) as detail:
+            found, note = diagnoser.diagnose_many(logs, request)
+            detail.update(logs=len(found), failed=sum(one.diagnosis.verdict == "failed" for one in found))
+        return found, note
 
     def _note_diagnosis(self, answer: Answer, detail: dict[str, object]) -> None:
         from gpulake.flow.alerting import queue_alerts

@@ -104,7 +104,7 @@ class Scanner:
             wanted = max(0, wanted - block.lines)
             block.forget_segments()
         shown = ((spot[0], readable(texts[spot])) for spot in sorted(texts))
-        return tuple(Line(number, text, bool(self._rulebook.hits(text)), self.name) for number, text in shown)
+        return tuple(Line(number, text, self._rulebook.has_hits(text), self.name) for number, text in shown)
 
 
 @dataclass

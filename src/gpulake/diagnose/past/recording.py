@@ -84,6 +84,23 @@ def record(
     return belongs_to
 
 
+def record_many(lake: Lake, clock: Clock, found: Sequence[tuple[Diagnosis, Path]]) -> None:
+    """Many diagnoses at once, without the templates of their logs."""
+    now = clock.now()
+    rows, events = [], []
+    with lake.incidents.changing() as incidents:
+        for diagnosis, log in found:
+            name, diagnosis_id = subject_of(log), uuid.uuid4().hex
+            identity = incident_id(diagnosis, name, incidents.histories)
+            seen = _seen(diagnosis, name, diagnosis_id, words_for(diagnosis, ()))
+            history = incidents.histories.get(identity, ())
+            event = _event(diagnosis.verdict == "healthy", identity, seen, now, history)
+            rows.append(_diagnosis_row(diagnosis, diagnosis_id, identity if event is not None else "", name, now))
+            events += [event] if event is not None else []
+        lake.append("diagnoses", rows)
+        incidents.append(events)
+
+
 def _diagnosis_row(diagnosis: Diagnosis, diagnosis_id: str, incident: str, log: str, now: datetime) -> dict[str, Any]:
     document = diagnosis.as_document()
     values = {name: document[name] for name in written_tables()["diagnoses"].column_names if name in document}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
@@ -33,21 +33,30 @@ def compiled(pattern: str) -> Any:
 class Rulebook:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
+        self._candidates = lru_cache(maxsize=4096)(self._found)  # lines of a log are of few shapes
         names = [rule.name for rule in rules]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(f"two rules are named {sorted(twice)[0]!r}", "give each rule a name of its own")
 
-    def hits(self, text: str, number: int = 0) -> list[Hit]:
-        """Rules that match the line, in the order of the book. Conditions on a traceback are not checked here."""
+    def hits(self, text: str, number: int = 0, known: Collection[Rule] = ()) -> list[Hit]:
+        """Rules that match the line, in the order of the book, but for those known to. Frames are not checked here."""
         line = text.encode("utf-8", "replace")
-        shape = shape_of(line)
         found = []
-        for place in sorted(self.automaton.candidates([shape]).get(shape, ())):
-            if place < len(self.rules) and (match := self._match(self.rules[place], line)):
+        for rule in self._candidates(shape_of(line)):
+            if rule not in known and (match := self._match(rule, line)):
                 words = match.groupdict().items() if match.re.groups else ()
                 groups = tuple((name, word.decode()) for name, word in words if word is not None)
-                found.append(Hit(self.rules[place], number, groups))
+                found.append(Hit(rule, number, groups))
         return found
+
+    def has_hits(self, text: str) -> bool:
+        line = text.encode("utf-8", "replace")
+        return any(self._match(rule, line) for rule in self._candidates(shape_of(line)))
+
+    def _found(self, shape: bytes) -> tuple[Rule, ...]:
+        """The rules that may match lines of this shape."""
+        places = sorted(self.automaton.candidates([shape]).get(shape, ()))
+        return tuple(self.rules[place] for place in places if place < len(self.rules))
 
     def is_matched(self, rule: Rule, text: str) -> bool:
         """Whether it matches the line. Conditions on a traceback are not checked here."""

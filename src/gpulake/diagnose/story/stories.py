@@ -84,8 +84,7 @@ def _hits(line: Line, parsed: ParsedLine, rulebook: Rulebook) -> list[Hit]:
     """Of the whole line, and of its message without prefixes."""
     hits = rulebook.hits(line.text, line.number)
     if parsed.body != line.text and parsed.body.strip():
-        known = {hit.rule.name for hit in hits}
-        hits += [hit for hit in rulebook.hits(parsed.body, line.number) if hit.rule.name not in known]
+        hits += rulebook.hits(parsed.body, line.number, [hit.rule for hit in hits])
     return hits
 
 
