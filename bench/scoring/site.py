@@ -13,17 +13,21 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bench.scoring.servers import backfill, running
 from gpulake.core.config import Cluster, Config
 from gpulake.core.errors import GpulakeError
 from gpulake.core.ledger import BUCKETS, HELD
 from gpulake.core.types import Finding
 from gpulake.flow import Flow
+from gpulake.pull.kubernetes import KubernetesPull
+from gpulake.pull.prometheus import PrometheusPull
+from gpulake.pull.slurm import SlurmPull
 from gpulake.synth.site import Site, write_site
 
 UNTIL = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -92,13 +96,37 @@ class SiteScore:
         }
 
 
-def score_site(folder: Path, lake: Path) -> SiteScore:
-    """Lands and builds the files of a generated site in a new lake."""
+def land_files(flow: Flow, folder: Path, _: dict[str, Any]) -> None:
+    flow.land([folder / source for source in SOURCES if (folder / source).is_dir()])
+
+
+def pull_all(flow: Flow, folder: Path, truth: dict[str, Any]) -> None:
+    """Samples from a real Prometheus that has them, jobs and nodes from saved output; kernel logs land as files."""
+    site = truth["site"]
+    span = datetime.fromisoformat(site["begins_at"]), datetime.fromisoformat(site["until"])
+    if (folder / "slurm").is_dir():
+        flow.pull(SlurmPull(truth["cluster"], saved=folder / "slurm", time_zone="UTC"), *span)
+    else:
+        flow.pull(KubernetesPull(cluster=truth["cluster"], saved=folder / "kubernetes"), *span)
+    with tempfile.TemporaryDirectory() as place:
+        backfill(Path(place), sorted((folder / "prometheus").glob("*.prom")))
+        # A scrape marks the end of a series, which a history cannot: without this a GPU has two holders for minutes.
+        step = site["interval_seconds"]
+        with running(Path(place), lookback_seconds=max(1, step // 2)) as server:
+            flow.pull(PrometheusPull(server.url, timedelta(seconds=step), environment={}), *span)
+    flow.land([folder / "kernel"])
+
+
+WAYS: dict[str, Callable[[Flow, Path, dict[str, Any]], None]] = {"files": land_files, "pull": pull_all}
+
+
+def score_site(folder: Path, lake: Path, through: str = "files") -> SiteScore:
+    """Brings a generated site into a new lake and builds it."""
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     # What a pull says by itself: since when and until when the sources were read.
     site = Cluster(observed_from=truth["site"]["begins_at"], observed_until=truth["site"]["until"])
     flow = Flow(Config(lake=lake, clusters={truth["cluster"]: site}))
-    flow.land([folder / source for source in SOURCES if (folder / source).is_dir()])
+    WAYS[through](flow, folder, truth)
     findings = flow.build().findings or ()
     with flow.lake.reading() as reader:
         (whole,) = reader.query(LEDGER).to_pylist()
@@ -218,13 +246,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--interval", type=int, default=300, help="seconds between samples")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tell", choices=("slurm", "kubernetes"), default="slurm", help="who tells of jobs and nodes")
+    parser.add_argument("--through", choices=WAYS, default="files", help="pull needs the Debian package prometheus")
     parser.add_argument("--verbose", action="store_true", help="every user and account")
     chosen = parser.parse_args(arguments)
     site = Site(UNTIL, chosen.nodes, days=chosen.days, seed=chosen.seed, interval_seconds=chosen.interval)
     try:
         with tempfile.TemporaryDirectory() as place:
             write_site(Path(place) / "site", site, tell=chosen.tell)
-            score = score_site(Path(place) / "site", Path(place) / "lake")
+            score = score_site(Path(place) / "site", Path(place) / "lake", chosen.through)
     except GpulakeError as error:
         print(f"error: {error.message}", file=sys.stderr)
         return error.exit_code
