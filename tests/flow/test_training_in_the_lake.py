@@ -15,6 +15,7 @@ from gpulake.core.config import Config
 from gpulake.core.errors import UsageError
 from gpulake.core.progress import silent
 from gpulake.diagnose.diagnoser import Diagnoser, DiagnosisRequest
+from gpulake.flow import Flow
 from gpulake.flow.training import RunOfLake, look_at_training
 from gpulake.lake import Lake
 from show.web.boards import dashboard
@@ -54,6 +55,22 @@ def test_the_goodput_of_a_job_adds_up_to_what_it_held(trained: Lake) -> None:
     assert {row["part"]: row["seconds"] for row in rows} == pytest.approx(PARTS)
     (held,) = rows_of(trained, "SELECT sum(gpus * held_seconds) / 3600 AS held FROM silver_holdings")
     assert sum(float(str(row["gpu_hours"])) for row in rows) == pytest.approx(held["held"]) == 8.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", ["4713", "4711_2"])
+def test_a_run_of_a_task_of_an_array_finds_its_job_by_either_id(tmp_path: Path, named: str) -> None:
+    history = (
+        '{"_step": 1, "_timestamp": 1772366500, "loss": 2.5}\n{"_step": 2, "_timestamp": 1772366510, "loss": 2.0}\n'
+    )
+    lake = built_from(tmp_path, {f"slurm-{named}/night1.jsonl": history})
+    asked = "SELECT job_id, job_basis, cluster_id FROM silver_training_runs"
+    assert rows_of(lake, asked) == [{"job_id": named, "job_basis": None, "cluster_id": None}]
+    (tmp_path / "sacct.txt").write_text(
+        f"JobIDRaw|{FIELDS}\n" + "".join(f"{4711 + task}|{JOB.replace('4711', f'4711_{task}')}\n" for task in (1, 2))
+    )
+    Flow(lake.config).refresh([tmp_path / "sacct.txt"], None)
+    assert rows_of(lake, asked) == [{"job_id": "4711_2", "job_basis": "id", "cluster_id": "tiger"}]
 
 
 @pytest.mark.parametrize("name", ["night1", "4711"])

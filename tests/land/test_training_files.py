@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from collections import Counter
 from datetime import UTC, datetime
@@ -20,7 +21,9 @@ from gpulake.formats.training import Logged, kind_of, training_file
 from gpulake.lake import Lake
 from gpulake.land.landing import land
 
-# Written by TensorBoard 2.21: its event file, and what its server gives as downloads of one tag.
+# Written by TensorBoard 2.21: its event file, and what its server gives as downloads of one tag; by W&B 0.31 (offline,
+# task 2 of array 4711), Transformers 5.23 (20 steps, resumed from the checkpoint at step 10), Lightning 2.6 (CSVLogger)
+# and mlperf-logging 4.1.
 BY_TENSORBOARD = Path(__file__).parent.parent / "fixtures" / "training"
 COLUMNS = "source, run, job, node, step, logged_at, metric, kind, value"
 
@@ -114,6 +117,113 @@ def test_a_history_of_wandb_has_its_job_from_the_files_beside_it(
     ]
 
 
+def copied(name: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(BY_TENSORBOARD / name, folder / name))
+
+
+def test_the_file_of_an_offline_run_of_wandb_has_its_history_and_its_job(
+    lake: Lake, clock: FrozenClock, tmp_path: Path
+) -> None:
+    rows = landed(lake, clock, copied("run-c10ph2ey.wandb", tmp_path / "files").parent)
+    assert Counter(row[6] for row in rows) == {"_runtime": 7, "epoch": 6, "train/loss": 7, "train/tokens_per_sec": 6}
+    losses = [row for row in rows if row[6] == "train/loss"]
+    assert [(row[:5], row[7], str(row[8])) for row in losses] == [
+        (("wandb", "c10ph2ey", "4711_2", "vm", step), "loss", value)
+        for step, value in enumerate(("2.5", "2.4", "2.3", "2.2", "2.1", "2.0", "nan"))
+    ]
+    assert all(isinstance(row[5], datetime) and row[5].year == 2026 for row in rows)
+
+
+def test_a_file_of_wandb_that_is_cut_or_damaged_gives_what_is_whole(tmp_path: Path) -> None:
+    path = copied("run-c10ph2ey.wandb", tmp_path)
+    whole = path.read_bytes()
+    found = training_file(path.name, [":W&B"])
+    assert found is not None
+    rows = list(found.read(path))
+    last = whole.rindex(b"NaN")
+    for content, reasons, count in (
+        (whole[: last + 20], ["the file ends within a record"], 24),
+        (whole[:last] + b"Nan" + whole[last + 3 :], ["the checksum of the record is wrong"], 24),
+        (whole + b"\0" * 50, [], 26),
+        (b"x" + whole, ["not a file of W&B"], 0),
+    ):
+        path.write_bytes(content)
+        bad = [row.reason for row in found.read(path) if isinstance(row, BadRow)]
+        assert (bad, len(list(found.read(path)))) == (reasons, count + len(reasons))
+    assert len(rows) == 26
+
+
+def test_a_resumed_run_of_transformers_has_each_step_once(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    rows = landed(lake, clock, copied("trainer_state.json", tmp_path / "slurm-4711" / "llama-tiny"))
+    assert [row[:5] for row in rows if row[6] == "loss"] == [
+        ("huggingface", "llama-tiny", "4711", "", step) for step in range(2, 21, 2)
+    ]
+    assert Counter(row[7] for row in rows)["evaluation"] == 8
+
+
+def test_metrics_of_lightning_have_the_name_of_their_run(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    rows = landed(lake, clock, copied("metrics.csv", tmp_path / "job_4711" / "tiny" / "version_0"))
+    assert {row[:4] for row in rows} == {("lightning", "tiny/version_0", "4711", "")}
+    assert {(row[6], row[7]) for row in rows} == {
+        ("epoch", "epoch"),
+        ("lr-SGD", "learning_rate"),
+        ("train_loss_step", "loss"),
+        ("train_loss_epoch", None),
+        ("val_loss", "evaluation"),
+    }
+    assert [row[4] for row in rows if row[7] == "loss"] == [4, 9, 14, 19, 24, 29]
+
+
+def test_a_log_of_mlperf_logging_has_begin_end_and_losses(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    rows = landed(lake, clock, copied("result_0.txt", tmp_path / "slurm-4711"))
+    assert Counter(row[7] for row in rows) == {
+        None: 5,
+        "begin": 2,
+        "end": 1,
+        "evaluation": 1,
+        "loss": 4,
+        "samples_per_second": 4,
+    }
+    assert [row[4] for row in rows if row[7] == "loss"] == [8, 16, 24, 32]
+
+
+def test_folders_below_a_run_of_tensorboard_are_series_of_it(lake: Lake, clock: FrozenClock, tmp_path: Path) -> None:
+    (written,) = BY_TENSORBOARD.glob("events*")
+    run = tmp_path / "slurm-4711" / "exp"
+    content = written.read_bytes()
+    # As add_scalars of PyTorch and of tensorboardX, add_hparams, and the Trainer of Transformers lay them.
+    below = ("", "loss_val", "loss/train", "1794992506.6087317", "runs/Nov18_09-02-22_n7")
+    for number, folder in enumerate(below):
+        (run / folder).mkdir(parents=True, exist_ok=True)
+        (run / folder / f"{written.name}{number}").write_bytes(content + event_file(*EVENTS[:1] * number))
+    rows = landed(lake, clock, tmp_path)
+    assert {row[:4] for row in rows} == {("tensorboard", "exp", "4711", "n7")}
+    assert {(row[6], row[7]) for row in rows} == {
+        ("loss", "loss"),
+        ("loss/train", "loss"),
+        ("loss_val", "evaluation"),
+        ("train/learning_rate", "learning_rate"),
+        ("train/loss", "loss"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("slurm", "job"),
+    [
+        ('{"job_id": "4713"}', "4713"),
+        ('{"array_job_id": "4711", "job_id": "4713", "array_task_id": "0"}', "4711_0"),
+    ],
+)
+def test_metadata_of_wandb_name_a_task_of_an_array_by_its_place(
+    lake: Lake, clock: FrozenClock, tmp_path: Path, slurm: str, job: str
+) -> None:
+    (tmp_path / "wandb-metadata.json").write_text(f'{{"host": "n7", "slurm": {slurm}}}')
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"_step": 0, "_timestamp": 1790000010, "loss": 2.5}\n')
+    assert [row[2] for row in landed(lake, clock, path)] == [job]
+
+
 @pytest.mark.parametrize("beside", ['{"SLURM_JOB_ID": {"value": 4711}}', "SLURM_JOB_ID:\n    value: '4711'\n"])
 def test_a_job_in_the_configuration_of_a_run_is_found(
     lake: Lake, clock: FrozenClock, tmp_path: Path, beside: str
@@ -178,14 +288,24 @@ def test_a_metric_is_known_by_its_name_whatever_the_tool_calls_it() -> None:
     names = {
         "loss": ["loss", "train/loss", "train_loss", "Loss/train", "lm loss", "reduced_train_loss", "train/total_loss"],
         "evaluation": ["eval/loss", "val_loss", "test/accuracy", "eval_accuracy"],
-        "learning_rate": ["lr", "train/learning_rate", "optim/lr_0", "current_lr"],
+        "learning_rate": ["lr", "train/learning_rate", "optim/lr_0", "current_lr", "lr-SGD", "lr-AdamW/pg1"],
         "grad_norm": ["grad_norm", "train/grad-norm", "global_gradient_norm"],
         "samples_per_second": ["train_samples_per_second", "images/sec", "samples/s"],
         "tokens_per_second": ["tokens/sec", "perf/tokens_per_second", "tok_s"],
         "checkpoint_seconds": ["save_checkpoint_time", "checkpoint/duration", "timers/save-checkpoint-seconds"],
         "epoch": ["epoch", "train/epoch"],
         "runtime_seconds": ["_runtime"],
-        "": ["throughput", "tokens_per_sec_per_gpu", "loss_scale", "contest/loss", "my metric", "", "/"],
+        "": [
+            "train_loss_epoch",
+            "lr_schedule_kind",
+            "throughput",
+            "tokens_per_sec_per_gpu",
+            "loss_scale",
+            "contest/loss",
+            "my metric",
+            "",
+            "/",
+        ],
     }
     assert {name: kind_of(name) for each in names.values() for name in each} == {
         name: kind for kind, each in names.items() for name in each

@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from gpulake.core.types import BadRow
+from gpulake.formats.protobuf import FLOAT, VARINT, as_bytes, fields
 
 EVENT_FILE = re.compile(r"events\.out\.tfevents\.\d+\.(?P<node>.+?)(?:\.\d+)*(?:\.v2)?")
 LARGEST_EVENT_BYTES = 1 << 16  # a larger one holds a graph, an image or a histogram
 HEADER_BYTES, CRC_BYTES = 12, 4
 CASTAGNOLI = 0x82F63B78
-VARINT, DOUBLE, BYTES, FLOAT = 0, 1, 2, 5  # kinds of a field on the wire
 WALL_TIME, STEP, SUMMARY = 1, 2, 5  # of Event
 VALUE = 1  # of Summary
 TAG, SIMPLE_VALUE, TENSOR = 1, 2, 8  # of Summary.Value
 TENSOR_TYPE, TENSOR_CONTENT, TENSOR_FLOATS, TENSOR_DOUBLES = 1, 4, 5, 6  # of TensorProto
 UNPACKED = {1: "<f", 2: "<d"}  # by its type of tensor
-Field = tuple[int, int, int | bytes]
 
 
 class Scalar(NamedTuple):
@@ -72,81 +71,42 @@ def _records(file: BinaryIO) -> Iterator[bytes | str]:
 
 
 def _scalars(number: int, record: bytes) -> Iterator[Scalar]:
-    fields = list(_fields(record))
-    at = next((struct.unpack("<d", _bytes(value))[0] for name, _, value in fields if name == WALL_TIME), 0.0)
-    step = next((value for name, kind, value in fields if name == STEP and kind == VARINT), 0)
+    found = list(fields(record))
+    at = next((struct.unpack("<d", as_bytes(value))[0] for name, _, value in found if name == WALL_TIME), 0.0)
+    step = next((value for name, kind, value in found if name == STEP and kind == VARINT), 0)
     assert isinstance(step, int)
     step -= 1 << 64 if step >= 1 << 63 else 0
-    for name, _, summary in fields:
+    for name, _, summary in found:
         if name == SUMMARY:
-            for part, _, value in _fields(_bytes(summary)):
-                if part == VALUE and (found := _value(_bytes(value))):
-                    yield Scalar(number, *found, step, at)
+            for part, _, value in fields(as_bytes(summary)):
+                if part == VALUE and (scalar := _value(as_bytes(value))):
+                    yield Scalar(number, *scalar, step, at)
 
 
 def _value(message: bytes) -> tuple[str, float] | None:
     tag, value = "", None
-    for name, kind, field in _fields(message):
+    for name, kind, field in fields(message):
         if name == TAG:
-            tag = _bytes(field).decode("utf-8", "replace")
+            tag = as_bytes(field).decode("utf-8", "replace")
         elif name == SIMPLE_VALUE and kind == FLOAT:
-            value = struct.unpack("<f", _bytes(field))[0]
+            value = struct.unpack("<f", as_bytes(field))[0]
         elif name == TENSOR:
-            value = _tensor(_bytes(field))
+            value = _tensor(as_bytes(field))
     return (tag, value) if value is not None else None
 
 
 def _tensor(message: bytes) -> float | None:
     """Of a tensor of one number, that."""
     kind = 0
-    for name, _, field in _fields(message):
+    for name, _, field in fields(message):
         if name == TENSOR_TYPE and isinstance(field, int):
             kind = field
         elif name in (TENSOR_CONTENT, TENSOR_FLOATS, TENSOR_DOUBLES):
             form = {TENSOR_FLOATS: "<f", TENSOR_DOUBLES: "<d"}.get(name, UNPACKED.get(kind, ""))
-            packed = _bytes(field)
+            packed = as_bytes(field)
             if form and len(packed) == struct.calcsize(form):
                 return float(struct.unpack(form, packed)[0])
     return None
-
-
-def _fields(message: bytes) -> Iterator[Field]:
-    """Number, kind on the wire, and value of each field."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        kind = key & 7
-        value: int | bytes
-        if kind == VARINT:
-            value, at = _varint(message, at)
-        else:
-            size = {DOUBLE: 8, FLOAT: 4}.get(kind)
-            if size is None:
-                if kind != BYTES:
-                    raise ValueError(f"a field of kind {kind}")
-                size, at = _varint(message, at)
-            value, at = message[at : at + size], at + size
-            if at > len(message):
-                raise ValueError("a field beyond its message")
-        yield key >> 3, kind, value
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
-
-
-def _bytes(field: int | bytes) -> bytes:
-    if isinstance(field, int):
-        raise ValueError("a number where a message is expected")
-    return field
 
 
 @cache

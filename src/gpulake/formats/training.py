@@ -1,5 +1,6 @@
-"""Files that training tools write: W&B exports, TensorBoard's downloads and event files, Hugging Face's
-trainer_state.json, MLPerf logs. Each becomes values of metrics with the step and, where the file has one, the time.
+"""Files that training tools write: W&B's own files and exports, TensorBoard's downloads and event files, Hugging Face's
+trainer_state.json, Lightning's metrics.csv, MLPerf logs. Each becomes values of metrics with the step and, where the
+file has one, the time.
 
 A value of NaN or infinity is kept: it is what a diverging run logs.
 """
@@ -7,6 +8,7 @@ A value of NaN or infinity is kept: it is what a diverging run logs.
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from gpulake.core.errors import InputError
 from gpulake.core.lines import text_lines
 from gpulake.core.packaged import packaged_toml
 from gpulake.core.types import BadRow
+from gpulake.formats import wandb_file
 from gpulake.formats.json_items import items
 from gpulake.formats.json_text import json_object
 from gpulake.formats.tfevents import EVENT_FILE, scalars
@@ -38,6 +41,7 @@ TENSORBOARD_JSON = re.compile(r"\s*\[\s*\[\s*[\d.eE+]+\s*,\s*\d+\s*,\s*[-\w.+\"]
 PLAIN_STEMS = ("history", "wandb-history", "wandb-summary", "wandb_history", "wandb_export", "export", "files")
 RUN_KEYS = ("run_id", "run_name", "run", "_run")
 RANGE_ENDS = ("__MIN", "__MAX")
+LIGHTNING_VERSION = re.compile(r"version_\d+")  # a folder a try, below the name of the run
 WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -58,7 +62,7 @@ Read = Iterator[Logged | BadRow]
 
 @dataclass(frozen=True)
 class TrainingFile:
-    source: str  # wandb, tensorboard, huggingface or mlperf
+    source: str  # wandb, tensorboard, huggingface, lightning or mlperf
     run: str  # empty: the rows name their runs
     read: Callable[[Path], Read]
     node: str = ""
@@ -70,6 +74,8 @@ def training_file(
     """What a file is, by its name, its first lines and the names of its folders; None for anything else. Logs of MLPerf
     begin with other lines."""
     stem = PurePath(name).stem
+    if name.endswith(wandb_file.ENDING) and lines and lines[0].startswith(wandb_file.MAGIC.decode()):
+        return TrainingFile("wandb", stem.removeprefix("run-"), _wandb_file)
     if found := EVENT_FILE.fullmatch(name):
         return TrainingFile("tensorboard", folder or stem, _event_file, found["node"])
     if any(MLLOG + "{" in line for line in (*lines, *later)):
@@ -98,6 +104,9 @@ def _csv_file(stem: str, lines: Sequence[str], folder: str, above: str) -> Train
         return TrainingFile("tensorboard", run, partial(_scalar_csv, tag=tag))
     if "_step" in header:
         return TrainingFile("wandb", _wandb_run(stem, folder, above), _history_csv)
+    if stem == "metrics" and {"step", "epoch"} <= set(header):
+        version = LIGHTNING_VERSION.fullmatch(folder)
+        return TrainingFile("lightning", f"{above}/{folder}" if version and above else folder or stem, _lightning)
     if any(f"{column}{RANGE_ENDS[0]}" in header for column in header if " - " in column):
         return TrainingFile("wandb", "", _chart)
     return None
@@ -168,6 +177,20 @@ def _history_lines(path: Path) -> Read:
 
 def _history_csv(path: Path) -> Read:
     yield from _csv_rows(path, _wide)
+
+
+def _lightning(path: Path) -> Read:
+    """CSVLogger of Lightning: a row has the metrics of one call, without a time."""
+    yield from _csv_rows(path, partial(_wide, step="step"))
+
+
+def _wandb_file(path: Path) -> Read:
+    for found in wandb_file.history(path):
+        if isinstance(found, BadRow):
+            yield found
+        else:
+            number, values = found
+            yield from _wide(number, values, json.dumps(values))
 
 
 def _wide(number: int, row: Any, text: str, step: str = "_step") -> Read:

@@ -22,6 +22,7 @@ from gpulake.core.clock import LATEST_SECOND
 from gpulake.core.config import LAKE_MARKER
 from gpulake.core.errors import InputError
 from gpulake.core.types import FailedFile
+from gpulake.formats import wandb_file
 from gpulake.formats.tfevents import EVENT_FILE
 
 PART = re.compile(r"(?P<whole>.+)\.part-?(?P<number>[a-z]{2}|\d+)$")
@@ -141,7 +142,7 @@ def _readable(item: Input) -> Iterator[None]:
 
 def _is_bare(file: PurePath) -> bool:
     """By its whole name rather than its ending."""
-    return file.name in BARE_NAMES or EVENT_FILE.fullmatch(file.name) is not None
+    return file.name in BARE_NAMES or file.suffix == wandb_file.ENDING or EVENT_FILE.fullmatch(file.name) is not None
 
 
 def _is_data(file: Path) -> bool:

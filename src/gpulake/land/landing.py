@@ -15,6 +15,7 @@ from gpulake.land.inputs import HEAD_BYTES, PlainFile, failing_alone, find_input
 from gpulake.land.readers import READERS, Sample
 
 SAMPLE_LINES = 20
+HIGHER_FOLDERS = 5  # a run's folder is this deep below that of its job, at the most
 MOST_NAMED = 3  # failures that one message names
 
 
@@ -93,6 +94,7 @@ def recognise(plain: PlainFile) -> CsvLayout | None:
         lines=tuple(line for line in lines if line),
         folder=plain.folder.name,
         above=plain.folder.parent.name,
+        higher=tuple(folder.name for folder in plain.folder.parents[1:HIGHER_FOLDERS]),
         beside=plain.path.parent if plain.path.parent == plain.folder else None,
         modified_at=plain.modified_at,
         later=tuple(every[SAMPLE_LINES:]),

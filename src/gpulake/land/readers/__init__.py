@@ -25,6 +25,7 @@ class Sample:
     lines: tuple[str, ...]
     folder: str = ""  # the name of the one it lies in, on the disk or in its archive
     above: str = ""  # the name of the folder above that
+    higher: tuple[str, ...] = ()  # and of those above it, the nearest first
     beside: Path | None = None  # the folder itself, where it is one of the disk: its other files may tell of this one
     modified_at: datetime = EPOCH
     later: tuple[str, ...] = ()  # what follows the lines, as far as it was read

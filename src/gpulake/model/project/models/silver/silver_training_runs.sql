@@ -46,13 +46,32 @@ runs as (
 
 ),
 
+-- A process in a task of an array, or in a part of a heterogeneous job, knows its raw number only.
+names as (
+
+    select
+        job_key,
+        job_id as name
+    from jobs
+
+    union
+
+    select
+        job_key,
+        owner_id as name
+    from {{ ref('owner_jobs') }}
+    where owner_kind = 'slurm'
+
+),
+
 named as (
 
     select
         runs.run_key,
         jobs.job_key
     from runs
-    inner join jobs on runs.named_job_id = jobs.job_id
+    inner join names on runs.named_job_id = names.name
+    inner join jobs on names.job_key = jobs.job_key
     -- Ids of jobs are used again, and by other clusters: the one that ran then.
     qualify
         row_number() over (
