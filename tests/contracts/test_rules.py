@@ -20,8 +20,9 @@ from gpulake.diagnose.rulebook.rule import EXPLAINING, Rule
 
 RULES = shipped().rules
 FILTERS = shipped_filters().filters
-# A log says that there was a SIGKILL; that the kernel did not send it is seen in the node's memory alone.
-TOLD_BY_TELEMETRY = {"ProcessKilled"}
+# A log says that there was a SIGKILL; that the kernel did not send it is seen in the node's memory alone. A spike is
+# seen in many lines.
+TOLD_BY_TELEMETRY = {"ProcessKilled", "LossSpike"}
 each_rule = each("rule", RULES, name=lambda rule: rule.name)
 each_filter = each("routine", FILTERS, name=lambda routine: routine.name)
 

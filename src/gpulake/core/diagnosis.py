@@ -29,7 +29,7 @@ _REASONS: dict[Category, str] = {
         " ProcessCrashed PreemptionSIGTERM SlurmTimeLimit JobCancelled"
     ),
     "framework": (
-        "OutOfMemoryError HostOOMKilled SharedMemoryFull DataloaderKilled LossNaN AttributeError RuntimeError"
+        "OutOfMemoryError HostOOMKilled SharedMemoryFull DataloaderKilled LossNaN LossSpike AttributeError RuntimeError"
         " AssertionError ValueError ZeroDivisionError ModelLoadingError DatasetLoadingError"
     ),
     "script": (

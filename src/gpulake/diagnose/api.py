@@ -24,6 +24,7 @@ from gpulake.diagnose.logs.digest import Digest
 from gpulake.diagnose.logs.filters import Filters
 from gpulake.diagnose.logs.reading import Logs, open_logs
 from gpulake.diagnose.logs.scan import scan
+from gpulake.diagnose.losses import with_losses
 from gpulake.diagnose.rulebook.book import Rulebook, shipped
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
@@ -74,6 +75,8 @@ def diagnose(
     logs = log if isinstance(log, Logs) else open_logs(log)
     digests, notes = _read(logs, book, filters, report)
     story, diagnosis = _explained(read_stories(digests, book, time_zone), run)
+    if story.run == story.runs:
+        diagnosis = with_losses(diagnosis, logs)
     diagnosis = replace(diagnosis, job_id=job_id, cluster_id=cluster_id)
     if diagnosis.node in LOCAL_NAMES:
         diagnosis = replace(diagnosis, node=None)

@@ -20,6 +20,7 @@ from gpulake.diagnose.logs.filters import Filters
 from gpulake.diagnose.logs.reading import open_logs
 from gpulake.diagnose.logs.scan import Scanner, scan
 from gpulake.diagnose.logs.tail import Tail
+from gpulake.diagnose.losses import LossWatch
 from gpulake.diagnose.pace import Pace
 from gpulake.diagnose.rulebook.book import Rulebook
 from gpulake.diagnose.rulebook.rule import EXPLAINING, Hit, Rule
@@ -31,7 +32,7 @@ SETTLE_SECONDS = 5.0  # other ranks may still print the cause
 MOST_SETTLE_SECONDS = 60.0  # other ranks may print on after one died; and an error may be handled
 DECISIVE = (*EXPLAINING, "wrapper", "success")  # roles after which the whole log is diagnosed
 
-Kind = Literal["failure", "stall", "progress", "nan", "finished", "restarted"]
+Kind = Literal["failure", "stall", "progress", "nan", "spike", "finished", "restarted"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class FollowedFile:
 
     def _begin(self) -> None:
         self._scanner = Scanner(self._rulebook, self._filters, self.name)
+        self.losses = LossWatch(self.name)
         self._lines = 0
 
     def read_new(self) -> tuple[list[tuple[Quote, Hit]], bool]:
@@ -67,6 +69,7 @@ class FollowedFile:
         if not content:
             return [], False
         self._scanner.feed(content)
+        self.losses.feed(content)
         found = [
             (Quote(self._lines + line.number, line.text, self.name), hit)
             for line in scan(self.name, [content], self._rulebook).lines
@@ -109,7 +112,7 @@ class LogFollower:
         self._suspected_at: float | None = None
         self._written_at = 0.0
         self._considered_at: float | None = None
-        self._is_stalled = self._is_nan = self._is_over = False
+        self._is_stalled = self._is_nan = self._is_over = self._is_spiked = False
         self._reported: tuple[str, ...] = ()
 
     def look(self) -> list[Notice]:
@@ -121,6 +124,7 @@ class LogFollower:
             if has_grown:
                 self._written_at = now
                 notices += self._react(found, now)
+                notices += self._spiked(file)
             elif file.tail.is_replaced:
                 notices += self._replaced(file, now)
         return [*notices, *self._settled(now), *self._stalled(now)]
@@ -155,7 +159,7 @@ class LogFollower:
 
     def _reset(self, now: float) -> None:
         self._reported, self._suspected_at = (), None
-        self._is_nan = self._is_stalled = self._is_over = False
+        self._is_nan = self._is_stalled = self._is_over = self._is_spiked = False
         self._pace.reset(now)
 
     def _react(self, found: list[tuple[Quote, Hit]], now: float) -> Iterator[Notice]:
@@ -169,6 +173,14 @@ class LogFollower:
             yield self._notice("nan", rule.cause, quote)
         if self._suspected_at is None and any(hit.rule.role in DECISIVE for _, hit in found):
             self._suspected_at = now
+
+    def _spiked(self, file: FollowedFile) -> Iterator[Notice]:
+        """A loss that jumped up and stays there, once; ranks print the same losses."""
+        spike = file.losses.spike
+        if spike is not None and not self._is_spiked:
+            yield self._notice("spike", str(spike), spike.first.quote)
+        if spike is not None or file is next(iter(self._files.values())):
+            self._is_spiked = spike is not None
 
     def _continued(self, steps: Sequence[tuple[Quote, Hit]], now: float) -> Iterator[Notice]:
         last, _ = steps[-1]
