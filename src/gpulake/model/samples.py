@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpulake.core.tables import bronze_tables
-from gpulake.lake.engine import Connection, surrogate_key
+from gpulake.lake.engine import Connection, surrogate_key, text
 from gpulake.model.plan import PlannedModel
 
 # Six would do: a new row changes the interval of the one before it, and that the median of the five before that.
 NEIGHBOURS = 24
 PAGES = "bronze_prometheus_samples"
 PAGE = "(file, coalesce(folder, ''), file_at)"
+MOST_FILES = 1000  # in a list of names
 FINAL = "select * from final"
 HOUR = "CAST(floor(epoch({}) / 3600) AS BIGINT)"
 
@@ -164,11 +165,28 @@ class Samples:
         if table != PAGES:
             bounds = f"ts_ms BETWEEN {first * 3_600_000} AND {(last + 1) * 3_600_000}"
             return f"(FROM landed.main.{table} WHERE {bounds} AND CAST(floor(ts_ms / 3600000) AS BIGINT) IN {hours})"
+        return f"(FROM landed.main.{table} WHERE {self._is_of_pages(first, last)})"
+
+    def _is_of_pages(self, first: int, last: int) -> str:
+        """Which rows are of pages that have some of these hours, as tables and literals: the model reads them often."""
         clock = "max(value) FILTER (metric = 'node_time_seconds' AND value BETWEEN 0 AND 4102444800)"
-        page = f"SELECT file, coalesce(folder, '') AS folder, file_at, {HOUR} AS hour FROM landed.main.{table}"
-        moments = page.format("to_timestamp(ts_ms / 1000)"), page.format(f"coalesce(to_timestamp({clock}), file_at)")
-        pages = f"SELECT file, folder, file_at FROM ({moments[0]} UNION ALL {moments[1]} GROUP BY 1, 2, 3)"
-        return f"(FROM landed.main.{table} WHERE {PAGE} IN ({pages} WHERE hour IN {hours}))"
+        page = f"SELECT file, coalesce(folder, '') AS folder, file_at, {HOUR} AS hour FROM landed.main.{PAGES}"
+        own = page.format("to_timestamp(ts_ms / 1000)")
+        of_page = f"{page.format(f'coalesce(to_timestamp({clock}), file_at)')} GROUP BY 1, 2, 3"
+        # The hours of all pages are the same for every table of samples.
+        self._run(f"CREATE TABLE IF NOT EXISTS touched.page_hours AS {own} UNION {of_page}")
+        pages = f"touched.{self.name}_pages"
+        self._run(
+            f"CREATE OR REPLACE TABLE {pages} AS SELECT DISTINCT file, folder, file_at FROM touched.page_hours"
+            f" WHERE hour IN (SELECT hour FROM touched.{self.name}_hours)"
+        )
+        files = self.connection.execute(f"SELECT DISTINCT file FROM {pages}").fetchall()
+        # The engine passes over files that have none of few names.
+        named = f"file IN ({', '.join(text(file) for (file,) in files)}) AND " if 0 < len(files) <= MOST_FILES else ""
+        # What a page says of its node and its clock counts for all its rows.
+        hours = f"ts_ms BETWEEN {first * 3_600_000} AND {(last + 1) * 3_600_000}"
+        own_time = f"(ts_ms IS NULL OR {hours} OR metric IN ('node_uname_info', 'node_time_seconds'))"
+        return f"{named}{own_time} AND {PAGE} IN (FROM {pages})"
 
     def _reading(self, rows_of: Callable[[str], str]) -> str:
         """The SQL of the model on other rows of its bronze tables."""
