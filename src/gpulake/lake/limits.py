@@ -31,7 +31,10 @@ REDACTED: Mapping[str, tuple[str, ...]] = {
     "incident_events": ("first_cause", "members"),
     "incidents": ("first_cause", "members"),
     "runs": ("detail",),
+    "gold_reservations": ("accounts", "users"),
     "silver_machine_states": ("reason", "reason_by"),
+    "silver_partitions": ("allowed_accounts",),
+    "silver_reservations": ("accounts", "groups", "users"),
     "silver_node_events": ("message", "pid", "subject"),
 }
 OWNERS = frozenset({"owner_id", "idle_owner_id"})

@@ -16,6 +16,7 @@ PAGES = {
     "job_id": ("job", "job"),
     "user_id": ("user", "user"),
     "group_id": ("group", "group"),
+    "account_id": ("account", "account"),
     "machine_id": ("machine", "machine"),
     "node": ("machine", "machine"),
     "incident_id": ("incident", "incident"),

@@ -20,6 +20,8 @@ used_gpu_hours / nullif({{ sensed }}, 0) AS efficiency_ratio,
 {% set rows %}
 gold_job_efficiency_daily
     WHERE {{ whose }} AND (getvariable('workload') IS NULL OR workload = getvariable('workload'))
+        [[partition AND job_key IN (SELECT job_key FROM silver_jobs WHERE partition_id = getvariable('partition'))]]
+        [[qos AND job_key IN (SELECT job_key FROM silver_jobs WHERE qos_id = getvariable('qos'))]]
         AND {days} AND {cluster} AND {gpu_type}
 {% endset %}
 {# least() ignores NULL: jobs without a sensor, and lost ones, need the CASE to get no bin. #}
@@ -37,12 +39,14 @@ CASE coalesce(getvariable('by')::VARCHAR, 'wasted')
 
 {% for thing, column, title in (
     ("user", "user_id", "user"), ("group", "group_id", "group"), ("gpu_type", "gpu_type", "type of GPU"),
-    ("workload", "workload", "workload"),
+    ("workload", "workload", "workload"), ("account", "account_id", "account"),
 ) %}
 -- question: efficiency_by_{{ thing }}
 -- title: Efficiency by {{ title }}
 -- order: held_gpu_hours DESC, {{ column }}
--- options: {{ {"user": "group", "group": "user"}.get(thing, "user, group") }}
+-- options: {{ {"user": "group, account", "group": "user, account", "account": "user, group"}.get(
+    thing, "user, group, account"
+) }}
 -- is_expensive: yes
 -- about: {{ meaning }}
 {# From the ledger, which counts no GPU-hour twice. Rows without a user were not held. #}
@@ -60,9 +64,35 @@ SELECT
 {% elif thing == "workload" %}
     , '/rows/efficiency_of_jobs?' || concat_ws(
         '&', 'workload=' || url_encode(workload), 'user=' || url_encode(getvariable('user')::VARCHAR),
-        'group=' || url_encode(getvariable('group')::VARCHAR), {{ given }}
+        'group=' || url_encode(getvariable('group')::VARCHAR),
+        'account=' || url_encode(getvariable('account')::VARCHAR), {{ given }}
     ) AS link
 {% endif %}
+FROM held
+WHERE held_gpu_hours > 0
+
+{% endfor %}
+
+{% for thing, title in (("partition", "partition"), ("qos", "quality of service")) %}
+-- question: efficiency_by_{{ thing }}
+-- title: Efficiency by {{ title }}
+-- order: held_gpu_hours DESC, {{ thing }}_id
+-- options: account
+-- about: {{ meaning }} As jobs claim them: where several claim one GPU at once, they sum to more than the ledger.
+WITH held AS (
+    SELECT {{ thing }}_id, sum(jobs) AS job_days, {{ sums(names, "_gpu_hours") }}
+    FROM gold_account_gpu_usage_daily
+    WHERE {{ thing }}_id IS NOT NULL AND (getvariable('account') IS NULL OR account_id = getvariable('account'))
+        AND {days} AND {cluster} AND {gpu_type}
+    GROUP BY ALL
+)
+SELECT
+    {{ thing }}_id, {{ total }} AS held_gpu_hours, {{ ratios }}, {{ wastes }},
+    wasted_gpu_hours / nullif((SELECT sum({{ wasted }}) FROM held), 0) AS share_of_waste_ratio, {{ columns }},
+    '/rows/efficiency_of_jobs?' || concat_ws(
+        '&', '{{ thing }}=' || url_encode({{ thing }}_id), 'account=' || url_encode(getvariable('account')::VARCHAR),
+        {{ given }}
+    ) AS link
 FROM held
 WHERE held_gpu_hours > 0
 
@@ -71,7 +101,7 @@ WHERE held_gpu_hours > 0
 -- question: efficiency_of_jobs
 -- title: Efficiency of jobs
 -- order: wasted_gpu_hours DESC, cluster_id, job_id
--- options: user, group, workload, bin, by
+-- options: user, group, account, partition, qos, workload, bin, by
 -- is_expensive: yes
 -- about: The {{ "{:,}".format(most_jobs) }} jobs that wasted most, or have most of what `by` names. {{ meaning }}
 --     As jobs claim them: where several claim one GPU at once, they sum to more than the ledger, which counts no GPU
@@ -100,7 +130,7 @@ FROM held
 -- question: job_efficiencies
 -- title: How efficient jobs are
 -- order: bin NULLS LAST
--- options: user, group
+-- options: user, group, account
 -- about: Jobs and what they held, in steps of efficiency: used over what sensors measured. Without a bin: no sensor
 --     measured it, or all of it was lost.
 WITH jobs AS (
@@ -147,7 +177,7 @@ HAVING held_cost IS NOT NULL
 -- question: report_card
 -- title: The report card
 -- order: place
--- options: user, group
+-- options: user, group, account
 -- about: As in gpulake report efficiency, on all types of GPU. Used is a share of what sensors measured, all others of
 --     what was held.
 SELECT * FROM computed
@@ -155,7 +185,7 @@ SELECT * FROM computed
 -- question: advice
 -- title: What would save most
 -- order: place
--- options: user, group
+-- options: user, group, account
 -- about: Of a user or a group: everyone's is in gpulake report efficiency. Each computed from jobs that prove it, the
 --     largest of them named. No GPU-hour is counted by two of them.
 SELECT * FROM computed
@@ -163,7 +193,7 @@ SELECT * FROM computed
 -- question: held_by_day
 -- title: What became of what was held, by day
 -- order: day
--- options: user, group
+-- options: user, group, account
 -- about: In GPU-hours; those of a day sum to what was held.
 SELECT
     dt AS day, {{ sums(held_buckets + notes) }},
@@ -174,7 +204,7 @@ GROUP BY dt
 -- question: waste_by_cause
 -- title: Waste by cause
 -- order: wasted_gpu_hours DESC, reason
--- options: user, group
+-- options: user, group, account
 -- about: In GPU-hours: idle, or lost by what ended the attempt. At most: not all checkpoints are known. Inferred: the
 --     share of all that was lost. What is under-used is no waste.
 WITH jobs AS (
@@ -206,6 +236,7 @@ SELECT
         '&', 'by=' || bucket,
         'user=' || url_encode(getvariable('user')::VARCHAR),
         'group=' || url_encode(getvariable('group')::VARCHAR),
+        'account=' || url_encode(getvariable('account')::VARCHAR),
         {{ given }}
     ) AS link
 FROM causes WHERE wasted_gpu_hours > 0

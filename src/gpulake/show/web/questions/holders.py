@@ -68,6 +68,7 @@ def scope_of(given: Mapping[str, Value]) -> Scope:
     return Scope(
         user=word.get("user"),
         group=word.get("group"),
+        account=word.get("account"),
         cluster=word.get("cluster"),
         first_day=day.get("from"),
         last_day=day.get("to"),

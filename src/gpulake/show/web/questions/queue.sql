@@ -161,6 +161,41 @@ WHERE coalesce(state = getvariable('state')::VARCHAR, true) AND coalesce(size = 
 {# Few tasks wait long: they are filtered first. #}
 {{ tasks("start_wait_seconds > " ~ long_wait_seconds) }} SELECT {{ columns }} FROM tasks
 
+{% set reasons %}
+Jobs of Slurm, by the day of their submission. Slurm tells a reason only while a job waits: the one that a pull finds
+--     counts until the next pull; the rest has the last reason in the accounting, or is unknown. Known: the share that
+--     pulls saw. In GPU-hours: the time waited, times the GPUs requested.
+{%- endset %}
+{% set reason_sums %}
+sum(wait_hours) * 3600 AS wait_seconds,
+    sum(waiting_gpu_hours) AS waiting_gpu_hours,
+    sum(pulled_waiting_gpu_hours) / nullif(sum(waiting_gpu_hours), 0) AS known_ratio
+{% endset %}
+{% set reason_rows %}
+gold_wait_reasons_daily
+WHERE {days} AND {cluster}
+    [[account AND account_id = getvariable('account')]]
+    [[partition AND partition_id = getvariable('partition')]]
+    [[qos AND qos_id = getvariable('qos')]]
+{% endset %}
+-- question: wait_reasons
+-- title: Why jobs wait
+-- order: waiting_gpu_hours DESC, reason
+-- options: account, partition, qos
+-- about: {{ reasons }}
+SELECT
+    reason, sum(jobs)::BIGINT AS jobs, sum(waiting_jobs)::BIGINT AS waiting_jobs, {{ reason_sums }}
+FROM {{ reason_rows }} GROUP BY reason
+
+-- question: waits_by_account
+-- title: Waits by partition, account and QOS
+-- order: waiting_gpu_hours DESC, partition_id, account_id, qos_id
+-- options: account, partition, qos
+-- about: {{ reasons }} The reason is the one with most GPU-hours.
+SELECT
+    partition_id, account_id, qos_id, arg_max(reason, waiting_gpu_hours) AS main_reason, {{ reason_sums }}
+FROM {{ reason_rows }} GROUP BY partition_id, account_id, qos_id
+
 -- question: demand_over_time
 -- title: Demand against capacity
 -- order: begin
