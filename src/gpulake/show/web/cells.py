@@ -29,7 +29,16 @@ UNITS = {
     "_kwh": " kWh",
 }
 # Words with their own capitalisation.
-WORDS = {"gpu": "GPU", "gpus": "GPUs", "cpu": "CPU", "cpus": "CPUs", "id": "ID", "kwh": "kWh", "xid": "Xid"}
+WORDS = {
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "cpu": "CPU",
+    "cpus": "CPUs",
+    "id": "ID",
+    "kwh": "kWh",
+    "qos": "QOS",
+    "xid": "Xid",
+}
 LEAST_HOURS = 0.01
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

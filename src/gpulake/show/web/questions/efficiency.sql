@@ -186,7 +186,7 @@ SELECT * FROM computed
 -- title: What would save most
 -- order: place
 -- options: user, group, account
--- about: Of a user or a group: everyone's is in gpulake report efficiency. Each computed from jobs that prove it, the
+-- about: Of a user, a group or an account: everyone's is in gpulake report efficiency. Each computed from jobs that prove it, the
 --     largest of them named. No GPU-hour is counted by two of them.
 SELECT * FROM computed
 
