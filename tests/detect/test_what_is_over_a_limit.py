@@ -116,7 +116,7 @@ def _only(watch: str, table: str, **changed: Any) -> Tables:
         pytest.param(_only("bad_links", "silver_link_samples", symbol_errors_total=7, is_up=False), id="never up"),
         pytest.param(_only("stuck_queue", "gold_machine_hours", unallocated_gpu_hours=7.0), id="GPUs are in use"),
         pytest.param(_only("stuck_queue", "silver_tasks", status="cancelled"), id="nobody waits"),
-        pytest.param(_only("stuck_queue", "silver_tasks", requested_gpus=8.0), id="too large for what is free"),
+        pytest.param(_only("stuck_queue", "silver_tasks", requested_gpus=12.0), id="too large for what is free"),
         pytest.param(_only("stuck_queue", "silver_jobs", wait_reason="Dependency"), id="held back by another job"),
         pytest.param(_only("empty_jobs", "silver_holdings", bucket="used"), id="jobs that work"),
     ],
@@ -141,3 +141,21 @@ def test_a_partition_may_be_stuck_while_another_is_not() -> None:
         "n7 gpu",
         "nothing of partition gpu starts on n7 since 2026-01-07 21:00 UTC, and jobs wait for 4 GPUs",
     )
+
+
+def test_jobs_that_fit_on_no_machine_are_not_stuck() -> None:
+    """Half of the GPUs are free, four of each machine; jobs of eight wait for a whole one."""
+    tables = SCENES["stuck_queue"]("n7")
+    for task in tables["silver_tasks"]:
+        task["requested_gpus"] = 8.0
+    tables["gold_machine_hours"] = [
+        row | {"machine_key": key, "capacity_gpu_hours": 8.0, "unallocated_gpu_hours": 4.0}
+        for row in tables["gold_machine_hours"]
+        for key in range(8)
+    ]
+    for place, attempt in enumerate(tables["silver_instances"]):
+        attempt["machine_key"] = place % 8
+    assert said(tables) == []
+    for row in tables["gold_machine_hours"]:
+        row["unallocated_gpu_hours"] = 8.0 if row["machine_key"] < 4 else 0.0
+    assert [one.kind for one in said(tables)] == ["stuck_queue"]

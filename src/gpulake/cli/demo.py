@@ -19,7 +19,7 @@ from gpulake.flow.order import RefreshResult
 
 NODES = 10
 INTERVAL_SECONDS = 1200
-SNAPSHOT_HOURS = 6
+SNAPSHOT_HOURS = 24  # beside those at every change of a node; a file costs a twentieth of a second
 
 
 @click.command()

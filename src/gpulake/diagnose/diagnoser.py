@@ -7,7 +7,7 @@ import os
 import pwd
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -60,12 +60,12 @@ class Diagnoser:
         self._clock = clock
         self._report = report
         self._notes: list[str] = []
+        self._reader: Callable[[], LakeReader | None] = lambda: None
 
     def diagnose(self, request: DiagnosisRequest) -> Answer:
-        request = self._identified(request)
-        with ExitStack() as stack:
-            answer = self._answered(request, stack)
-        return self._completed(answer, request)
+        with self._opening():
+            request = self._identified(request)
+            return self._completed(self._answered(request), request)
 
     def diagnose_many(self, logs: Sequence[JobLog], request: DiagnosisRequest) -> tuple[list[Diagnosed], str]:
         """One diagnosis a job, and why they were not recorded, if they were not."""
@@ -90,17 +90,15 @@ class Diagnoser:
 
     def _identified(self, request: DiagnosisRequest) -> DiagnosisRequest:
         """With the job that the file is named for, unless it belongs to another user than the job."""
-        if self._lake is None or self._lake.builds.current() is None:
+        named = job_of_file(request.log) if self._lake else None
+        reader = self._reader() if request.job_id is not None or named is not None else None
+        if reader is None:
             return request
-        named = job_of_file(request.log)
-        if request.job_id is None and named is None:
-            return request
-        with self._lake.reading() as reader:
-            has_jobs = reader.tables() >= NEEDED
-            record = record_of(reader, request.job_id or named or "", request.cluster_id) if has_jobs else None
-            if request.job_id is not None and has_jobs and record is None and not self._is_known(reader, request):
-                known = 'gpulake sql "SELECT cluster_id, job_id FROM silver_jobs" lists them'
-                raise UsageError(f"no job {label(request.job_id)!r} in the lake", known)
+        has_jobs = reader.tables() >= NEEDED
+        record = record_of(reader, request.job_id or named or "", request.cluster_id) if has_jobs else None
+        if request.job_id is not None and has_jobs and record is None and not self._is_known(reader, request):
+            known = 'gpulake sql "SELECT cluster_id, job_id FROM silver_jobs" lists them'
+            raise UsageError(f"no job {label(request.job_id)!r} in the lake", known)
         if request.job_id is not None or record is None:
             return request
         if is_of_another(request.log, record):
@@ -117,15 +115,15 @@ class Diagnoser:
     def _scheduled(self, answer: Answer) -> Answer:
         """What the log leaves open, the record of the scheduler may know."""
         found = answer.diagnosis
-        if self._lake is None or found.job_id is None or self._lake.builds.current() is None:
+        reader = self._reader() if found.job_id is not None else None
+        if reader is None or found.job_id is None:
             return answer
-        with self._lake.reading() as reader:
-            record = record_of(reader, found.job_id, found.cluster_id)
-            if record is None:
-                return answer
-            decided, note = with_record(found, record)
-            if decided.method == "scheduler":
-                decided = replace(decided, gpu_hours_lost=gpu_hours_lost(decided, answer.story, reader))
+        record = record_of(reader, found.job_id, found.cluster_id)
+        if record is None:
+            return answer
+        decided, note = with_record(found, record)
+        if decided.method == "scheduler":
+            decided = replace(decided, gpu_hours_lost=gpu_hours_lost(decided, answer.story, reader))
         self._note(note)
         return replace(answer, diagnosis=decided)
 
@@ -134,8 +132,8 @@ class Diagnoser:
         from gpulake.diagnose.judge.judging import is_wanted
         from gpulake.diagnose.judge.prompt import prompt_for, prompt_text
 
-        with ExitStack() as stack:
-            answer = self._answered(request, stack)
+        with self._opening():
+            answer = self._answered(request)
         answer = self._recalled(answer, request, self._error_lines(answer))
         if not is_wanted(answer.diagnosis):
             return f"No model would be asked: it is {answer.diagnosis.reason} by {answer.diagnosis.method}.\n"
@@ -157,7 +155,9 @@ class Diagnoser:
             else:
                 self._notes = []
                 named = replace(notice.answer.diagnosis, job_id=request.job_id, cluster_id=request.cluster_id)
-                yield replace(notice, answer=self._completed(replace(notice.answer, diagnosis=named), request))
+                with self._opening():
+                    answer = self._completed(replace(notice.answer, diagnosis=named), request)
+                yield replace(notice, answer=answer)
 
     def _completed(self, answer: Answer, request: DiagnosisRequest) -> Answer:
         """Adds similar incidents and a model's verdict, and records the diagnosis."""
@@ -178,15 +178,15 @@ class Diagnoser:
     def _owned(self, diagnosis: Diagnosis, request: DiagnosisRequest) -> Diagnosis:
         """Accepts the job that the log names if only that job's user can have written the log."""
         claimed = diagnosis.claimed_job_id
-        if self._lake is None or diagnosis.job_id or claimed is None or self._lake.builds.current() is None:
+        if diagnosis.job_id or claimed is None:
             return diagnosis
-        owner = _sole_writer(request.log)
-        if owner is None:
+        owner = _sole_writer(request.log) if self._lake else None
+        reader = self._reader() if owner is not None else None
+        if reader is None:
             return diagnosis
         from gpulake.lake.machines import user_of_job
 
-        with self._lake.reading() as reader:
-            is_own = user_of_job(reader, claimed, diagnosis.cluster_id) == owner
+        is_own = user_of_job(reader, claimed, diagnosis.cluster_id) == owner
         return replace(diagnosis, job_id=claimed) if is_own else diagnosis
 
     def _checked(self, diagnosis: Diagnosis) -> Diagnosis:
@@ -195,12 +195,12 @@ class Diagnoser:
         if diagnosis.is_job_disputed:
             claimed = label(diagnosis.claimed_job_id)
             self._note(f"The log says that it is of job {claimed}, and not of {job}: nothing is done for it unasked.")
-        if self._lake is None or diagnosis.job_id is None or node is None or self._lake.builds.current() is None:
+        reader = self._reader() if diagnosis.job_id is not None and node is not None else None
+        if reader is None or diagnosis.job_id is None or node is None:
             return diagnosis
         from gpulake.lake.machines import machines_of_job, named
 
-        with self._lake.reading() as reader:
-            machines = machines_of_job(reader, diagnosis.job_id, diagnosis.cluster_id)
+        machines = machines_of_job(reader, diagnosis.job_id, diagnosis.cluster_id)
         if not machines:
             return diagnosis
         is_own = named(node, machines) is not None
@@ -211,12 +211,12 @@ class Diagnoser:
 
     def _trained(self, diagnosis: Diagnosis) -> Diagnosis:
         """With what the job's training run logged before its end."""
-        if self._lake is None or diagnosis.job_id is None or self._lake.builds.current() is None:
+        reader = self._reader() if diagnosis.job_id is not None else None
+        if reader is None:
             return diagnosis
         from gpulake.diagnose.training_runs import find_run, said
 
-        with self._lake.reading() as reader:
-            run = find_run(reader, job_id=diagnosis.job_id, cluster_id=diagnosis.cluster_id)
+        run = find_run(reader, job_id=diagnosis.job_id, cluster_id=diagnosis.cluster_id)
         sentences = tuple(said(run, diagnosis.ended_at)) if run is not None else ()
         return replace(diagnosis, telemetry=(*diagnosis.telemetry, *sentences))
 
@@ -230,17 +230,23 @@ class Diagnoser:
         self._note(recalled.note)
         return replace(answer, diagnosis=replace(recalled.diagnosis, incident_id=""))
 
-    def _answered(self, request: DiagnosisRequest, stack: ExitStack) -> Answer:
-        """The engine is started only where a job or a node is named, since starting it is expensive."""
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Within it the lake is opened at most once, and only where a job or a node is named: that is expensive."""
+        with ExitStack() as stack:
 
-        @cache
-        def opened() -> LakeReader | None:
-            if self._lake is None or self._lake.builds.current() is None:
-                return None
-            return stack.enter_context(self._lake.reading())
+            @cache
+            def opened() -> LakeReader | None:
+                if self._lake is None or self._lake.builds.current() is None:
+                    return None
+                return stack.enter_context(self._lake.reading())
 
+            self._reader = opened
+            yield
+
+    def _answered(self, request: DiagnosisRequest) -> Answer:
         def reader(diagnosis: Diagnosis, story: Story) -> LakeReader | None:
-            return opened() if diagnosis.job_id or diagnosis.node or story.hosts else None
+            return self._reader() if diagnosis.job_id or diagnosis.node or story.hosts else None
 
         def witness(diagnosis: Diagnosis, story: Story) -> Samples:
             found = reader(diagnosis, story)

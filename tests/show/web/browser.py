@@ -26,6 +26,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 MOST_MS = 60_000
 # Pictures of what the tests look at are left here.
 PICTURES = Path(os.environ["GPULAKE_SCREENSHOTS"]) if os.environ.get("GPULAKE_SCREENSHOTS") else None
+PICTURED = Path(os.environ["GPULAKE_SCREENSHOT_LAKE"]) if os.environ.get("GPULAKE_SCREENSHOT_LAKE") else None
 FILLED = "() => !document.querySelector('section[aria-busy=true]')"
 
 

@@ -1,14 +1,17 @@
-"""The demo's own dashboard: no panel of it is empty, but for what only people, their logs and their prices can fill."""
+"""The dashboards of the demos: no panel is empty, but for what only people, their logs and their prices can fill."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import pytest
 
 from gpulake.core.config import Config
 from gpulake.flow import Flow
-from gpulake.flow.demo import demo_trace
+from gpulake.flow.demo import demo_site, demo_trace
 from gpulake.lake import Lake
 from gpulake.show.web.pages import Page, pages
+from gpulake.synth.site import Site
 from show.web.asking import client_of
 
 # A job that was measured on a node with telemetry; the machines that incidents are about.
@@ -41,18 +44,39 @@ ONLY_PEOPLE_FILL = {
 }
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Config:
+# Jobs of the site with a diagnosis and with samples.
+DIAGNOSED = """
+SELECT DISTINCT j.job_id AS job, j.user_id AS user, j.group_id AS group, n.node_id AS machine, 'none' AS run
+FROM diagnoses d JOIN silver_jobs j ON d.job_id = j.job_id JOIN silver_instances i USING (job_key)
+JOIN silver_nodes n USING (machine_key) JOIN silver_instance_usage u USING (worker_key)
+WHERE u.used_gpus IS NOT NULL AND j.group_id != j.user_id
+ORDER BY 1 LIMIT 3
+"""
+# Of a site: what a collected run and the machine metrics of a PAI trace fill.
+NOT_OF_A_SITE = {
+    *("incidents/anomalous_days", "incidents/days", "machine/use", "overview/utilisation", "quality/coverage"),
+    *(f"run/{panel.name}" for panel in pages()["run"].panels),
+    "runs/runs",
+}
+
+
+@pytest.fixture(scope="module", params=["site", "pai"])
+def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Config:
     folder = tmp_path_factory.mktemp("demo")
     config = Config(lake=folder / "lake", threads=1)
-    demo_trace(Flow(config), folder / "trace", folder / "report.html", 20_000, 0)
+    if request.param == "pai":
+        demo_trace(Flow(config), folder / "trace", folder / "report.html", 20_000, 0)
+    else:
+        site = Site(datetime(2026, 3, 2, 9, tzinfo=UTC), nodes=10, interval_seconds=1800, snapshot_hours=24)
+        demo_site(Flow(config), folder / "site", folder / "report.html", site)
     return config
 
 
 @pytest.mark.slow
 def test_no_panel_of_the_demo_is_empty_that_generated_data_can_fill(demo: Config) -> None:
     with Lake(demo).reading() as reader:
-        (asked,) = reader.query(ASKED).to_pylist()
+        is_site = not reader.query("FROM bronze_run_meta").num_rows
+        jobs = reader.query(DIAGNOSED if is_site else ASKED).to_pylist()
         others = reader.query(INCIDENTS).to_pylist()
     client = client_of(demo)
 
@@ -63,11 +87,11 @@ def test_no_panel_of_the_demo_is_empty_that_generated_data_can_fill(demo: Config
         assert response.status_code == 200, (question, response.text)
         return not response.json()["rows"]
 
-    every = [{**others[0], **asked}, *({**asked, **other} for other in others)]
+    every = [*({**others[0], **job} for job in jobs), *({**jobs[0], **other} for other in others)]
     empty = {
         f"{page.name}/{panel.name}"
         for page in pages().values()
         for panel in page.panels
         if all(is_empty(page, panel.question, dict(panel.given), given) for given in every)
     }
-    assert empty <= set(ONLY_PEOPLE_FILL)
+    assert empty <= {*ONLY_PEOPLE_FILL, *(NOT_OF_A_SITE if is_site else ())}

@@ -16,7 +16,7 @@ from gpulake.detect.table_series import grouped, series_of
 from gpulake.detect.watches import WATCHES, Read
 
 LEAST_FREE = 0.3  # of the GPUs of the partition's machines that are in service
-MOST_ASKED = 0.125  # of the free GPUs: what a job may ask for that should have started
+MOST_ASKED = 0.5  # of the free GPUs, by a job that should have started; what it asks for of one machine is free there
 LEAST_WAITING = 4.0  # GPUs, and a twentieth of those in service
 LEAST_STARTS = 1.0  # an hour on average: in a partition where little starts, a quiet hour says nothing
 HOURS = packaged_text("gpulake.detect.watches", "stuck_queue.sql")

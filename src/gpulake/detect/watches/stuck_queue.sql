@@ -2,7 +2,7 @@ WITH asked AS (
     -- A job that its user or another job holds back is not stuck.
     SELECT
         jobs.cluster_id, coalesce(jobs.partition_id, '') AS partition_id, tasks.launched_at,
-        tasks.requested_gpus * coalesce(tasks.planned_instances, 1) AS gpus,
+        tasks.requested_gpus AS together, tasks.requested_gpus * coalesce(tasks.planned_instances, 1) AS gpus,
         coalesce(tasks.started_at, tasks.ended_at, CASE WHEN tasks.status = 'waiting' THEN TIMESTAMPTZ 'infinity' END)
             AS waited_until
     FROM silver_tasks AS tasks
@@ -27,7 +27,7 @@ partitions AS (
 hours AS (SELECT DISTINCT cluster_id, started_at FROM gold_machine_hours WHERE started_at IS NOT NULL),
 -- Whole hours of waiting in which nothing of the partition started.
 waiting AS (
-    SELECT hours.cluster_id, asked.partition_id, hours.started_at, asked.gpus
+    SELECT hours.cluster_id, asked.partition_id, hours.started_at, asked.together, asked.gpus
     FROM asked
     SEMI JOIN partitions ON asked.cluster_id = partitions.cluster_id AND asked.partition_id = partitions.partition_id
     INNER JOIN hours
@@ -46,6 +46,7 @@ waiting AS (
 free AS (
     SELECT
         places.cluster_id, places.partition_id, machines.started_at, sum(machines.unallocated_gpu_hours) AS free,
+        max(machines.unallocated_gpu_hours) AS free_together,
         sum(machines.capacity_gpu_hours - machines.down_gpu_hours) AS available
     FROM (SELECT DISTINCT cluster_id, partition_id, machine_key FROM attempts) AS places
     INNER JOIN gold_machine_hours AS machines ON places.machine_key = machines.machine_key
@@ -65,7 +66,10 @@ stuck AS (
             AND waiting.partition_id = free.partition_id
             AND waiting.started_at = free.started_at
     -- Large jobs may wait for machines that are wholly free.
-    WHERE free.free >= {least_free} * free.available AND waiting.gpus <= {most_asked} * free.free
+    WHERE
+        free.free >= {least_free} * free.available
+        AND waiting.gpus <= {most_asked} * free.free
+        AND waiting.together <= free.free_together
     GROUP BY waiting.cluster_id, waiting.partition_id, waiting.started_at
     HAVING sum(waiting.gpus) >= greatest({least_waiting}, 0.05 * any_value(free.available))
 )
