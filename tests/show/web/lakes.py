@@ -1,4 +1,5 @@
-"""A lake that has everything that a dashboard can show: a trace, a Slurm cluster, a collected run, logs, incidents.
+"""A lake that has everything that a dashboard can show: a trace, a Slurm cluster, a training run, a collected run, logs,
+incidents.
 
 Fixtures `rich` (for tests that only read) and `rich_copy` (for those that write) are in tests/conftest.py.
 """
@@ -87,7 +88,18 @@ def _written(folder: Path) -> list[Path]:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    return [folder / name for name in texts]
+    (folder / "slurm-81").mkdir()
+    training = folder / "slurm-81" / "night.jsonl"
+    training.write_text("".join(json.dumps(row) + "\n" for row in logged_steps()))
+    return [*(folder / name for name in texts), training]
+
+
+def logged_steps() -> list[dict[str, float]]:
+    """Of job 81, from 10:10 UTC on: two minutes of start-up, a stall of ten, and six steps done again."""
+    begin = datetime(2026, 3, 1, 10, 10, tzinfo=UTC).timestamp()
+    steps = [*((step, 120 + 20 * step) for step in range(1, 31)), *((step, 720 + 20 * step) for step in range(31, 41))]
+    steps += [(step, 1640 + 20 * (step - 34)) for step in range(35, 61)]
+    return [{"_step": step, "_timestamp": begin + at, "train/loss": 4.0 / step} for step, at in steps]
 
 
 def sacct_text() -> str:
