@@ -1,5 +1,5 @@
-"""A lake that has everything that a dashboard can show: a trace, a Slurm cluster, a training run, a collected run, logs,
-incidents.
+"""A lake that has everything that a dashboard can show: a trace, a Slurm cluster, a training run, a collected run,
+logs, incidents.
 
 Fixtures `rich` (for tests that only read) and `rich_copy` (for those that write) are in tests/conftest.py.
 """
