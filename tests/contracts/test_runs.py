@@ -103,6 +103,7 @@ WRITING: list[tuple[tuple[str, ...], tuple[str, ...], Callable[[Scene], list[Any
     (("refresh",), ("land", *BUILT, "report"), lambda scene: [scene.folder / "pai_job_table.csv"]),
     (("pull", "prometheus"), ("land", "pull"), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("pull", "slurm"), ("land", "pull"), lambda scene: ["--from", scene.folder / "slurm", "--cluster", "tiger"]),
+    (("pull", "state_metrics"), ("pull",), lambda scene: ["--url", scene.prometheus, "--since", "1m"]),
     (("pull", "kubernetes"), ("land", "pull"), lambda scene: ["--from", scene.folder / "kube", "--cluster", "k"]),
     (("config", "set"), ("settings",), lambda _: ["currency", "EUR"]),
     (("repair",), ("repair",), lambda _: []),

@@ -81,7 +81,7 @@ class KubernetesPull:
                 shutil.copy2(file, copy)
             else:
                 with copy.open("w", encoding="utf-8") as out:
-                    _write_head(out, self.cluster, datetime.fromtimestamp(modified, UTC), (), ())
+                    write_head(out, self.cluster, datetime.fromtimestamp(modified, UTC), (), ())
                     out.writelines(f",\n{text}" for text in (first, *parts))
                     out.write(END)
                 os.utime(copy, (modified, modified))
@@ -91,7 +91,7 @@ class KubernetesPull:
 END = '\n],\n"kind": "List"}\n'
 
 
-def _write_head(
+def write_head(
     out: IO[str],
     cluster: str,
     taken_at: datetime,
@@ -126,7 +126,7 @@ class _Listing:
         with file.open("w", encoding="utf-8") as whole, part.open(encoding="utf-8") as objects:
             namespaces = self.source.namespaces or ("*",)
             kinds = tuple(dict.fromkeys(self.kinds))
-            _write_head(whole, self.source.cluster, taken, kinds, namespaces, "; ".join(self.skipped))
+            write_head(whole, self.source.cluster, taken, kinds, namespaces, "; ".join(self.skipped))
             shutil.copyfileobj(objects, whole)
             whole.write(END)
         part.unlink()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulake.core.addresses import check_url
+from gpulake.core.clock import Clock
 from gpulake.core.errors import PullError, require
 from gpulake.core.http_client import (
     Answer,
@@ -92,7 +93,10 @@ class PrometheusPull:
         return self.match or f'{{__name__=~"{"|".join(pulled_names())}"}}'
 
     def pieces(self, span: Span, desk: Desk) -> Iterator[Piece]:
-        client = HttpClient(
+        return _Pulling(self, self.client(desk), desk).pieces(span)
+
+    def client(self, desk: Desk) -> HttpClient:
+        return HttpClient(
             self.address,
             authorization(self.environment, PREFIX),
             tls_context(self.ca_file) if self.url.startswith("https:") else None,
@@ -100,7 +104,6 @@ class PrometheusPull:
             wait=desk.wait,
             is_passing=lambda refusal: refusal.status in PASSING_STATUSES and _error_of(refusal) not in SPLITTING,
         )
-        return _Pulling(self, client, desk).pieces(span)
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class _Pulling:
 
     def pieces(self, span: Span) -> Iterator[Piece]:
         """Each covers whole steps of the grid; what is not a whole step yet is left for the next pull."""
-        self._check_clock()
+        check_clock(self.client, self.desk.clock)
         seconds = self.step_seconds
         at = math.ceil(span.since.timestamp() / seconds)
         end = math.ceil(span.until.timestamp() / seconds) - 1
@@ -168,20 +171,21 @@ class _Pulling:
             return None
         return file
 
-    def _check_clock(self) -> None:
-        """Asked for before anything else, so that a wrong address is the first thing that is noticed."""
-        answer = self.client.ask("/api/v1/query", {"query": "time()"}, is_posted=True)
-        _data(self.client.url, answer)
-        there, here = answer.server_time, self.desk.clock.now()
-        off = abs((there - here).total_seconds()) if there else 0.0
-        require_pull(
-            off <= MOST_CLOCK_SECONDS,
-            f"the clock of {self.client.url} shows {there}, ours {here:%Y-%m-%d %H:%M:%S+00:00}: {off:,.0f} s apart",
-            "set the clocks; a pull that rests on a wrong one would miss samples or take them twice",
-        )
-
     def _time(self, step: int) -> datetime:
         return datetime.fromtimestamp(step * self.step_seconds, UTC)
+
+
+def check_clock(client: HttpClient, clock: Clock) -> None:
+    """Asked for before anything else, so that a wrong address is the first thing that is noticed."""
+    answer = client.ask("/api/v1/query", {"query": "time()"}, is_posted=True)
+    _data(client.url, answer)
+    there, here = answer.server_time, clock.now()
+    off = abs((there - here).total_seconds()) if there else 0.0
+    require_pull(
+        off <= MOST_CLOCK_SECONDS,
+        f"the clock of {client.url} shows {there}, ours {here:%Y-%m-%d %H:%M:%S+00:00}: {off:,.0f} s apart",
+        "set the clocks; a pull that rests on a wrong one would miss samples or take them twice",
+    )
 
 
 def require_pull(is_right: bool, message: str, hint: str) -> None:
