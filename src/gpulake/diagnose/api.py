@@ -26,6 +26,7 @@ from gpulake.diagnose.logs.reading import Logs, open_logs
 from gpulake.diagnose.logs.scan import scan
 from gpulake.diagnose.losses import with_losses
 from gpulake.diagnose.rulebook.book import Rulebook, shipped
+from gpulake.diagnose.scheduler import EXEC, exit_of_command, with_record
 from gpulake.diagnose.story.events import Story
 from gpulake.diagnose.story.stories import read_stories
 from gpulake.diagnose.telemetry import Samples, consult, read_samples, window_of
@@ -88,11 +89,23 @@ def diagnose(
         samples = read_samples([telemetry], window_of(story), time_zone)
         # The age of the file is unknown, so silence at its end means nothing.
         diagnosis = consult(diagnosis, story, samples, book)
+        diagnosis = _with_exit(diagnosis, story, telemetry, notes)
     if witness is not None:
         diagnosis = consult(diagnosis, story, witness(diagnosis, story), book, now)
     recovery = replace(diagnosis.recovery, why=sentence(diagnosis.recovery.why))
     diagnosis = replace(diagnosis, recovery=recovery, gpu_hours_lost=cost(diagnosis, story))
     return Answer(diagnosis, story, digests, tuple(notes))
+
+
+def _with_exit(diagnosis: Diagnosis, story: Story, telemetry: Path, notes: list[str]) -> Diagnosis:
+    """With the exit code that the collector's `exec` saw."""
+    times = (at.timestamp() if at is not None else None for at in (story.began_at, story.ended_at))
+    record = exit_of_command(telemetry, *times) if telemetry.is_dir() else None
+    if record is None:
+        return diagnosis
+    decided, note = with_record(diagnosis, record, EXEC)
+    notes += [note] if note else []
+    return replace(decided, method="telemetry") if decided.method == "scheduler" else decided
 
 
 def check_zone(name: str) -> None:

@@ -14,6 +14,7 @@ from gpulake.core.diagnosis import CATEGORY_OF, NOT_A_FAILURE, UNKNOWN, Diagnosi
 from gpulake.core.packaged import packaged_toml, queries
 from gpulake.core.words import label
 from gpulake.diagnose.cause.cascade import CAUSES
+from gpulake.formats.json_text import json_object
 
 if TYPE_CHECKING:
     from gpulake.lake import LakeReader
@@ -25,6 +26,8 @@ _FAILED = {*_TABLE["reasons"], "FAILED", "failed"}
 _ENDED_WELL = {"COMPLETED", "succeeded"}
 _FILE = re.compile(r"slurm[-_.](\d+(?:_\d+)?)\.(?:out|err|log|txt)(?:\.gz|\.zst)?$")
 SURE, VAGUE = 0.85, 0.4
+SCHEDULER = "The scheduler has the job as"
+EXEC = "gpulake collect exec saw the command end as"
 
 
 @dataclass(frozen=True)
@@ -77,20 +80,36 @@ def is_of_another(log: Path, record: Record) -> bool:
     return owner not in (record.user_id, "root")
 
 
+def exit_of_command(run: Path, since: float | None, until: float | None) -> Record | None:
+    """How the command ended that `collect exec` ran at the time of the log; without times, its only command."""
+    rows: list[dict[str, Any]] = []
+    for file in sorted(run.rglob("invocations.jsonl")):
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            rows += [row for line in lines if (row := json_object(line)).get("method") == "CLI"]
+    if since is not None and until is not None:
+        rows = [row for row in rows if row["ts_start"] / 1000 <= until and row["ts_end"] / 1000 >= since]
+    codes = [row.get("status") for row in rows]
+    if len(codes) != 1 or not isinstance(codes[0], int):
+        return None
+    code = codes[0]
+    exit_code = f"0:{-code}" if code < 0 else f"{code}:0"
+    return Record("", None, "COMPLETED" if code == 0 else "FAILED", exit_code)
+
+
 def job_of_file(log: Path) -> str | None:
     """The job that Slurm wrote the file for, by the name that it gives to files."""
     found = _FILE.search(log.name)
     return found[1] if found else None
 
 
-def with_record(diagnosis: Diagnosis, record: Record) -> tuple[Diagnosis, str]:
+def with_record(diagnosis: Diagnosis, record: Record, who: str = SCHEDULER) -> tuple[Diagnosis, str]:
     """What the log leaves open, or shows only the consequence of, the record decides; and where they disagree."""
     if record.state in _ENDED_WELL:
-        return _ended_well(diagnosis, record)
+        return _ended_well(diagnosis, record, who)
     if not record.has_failed:
         return diagnosis, ""
     reason = record.reason
-    said = f"The scheduler has the job as {label(str(record))}"
+    said = f"{who} {label(str(record))}"
     if diagnosis.verdict == "failed" and diagnosis.reason != UNKNOWN:
         if reason and diagnosis.reason in CAUSES.get(reason, ()):
             return _decided(diagnosis, reason, said), f"The log shows {diagnosis.reason}. {said}."
@@ -99,8 +118,8 @@ def with_record(diagnosis: Diagnosis, record: Record) -> tuple[Diagnosis, str]:
     return _decided(diagnosis, reason or UNKNOWN, said), note
 
 
-def _ended_well(diagnosis: Diagnosis, record: Record) -> tuple[Diagnosis, str]:
-    said = f"The scheduler has the job as {label(str(record))}"
+def _ended_well(diagnosis: Diagnosis, record: Record, who: str) -> tuple[Diagnosis, str]:
+    said = f"{who} {label(str(record))}"
     if diagnosis.verdict == "failed":
         return diagnosis, f"The log shows {diagnosis.reason}. {said}."
     if diagnosis.verdict == "healthy":

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from gpulake.core.errors import GpulakeError, LakeBusyError, StepError
 from gpulake.core.progress import Report, silent
 from gpulake.core.tables import Table, bronze_tables, written_tables
 from gpulake.core.types import LandResult
+from gpulake.flow.collected import parsed_run
 
 if TYPE_CHECKING:
     from gpulake.act.alerts.sending import Drained
@@ -275,12 +276,14 @@ class Flow:
     def diagnose(self, request: DiagnosisRequest) -> Answer:
         """Why a job died. Where there is a lake, it is consulted, and the diagnosis recorded in it."""
         diagnoser = self._diagnoser()
-        if not self.config.has_lake:
-            return diagnoser.diagnose(request)
-        with self.step("diagnose", is_reader=True) as detail:
-            answer = diagnoser.diagnose(request)
-            self._note_diagnosis(answer, detail)
-        return answer
+        with parsed_run(request.telemetry) as telemetry:
+            request = replace(request, telemetry=telemetry)
+            if not self.config.has_lake:
+                return diagnoser.diagnose(request)
+            with self.step("diagnose", is_reader=True) as detail:
+                answer = diagnoser.diagnose(request)
+                self._note_diagnosis(answer, detail)
+            return answer
 
     def diagnose_many(self, logs: Sequence[JobLog], request: DiagnosisRequest) -> tuple[list[Diagnosed], str]:
         """Why many jobs died, and why that was not recorded, if it was not."""
