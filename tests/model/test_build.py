@@ -58,10 +58,12 @@ def test_macros_say_what_python_says_of_keys_and_buckets() -> None:
 
 
 def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:
-    names = [model.name for model in shipped_plan().select(["gold_cluster_util_daily"]).models]
+    without_samples = ("bronze_gpu_metrics", "bronze_nvidia_smi", "bronze_prometheus_samples", "bronze_rocm_smi")
+    names = [model.name for model in shipped_plan().select(["gold_cluster_util_daily"], without_samples).models]
     assert sorted(names) == [
         "gold_cluster_coverage_daily",
         "gold_cluster_util_daily",
+        "silver_gpu_hours",
         "silver_gpu_timeseries",
         "silver_machine_stretches",
         "silver_machines",
@@ -69,6 +71,8 @@ def test_a_selection_brings_what_it_needs_in_an_order_that_works() -> None:
     assert names.index("silver_machines") < names.index("silver_gpu_timeseries")
     assert names.index("silver_gpu_timeseries") < names.index("silver_machine_stretches")
     assert names[-1] == "gold_cluster_util_daily"
+    with_samples = {model.name for model in shipped_plan().select(["gold_cluster_util_daily"]).models}
+    assert with_samples - set(names) >= {"silver_gpu_samples", "silver_nodes", "silver_instances"}
 
 
 def test_an_unknown_table_is_refused_with_the_nearest_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,30 @@ def test_a_machine_that_only_telemetry_knows_has_a_ledger_of_its_samples(tmp_pat
 def test_where_nothing_names_holders_a_quiet_gpu_is_unknown(tmp_path: Path) -> None:
     lake = built_from(tmp_path, {"k1.prom": page({0: (90, ""), 1: (0, "")}, "k1")})
     assert ledger_of(lake) == [("k1", "telemetry", 2.0, 2.0, 2.0, 0.0, 0.0)]
+
+
+def test_sampled_gpus_are_the_utilisation_of_their_cluster(tmp_path: Path) -> None:
+    head = "timestamp, index, uuid, name, utilization.gpu [%]\n"
+    rows = [
+        f"2026/05/04 {hour}:{minute:02}:00.000, {gpu}, GPU-{gpu}, NVIDIA H100 80GB HBM3, {percent} %\n"
+        for hour in (10, 11)
+        for minute in range(60)
+        for gpu, percent in ((0, 80), (1, 20))
+        # Of the second hour, one GPU was sampled for half of it.
+        if hour == 10 or gpu == 0 or minute < 30
+    ]
+    lake = built_from(tmp_path, {"gpu-001.csv": head + "".join(rows)})
+    daily = "SELECT dt, round(gpu_util_ratio, 3) AS used, round(busy_gpu_hours, 1) AS busy,"
+    daily += " round(observed_gpu_hours, 1) AS seen, capacity_gpu_hours AS capacity, observed_machines AS machines"
+    (day,) = rows_of(lake, f"{daily} FROM gold_cluster_util_daily")
+    assert day == {
+        "dt": date(2026, 5, 4),
+        "used": round((0.8 + 0.2 + 0.8 + 0.1) / 3.5, 3),
+        "busy": 1.9,
+        "seen": 3.5,
+        "capacity": 48.0,
+        "machines": 1,
+    }
+    hourly = "SELECT round(gpu_util_ratio, 2) AS used, round(observed_gpu_hours, 1) AS seen"
+    hours = rows_of(lake, f"{hourly} FROM gold_cluster_util_hourly ORDER BY started_at")
+    assert [tuple(row.values()) for row in hours] == [(0.5, 2.0), (0.6, 1.5)]

@@ -157,7 +157,7 @@ class Flow:
         self.lake.open()
         keep_settings(self)
         with self.lake.writing():
-            order = build_order(select, is_forced, is_dbt, model, named_landings(self.lake, without))
+            order = build_order(self.lake, select, is_forced, is_dbt, model, named_landings(self.lake, without))
             result = Building(self.lake, self.config, self.clock, self.report, self.step).build(order)
             compact(self, bronze_tables() if result.is_new else ())
         # The build is published either way; another process that updates incidents now does it for this one, too.

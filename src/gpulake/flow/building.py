@@ -17,6 +17,7 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import Config
 from gpulake.core.errors import GpulakeError, LakeError, UsageError
 from gpulake.core.progress import Report
+from gpulake.core.tables import bronze_tables
 from gpulake.core.types import Finding, Landing, TestResult
 from gpulake.lake import Lake, Staging
 from gpulake.lake.undo import files_without
@@ -77,9 +78,14 @@ class Extension:
 
 
 def build_order(
-    select: Sequence[str], is_forced: bool, is_dbt: bool, model: Path | None, left_out: Sequence[Landing] = ()
+    lake: Lake,
+    select: Sequence[str],
+    is_forced: bool,
+    is_dbt: bool,
+    model: Path | None,
+    left_out: Sequence[Landing] = (),
 ) -> BuildOrder:
-    """What to build: the selected tables and what they need, or everything."""
+    """What to build: the selected tables and what they need of what landed, or everything."""
     from gpulake.model.plan import shipped_plan
 
     if select and is_dbt:
@@ -91,7 +97,8 @@ def build_order(
         needed = [table for name in written for table in WRITTEN[name]]
         watched = _watched_tables() if FINDINGS in written else set()
         needed.extend(model.name for model in plan.models if model.name in watched)
-        plan = plan.select([*(name for name in select if name not in WRITTEN), *needed])
+        empty = bronze_tables().keys() - {landing.table for landing in lake.live_landings()}
+        plan = plan.select([*(name for name in select if name not in WRITTEN), *needed], empty)
     return BuildOrder(plan, written, bool(select), is_dbt, is_forced, model, tuple(left_out))
 
 

@@ -30,7 +30,7 @@ __all__ = ["Increment", "TouchesTooMuchError", "bound_by_landing", "build", "ref
 def build(staging: Staging, plan: Plan, report: Report) -> None:
     """Every model of the plan as a table of the staged build. One that can have no rows is made from its contract."""
     _need_rows(staging)
-    empty = set(staging.empty)
+    empty = {*staging.empty, *plan.empty}
     for position, model in enumerate(plan.models):
         report(f"building {model.name}", position / len(plan.models))
         target = f'CREATE OR REPLACE TABLE "lake"."main"."{model.name}"'

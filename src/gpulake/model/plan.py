@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from gpulake.core.errors import UsageError, choice_hint
 from gpulake.core.tables import Column, Table
 from gpulake.lake.engine import surrogate_key
-from gpulake.model.pruning import PREFIX, EmptyWithout, Step, with_steps, without_steps
+from gpulake.model.pruning import PREFIX, EmptyWithout, Step, is_empty, with_steps, without_steps
 
 FOLDER = "compiled"
 INDEX = "index.json"
@@ -89,12 +89,18 @@ class Plan:
     models: tuple[PlannedModel, ...]
     tests: tuple[PlannedTest, ...]
     steps: tuple[Step, ...] = ()  # each after those that it reads
+    empty: frozenset[str] = frozenset()  # models, selected or not, that are known to have no rows
 
-    def select(self, names: Sequence[str]) -> Plan:
-        """The named models with all that they need, and the tests that these can answer."""
+    def select(self, names: Sequence[str], empty: Collection[str] = ()) -> Plan:
+        """The named models with all that they need, and the tests that these can answer. What has no rows, since the
+        `empty` tables have none, needs nothing."""
         if not names:
             return self
         by_name = {model.name: model for model in self.models}
+        without_rows = set(empty)
+        for model in self.models:
+            if is_empty(model.empty_without, without_rows):
+                without_rows.add(model.name)
         wanted: set[str] = set()
         pending = list(names)
         while pending:
@@ -103,11 +109,12 @@ class Plan:
                 raise UsageError(f"no model named {name!r}", choice_hint(name, by_name))
             if name not in wanted:
                 wanted.add(name)
-                pending += by_name[name].depends_on
+                pending += () if name in without_rows else by_name[name].depends_on
         return Plan(
             tuple(model for model in self.models if model.name in wanted),
             tuple(test for test in self.tests if wanted.issuperset(test.depends_on)),
             self.steps,
+            frozenset(without_rows & by_name.keys()),
         )
 
     def bronze(self) -> dict[str, tuple[str, ...]]:

@@ -1,18 +1,18 @@
 with stretches as (
 
-    select * from "lake"."main"."silver_machine_stretches"
+    select * from __dbt__cte__machine_observations
 
 ),
 
 days as (
 
-    select * from __dbt__cte__window_days
+    select * from __dbt__cte__observed_days
 
 ),
 
 machines as (
 
-    select * from "lake"."main"."silver_machines"
+    select * from __dbt__cte__observed_machines
 
 ),
 

@@ -1,12 +1,12 @@
 with stretches as (
 
-    select * from "lake"."main"."silver_machine_stretches"
+    select * from __dbt__cte__machine_observations
 
 ),
 
 machines as (
 
-    select * from "lake"."main"."silver_machines"
+    select * from __dbt__cte__observed_machines
 
 ),
 

@@ -1,18 +1,18 @@
 with stretches as (
 
-    select * from {{ ref('silver_machine_stretches') }}
+    select * from {{ ref('machine_observations') }}
 
 ),
 
 days as (
 
-    select * from {{ ref('window_days') }}
+    select * from {{ ref('observed_days') }}
 
 ),
 
 machines as (
 
-    select * from {{ ref('silver_machines') }}
+    select * from {{ ref('observed_machines') }}
 
 ),
 

@@ -1,12 +1,12 @@
 with stretches as (
 
-    select * from {{ ref('silver_machine_stretches') }}
+    select * from {{ ref('machine_observations') }}
 
 ),
 
 machines as (
 
-    select * from {{ ref('silver_machines') }}
+    select * from {{ ref('observed_machines') }}
 
 ),
 
