@@ -414,6 +414,27 @@ SLURM_NODES = [
     ),
 ]
 
+SLURM_SETUP = [
+    *(
+        table(
+            f"{folder}/partitions.txt",
+            f"PartitionName=gpu Nodes=g[1-2] State={state} TRES=cpu=16,gres/gpu=8 MaxTime=1-00:00:00",
+            "PartitionName=spare Nodes=g2 State=UP TRES=cpu=8,gres/gpu=4",
+            written_at=AT + after,
+        )
+        for folder, state, after in [("setup1", "UP", 0), ("setup2", "DRAIN", 4 * QUARTER)]
+    ),
+    *(
+        table(
+            f"{folder}/reservations.txt",
+            "ReservationName=fix StartTime=2026-03-01T12:00:00 EndTime=2026-03-01T13:00:00 Nodes=g2 Flags=MAINT"
+            f" Users=root State={state}",
+            written_at=AT + after,
+        )
+        for folder, state, after in [("setup1", "INACTIVE", 0), ("setup2", "ACTIVE", 12 * QUARTER)]
+    ),
+]
+
 KUBERNETES = [
     table(
         f"{folder}/pods.json",
@@ -463,6 +484,7 @@ SOURCES: dict[str, Sequence[Document]] = {
     "rocm_smi": ROCM_SMI,
     "kernel_log": KERNEL_LOG,
     "slurm_nodes": SLURM_NODES,
+    "slurm_setup": SLURM_SETUP,
     "kubernetes": KUBERNETES,
     "training": TRAINING,
 }

@@ -29,6 +29,7 @@ TIMES = "2026-03-01T11:00:00|2026-03-01T11:59:00|2026-03-01T12:11:00"
 JOBS = [
     f"4711|train|ann|tiger|FAILED|{TIMES}|2|gres/gpu=16|gpu[01-02]",
     f"777|train|bob|tiger|FAILED|{TIMES}|1|gres/gpu=8|gpu09",
+    "888|train|bob|tiger|RUNNING|2026-03-01T11:00:00|2026-03-01T11:59:00|Unknown|1|gres/gpu=8|gpu05",
 ]
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 XID = "2026-03-01 12:10:00 {host}:1:1 [0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
@@ -124,8 +125,14 @@ def test_anothers_job_id_and_a_happy_end_resolve_nothing(known: Lake) -> None:
     assert (happy.verdict, happy.incident_id) == ("healthy", "")
     ask(known, "SLURM_JOB_ID=4711\n" + STEPS + "KeyError: 'x'\n", "c.log")
     assert [row for row in states(known) if row[0] == own.incident_id] == before
-    # Who says with --job whose log it is, may.
+    # Not even who says with --job whose log it is, since the scheduler's record says that it failed.
     ask(known, STEPS + END, "b.log", job_id="4711")
+    assert {state for incident, state in states(known) if incident == own.incident_id} == {"open"}
+
+
+def test_who_says_whose_log_it_is_may_resolve_an_incident_that_no_record_contradicts(known: Lake) -> None:
+    own = ask(known, STEPS + XID.format(host="gpu05"), job_id="888").diagnosis
+    ask(known, STEPS + END, "b.log", job_id="888")
     assert states(known)[-1] == (own.incident_id, "resolved")
 
 

@@ -26,6 +26,7 @@ WHOLE = {
     *("gold_failures_daily", "gold_goodput_daily", "gold_gpu_errors_daily", "gold_hot_gpus_daily"),
     *("gold_idle_gpus_daily", "gold_jobs_daily", "gold_ledger_buckets", "gold_ledger_hourly", "gold_lemon_machines"),
     *("gold_machine_hours", "gold_queue_waits", "gold_throttled_gpus_daily"),
+    *("gold_reservations", "silver_capacity_stretches", "silver_partitions", "silver_reservations"),
     *("silver_capacity", "silver_clusters", "silver_days", "silver_excess_hours", "silver_gpu_hours"),
     *(
         "silver_gpu_models",

@@ -25,7 +25,7 @@ from gpulake.model.pruning import pruned
 from model.goodput_by_hand import PARTS, Story, gpu_hours_of, held_seconds, parts_of
 
 BEGIN = 1_790_000_000
-GIVEN = ("silver_machines", "silver_holdings", "silver_jobs")
+GIVEN = ("silver_machines", "silver_holdings", "silver_jobs", "silver_pod_runs", "silver_pod_owners")
 MODELS = ("silver_training_runs", "silver_training_steps", "gold_run_goodput")
 
 
