@@ -1,4 +1,4 @@
--- Days of a cluster's own time zone from the first window of a machine to the last; where there are none, from the first
+-- Days of a cluster's own time zone from the first window of a machine to the last; where there is none, from the first
 -- sample of a GPU to the last.
 
 with windowed as (

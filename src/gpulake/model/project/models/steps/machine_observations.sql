@@ -1,5 +1,5 @@
--- The use of machines over time: stretches of windows; where there are none, hours in which GPUs were sampled. A stretch
--- counts for all GPUs of its machine, so that it is shorter than the hour where not all were sampled all the time.
+-- The use of machines over time: stretches of windows; where there is none, hours in which GPUs were sampled. Stretches
+-- count for all GPUs of their machine, so that one is shorter than the hour where not all were sampled all the time.
 
 with stretches as (
 
