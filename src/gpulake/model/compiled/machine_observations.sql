@@ -1,7 +1,7 @@
--- The use of machines over time: stretches of windows; where there is none, hours in which GPUs were sampled. Stretches
--- count for all GPUs of their machine, so that one is shorter than the hour where not all were sampled all the time.
+-- Streamed: the use of machines over time. Stretches of windows; in clusters without windows, hours in which GPUs were
+-- sampled. A stretch counts for all GPUs of its machine: it is shorter than the hour where not all were sampled.
 
-with stretches as (
+with stretches as not materialized (
 
     select * from "lake"."main"."silver_machine_stretches"
 
@@ -33,7 +33,7 @@ machine_hours as (
     inner join machines on gpu_hours.machine_key = machines.machine_key
     where
         machines.gpus > 0 and gpu_hours.busy_ratio is not null and gpu_hours.observed_hours > 0
-        and gpu_hours.cluster_id not in (select distinct windowed.cluster_id from stretches as windowed)
+        and gpu_hours.cluster_id not in (select windowed.cluster_id from __dbt__cte__window_days as windowed)
     group by gpu_hours.cluster_id, gpu_hours.machine_key, gpu_hours.dt, gpu_hours.hour_number, machines.gpus
 
 )
