@@ -107,6 +107,15 @@ def _sum_of(folder: Path, last: str, rest: bytes) -> bytes:
     return f"{last} {hashlib.sha256((folder / LOG / last).read_bytes() + rest).hexdigest()}".encode()
 
 
+def created_with(folder: Path) -> set[str]:
+    """The columns that the table had at first; its older files have no others. None where it has no log."""
+    with suppress(OSError, DeltaError):
+        for action in _actions([folder / LOG / _FIRST]):
+            if "metaData" in action:
+                return {field["name"] for field in json.loads(action["metaData"]["schemaString"])["fields"]}
+    return set()
+
+
 def is_committed(folder: Path, transaction: str) -> bool:
     table = _table(folder)
     return table is not None and table.transaction_version(transaction) is not None

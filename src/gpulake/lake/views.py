@@ -11,6 +11,7 @@ import duckdb
 
 from gpulake.core.tables import Latest, Table
 from gpulake.core.types import Landing
+from gpulake.lake.delta import created_with
 from gpulake.lake.engine import DAMAGED, Connection, create_table, first_line, name, text
 from gpulake.lake.in_force import sources
 from gpulake.lake.types import engine_types
@@ -61,13 +62,23 @@ class Landed:
 
 def parquet_view(connection: Connection, table: Table, files: Sequence[Path], only: str = "") -> None:
     """The rows of the files, or of none; `only` narrows them down."""
-    rows = ", ".join(text(str(file)) for file in files)
-    body = f"FROM read_parquet([{rows}], hive_partitioning = false)" if files else _empty(table)
     try:
-        _view(connection, table.name, f"{body} {only}")
+        _view(connection, table.name, f"{_rows(table, files)} {only}")
     except duckdb.Error as error:
         # An error only for queries that read its rows.
         broken_view(connection, table, f"{DAMAGED} {table.name}: {first_line(error)}")
+
+
+def _rows(table: Table, files: Sequence[Path]) -> str:
+    if not files:
+        return _empty(table)
+    listed = ", ".join(text(str(file)) for file in files)
+    first = created_with(files[0].parent)
+    if not first or first.issuperset(table.column_names):
+        return f"FROM read_parquet([{listed}], hive_partitioning = false)"
+    # An older version made the table: files of that time lack columns, which are empty there.
+    by_name = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
+    return f"FROM (SELECT * {_empty(table)} UNION ALL BY NAME {by_name})"
 
 
 def broken_view(connection: Connection, table: Table, reason: str) -> None:
