@@ -129,7 +129,7 @@ class Land:
 class Build:
     """A second build of a few tables, with one more file."""
 
-    SELECT = ("gold_cluster_util_daily_reference", "gold_user_gpu_usage_daily")
+    SELECT = ("gold_cluster_util_daily_reference", "gold_user_gpu_usage_daily", "silver_jobs")
 
     def prepare(self, root: Path) -> None:
         flow = Flow(_config(root), CLOCK)

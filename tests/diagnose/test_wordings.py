@@ -51,4 +51,4 @@ def test_a_failure_is_known_by_any_of_its_wordings(reason: str, log: str) -> Non
 
 
 def test_every_reason_is_worded() -> None:
-    assert set(CATEGORY_OF) - set(WORDINGS) == {"NotAFailure", "unknown", "HangStraggler"}
+    assert set(CATEGORY_OF) - set(WORDINGS) == {"NotAFailure", "unknown", "HangStraggler", "LossSpike"}

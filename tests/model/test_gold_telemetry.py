@@ -30,7 +30,10 @@ ZONE = "Asia/Kolkata"
 MIDNIGHT_MS = 1_767_205_800_000  # of the first of January 2026 in that zone
 CONFIG = Config(clusters={"local": Cluster(time_zone=ZONE)}, hot_gpu_celsius=70.0, threads=1)
 GOLD = ("hot_gpus_daily", "throttled_gpus_daily", "gpu_errors_daily", "job_energy", "idle_gpus_daily")
-GIVEN = ("silver_machines", "silver_instances", "silver_holdings", "silver_jobs")
+GIVEN = (
+    *("silver_machines", "silver_instances", "silver_holdings", "silver_jobs"),
+    *("silver_pod_runs", "silver_pod_owners", "silver_held_gpus"),
+)
 
 
 def key_of(cluster: str, node: str) -> str:

@@ -46,7 +46,8 @@ ONLY_PEOPLE_FILL = {
 
 # Jobs of the site with a diagnosis and with samples.
 DIAGNOSED = """
-SELECT DISTINCT j.job_id AS job, j.user_id AS user, j.group_id AS group, n.node_id AS machine, 'none' AS run
+SELECT DISTINCT j.job_id AS job, j.user_id AS user, j.account_id AS account, j.group_id AS group, n.node_id AS machine,
+    'none' AS run
 FROM diagnoses d JOIN silver_jobs j ON d.job_id = j.job_id JOIN silver_instances i USING (job_key)
 JOIN silver_nodes n USING (machine_key) JOIN silver_instance_usage u USING (worker_key)
 WHERE u.used_gpus IS NOT NULL AND j.group_id != j.user_id
@@ -54,9 +55,14 @@ ORDER BY 1 LIMIT 3
 """
 # Of a site: what a collected run and the machine metrics of a PAI trace fill.
 NOT_OF_A_SITE = {
-    *("incidents/anomalous_days", "incidents/days", "machine/use", "overview/utilisation", "quality/coverage"),
+    *("incidents/anomalous_days", "incidents/days", "machine/use"),
     *(f"run/{panel.name}" for panel in pages()["run"].panels),
     "runs/runs",
+}
+# Of a PAI trace: what only Slurm says.
+NOT_OF_A_TRACE = {
+    *(f"account/{panel.name}" for panel in pages()["account"].panels),
+    *("efficiency/accounts", "efficiency/partitions", "efficiency/qos", "queue/accounts", "queue/reasons"),
 }
 
 
@@ -94,4 +100,4 @@ def test_no_panel_of_the_demo_is_empty_that_generated_data_can_fill(demo: Config
         for panel in page.panels
         if all(is_empty(page, panel.question, dict(panel.given), given) for given in every)
     }
-    assert empty <= {*ONLY_PEOPLE_FILL, *(NOT_OF_A_SITE if is_site else ())}
+    assert empty <= {*ONLY_PEOPLE_FILL, *(NOT_OF_A_SITE if is_site else NOT_OF_A_TRACE)}

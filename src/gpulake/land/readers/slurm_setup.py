@@ -22,6 +22,7 @@ from gpulake.land.readers import READERS, Sample
 CONFIG = "bronze_slurm_config"
 CONFIG_HEAD = re.compile(r"Configuration data as of ")
 SETTING = re.compile(r"(?P<name>\w[\w()/-]*)\s*= ?(?P<value>.*)")
+PROSE = re.compile(r"^Configuration data as of |:\s*$| is (?:UP|DOWN)\s*$")  # what stands between the settings
 IS_SECRET = re.compile(r"pass|secret|token|privatekey", re.IGNORECASE)
 Said = Mapping[str, str]
 
@@ -173,6 +174,8 @@ def _settings(path: Path) -> Iterator[TextRow | BadRow]:
             yield line
             continue
         found = SETTING.fullmatch(line.strip())
-        if found and not IS_SECRET.search(found["name"]):
+        if not found and line.strip() and not PROSE.search(line):
+            yield BadRow(number, "no setting", line.strip())
+        elif found and not IS_SECRET.search(found["name"]):
             value = "" if found["value"] in nodes.NOTHING else found["value"]
             yield TextRow(number, (found["name"], word(value)), line)

@@ -10,6 +10,7 @@ with listed as (
         from "landed"."main"."bronze_slurm_jobs"
     ), 'slurm') as cluster_id
     from "landed"."main"."bronze_slurm_reservations"
+    where asked_at is not null
 
 ),
 

@@ -64,8 +64,9 @@ seen as (
     select
         cluster_id,
         hour_number,
-        sum(case when busy_gpus is not null then piece_hours * gpus else 0 end) as observed_gpu_hours,
-        sum(coalesce(piece_hours * busy_gpus, 0)) as busy_gpu_hours,
+        -- Rounded: the last digits of a sum of fractions depend on their order.
+        round(sum(case when busy_gpus is not null then piece_hours * gpus else 0 end), 12) as observed_gpu_hours,
+        round(sum(coalesce(piece_hours * busy_gpus, 0)), 12) as busy_gpu_hours,
         sum(case when cpu_util_ratio is not null then piece_hours * cores else 0 end) as observed_core_hours,
         sum(coalesce(piece_hours * cores * cpu_util_ratio, 0)) as busy_core_hours
     from timed

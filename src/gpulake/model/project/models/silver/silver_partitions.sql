@@ -4,6 +4,7 @@ with listed as (
         *,
         coalesce(lower(cluster), {{ only_slurm_cluster() }}, 'slurm') as cluster_id
     from {{ source('landed', 'bronze_slurm_partitions') }}
+    where asked_at is not null
 
 ),
 

@@ -7,6 +7,7 @@ with listed as (
         *,
         coalesce(lower(cluster), {{ only_slurm_cluster() }}, 'slurm') as cluster_id
     from {{ source('landed', 'bronze_slurm_reservations') }}
+    where asked_at is not null
 
 ),
 
