@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ MODEL_NAME = "cluster_anomaly_iforest.json"
 SQL = queries("gpulake.detect", "queries.sql")
 
 
-def score_days(staging: Staging, watched: Sequence[Finding], given_model: Path | None = None) -> int:
-    """Writes the scored days: by the findings of the watches, and by a forest, which is fitted unless a model is given.
-    Returns the number of days that the forest flags."""
+def score_days(staging: Staging, watched: Sequence[Finding] | None, given_model: Path | None = None) -> int:
+    """Writes the scored days: by the findings of the watches, where these ran, and by a forest, which is fitted unless
+    a model is given. Returns the number of days that the forest flags."""
     days: list[dict[str, Any]] = staging.read(SQL["scored_days"]).to_pylist()
     complete = [day for day in days if all(day[feature] is not None for feature in FEATURES)]
     values = [[day[feature] for feature in FEATURES] for day in complete]
@@ -33,7 +34,9 @@ def score_days(staging: Staging, watched: Sequence[Finding], given_model: Path |
     if given_model or len(complete) >= FEWEST_DAYS:
         forest = load(given_model) if given_model else _fit_and_keep(rows, staging.lake.models / MODEL_NAME)
         scores = dict(zip((day["dt"] for day in complete), forest.decide(rows).tolist(), strict=True))
-    ours = score_cluster_days(staging.read, staging.read(SQL["daily_utilisation"]).to_pylist(), watched)
+    ours: Mapping[date, ScoredDay] = {}
+    if watched is not None:
+        ours = score_cluster_days(staging.read, staging.read(SQL["daily_utilisation"]).to_pylist(), watched)
     scored = [_scored(day, scores.get(day["dt"]), ours.get(day["dt"])) for day in days]
     staging.write(TABLE, scored)
     return sum(day["anomaly_flag"] for day in scored)

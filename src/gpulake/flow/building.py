@@ -31,11 +31,7 @@ FINDINGS = "findings"
 LAST_FINDINGS = "SELECT * EXCLUDE (rank) FROM findings ORDER BY rank"
 # Tables that rooms write in addition to the models, and the models that they read.
 WRITTEN = {
-    SCORED: (
-        *("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
-        # What the watches read that decide whether a day is unusual.
-        *("gold_cluster_util_hourly", "silver_days", "silver_machines", "silver_machine_stretches"),
-    ),
+    SCORED: ("gold_cluster_util_daily_reference", "gold_cluster_coverage_daily", "gold_cluster_util_daily"),
     FINDINGS: (
         "gold_cluster_util_daily_reference",
         "gold_cluster_util_daily",
@@ -190,9 +186,10 @@ class Building:
         from gpulake.detect.watchlist import run_watches
 
         with self.step("score"):
-            watched = run_watches(staging.read) if order.written else []
+            # Watches read far more than the forest does: a build without findings does without their verdict.
+            watched = run_watches(staging.read) if FINDINGS in order.written else None
             flagged = score_days(staging, watched, order.model) if SCORED in order.written else 0
-            found = tuple(find(staging, watched, self._shrunken(order))) if FINDINGS in order.written else None
+            found = None if watched is None else tuple(find(staging, watched, self._shrunken(order)))
         return flagged, found
 
     def _shrunken(self, order: BuildOrder) -> dict[str, tuple[int, int]]:
