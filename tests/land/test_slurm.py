@@ -266,4 +266,4 @@ def test_what_other_commands_of_slurm_print_is_left_alone(lake: Lake, clock: Fro
     for path in others:
         with pytest.raises(InputError, match="no reader recognises"):
             land_file(lake, clock, path)
-    assert len(others) == 7
+    assert len(others) == 6
