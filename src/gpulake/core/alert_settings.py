@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from gpulake.core.addresses import check_scheme, check_url
-from gpulake.core.errors import ConfigError, choice_hint, require
+from gpulake.core.errors import ConfigError, choice_hint, require, require_name
 from gpulake.core.kinds import FACTS, SEVERITIES
 from gpulake.core.placeholders import placeholders
 
@@ -35,7 +35,6 @@ Look further: {command}
 {link}"""
 EVENTS = ("opened", "worsened", "reopened", "outlasted", "resolved")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class Alerts:
             value = getattr(self, name)
             require(0 < value < float("inf"), f"alerts.{name} is {value}", "use a number above 0")
         for name in self.sinks:
-            require(bool(_NAME.fullmatch(name)), f"a sink is named {name!r}", "use small letters, digits, - and _")
+            require_name("a sink", name)
         check_template("title", self.title)
         check_template("body", self.body)
         is_address = not self.link or urlsplit(self.link).scheme in ("http", "https")

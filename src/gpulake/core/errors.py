@@ -17,7 +17,10 @@ GpulakeError            exit 1   the root: a message that carries the value, a h
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
 
 
 class GpulakeError(Exception):
@@ -82,6 +85,11 @@ def require(is_right: bool, message: str, hint: str) -> None:
     """Of settings: what is not right is a ConfigError."""
     if not is_right:
         raise ConfigError(message, hint)
+
+
+def require_name(what: str, name: str) -> None:
+    """Of a table of settings that the user names."""
+    require(bool(_NAME.fullmatch(name)), f"{what} is named {name!r}", "use small letters, digits, - and _")
 
 
 def choice_hint(given: str, known: Iterable[str]) -> str:

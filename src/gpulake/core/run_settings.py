@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpulake.core.errors import require
+from gpulake.core.errors import require, require_name
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})", re.ASCII)
 
 
@@ -40,7 +39,7 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         for name in self.sources:
-            require(bool(_NAME.fullmatch(name)), f"a source is named {name!r}", "use small letters, digits, - and _")
+            require_name("a source", name)
         for name in ("folder_seconds", "build_seconds", "most_seconds", "drain_seconds"):
             _check_seconds(f"run.{name}", getattr(self, name))
         require(0 <= self.niceness <= 19, f"run.niceness is {self.niceness}", "use a number from 0 to 19")

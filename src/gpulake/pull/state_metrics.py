@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -228,16 +229,25 @@ def _capacity(node: Object, labels: Mapping[str, str], value: float) -> None:
 
 def _resource(labels: Mapping[str, str]) -> str:
     written = labels.get("resource", "")
+    mig = _MIG.fullmatch(written)
+    return f"nvidia.com/mig-{mig[1]}.{mig[2]}" if mig else _resources().get(written, written)
+
+
+@cache
+def _resources() -> dict[str, str]:
+    """Names of resources, by how they are written; there are series of them by the thousand."""
     known = words()["resources"]
     names = (*known["devices"], *known["percentages"], *known["percentages"].values())
-    mig = _MIG.fullmatch(written)
-    return (
-        f"nvidia.com/mig-{mig[1]}.{mig[2]}" if mig else {_written(name): name for name in names}.get(written, written)
-    )
+    return {_written(name): name for name in names}
 
 
 def _plain(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels of the object, of those that the tables use."""
+    return {name: labels[written] for written, name in _used_labels().items() if written in labels}
+
+
+@cache
+def _used_labels() -> dict[str, str]:
+    """Labels of objects that the tables use, by how they are written."""
     node, known = words()["node"], words()["labels"].values()
     names = (
         *node["gpu_type"],
@@ -245,7 +255,7 @@ def _plain(labels: Mapping[str, str]) -> dict[str, str]:
         node["gpu_memory_mebibytes"],
         *(one for names in known for one in names),
     )
-    return {name: labels[PREFIX + _written(name)] for name in names if PREFIX + _written(name) in labels}
+    return {PREFIX + _written(name): name for name in names}
 
 
 def _written(name: str) -> str:

@@ -24,6 +24,7 @@ from gpulake.service.folders import Folders
 from gpulake.service.state import PartState, ServiceState, the_only_one
 
 MOST_WAIT_SECONDS = 900.0  # of a part that keeps failing
+MOST_DOUBLINGS = 16  # what fails for weeks would double past what a number holds
 NO_FOLDER = "no folder"
 CURRENT_BUILD = Path("builds", "CURRENT")
 Say = Callable[[str, str], None]  # the part, and what there is to say
@@ -153,7 +154,7 @@ class Service:
 
     async def _pause(self, state: PartState, seconds: float) -> None:
         """The rhythm of a part; each failure in a row doubles the wait."""
-        seconds = max(seconds, min(seconds * 2**state.failures, MOST_WAIT_SECONDS)) if state.failures else seconds
+        seconds = max(seconds, min(seconds * 2 ** min(state.failures, MOST_DOUBLINGS), MOST_WAIT_SECONDS))
         state.next_at = self._clock.now() + timedelta(seconds=seconds)
         self._change(state, "failing" if state.failures else "waiting")
         with suppress(TimeoutError):
