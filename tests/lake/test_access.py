@@ -114,5 +114,6 @@ def test_a_reader_without_write_access_gets_a_note_that_nothing_was_recorded(lak
     answer = Flow(lake.config).diagnose(DiagnosisRequest(log))
     assert (answer.diagnosis.reason, answer.diagnosis.incident_id) == ("KeyError", "")
     where = lake.root / ".incidents.lock"
-    assert answer.notes == (f"The diagnosis was not recorded: locking {where}: [Errno 21] Is a directory: '{where}'.",)
+    refusal = f"locking the incidents of {lake.root}: [Errno 21] Is a directory: '{where}'"
+    assert answer.notes == (f"The diagnosis was not recorded: {refusal}.",)
     assert lake.journal("diagnoses") == []

@@ -143,7 +143,7 @@ def test_a_damaged_file_whose_original_changed_is_only_dropped_on_request(lake: 
 def test_a_server_goes_on_showing_the_build(lake: Lake) -> None:
     truncate(data_file(lake, "bronze_job_events"))
     with client_of(lake.config) as client:
-        assert client.get("/overview").status_code == 200
+        assert client.get("/explore").status_code == 200
         assert client.get("/api/v1/observed").json()["total"] == 1
 
 

@@ -6,6 +6,7 @@ builds/<id>.duckdb   silver and gold of one build, never changed once published
 builds/CURRENT       the name of the build that readers use
 gold/<table>/        Delta: gold, for other engines
 gold/CURRENT         the build that all of gold has been exported from
+archive/             samples rolled up, and rows of past days that were made of them
 models/              fitted models, as JSON
 <journal>.jsonl      one checksummed line a row: runs, incidents, alerts, recoveries and so on
 tests.jsonl          what the data tests of the last build found

@@ -151,7 +151,7 @@ class Bronze:
             file=parquet.name,
             replaces=replaces,
         )
-        self.quarantine.add(landing, copied.bad)
+        self.quarantine.add(landing, copied.bad, self.staging)
         folder = self.folder / landing.table
         make_folder(folder)
         sync(parquet)

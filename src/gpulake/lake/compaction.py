@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from math import log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +26,9 @@ from gpulake.core.tables import Table
 from gpulake.lake import delta
 from gpulake.lake.blocks import SOURCE_KEY
 from gpulake.lake.types import delta_schema
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SMALL_BYTES = 8 << 20
 LARGEST_BYTES = 64 << 20  # of one file: to take rows out of it, it is written again
@@ -40,6 +43,19 @@ class Slice(NamedTuple):
     file: str
     offset: int
     rows: int
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What becomes of rows, and of what files say of themselves, when files are written anew."""
+
+    masks: Mapping[str, np.ndarray] = field(default_factory=dict)  # by file: True for each row that stays
+    change: Callable[[pa.Table], pa.Table] = lambda rows: rows
+    change_words: Callable[[str], str] = lambda words: words
+
+    def rows_kept(self, place: Slice) -> int:
+        mask = self.masks.get(place.file)
+        return place.rows if mask is None else int(mask[place.offset : place.offset + place.rows].sum())
 
 
 def slices(entries: Iterable[Mapping[str, Any]]) -> dict[str, Slice]:
@@ -116,6 +132,28 @@ class Storage:
         delta.sum_up(self.folder)
         return sum(map(len, parts))
 
+    def rewrite(
+        self,
+        kept: Callable[[Path], np.ndarray | None],
+        at: datetime,
+        change: Callable[[pa.Table], pa.Table] = lambda rows: rows,
+        change_words: Callable[[str], str] = lambda words: words,
+    ) -> int:
+        """Writes files anew: `kept` has True for each row that stays, or is None if the file stays as it is. The
+        landings stay in force, though with fewer rows. The number of rows that went."""
+        stored: dict[str, list[tuple[Slice, str]]] = {}
+        masks: dict[str, np.ndarray] = {}
+        for file in sorted(self._live):
+            mask = kept(self.folder / file)
+            if mask is not None:
+                masks[file] = mask
+                new = f"{uuid.uuid4().hex}.parquet"
+                stored[new] = [(Slice(file, offset, rows), member) for offset, member, rows in self._places(file)]
+        if stored:
+            self._store(stored, sorted(masks), at, Rewriting(masks, change, change_words))
+        self._vacuum(at)
+        return sum(int((~mask).sum()) for mask in masks.values())
+
     def split(self, files: Collection[str], at: datetime) -> None:
         """These files of landings are files of their own again."""
         places = slices(self._entries)
@@ -160,25 +198,44 @@ class Storage:
         if len(part) > 1:
             yield part
 
-    def _store(self, stored: Mapping[str, list[tuple[Slice, str]]], instead_of: Sequence[str], at: datetime) -> None:
+    def _store(
+        self,
+        stored: Mapping[str, list[tuple[Slice, str]]],
+        instead_of: Sequence[str],
+        at: datetime,
+        how: Rewriting | None = None,
+    ) -> None:
         """One commit, once the files are on the disk: a crash before it leaves files that no commit names."""
         added, said = [], {}
         for file, parts in stored.items():
-            said[file] = [(member, place.rows) for place, member in parts]
+            said[file] = [(member, how.rows_kept(place) if how else place.rows) for place, member in parts]
             path = self.staging / f"{uuid.uuid4().hex}.parquet"
-            added.append(self._write(path, file, [place for place, _ in parts], said[file]))
+            added.append(self._write(path, file, [place for place, _ in parts], said[file], how))
             sync(path)
             path.replace(self.folder / file)
-        self._commit(added, said, instead_of, at)
+        self._commit(added, said, instead_of, at, is_data_change=how is not None)
 
     def _commit(
-        self, added: Sequence[delta.DataFile], said: Mapping[str, Members], instead_of: Sequence[str], at: datetime
+        self,
+        added: Sequence[delta.DataFile],
+        said: Mapping[str, Members],
+        instead_of: Sequence[str],
+        at: datetime,
+        is_data_change: bool = False,
     ) -> None:
         entry = {"stored": said, "instead_of": list(instead_of), "stored_at": at.isoformat()}
         schema = delta_schema(self.table)
-        delta.commit(self.folder, schema, added, "stored", entry, instead_of, is_data_change=False)
+        delta.commit(self.folder, schema, added, "stored", entry, instead_of, is_data_change)
 
-    def _write(self, path: Path, file: str, places: Sequence[Slice], members: Members) -> delta.DataFile:
+    def _write(
+        self,
+        path: Path,
+        file: str,
+        places: Sequence[Slice],
+        members: Members,
+        how: Rewriting | None = None,
+    ) -> delta.DataFile:
+        how = how or Rewriting()
         schema = pq.read_schema(self.folder / places[0].file)
         sources = {entry.get("file"): entry["source"] for entry in self._entries if "source" in entry}
         told = [(member, rows, sources.get(member, "")) for member, rows in members]
@@ -186,11 +243,12 @@ class Storage:
         words = {SOURCE_KEY: told[0][2]} if is_own else {MEMBERS_KEY.decode(): json.dumps(told)}
         nulls = dict.fromkeys(schema.names, 0)
         with pq.ParquetWriter(path, schema.remove_metadata(), compression="zstd", store_schema=False) as writer:
-            writer.add_key_value_metadata(words)
-            for block in _row_groups(self.folder, places):
+            writer.add_key_value_metadata({key: how.change_words(value) for key, value in words.items()})
+            for rows in _row_groups(self.folder, places, how.masks):
+                block = how.change(rows)
                 writer.write_table(block)
                 nulls = {name: count + block[name].null_count for name, count in nulls.items()}
-        return delta.DataFile(file, sum(place.rows for place in places), nulls, delta.sha256(path))
+        return delta.DataFile(file, sum(rows for _, rows in members), nulls, delta.sha256(path))
 
     def _vacuum(self, at: datetime) -> None:
         """Removes what became part of another file a week ago, or longer."""
@@ -205,10 +263,10 @@ class Storage:
                 (self.folder / file).unlink(missing_ok=True)
 
 
-def _row_groups(folder: Path, places: Sequence[Slice]) -> Iterator[pa.Table]:
+def _row_groups(folder: Path, places: Sequence[Slice], masks: Mapping[str, np.ndarray]) -> Iterator[pa.Table]:
     pending: list[pa.RecordBatch] = []
     for place in places:
-        for batch in _batches(folder / place.file, place):
+        for batch in _batches(folder / place.file, place, masks.get(place.file)):
             pending.append(batch)
             if sum(one.num_rows for one in pending) >= ROW_GROUP_ROWS:
                 yield pa.Table.from_batches(pending).replace_schema_metadata()
@@ -217,8 +275,8 @@ def _row_groups(folder: Path, places: Sequence[Slice]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending).replace_schema_metadata()
 
 
-def _batches(path: Path, place: Slice) -> Iterator[pa.RecordBatch]:
-    """The rows of a part of a file; row groups outside of it are passed over."""
+def _batches(path: Path, place: Slice, mask: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of a file that the mask leaves; row groups outside of the part are passed over."""
     with pq.ParquetFile(path) as file:
         begin = 0
         for number in range(file.num_row_groups):
@@ -226,5 +284,6 @@ def _batches(path: Path, place: Slice) -> Iterator[pa.RecordBatch]:
             first, last = max(begin, place.offset), min(end, place.offset + place.rows)
             if first < last:
                 group = file.read_row_group(number).replace_schema_metadata().slice(first - begin, last - first)
+                group = group if mask is None else group.filter(pa.array(mask[first:last]))
                 yield from group.to_batches()
             begin = end

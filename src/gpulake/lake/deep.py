@@ -19,20 +19,21 @@ from gpulake.core.errors import GpulakeError
 from gpulake.core.tables import bronze_tables
 from gpulake.core.types import Landing
 from gpulake.lake.bronze import landings_of
-from gpulake.lake.delta import HASHES_KEY, METADATA_KEY, sha256
+from gpulake.lake.delta import HASHES_KEY, sha256
+from gpulake.lake.delta_log import METADATA_KEY
 from gpulake.lake.engine import name
 from gpulake.lake.store import Lake
 
 LOG = "_delta_log"
-Kind = Literal["file", "orphan", "log", "journal", "build"]
+Kind = Literal["file", "orphan", "log", "journal", "build", "archive"]
 
 
 @dataclass(frozen=True)
 class Damage:
     """One thing that differs from what was written."""
 
-    kind: Kind  # a data file, a file that no commit names, a log, lines of a journal, or the build
-    layer: str  # bronze, quarantine, gold, journal or build
+    kind: Kind  # a data file, a file that no commit names, a log, lines of a journal, the build, the archive
+    layer: str  # bronze, quarantine, gold, journal, build or archive
     table: str
     path: Path
     detail: str
@@ -96,6 +97,7 @@ def inspect(lake: Lake) -> list[Damage]:
         *(one for table in bronze_tables() for one in _table("bronze", table, lake.bronze.folder / table)),
         *_table("quarantine", "quarantine", lake.quarantine.folder),
         *_journals(lake),
+        *_archive(lake),
         *_build(lake),
         *(one for folder in sorted(lake.gold.glob("gold_*")) for one in _table("gold", folder.name, folder)),
     ]
@@ -137,6 +139,15 @@ def file_fault(path: Path, log: Log) -> str:
     except (pa.ArrowException, OSError, ValueError) as error:
         return f"it cannot be read: {str(error).splitlines()[0]}"
     return ""
+
+
+def _archive(lake: Lake) -> Iterator[Damage]:
+    """Nothing else has these rows: only a backup can bring them back."""
+    for part in lake.archive.state().parts:
+        path = lake.archive.folder / part.file
+        if not path.is_file() or sha256(path) != part.sha256:
+            fault = "its content is not what was written" if path.is_file() else "it is missing"
+            yield Damage("archive", "archive", part.table, path, f"{fault}; restore it from a backup")
 
 
 def _journals(lake: Lake) -> Iterator[Damage]:

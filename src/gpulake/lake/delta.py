@@ -7,12 +7,12 @@ sets it aside. Other damage is an error.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -31,11 +31,18 @@ from deltalake.transaction import (
 )
 
 from gpulake.core.disk import make_folder, sync
+from gpulake.lake.delta_log import (
+    LOG,
+    METADATA_KEY,
+    TRANSACTIONS_KEY,
+    actions,
+    commits_of,
+    is_cut,
+    named_commits,
+    sound_commits,
+)
 
-LOG = "_delta_log"
-_LONGEST_WORD = 6  # of JSON, as \\u00e9, of which only a part may be there
-METADATA_KEY = "gpulake"
-WITH_TRANSACTION = ('"source"', '"stored"')  # what `commit` is given to say
+TURN = ".turn"  # the lock of a table's log
 HISTORY = "history.sum"  # what the commits said of themselves, up to the one in its first line, beside its hash
 _FIRST = f"{0:020}.json"
 KEPT_SECONDS = 7 * 86_400  # files of replaced versions, as Delta keeps them
@@ -56,6 +63,32 @@ class DataFile:
     size: int | None = None  # None: that of the file
 
 
+class MovedOnError(Exception):
+    """Somebody else has committed these positions of a stream, or later ones."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """How far a stream is in this table, before and after a commit: None, if nothing of it is there."""
+
+    before: int | None
+    after: int
+
+
+@contextmanager
+def turn(folder: Path) -> Iterator[None]:
+    """One commit at a time: streams are landed beside the lake's one writer. It is short, so that one waits for it."""
+    with (folder / LOG / TURN).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def positions(folder: Path, streams: Sequence[str]) -> dict[str, int | None]:
+    """How far each stream is in this table."""
+    table = _table(folder)
+    return {stream: table.transaction_version(stream) if table else None for stream in streams}
+
+
 def live_files(folder: Path) -> list[Path]:
     """The Parquet files of the newest version, sorted."""
     table = _table(folder)
@@ -74,24 +107,25 @@ def live_sizes(folder: Path) -> dict[str, tuple[int, int]]:
 
 def history(folder: Path) -> list[dict[str, Any]]:
     """What the commits say of themselves, in their order, whatever their times are."""
-    names = _sound_commits(folder)
+    names = sound_commits(folder)
     until, found = "", list[dict[str, Any]]()
     with suppress(OSError, ValueError):
         head, rest = (folder / LOG / HISTORY).read_bytes().split(b"\n", 1)
         if (last := head[: len(_FIRST)].decode()) in names and head == _sum_of(folder, last, rest):
             until, found = last, json.loads(rest)
     later = [folder / LOG / name for name in names if name > until]
-    infos = (action["commitInfo"] for action in _actions(later) if "commitInfo" in action)
+    infos = (action["commitInfo"] for action in actions(later) if "commitInfo" in action)
     return found + [json.loads(info[METADATA_KEY]) for info in infos if METADATA_KEY in info]
 
 
 def sum_up(folder: Path) -> None:
     """The history in one file, so that a landing need not read the commits of all that went before."""
-    names = _sound_commits(folder)
-    rest = json.dumps(history(folder)).encode()
-    fresh = folder / LOG / f"{HISTORY}.tmp"
-    fresh.write_bytes(_sum_of(folder, names[-1], rest) + b"\n" + rest)
-    fresh.replace(folder / LOG / HISTORY)
+    with turn(folder):
+        names = sound_commits(folder)
+        rest = json.dumps(history(folder)).encode()
+        fresh = folder / LOG / f"{HISTORY}.tmp"
+        fresh.write_bytes(_sum_of(folder, names[-1], rest) + b"\n" + rest)
+        fresh.replace(folder / LOG / HISTORY)
 
 
 def commits_since_sum(folder: Path) -> int:
@@ -99,7 +133,7 @@ def commits_since_sum(folder: Path) -> int:
     until = ""
     with suppress(OSError), (folder / LOG / HISTORY).open("rb") as file:
         until = file.read(len(_FIRST)).decode("ascii", "replace")
-    return sum(name > until for name in _named_commits(folder))
+    return sum(name > until for name in named_commits(folder))
 
 
 def _sum_of(folder: Path, last: str, rest: bytes) -> bytes:
@@ -110,7 +144,7 @@ def _sum_of(folder: Path, last: str, rest: bytes) -> bytes:
 def created_with(folder: Path) -> set[str]:
     """The columns that the table had at first; its older files have no others. None where it has no log."""
     with suppress(OSError, DeltaError):
-        for action in _actions([folder / LOG / _FIRST]):
+        for action in actions([folder / LOG / _FIRST]):
             if "metaData" in action:
                 return {field["name"] for field in json.loads(action["metaData"]["schemaString"])["fields"]}
     return set()
@@ -163,43 +197,87 @@ def commit(
     metadata: Mapping[str, Any],
     supersedes: Sequence[str] = (),
     is_data_change: bool = True,
+    moves: Mapping[str, Move] | None = None,
+    moved_from: Path | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> None:
-    """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards."""
-    adds = [_add(folder, file, is_data_change) for file in files]
-    properties = CommitProperties(
-        custom_metadata=_said(folder, metadata, files),
-        app_transactions=[Transaction(transaction, 1)],
-    )
-    _prepare(folder)
-    table = _table(folder)
-    if table is not None:
-        removes = [RemoveAction(name, is_data_change, _now_ms()) for name in supersedes]
-        table.create_write_transaction([*adds, *removes], "append", schema, commit_properties=properties)
-    else:
-        create_table_with_add_actions(
-            str(folder), schema, adds, mode="append", configuration=CONFIGURATION, commit_properties=properties
+    """Adds the files, and takes away those that they supersede, in one atomic step. It is on the disk afterwards.
+
+    `moves` are of streams whose rows these are: in the same step, and an error if another commit was faster. Files are
+    in the table's folder, or come there from the folder `moved_from`. What else is `said` is read with `said_last`.
+    """
+    make_folder(folder / LOG)  # syncs all names in the folder, with that of the log
+    with turn(folder):
+        table = _table(folder)
+        for stream, move in (moves or {}).items():
+            is_there = (table.transaction_version(stream) if table else None) == move.before
+            if not is_there or move.after <= (-1 if move.before is None else move.before):
+                raise MovedOnError(stream)
+        for file in files if moved_from else ():
+            (moved_from / file.name).replace(folder / file.name)  # type: ignore[operator]
+        transactions = {transaction: 1} | {stream: move.after for stream, move in (moves or {}).items()}
+        properties = CommitProperties(
+            custom_metadata={
+                **_said(folder, metadata, files),
+                TRANSACTIONS_KEY: str(len(transactions)),
+                **(said or {}),
+            },
+            app_transactions=[Transaction(*entry) for entry in transactions.items()],
         )
-    _sync_commit(folder)
+        adds = [_add(folder, file, is_data_change) for file in files]
+        _prepare(folder)
+        if table is not None:
+            removes = [RemoveAction(name, is_data_change, _now_ms()) for name in supersedes]
+            table.create_write_transaction([*adds, *removes], "append", schema, commit_properties=properties)
+        else:
+            create_table_with_add_actions(
+                str(folder), schema, adds, mode="append", configuration=CONFIGURATION, commit_properties=properties
+            )
+        _sync_commit(folder)
+
+
+def said_last(folder: Path, key: str, most: int) -> list[str]:
+    """What the last commits say under a key, oldest first."""
+    infos = (action.get("commitInfo", {}) for action in actions(commits_of(folder)[-most:]))
+    return [info[key] for info in infos if key in info]
 
 
 def cut_commits(folder: Path) -> list[Path]:
     """A last commit that a power cut left empty or cut short; the next one takes its place."""
-    last = [folder / LOG / name for name in _named_commits(folder)[-1:]]
-    return [path for path in last if _is_cut(path.read_bytes())]
+    last = [folder / LOG / name for name in named_commits(folder)[-1:]]
+    return [path for path in last if is_cut(path.read_bytes())]
+
+
+def commits_and_files(folder: Path) -> list[Path]:
+    """Every commit of this moment, and the data files that they name, as far as they are still there."""
+    commits = commits_of(folder)
+    named = {action["add"]["path"] for action in actions(commits) if "add" in action}
+    missing = {path.name for path in live_files(folder) if not path.exists()}
+    if missing:
+        raise DeltaError(f"{folder} lacks {', '.join(sorted(missing))}")
+    return [*commits, *(path for path in (folder / str(name) for name in sorted(named)) if path.exists())]
 
 
 def remove_orphans(folder: Path) -> list[Path]:
     """Removes data files that no commit names: a writer died, or failed, before its commit."""
-    named = {action["add"]["path"] for action in _actions(_commits(folder)) if "add" in action}
-    orphans = [path for path in folder.glob("*.parquet") if path.name not in named]
-    orphans += [path for path in (folder / LOG).glob("*") if path.suffix == ".tmp" or "#" in path.name]
-    for path in orphans:
+    if not (folder / LOG).is_dir():
+        return _removed(folder.glob("*.parquet"))
+    with turn(folder):
+        named = {action["add"]["path"] for action in actions(commits_of(folder)) if "add" in action}
+        orphans = [path for path in folder.glob("*.parquet") if path.name not in named]
+        orphans += [path for path in (folder / LOG).glob("*") if path.suffix == ".tmp" or "#" in path.name]
+        return _removed(orphans)
+
+
+def _removed(paths: Iterable[Path]) -> list[Path]:
+    found = list(paths)
+    for path in found:
         path.unlink()
-    return orphans
+    return found
 
 
 def _table(folder: Path) -> DeltaTable | None:
-    commits = _sound_commits(folder)
+    commits = sound_commits(folder)
     if not commits:
         return None
     version = int(Path(commits[-1]).stem)
@@ -209,59 +287,6 @@ def _table(folder: Path) -> DeltaTable | None:
         if not _remove_broken_checkpoints(folder):
             raise
         return DeltaTable(str(folder), version=version)
-
-
-def _commits(folder: Path) -> list[Path]:
-    """Oldest first, without a last one that is cut short."""
-    return [folder / LOG / name for name in _sound_commits(folder)]
-
-
-def _sound_commits(folder: Path) -> list[str]:
-    names = _named_commits(folder)
-    return names[:-1] if names and _is_cut((folder / LOG / names[-1]).read_bytes()) else names
-
-
-def _named_commits(folder: Path) -> list[str]:
-    """Their file names, not paths: there is one for each landing, and each landing sorts them all."""
-    try:
-        names = os.listdir(folder / LOG)  # noqa: PTH208
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(name for name in names if name.endswith(".json") and name.removesuffix(".json").isdigit())
-
-
-def _is_cut(content: bytes) -> bool:
-    """Only its end is missing, or data that never reached the disk. Other damage is none of a commit in the making."""
-    if not content or b"\0" in content:
-        return True
-    kinds: dict[str, Any] = {}
-    *lines, last = content.rstrip(b"\n").split(b"\n")
-    try:
-        for line in lines:
-            kinds |= json.loads(line)
-    except (ValueError, TypeError):
-        return False
-    try:
-        kinds |= json.loads(last)
-    except json.JSONDecodeError as error:
-        is_at_the_end = error.pos >= len(error.doc) - _LONGEST_WORD or error.msg.startswith("Unterminated string")
-        return last.startswith(b"{") and is_at_the_end and not last.endswith(b"}}")
-    except (ValueError, TypeError):
-        return False
-    # Cut off between two lines: a commit of `commit` has a transaction beside what it says of itself.
-    said = kinds.get("commitInfo", {}).get(METADATA_KEY, "")
-    return "commitInfo" not in kinds or (any(word in said for word in WITH_TRANSACTION) and "txn" not in kinds)
-
-
-def _actions(commits: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    for commit in commits:
-        for line in commit.read_bytes().splitlines():
-            try:
-                action = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DeltaError(f"{commit} cannot be read: {error}") from error
-            if isinstance(action, dict):
-                yield action
 
 
 def _prepare(folder: Path) -> None:
@@ -277,7 +302,7 @@ def _prepare(folder: Path) -> None:
 def _sync_commit(folder: Path) -> None:
     """A commit that cannot be synced is removed, so that a retry commits again."""
     log = folder / LOG
-    newest = log / _sound_commits(folder)[-1]
+    newest = log / sound_commits(folder)[-1]
     try:
         for path in log.glob(f"{newest.stem}.*"):  # every hundredth has a checkpoint beside it
             sync(path)

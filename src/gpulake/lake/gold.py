@@ -19,6 +19,7 @@ from deltalake.exceptions import DeltaError
 from gpulake.core.disk import make_folders, replace_text, sync
 from gpulake.lake import delta
 from gpulake.lake.builds import POINTER
+from gpulake.lake.delta_log import LOG
 from gpulake.lake.engine import Connection, name, row_counts, text
 from gpulake.lake.textfile import PARQUET_OPTIONS
 
@@ -105,7 +106,7 @@ class Gold:
             delta.replace(folder, files, {"build_id": build_id})
         except DeltaError:
             # Gold is derived: a readable table matters more than its history.
-            shutil.rmtree(folder / delta.LOG)
+            shutil.rmtree(folder / LOG)
             delta.replace(folder, files, {"build_id": build_id})
 
     def _extend(self, connection: Connection, table: str, build_id: str, changes: Changes) -> bool:

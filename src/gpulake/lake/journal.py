@@ -34,6 +34,9 @@ FILES = {
     "recoveries": "recoveries.jsonl",
     "rule_events": "rules.jsonl",
     "pulls": "pulls.jsonl",
+    "sim_backtest": "sim_backtest.jsonl",
+    "sim_runs": "sim_runs.jsonl",
+    "sim_jobs": "sim_jobs.jsonl",
 }
 _CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"}\Z')
 

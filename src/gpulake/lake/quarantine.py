@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulake.core.disk import make_folder, sync
+from gpulake.core.disk import sync
 from gpulake.core.tables import written_tables
 from gpulake.core.types import BadRow, Landing
 from gpulake.lake import delta
@@ -23,7 +23,7 @@ class Quarantine:
 
     folder: Path
 
-    def add(self, landing: Landing, bad: Sequence[BadRow]) -> None:
+    def add(self, landing: Landing, bad: Sequence[BadRow], staging: Path) -> None:
         transaction = f"{landing.table}/{landing.source}#{landing.version}#{landing.sha256}"
         if not bad or delta.is_committed(self.folder, transaction):
             return
@@ -40,8 +40,7 @@ class Quarantine:
             }
             for row in bad
         ]
-        make_folder(self.folder)
-        path = self.folder / f"{uuid.uuid4().hex}.parquet"
+        path = staging / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(table)), path, compression="zstd")
         sync(path)
         delta.commit(
@@ -50,4 +49,5 @@ class Quarantine:
             [delta.DataFile(path.name, len(rows), {})],
             transaction,
             {"source": landing.source, "rows": len(rows)},
+            moved_from=staging,
         )

@@ -93,7 +93,8 @@ class Sandbox:
             raise UsageError(f"the answer has more than {MOST_ANSWER:,} bytes", "name fewer columns, or add a LIMIT")
         _LOG.warning("a query crashed its process status=%d", status)
         words = f"the query crashed the engine ({_signal(status)})"
-        raise UsageError(words, "write it in another way; only its process was affected")
+        hint = f"narrow it, in case it needs more memory than {self._limits.sql_memory}; only its process was affected"
+        raise UsageError(words, hint)
 
     def _refused(self, query: str) -> GpulakeError | None:
         """What is let through is judged again where it runs: a judge that fails is replaced, and that is all."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -23,10 +22,12 @@ from gpulake.core.clock import Clock
 from gpulake.core.config import LAKE_MARKER, Config
 from gpulake.core.disk import make_folder, replace_text, sync_all
 from gpulake.core.errors import LakeBusyError, LakeError, UsageError
+from gpulake.core.locks import locked
 from gpulake.core.tables import bronze_tables, written_tables
 from gpulake.core.types import Landing, NudgeRecord, Payload, Run, TestResult
-from gpulake.lake import delta, reference, views
+from gpulake.lake import archive, delta, reference, views
 from gpulake.lake.access import as_private_as, make_root
+from gpulake.lake.archive import Archive
 from gpulake.lake.before import name_as_before
 from gpulake.lake.bronze import Bronze
 from gpulake.lake.builds import POINTER, SUFFIX, Builds
@@ -46,14 +47,14 @@ from gpulake.lake.in_force import Live, in_order
 from gpulake.lake.incidents import IncidentStore
 from gpulake.lake.journal import FILES as JOURNALS
 from gpulake.lake.journal import Journal, to_lines
-from gpulake.lake.locks import locked
+from gpulake.lake.migrating import format_of, put_format
 from gpulake.lake.quarantine import Quarantine
 from gpulake.lake.reader import LakeReader
 from gpulake.lake.types import engine_types
 
-FORMAT_VERSION = 1
 STORAGE_VERSION = "v1.5.0"  # of the files of builds; the oldest engine that pyproject.toml allows reads it
 _SIZE = "pragma_database_size() WHERE database_name = 'lake'"
+BOOKKEEPING = ("build_info", "build_inputs", "table_builds")
 RELEASED_TO = "32MB"  # of the memory that the engine may keep
 
 
@@ -70,6 +71,7 @@ class Lake:
         self.journals = Journal(self.root)
         self.incidents = IncidentStore(self)
         self.bronze = Bronze(self.root / "bronze", self.staging, self.quarantine)
+        self.archive = Archive(self.root / archive.FOLDER)
 
     # The lake itself
 
@@ -77,12 +79,7 @@ class Lake:
         """For readers: the lake must be there."""
         if not self.exists:
             raise LakeError(f"no lake at {self.root}", "create one with: gpulake demo, or: gpulake refresh PATH...")
-        try:
-            version = json.loads((self.root / LAKE_MARKER).read_text(encoding="utf-8"))["format"]
-        except (ValueError, KeyError, TypeError, RecursionError, OSError) as error:
-            raise LakeError(f"the lake at {self.root} has no readable {LAKE_MARKER}: {error}", "restore it") from error
-        if version != FORMAT_VERSION:
-            raise LakeError(f"the lake at {self.root} has format {version}", f"this gpulake reads {FORMAT_VERSION}")
+        format_of(self.root)
         return self
 
     @property
@@ -99,7 +96,7 @@ class Lake:
                     raise UsageError(f"{self.root} is a folder of something else", "name an empty or a new folder")
                 make_root(self.root, self.config.lake_access)
                 with as_private_as(self.root):
-                    replace_text(self.root / LAKE_MARKER, json.dumps({"format": FORMAT_VERSION}))
+                    put_format(self.root)
         return self.open()
 
     @contextmanager
@@ -145,7 +142,9 @@ class Lake:
         busy = LakeBusyError(
             f"another gpulake works on the {work} of {self.root}", "wait until it is done, or leave it to it"
         )
-        with as_private_as(self.root), locked(self.root / f".{work}.lock", busy, is_patient):
+        with as_private_as(self.root), ExitStack() as held:
+            with lake_errors(f"locking the {work} of {self.root}"):
+                held.enter_context(locked(self.root / f".{work}.lock", busy, is_patient))
             yield
 
     def connect(self, spill: Path | None = None) -> Connection:
@@ -174,15 +173,20 @@ class Lake:
         return list({landing.file: landing for landing in self.held_landings()}.values())
 
     def attach_landed(
-        self, connection: Connection, path: Path | str = ":memory:", without: Collection[tuple[str, str]] = ()
+        self,
+        connection: Connection,
+        path: Path | str = ":memory:",
+        without: Collection[tuple[str, str]] = (),
+        only: Collection[tuple[str, str]] | None = None,
     ) -> views.Landed:
         """Bronze and the journal, as views of a separate catalogue, which are yet to be made: builds hold no path.
 
-        `without` names files of tables whose rows are not to be seen.
+        `without` names files of tables whose rows are not to be seen; `only`, those that are, if not all.
         """
         connection.execute(f"ATTACH {text(str(path))} AS {views.LANDED}")
         written, found = written_tables(), views.Landed()
         landed: list[list[Landing]] = []
+        seen = {table: f"WHERE {one}" for table, one in archive.seen_from(self.archive.state()).items()}
         for table in bronze_tables().values():
             try:
                 landed.append(self.bronze.landings(table.name))
@@ -192,15 +196,18 @@ class Lake:
                 found.add(table.name, partial(views.broken_view, connection, table, reason))
                 continue
             files = [file for file in files if (table.name, file.name) not in without]
+            files = [file for file in files if only is None or (table.name, file.name) in only]
             found.files[table.name] = files
-            found.add(table.name, partial(views.parquet_view, connection, table, files))
+            found.add(table.name, partial(views.parquet_view, connection, table, files, seen.get(table.name, "")))
         landings = written["landings"]
         found.add("landings", partial(views.landings_table, connection, landings, in_order(landed)))
         # Rows of a content whose landing was cut short are not there yet; those of an older version are no more.
         live = f'SELECT sha256, "table" AS table_name FROM {views.LANDED}.landings WHERE is_live'
-        only = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
+        known = f"SEMI JOIN ({live}) USING (sha256, table_name) {views.LAST_QUARANTINED}"
         found.files["quarantine"] = files = delta.live_files(self.quarantine.folder)
-        found.add("quarantine", partial(views.parquet_view, connection, written["quarantine"], files, only), "landings")
+        found.add(
+            "quarantine", partial(views.parquet_view, connection, written["quarantine"], files, known), "landings"
+        )
         for journal in JOURNALS:
             file = self.journals.path(journal)
             found.files[journal] = [file]
@@ -217,14 +224,18 @@ class Lake:
 
     @contextmanager
     def stage(
-        self, build_id: str, base: Path | None = None, without: Collection[tuple[str, str]] = ()
+        self,
+        build_id: str,
+        base: Path | None = None,
+        without: Collection[tuple[str, str]] = (),
+        only: Collection[tuple[str, str]] | None = None,
     ) -> Iterator[Staging]:
         """A build in the making, empty or a copy of another, invisible until it is published."""
         path = self.staged_path(build_id)
         with lake_errors("building"), self.connect() as connection:
             if base:
                 shutil.copyfile(base, path)
-            landed = self.attach_landed(connection, without=without)
+            landed = self.attach_landed(connection, without=without, only=only)
             landed.make_all()
             # A build that is cut off is thrown away, so a write-ahead log would be written for nothing; the newer
             # storage has one encoding of text instead of two that compete.
@@ -343,7 +354,8 @@ class Staging:
 
     def record_tables(self, built_at: datetime) -> None:
         """When each table was made; tables that are carried over keep their time."""
-        counts = self.counts()
+        # A build that is extended has those of the build before, which are written anew later.
+        counts = {table: rows for table, rows in self.counts().items() if table not in BOOKKEEPING}
         built = [
             {"table": table, "build_id": self.build_id, "built_at": built_at, "rows": counts[table]} for table in counts
         ]
