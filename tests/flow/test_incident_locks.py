@@ -70,7 +70,7 @@ def test_waiting_too_long_for_the_lock_is_an_error(
     lake: Lake, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = opened(lake, clock)
-    monkeypatch.setattr("gpulake.lake.locks.MOST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("gpulake.core.locks.MOST_WAIT_SECONDS", 0.0)
     with Lake(lake.config).alone(LOCK), pytest.raises(LakeBusyError, match="another gpulake works on the incidents"):
         change(lake, clock, "confirm", name, "ann")
 

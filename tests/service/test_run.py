@@ -32,7 +32,7 @@ MOST_SECONDS = 120.0
 
 
 class Service:
-    def __init__(self, folder: Path, more: str = "") -> None:
+    def __init__(self, folder: Path, more: str = "", *words: str) -> None:
         self.folder, self.lake, self.inbox = folder, folder / "lake", folder / "inbox"
         self.inbox.mkdir(exist_ok=True)
         (folder / "gpulake.toml").write_text(
@@ -41,7 +41,7 @@ class Service:
         )
         self._log = (folder / "log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gpulake", "run"],
+            [sys.executable, "-P", "-m", "gpulake", "run", *words],
             cwd=folder,
             stdout=self._log,
             stderr=self._log,
@@ -76,8 +76,8 @@ class Service:
 def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     started: list[Service] = []
 
-    def one(more: str = "") -> Service:
-        started.append(Service(tmp_path, more))
+    def one(more: str = "", *words: str) -> Service:
+        started.append(Service(tmp_path, more, *words))
         return started[-1]
 
     yield one
@@ -108,6 +108,24 @@ def test_what_appears_in_a_folder_lands_and_is_built_and_a_stop_is_clean(start: 
     assert [part["state"] for part in ended["parts"]] == ["stopped", "stopped"]
     assert not ended["is_running"]
     assert service.rows("silver_gpu_samples") == 2
+
+
+def test_a_standby_takes_over_when_the_other_is_killed(start: Callable[..., Service]) -> None:
+    leader = start()
+    drop(leader, 1)
+    leader.until(has_built(1))
+    standby = start("", "--standby")
+    while "standby: another gpulake run works on the lake" not in (standby.folder / "log").read_text():
+        assert standby.process.poll() is None
+        time.sleep(0.02)
+    assert read_state(leader.lake)["pid"] == leader.process.pid
+    leader.stop(signal.SIGKILL)
+    drop(standby, 2)
+    found = standby.until(lambda _: read_state(standby.lake)["pid"] == standby.process.pid)
+    assert found["is_running"]
+    # Its first build may begin before the new file has landed.
+    standby.until(lambda _: standby.rows("silver_gpu_samples") == 2)
+    assert standby.stop() == 0
 
 
 def test_a_file_that_cannot_be_read_costs_only_itself(start: Callable[..., Service]) -> None:

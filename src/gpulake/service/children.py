@@ -30,13 +30,15 @@ class Ended:
     error: str
 
 
-async def start(words: Sequence[str], niceness: int = 0, is_lasting: bool = False) -> Process:
-    """A lasting one writes to where the service writes; of others the output is read."""
+async def start(
+    words: Sequence[str], niceness: int = 0, is_lasting: bool = False, is_read: bool | None = None
+) -> Process:
+    """A lasting one writes to where the service writes; of others, and of one that is read, the output is kept."""
     return await asyncio.create_subprocess_exec(
         *PROGRAM,
         *words,
         stdin=DEVNULL,
-        stdout=None if is_lasting else PIPE,
+        stdout=PIPE if (not is_lasting if is_read is None else is_read) else None,
         stderr=None if is_lasting else PIPE,
         start_new_session=True,  # Ctrl-C is for the service, which ends them in order
         preexec_fn=partial(_bind, ctypes.CDLL(None), os.getpid(), niceness),
@@ -58,7 +60,7 @@ async def finish(child: Process, most_seconds: float) -> Ended:
         await end(child)
         return Ended(-signal.SIGTERM, {}, f"stopped after {most_seconds:g} seconds: most_seconds of [run]")
     code = child.returncode or 0
-    return Ended(code, _document(output), _error(errors.decode(errors="replace"), code) if code else "")
+    return Ended(code, document(output), _error(errors.decode(errors="replace"), code) if code else "")
 
 
 async def end(child: Process) -> None:
@@ -71,7 +73,7 @@ async def end(child: Process) -> None:
             return
 
 
-def _document(output: bytes) -> Mapping[str, Any]:
+def document(output: bytes) -> Mapping[str, Any]:
     with suppress(ValueError):
         found = json.loads(output)
         if isinstance(found, dict):

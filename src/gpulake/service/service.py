@@ -11,18 +11,20 @@ import signal
 import time
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from gpulake.core.clock import Clock
 from gpulake.core.config import Config
-from gpulake.core.errors import InputError
-from gpulake.service.children import Ended, end, finish, start
+from gpulake.core.errors import InputError, LakeBusyError
+from gpulake.service.children import Ended, document, end, finish, start
 from gpulake.service.folders import Folders
 from gpulake.service.state import PartState, ServiceState, the_only_one
 
+STANDBY_SECONDS = 0.5  # between two looks whether the other one has ended
+RETENTION_SECONDS = 3600.0  # a day becomes old enough once a day; the rest of the time it has nothing to do
 MOST_WAIT_SECONDS = 900.0  # of a part that keeps failing
 MOST_DOUBLINGS = 16  # what fails for weeks would double past what a number holds
 NO_FOLDER = "no folder"
@@ -38,12 +40,14 @@ class Service:
         self._state = ServiceState(0, clock.now(), clock.now())
         self._stopping, self._landed, self._built = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def run(self, pid: int) -> None:
-        """Until it gets SIGTERM or SIGINT; then what is at work may finish."""
+    async def run(self, pid: int, is_standby: bool = False) -> None:
+        """Until it gets SIGTERM or SIGINT; then what is at work may finish. A standby waits for its turn."""
         self._state.pid = pid
-        with the_only_one(self._config.lake):
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+        with ExitStack() as turn:
+            if not await self._is_our_turn(turn, is_standby):
+                return
             async with asyncio.TaskGroup() as parts:
                 for part in self._parts():
                     parts.create_task(part)
@@ -53,15 +57,40 @@ class Service:
                 state.state, state.next_at = "stopped", None
             self._note()
 
+    async def _is_our_turn(self, turn: ExitStack, is_standby: bool) -> bool:
+        """Once no other service works on the lake; false where it is to stop first."""
+        is_waiting = False
+        while not self._stopping.is_set():
+            try:
+                turn.enter_context(the_only_one(self._config.lake))
+            except LakeBusyError:
+                if not is_standby:
+                    raise
+                if not is_waiting:
+                    self._say("standby", "another gpulake run works on the lake; this one takes over when it ends")
+                is_waiting = True
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), STANDBY_SECONDS)
+            else:
+                return True
+        return False
+
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         settings, lake = self._settings, self._config.lake
         if (lake / CURRENT_BUILD).exists():
             self._built.set()
             self._landed.set()  # perhaps by another command, since that build
-        parts = [self._pulling(name, source.pull, source.every_seconds) for name, source in settings.sources.items()]
+        parts = [
+            self._ingesting(name, source.ingest)
+            if source.ingest
+            else self._pulling(name, source.pull, source.every_seconds)
+            for name, source in settings.sources.items()
+        ]
         if settings.folders:
             parts.append(self._landing(Folders([Path(folder) for folder in settings.folders])))
         parts.append(self._building())
+        if self._config.retention.ages():
+            parts.append(self._repeating("retention", ["retention", "--json"], RETENTION_SECONDS))
         if self._config.alerts.sinks:
             parts.append(self._lasting("alerts", ["alerts", "send", "--watch"]))
         if settings.dashboard:
@@ -78,6 +107,37 @@ class Service:
                 state.covered_until = str(spans[-1]["until"])
             self._count(state, int(pulled.get("rows_landed", 0)))
             await self._pause(state, every)
+
+    async def _ingesting(self, name: str, words: Sequence[str]) -> None:
+        """A stream says of each batch what it came to. One that ends is started again, and goes on where it was."""
+        state = self._new_part(f"ingest {name}")
+        while not self._stopping.is_set():
+            child = await start(["ingest", *words, "--json", *self._common], is_lasting=True, is_read=True)
+            self._change(state, "up")
+            state.runs += 1
+            following = asyncio.create_task(self._follow(state, child))
+            if not await self._either(asyncio.shield(following)):
+                with suppress(ProcessLookupError):
+                    child.terminate()
+                await asyncio.wait([following], timeout=self._settings.drain_seconds)
+            following.cancel()
+            await end(child)
+            if not self._stopping.is_set():
+                self._failed(state, f"it ended with exit code {child.returncode}; what it said is in the log")
+                await self._pause(state, 1.0)
+
+    async def _follow(self, state: PartState, child: Process) -> None:
+        assert child.stdout
+        async for line in child.stdout:
+            said = document(line)
+            rows = int(said.get("rows_landed", 0))
+            state.rows_landed += rows
+            state.lag = said.get("lag")
+            state.covered_until = str(said.get("until") or state.covered_until)
+            state.failures, state.error, state.succeeded_at = 0, "", self._clock.now()
+            self._note()
+            if rows:
+                self._landed.set()
 
     async def _landing(self, folders: Folders) -> None:
         state, seconds = self._new_part("land"), self._settings.folder_seconds
@@ -107,6 +167,13 @@ class Service:
             else:
                 self._landed.set()
             await self._pause(state, max(0.0, self._settings.build_seconds - (time.monotonic() - begin)))
+
+    async def _repeating(self, name: str, words: Sequence[str], every: float) -> None:
+        """Begins with the first build; it yields to builds, as they do to others."""
+        state = self._new_part(name)
+        while await self._either(self._built):
+            await self._once(state, words, self._settings.niceness)
+            await self._pause(state, every)
 
     async def _lasting(self, name: str, words: Sequence[str]) -> None:
         """Starts with the first build, and again whenever it ends."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import Any, Literal
 
 from gpulake.core.disk import replace_text
 from gpulake.core.errors import LakeBusyError, LakeError
+from gpulake.core.locks import is_locked, locked
 
 FILE = "service.json"
 LOCK = ".service.lock"
@@ -27,6 +25,7 @@ class PartState:
     failures: int = 0  # in a row
     rows_landed: int = 0
     covered_until: str = ""  # of a source: the time up to which the lake has it
+    lag: int | None = None  # of a stream: messages that have not landed yet
     succeeded_at: datetime | None = None
     next_at: datetime | None = None
     error: str = ""  # of the last try, if it failed
@@ -43,26 +42,9 @@ class ServiceState:
         replace_text(lake / FILE, json.dumps(asdict(self), default=datetime.isoformat, indent=1))
 
 
-@contextmanager
-def the_only_one(lake: Path) -> Iterator[None]:
-    """The kernel releases the lock with the process, however it ends."""
-    with (lake / LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LakeBusyError(f"another gpulake run works on {lake}", "see it with: gpulake run status") from None
-        yield
-
-
-def is_running(lake: Path) -> bool:
-    if not os.access(lake / LOCK, os.R_OK):
-        return False
-    with (lake / LOCK).open("rb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+def the_only_one(lake: Path) -> AbstractContextManager[None]:
+    busy = LakeBusyError(f"another gpulake run works on {lake}", "see it with: gpulake run status")
+    return locked(lake / LOCK, busy)
 
 
 def read_state(lake: Path) -> dict[str, Any]:
@@ -73,4 +55,4 @@ def read_state(lake: Path) -> dict[str, Any]:
         raise LakeError(f"no gpulake run has worked on {lake}", "start it with: gpulake run") from None
     except ValueError as error:
         raise LakeError(f"{lake / FILE} cannot be read: {error}", "start the service anew: gpulake run") from error
-    return {"is_running": is_running(lake), **found}
+    return {"is_running": is_locked(lake / LOCK), **found}

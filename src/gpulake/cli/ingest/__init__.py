@@ -1,0 +1,1 @@
+"""Land streams as they come, exactly once."""

@@ -1,0 +1,50 @@
+"""What is printed of a stream: a line for each batch, and a summary at the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpulake.flow import Flow
+    from gpulake.flow.ingesting import Ingested
+
+
+@contextmanager
+def _stopping(stop: Callable[[], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, lambda *_: stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def print_stream(flow: Flow, batches: Iterable[Ingested], stop: Callable[[], None], as_json: bool) -> None:
+    """SIGTERM and Ctrl-C end it after the batch at hand."""
+    rows = quarantined = messages = 0
+    with _stopping(stop), flow.step("ingest") as detail:
+        for batch in batches:
+            rows, quarantined = rows + batch.rows_landed, quarantined + batch.rows_quarantined
+            messages += batch.messages
+            detail.update(messages=messages, rows_landed=rows, rows_quarantined=quarantined)
+            line = {
+                "stream": batch.topic,
+                "messages": batch.messages,
+                "rows_landed": batch.rows_landed,
+                "rows_quarantined": batch.rows_quarantined,
+                "until": batch.until_at.isoformat() if batch.until_at else None,
+                "lag": batch.lag,
+            }
+            if as_json:
+                click.echo(json.dumps(line))
+    if not as_json:
+        click.echo(f"{rows:,} rows landed, {quarantined:,} quarantined, of {messages:,} messages.", err=True)
+        if quarantined:
+            click.echo("See the quarantined rows: gpulake sql 'from quarantine'", err=True)
+        click.echo("Next: gpulake build", err=True)
