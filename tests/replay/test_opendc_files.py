@@ -14,6 +14,7 @@ import opendc_loader
 from gpulake.core.config import GpuType
 from gpulake.core.errors import UsageError
 from gpulake.replay.exports.opendc import OpendcExport
+from gpulake.replay.exports.opendc_experiment import Checkpoints
 from gpulake.replay.exports.opendc_tables import Failure, failures
 from gpulake.replay.workload import (
     Clockwork,
@@ -167,6 +168,22 @@ def test_the_old_dialect_has_its_own_words_and_a_policy_with_a_gpu_filter(tmp_pa
         "exportModels": [{"exportInterval": 3600, "printFrequency": 24}],
         "runs": 1,
     }
+
+
+def test_checkpoints_are_a_second_scenario_in_the_words_of_each_dialect(tmp_path: Path) -> None:
+    outages = [Outage("m", 1000 * place, 1000 * place + 5) for place in range(1, 13)]
+    out = write(tmp_path, outages=outages, checkpoints=Checkpoints(1800.0, 60.0))
+    new, old = (opendc_loader.read_json(out / dialect / "experiment.json") for dialect in ("sdk", "legacy"))
+    # OpenDC gives a task up after ten failures, unless it is told otherwise.
+    assert new["maxNumFailures"] == old["maxNumFailures"] == [12]
+    assert new["checkpointModels"] == [
+        None,
+        {"interval": "1800 seconds", "duration": "60 seconds", "intervalScaling": 1.0},
+    ]
+    assert old["checkpointModels"] == [
+        None,
+        {"checkpointInterval": 1_800_000, "checkpointDuration": 60_000, "checkpointIntervalScaling": 1.0},
+    ]
 
 
 def test_one_dialect_may_be_enough_and_a_policy_is_opendcs(tmp_path: Path) -> None:

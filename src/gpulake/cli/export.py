@@ -1,4 +1,4 @@
-"""gpulake export: a workload for the simulator OpenDC, dashboards for Grafana."""
+"""gpulake export: workloads for simulators, dashboards for Grafana."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from gpulake.cli._flow import flow_option
-from gpulake.cli._options import FOLDER, json_option
+from gpulake.cli._flow import flow_option, flow_options
+from gpulake.cli._options import FILE, FOLDER, json_option
 from gpulake.cli._output import print_json
 from gpulake.cli._progress import progress_bar
+from gpulake.cli._times import Span
 from gpulake.cli._verbs import Group
 from gpulake.core.errors import UsageError
 from gpulake.core.words import label
@@ -43,6 +44,54 @@ def grafana(out: Path) -> None:
         click.echo(path)
 
 
+@command.command("alibaba")
+@click.option("--out", required=True, type=FILE, help="The CSV.")
+@click.option("--cluster", help="This cluster. [default: the only one]")
+@flow_option
+def alibaba(out: Path, cluster: str | None, flow: Flow) -> None:
+    """Write the tasks of a cluster as the CSV that the simulator of the PAI trace reads.
+
+    One row per task of which the run time is known. The estimates of run times (user_dur, user_gpu_dur, group_dur,
+    group_gpu_dur) use only tasks that had ended when a task was submitted; 0 where none had.
+
+    \b
+    Example:  gpulake export alibaba --cluster pai --out jobs.csv
+    """
+    from gpulake.flow.advising import export_simulator_jobs
+
+    click.echo(f"{export_simulator_jobs(flow, cluster, out):,} tasks in {out}")
+
+
+@command.command("swf")
+@click.option(
+    "--out", required=True, type=FILE, help="The file; the name before its suffix is the cluster's, if landed."
+)
+@click.option("--cluster", help="This cluster. [default: the only one]")
+@click.option(
+    "--processors", type=click.Choice(["gpus", "cores"]), default="gpus", show_default=True, help="Are these."
+)
+@flow_options
+def swf(out: Path, cluster: str | None, processors: str, flow: Flow, as_json: bool) -> None:
+    """Write the jobs of a cluster in the Standard Workload Format, which `gpulake land` reads, too.
+
+    The format knows processors: a GPU is one, and a part of a GPU is rounded up; the header has `; Processors: GPUs`.
+    Jobs without GPUs are left out, unless processors are cores. What is unknown is -1.
+
+    \b
+    Example:  gpulake export swf --cluster tiger --out tiger.swf
+    """
+    from gpulake.flow.advising import export_swf
+
+    summary = export_swf(flow, cluster, {"gpus": "GPUs", "cores": "CPUs"}[processors], out)
+    if as_json:
+        print_json({"out": str(out), **summary})
+        return
+    click.echo(f"{summary['jobs']:,} jobs in {out}")
+    for reason, count in {**summary["left_out"], "rounded up": summary["rounded"]}.items():
+        if count:
+            click.echo(f"  {count:>12,}  {reason}", err=True)
+
+
 @command.command("opendc")
 @click.option("--out", required=True, type=FOLDER, help="A new folder.")
 @click.option("--run", "run", type=FOLDER, help="Of a collected run, or a merged one.")
@@ -53,6 +102,8 @@ def grafana(out: Path) -> None:
 @click.option("--user", help="Jobs of this user.")
 @click.option("--dialect", type=click.Choice(list(DIALECTS)), default="both", show_default=True, help="Of the JSON.")
 @click.option("--policy", help="A built-in scheduler of OpenDC. [default: filters by name, with one for GPUs]")
+@click.option("--checkpoint", type=Span(), metavar="SPAN", help="Also simulate with a checkpoint so often.")
+@click.option("--checkpoint-cost", type=Span(), metavar="SPAN", default="60s", show_default=True, help="Of one.")
 @click.option("--cpu-mhz", type=click.FloatRange(min=1), default=2400.0, show_default=True, help="Of an unknown core.")
 @click.option(
     "--gpu-mhz", type=click.FloatRange(min=1), default=1000.0, show_default=True, help="What a GPU stands for."
@@ -79,11 +130,14 @@ def opendc(out: Path, run: Path | None, flow: Flow, as_json: bool, **options: An
     """
     from gpulake.flow.workloads import export_lake, export_run
     from gpulake.replay.exports.opendc import OpendcExport
+    from gpulake.replay.exports.opendc_experiment import Checkpoints
     from gpulake.replay.workload import Clockwork
 
     if run is not None and any(options[name] is not None for name in ("cluster", "first", "last", "user")):
         raise UsageError("--run was given with what chooses jobs of the lake", "give --run, or --cluster and the rest")
+    interval, cost = options["checkpoint"], options["checkpoint_cost"]
     export = OpendcExport(
+        checkpoints=interval and Checkpoints(interval.total_seconds(), cost.total_seconds()),
         dialects=DIALECTS[options["dialect"]],
         schema_version=int(options["schema_version"]),
         policy=options["policy"],

@@ -65,11 +65,12 @@ EPISODE = itemgetter("cluster_id", "node_id", "episode")
 def node_faults(read: Read) -> list[Finding]:
     """The latest first among those of one severity, critical ones before all."""
     rows = read(FAULTS).to_pylist()
-    findings = [_finding(list(faults)) for _, faults in groupby(rows, EPISODE)]
+    findings = [fault_finding(list(faults)) for _, faults in groupby(rows, EPISODE)]
     return sorted(findings, key=lambda one: (one.severity, -(one.began_at or EPOCH).timestamp(), one.finding_id))
 
 
-def _finding(faults: list[dict[str, Any]]) -> Finding:
+def fault_finding(faults: list[dict[str, Any]]) -> Finding:
+    """Of one episode of a node: rows as FAULTS has them, the most serious first."""
     first = faults[0]
     node, began_at = first["node_id"], min(row["began_at"] for row in faults)
     key = "\0".join((KIND, first["cluster_id"], node, began_at.isoformat()))

@@ -108,29 +108,6 @@ WHERE dt = getvariable('day')::DATE AND (getvariable('cluster') IS NULL OR clust
 SELECT max(epoch(observed_until)) AS until FROM silver_clusters
 WHERE getvariable('cluster') IS NULL OR cluster_id = getvariable('cluster')
 
--- query: tasks
--- A group id equal to the user id is no group. Ties are in the order of the keys.
-WITH
-ran AS (
-    SELECT task_key, avg(run_seconds) AS seconds, max(ended_at) AS ended_at, count(*) AS instances
-    FROM silver_instances
-    WHERE cluster_id = getvariable('cluster') AND run_seconds >= 0
-    GROUP BY task_key
-)
-SELECT
-    epoch(coalesce(jobs.submitted_at, tasks.launched_at)) AS submitted,
-    epoch(ran.ended_at) AS ended,
-    ran.seconds AS seconds,
-    ran.instances AS instances,
-    (hash(jobs.user_id) >> 1)::BIGINT AS "user",
-    CASE WHEN jobs.group_id != jobs.user_id THEN (hash(jobs.group_id) >> 1)::BIGINT ELSE -1 END AS "group",
-    (hash(jobs.group_id, tasks.task_name, tasks.requested_gpus, jobs.requested_gpu_type) >> 1)::BIGINT AS request
-FROM silver_tasks AS tasks
-INNER JOIN ran USING (task_key)
-INNER JOIN silver_jobs AS jobs USING (job_key)
-WHERE tasks.cluster_id = getvariable('cluster') AND coalesce(jobs.submitted_at, tasks.launched_at) IS NOT NULL
-ORDER BY task_key
-
 -- query: gpu_peers
 -- Idle GPUs are not compared with busy ones, nor those of one job with those of another: where samples do not name the
 -- job, hours in which the scheduler had several jobs on the machine are left out. Only nodes are read of which, in some

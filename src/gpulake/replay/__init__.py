@@ -1,1 +1,1 @@
-"""Tables to what-if and to others' simulators: exports, one file each."""
+"""Room `replay`: what would have happened under another policy, and workloads for other simulators."""

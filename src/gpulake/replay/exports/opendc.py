@@ -23,6 +23,7 @@ from gpulake.core.errors import InputError, UsageError
 from gpulake.replay.exports import EXPORTS, Exported
 from gpulake.replay.exports.opendc_checks import Checks, unplaceable
 from gpulake.replay.exports.opendc_experiment import (
+    Checkpoints,
     check_policy,
     legacy_experiment,
     oversubscribes,
@@ -55,7 +56,7 @@ class Simulated:
     hosts: Sequence[Host]
     clock: Clockwork
     has_gpus: bool
-    has_failures: bool
+    failures: int
 
 
 @EXPORTS.register("opendc")
@@ -64,6 +65,7 @@ class OpendcExport:
     dialects: tuple[str, ...] = DIALECTS
     schema_version: int = 3
     policy: str | None = None  # None: named filters, the GPU's among them
+    checkpoints: Checkpoints | None = None  # of every task; None: a task that fails begins anew
     has_plain_times: bool = False  # INT64 in the place of TIMESTAMP, as the samples have it
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ class OpendcExport:
                     table.write(failure_batch(rows))
             if lost:
                 workload.notes.remarks["tasks that fit no host of the topology"] += lost
-            what = Simulated(workload.name, hosts, workload.clock, checks.has_gpus, bool(rows))
+            what = Simulated(workload.name, hosts, workload.clock, checks.has_gpus, len(rows))
             counts = {
                 "tasks": checks.tasks,
                 "fragments": checks.fragments,
@@ -111,7 +113,7 @@ class OpendcExport:
                     for batch in batches:
                         table.write(batch)
                 counts[Path(file).stem] = table.rows
-            what = Simulated(name, hosts, clock, any(host.gpus for host in hosts), False)
+            what = Simulated(name, hosts, clock, any(host.gpus for host in hosts), 0)
             summary = self._describe(staging, what, {"kind": "imported", "workload": name}, counts, notes)
         return Exported(folder, summary)
 
@@ -146,9 +148,11 @@ class OpendcExport:
             folder.mkdir()
             write_json(folder / "topology.json", described)
             if dialect == "sdk":
-                experiment = sdk_experiment(what.name, described, self.policy, what.has_gpus, what.has_failures)
+                experiment = sdk_experiment(
+                    what.name, described, self.policy, what.has_gpus, what.failures, self.checkpoints
+                )
             else:
-                experiment = legacy_experiment(what.name, self.policy, what.has_gpus, what.has_failures)
+                experiment = legacy_experiment(what.name, self.policy, what.has_gpus, what.failures, self.checkpoints)
             write_json(folder / "experiment.json", experiment)
         if oversubscribes(self.policy, what.has_gpus):
             notes.remarks[f"policy {self.policy} has no GPU filter: GPUs will be given away many times over"] += 1

@@ -10,7 +10,7 @@ with GPUs therefore names its filters in the new dialect, and in the old one a p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpulake.core.errors import UsageError, choice_hint
@@ -84,6 +84,7 @@ CPU_POLICIES = (
     *("ProvisionedCores", "ProvisionedCoresInv", "TaskNumMemorizing", "Timeshift"),
 )
 EXPORT_SECONDS = 3600
+FAILURES_OF_A_TASK = 10  # OpenDC's default
 
 
 def check_policy(policy: str | None) -> None:
@@ -96,41 +97,82 @@ def oversubscribes(policy: str | None, has_gpus: bool) -> bool:
     return has_gpus and policy in CPU_POLICIES
 
 
+@dataclass(frozen=True)
+class Checkpoints:
+    """Between two of them, and while one is written."""
+
+    interval_seconds: float
+    cost_seconds: float
+
+
 def sdk_experiment(
-    name: str, topology: dict[str, Any], policy: str | None, has_gpus: bool, has_failures: bool
+    name: str,
+    topology: dict[str, Any],
+    policy: str | None,
+    has_gpus: bool,
+    failures: int,
+    checkpoints: Checkpoints | None,
 ) -> dict[str, Any]:
     """Paths are those from the experiment's own folder, as the command line resolves them."""
-    failures: list[dict[str, Any]] = [{"type": "none"}]
-    if has_failures:
-        failures.append({"type": "traceBased", "source": _named("../failures.parquet"), "repeat": False})
+    models: list[dict[str, Any]] = [{"type": "none"}]
+    if failures:
+        models.append({"type": "traceBased", "source": _named("../failures.parquet"), "repeat": False})
+    written = (
+        None
+        if checkpoints is None
+        else {
+            "interval": f"{_plain(checkpoints.interval_seconds)} seconds",
+            "duration": f"{_plain(checkpoints.cost_seconds)} seconds",
+            "intervalScaling": 1.0,
+        }
+    )
     return {
         "name": name,
         "topologies": [topology],
         "workloads": [{"type": "trace", "source": _named("..")}],
         "allocationPolicies": [_sdk_policy(policy, has_gpus)],
-        "failureModels": failures,
+        "failureModels": models,
+        **_recovery(failures, written),
         # With its unit: a bare number would be milliseconds here.
         "exportModels": [{"exportInterval": f"{EXPORT_SECONDS} seconds", "printFrequency": 24}],
         "runs": 1,
     }
 
 
-def legacy_experiment(name: str, policy: str | None, has_gpus: bool, has_failures: bool) -> dict[str, Any]:
+def legacy_experiment(
+    name: str, policy: str | None, has_gpus: bool, failures: int, checkpoints: Checkpoints | None
+) -> dict[str, Any]:
     """Paths are those from the folder of the export: the old reader resolves them against the working directory."""
-    failures: list[dict[str, Any]] = [{"type": "no"}]
-    if has_failures:
-        failures.append({"type": "trace-based", "pathToFile": "failures.parquet", "startPoint": 0.0, "repeat": False})
+    models: list[dict[str, Any]] = [{"type": "no"}]
+    if failures:
+        models.append({"type": "trace-based", "pathToFile": "failures.parquet", "startPoint": 0.0, "repeat": False})
+    written = (
+        None
+        if checkpoints is None
+        else {
+            "checkpointInterval": round(1000 * checkpoints.interval_seconds),
+            "checkpointDuration": round(1000 * checkpoints.cost_seconds),
+            "checkpointIntervalScaling": 1.0,
+        }
+    )
     chosen = policy or (GPU_POLICIES[0] if has_gpus else CPU_POLICIES[0])
     return {
         "name": name,
         "topologies": [{"pathToFile": "legacy/topology.json"}],
         "workloads": [{"pathToFile": ".", "type": "ComputeWorkload"}],
         "allocationPolicies": [{"type": "prefab", "policyName": chosen}],
-        "failureModels": failures,
+        "failureModels": models,
+        **_recovery(failures, written),
         # A bare number of seconds: the old reader takes nothing else.
         "exportModels": [{"exportInterval": EXPORT_SECONDS, "printFrequency": 24}],
         "runs": 1,
     }
+
+
+def _recovery(failures: int, checkpoints: dict[str, Any] | None) -> dict[str, Any]:
+    """With and without checkpoints. OpenDC gives a task up at its eleventh failure, and does not say so."""
+    found: dict[str, Any] = {"maxNumFailures": [failures]} if failures > FAILURES_OF_A_TASK else {}
+    return {**found, "checkpointModels": [None, checkpoints]} if checkpoints else found
 
 
 def _sdk_policy(policy: str | None, has_gpus: bool) -> dict[str, Any]:

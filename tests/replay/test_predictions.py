@@ -12,21 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulake.core.config import Config
-from gpulake.detect.durations import (
+from gpulake.lake import Lake
+from gpulake.replay.predictions import (
     EVERYBODY,
     GROUP,
     NO_GROUP,
     NOTHING,
     REQUEST,
     USER,
+    CalibrationRow,
     Predictions,
     RunningMedian,
     Tasks,
+    calibration,
     predict,
+    predicted_seconds,
     score_durations,
     scores,
 )
-from gpulake.lake import Lake
 
 ROW = st.tuples(
     st.integers(0, 30),  # submitted
@@ -134,3 +137,12 @@ def test_recurrence_tells_more_than_the_user_and_the_user_more_than_nothing(shar
     errors = [found[method].median_log_error or 0 for method in ("recurrence", "user", "everybody")]
     assert found["recurrence"].tasks > 10
     assert errors[0] < errors[1] < errors[2]
+
+
+def test_calibration_compares_what_was_predicted_with_what_such_tasks_took() -> None:
+    tasks = tasks_of(
+        [(0, 1, 50, 1, 0, 0, 0), (10, 1, 40, 1, 0, 0, 0), (20, 1, 700, 1, 0, 0, 0), (30, 1, 46, 1, 0, 0, 0)]
+    )
+    assert predicted_seconds(tasks)[1:].tolist() == [50.0, 45.0, 50.0]
+    (row,) = calibration(tasks, predict(tasks))
+    assert row == CalibrationRow("1 min", 3, 50.0, 46.0, 2 / 3, 2 / 3)

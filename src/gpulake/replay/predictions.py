@@ -9,29 +9,33 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from heapq import heappush, heappushpop
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulake.core.packaged import queries
 from gpulake.core.types import DurationScore
-from gpulake.detect.series import Floats, Ints
 from gpulake.lake import LakeReader
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 RUNS_KEPT = 5
 BLOCK_ROWS = 65_536
 NO_GROUP = -1
 NOTHING, EVERYBODY, USER, GROUP, REQUEST = range(5)
 """What a prediction rests on, the weakest first."""
 PAST_RUNS = {"0": (0, 0), "1": (1, 1), "2 to 4": (2, 4), "5 to 9": (5, 9), "10 and more": (10, None)}
+PREDICTED_UP_TO = {"1 min": 60.0, "10 min": 600.0, "1 h": 3600.0, "6 h": 21_600.0, "1 d": 86_400.0}
 CLOSE = 0.25
 # Times are whole seconds, so shorter runs have no useful logarithm.
 LEAST_SECONDS = 1.0
-SQL = queries("gpulake.detect", "queries.sql")
+SQL = queries("gpulake.replay", "predictions.sql", no_group=str(NO_GROUP))
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,18 @@ class Predictions:
     overall_median: Floats
     basis: NDArray[np.int8]
     past_runs: Ints  # of its group
+
+
+@dataclass(frozen=True)
+class CalibrationRow:
+    """Tasks with a predicted run time below a bound, and above the bound before it."""
+
+    predicted_below: str
+    tasks: int
+    median_predicted_seconds: float
+    median_seconds: float
+    not_longer_ratio: float  # ran no longer than predicted; 0.5 if the median was met
+    within_quarter_ratio: float
 
 
 class RunningMedian:
@@ -113,9 +129,21 @@ class Memory:
 
 def score_durations(reader: LakeReader, cluster: str = "pai") -> list[DurationScore]:
     """How well the run times of a cluster's tasks could have been predicted."""
-    table = reader.query(SQL["tasks"], cluster=cluster)
-    tasks = Tasks(**{name: table[name].to_numpy() for name in table.column_names})
+    tasks = read_tasks(reader, cluster)
     return scores(tasks, predict(tasks))
+
+
+def read_tasks(reader: LakeReader, cluster: str) -> Tasks:
+    return tasks_of(reader.query(SQL["tasks"], cluster=cluster))
+
+
+def tasks_of(table: pa.Table) -> Tasks:
+    return Tasks(**{field.name: table[field.name].to_numpy() for field in fields(Tasks)})
+
+
+def predicted_seconds(jobs: Tasks) -> Floats:
+    """The run time of each, from those that ended before its submission; NaN where none had."""
+    return predict(jobs).seconds
 
 
 def predict(tasks: Tasks) -> Predictions:
@@ -153,6 +181,20 @@ def scores(tasks: Tasks, predictions: Predictions) -> list[DurationScore]:
                 chosen &= predictions.past_runs <= most
             out.append(_score(method, name, tasks, seconds, predictions.basis, chosen))
     return out
+
+
+def calibration(tasks: Tasks, predictions: Predictions) -> list[CalibrationRow]:
+    """By predicted run time: how long such tasks really ran. Calibrated: half of them no longer than predicted."""
+    rows = []
+    edges = pairwise([0.0, *PREDICTED_UP_TO.values(), np.inf])
+    for name, (least, most) in zip([*PREDICTED_UP_TO, "longer"], edges, strict=True):
+        chosen = (predictions.seconds >= least) & (predictions.seconds < most)
+        true, predicted = tasks.seconds[chosen], predictions.seconds[chosen]
+        if len(true):
+            close = float(np.mean(np.abs(predicted - true) <= CLOSE * true))
+            middle, at_most = float(np.median(true)), float(np.mean(true <= predicted))
+            rows.append(CalibrationRow(name, len(true), float(np.median(predicted)), middle, at_most, close))
+    return rows
 
 
 def _score(

@@ -1,0 +1,47 @@
+"""Small clusters and few jobs, drawn at random: full of ties, gangs, shared GPUs, failures and dependencies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulake.replay.trace import Machines, Trace, Tuning
+
+
+def random_case(seed: int) -> tuple[Trace, Machines, Tuning]:
+    draw = np.random.default_rng(seed)
+    size, machines = int(draw.integers(1, 15)), int(draw.integers(1, 5))
+    gpus = draw.integers(1, 5, machines)
+    rows = int(draw.integers(1, 3))
+    allow = draw.random((rows, machines)) < 0.8
+    span = int(draw.choice([1, 20, 100]))
+    work = draw.integers(1, 40, size)
+    parts = np.array([250, 300, 500, 1000, 1000, 2000, 3000])
+    trace = Trace.of(
+        np.sort(draw.integers(0, span, size)),
+        draw.integers(1, 4, size),
+        draw.choice(parts, size),
+        work,
+        estimate=np.maximum(1, work + draw.integers(-5, 30, size)),
+        predicted=draw.integers(1, 60, size),
+        allowed=draw.integers(0, rows, size),
+        limit=draw.choice([0, 0, 25], size),
+        rank=draw.integers(0, 3, size),
+        account=draw.integers(0, 3, size),
+        after=np.where(
+            draw.random(size) < 0.15, np.array([draw.integers(-1, max(1, j)) if j else -1 for j in range(size)]), -1
+        ),
+    )
+    outages = int(draw.integers(0, 4))
+    begin = draw.integers(0, 80, outages)
+    site = Machines.of(gpus, allow=allow, tier=draw.integers(0, 2, machines)).with_outages(
+        draw.integers(0, machines, outages), begin, begin + draw.integers(1, 30, outages)
+    )
+    tuning = Tuning(
+        latency_seconds=int(draw.choice([0, 0, 3])),
+        depth=int(draw.choice([0, 0, 1, 3])),
+        checkpoint_seconds=int(draw.choice([0, 5])),
+        restart_seconds=int(draw.choice([0, 2])),
+        half_life_seconds=int(draw.choice([10, 1000])),
+        level_gpu_hours=(0.005, 0.02),
+    )
+    return trace, site, tuning
